@@ -1,0 +1,1 @@
+"""Bytes of a device to Measurements, one file per device family."""

@@ -1,0 +1,1 @@
+"""Logs: read, write, convert, play, and emulated devices that speak a log back as bytes."""

@@ -1,0 +1,1 @@
+"""The commands of the `vehicled` program, one module each."""

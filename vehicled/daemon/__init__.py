@@ -1,0 +1,1 @@
+"""The real-time process: clock, queue, threads, publisher, recorder, service notification."""

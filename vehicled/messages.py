@@ -1,0 +1,125 @@
+"""What travels through the program: measurements in; estimates, innovations and status out.
+
+Names, units and frames are those of the measurement-log and estimates tables in the README: SI units and
+radians, except latitude and longitude in degrees. Times are integer nanoseconds on one monotonic clock.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+WHEELS = ("fl", "fr", "rl", "rr")
+
+SCHEMA_VERSION = 1
+"""Goes out as the field `schema` of every published message; rises when a field changes its meaning."""
+
+CHANNELS: dict[str, str] = {
+    "imu.ax": "m/s²",
+    "imu.ay": "m/s²",
+    "imu.az": "m/s²",
+    "imu.wx": "rad/s",
+    "imu.wy": "rad/s",
+    "imu.wz": "rad/s",
+    "gnss.lat": "deg",
+    "gnss.lon": "deg",
+    "gnss.alt": "m",
+    "gnss.quality": "",
+    "gnss.h_acc": "m",
+    "gnss.v_acc": "m",
+    "gnss.speed": "m/s",
+    "gnss.course": "rad",
+    **{f"wheel.{w}.angle": "rad" for w in WHEELS},
+    **{f"wheel.{w}.speed": "rad/s" for w in WHEELS},
+    "steer.wheel": "rad",
+    "steer.rack": "m",
+    "steer.fl": "rad",
+    "steer.fr": "rad",
+    "brake.pressure": "Pa",
+    "torque.rl": "N·m",
+    "torque.rr": "N·m",
+    "vehicle.speed": "m/s",
+}
+"""Every channel that a measurement may carry, and its unit."""
+
+
+class Measurement(msgspec.Struct, frozen=True, gc=False):
+    """One sample of one device: all channels that it measured at one instant.
+
+    A channel without a value is absent from `values`; it is never 0.0 or NaN in its place.
+    """
+
+    source: str
+    """Name of the device in the configuration, or of the log."""
+    t: int
+    """When it was measured, ns, host monotonic clock."""
+    arrival: int
+    """When it arrived, ns, host monotonic clock."""
+    values: dict[str, float]
+    """Channel (a key of `CHANNELS`) to value."""
+
+
+def _per_wheel() -> list[str]:
+    columns = []
+    for w in WHEELS:
+        columns += [f"slip.{w}.angle", f"slip.{w}.ratio", f"tyre.{w}.fx", f"tyre.{w}.fy", f"tyre.{w}.fz"]
+        columns += [f"suspension.{w}.deflection", f"suspension.{w}.rate", f"suspension.{w}.force"]
+        columns += [f"wheel.{w}.angle", f"wheel.{w}.speed"]
+    return columns
+
+
+ESTIMATE_COLUMNS: tuple[str, ...] = (
+    *("x", "y", "z", "lat", "lon", "alt", "roll", "pitch", "yaw", "vx", "vy", "vz", "wx", "wy", "wz"),
+    *("ax", "ay", "az", "sideslip"),
+    *_per_wheel(),
+    *("sigma.x", "sigma.y", "sigma.z", "sigma.yaw", "sigma.vx", "sigma.vy", "sigma.sideslip"),
+)
+"""The columns of an estimate after `t`, in order."""
+
+ESTIMATE_INDEX = {name: i for i, name in enumerate(ESTIMATE_COLUMNS)}
+
+
+class Estimate(msgspec.Struct, gc=False):
+    """The state at one filter step."""
+
+    t: int
+    """ns, host monotonic clock."""
+    values: np.ndarray
+    """(len(ESTIMATE_COLUMNS),) float64 in the order of `ESTIMATE_COLUMNS`; NaN where unknown."""
+
+    def __getitem__(self, column: str) -> float:
+        return float(self.values[ESTIMATE_INDEX[column]])
+
+
+class Innovation(msgspec.Struct, gc=False):
+    """What the filter thought of one observation: one record each, fused or not."""
+
+    t: int
+    """When it was measured, ns."""
+    step: int
+    """Time of the filter step that handled it, ns."""
+    sensor: str
+    """Kind of observation, such as `gnss.position`, `imu.gyro`, `wheel.fl.angle`."""
+    source: str
+    value: list[float]
+    predicted: list[float]
+    innovation: list[float]
+    variance: list[float]
+    """Diagonal of the innovation covariance."""
+    nis: float
+    """Normalised innovation squared, νᵀ S⁻¹ ν; its expectation is the number of components."""
+    test_ratio: float
+    """`nis` over the gate's threshold: above 1 the gate is failed."""
+    fused: bool
+    reason: str
+    """`fused`, or why not: `gate`, `too old`, `not moving`, …"""
+
+
+class Status(msgspec.Struct):
+    """How the program is, about once a second."""
+
+    t: int
+    state: str
+    """`waiting`, `running`, …"""
+    counters: dict[str, Any]
+    """Nested: per device, queue, loop, publisher, recorder and sensor."""

@@ -1,0 +1,1 @@
+"""Rigid multibody systems in natural coordinates."""

@@ -1,0 +1,1 @@
+"""What each sensor would read in a state, and the Jacobian of that."""

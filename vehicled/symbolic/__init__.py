@@ -1,0 +1,1 @@
+"""Expression atoms, their derivatives, and machine code from them. Knows no mechanics."""

@@ -1,0 +1,1 @@
+"""The car: suspension, steering, tyres, driveline, brakes, and their parameters."""
