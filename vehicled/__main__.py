@@ -1,0 +1,5 @@
+"""`python -m vehicled`."""
+
+from vehicled.cli import main
+
+raise SystemExit(main())

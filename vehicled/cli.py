@@ -1,0 +1,108 @@
+"""The `vehicled` command: finds the sub-command, and turns every ending into an exit status.
+
+0 done, 1 the run failed, 2 bad usage or bad configuration; 130 after Ctrl-C and 141 when the reader of our output
+has gone, as shells expect. Sub-commands live in `vehicled.commands`, one module each with `HELP` (one line),
+`configure(parser)` and `run(args) -> int`; only the one that is asked for gets imported, so help is instant.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from vehicled import __version__
+from vehicled.errors import UsageError, VehicledError
+
+COMMANDS = {
+    "demo": "the whole chain on an emulated vehicle; nothing to configure",
+    "run": "the daemon: read the sensors, estimate, publish, record",
+    "replay": "run the same estimator on a recorded log",
+    "simulate": "drive the plant model and write what its sensors would say",
+    "convert": "convert a log into another format",
+    "score": "compare estimates with the truth",
+    "report": "plot a run",
+    "check": "validate a configuration and describe its vehicle model",
+    "bench": "measure speed on this machine",
+    "schema": "print the JSON Schemas of the published messages",
+}
+"""Name and one line of every sub-command: here, and not only in the modules, so that help imports none of them."""
+
+_PROGRAM = "vehicled"
+
+_DESCRIPTION = "Real-time vehicle state estimation: position, slip and suspension from a car's sensors."
+
+_EPILOG = """\
+to begin:
+  vehicled demo                                          see it work: no car, no configuration
+  vehicled simulate mixed_drive --config prototype --output drive.mcap --truth truth.csv
+  vehicled replay drive.mcap --config prototype --fast --estimates estimates.csv
+  vehicled score estimates.csv truth.csv                 how far off was it?
+  vehicled check my_car.yaml                             is my configuration right?
+  vehicled run --config my_car.yaml                      on the car
+
+--config takes a path, or the name of a configuration that comes with vehicled (prototype, …).
+exit status: 0 done, 1 the run failed, 2 bad usage or bad configuration.
+'vehicled COMMAND --help' tells more about each command."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what was wrong in one line, and where to read more."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see '{self.prog} --help')")
+
+
+def make_parser(command: str | None) -> argparse.ArgumentParser:
+    """Parser of the whole command line in which only `command` (None: no command) knows its arguments."""
+    parser = _Parser(
+        prog=_PROGRAM,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for name, help_line in COMMANDS.items():
+        sub = commands.add_parser(name, help=help_line)
+        if name == command:
+            module = importlib.import_module(f"vehicled.commands.{name}")
+            sub.description = module.HELP
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's own) and return its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        # Options before the command (--help, --version) take no value, so the first word is the command.
+        command = next((word for word in arguments if not word.startswith("-")), None)
+        parser = make_parser(command)
+        args = parser.parse_args(arguments)
+        if args.command is None:
+            parser.print_help(sys.stderr)
+            return 2
+        status = int(args.run(args))
+        sys.stdout.flush()
+        return status
+    except SystemExit as stop:  # argparse after --help and --version
+        return int(stop.code or 0)
+    except VehicledError as error:
+        return _fail(str(error), error.exit_status)
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at exit: give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _fail(f"{where}{error.strerror or error}", 1)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"{_PROGRAM}: {' '.join(message.split())}", file=sys.stderr)
+    return status

@@ -1,0 +1,80 @@
+"""Where the driver threads' measurements wait for the estimator: ordered by time, and bounded."""
+
+import heapq
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from vehicled.messages import Measurement
+
+
+class MeasurementQueue:
+    """Many threads put, one takes. What comes out is ordered by arrival, then by source, then as it was put.
+
+    That order is also the order over all calls of `drain`: whoever records what came out and sorts it by arrival
+    gets every measurement into the same filter step again.
+    """
+
+    def __init__(self, sources: Sequence[str], capacity: int = 4096) -> None:
+        """`sources`: names of the devices, in the order in which equal arrivals come out.
+
+        `capacity`: measurements; a full queue drops its oldest, counted under the source that loses it.
+        """
+        if capacity < 1:
+            raise ValueError("a queue needs a capacity of at least one measurement")
+        self._order = {source: i for i, source in enumerate(sources)}
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._heap: list[tuple[int, int, int, Measurement]] = []
+        self._put = 0
+        self._late = 0
+        self._high_water = 0
+        self._dropped: dict[str, int] = {}
+        self._drained_until: int | None = None
+
+    def put(self, measurement: Measurement) -> None:
+        """Called by the driver threads; microseconds, and never blocks for longer than another `put`."""
+        with self._lock:
+            # An unknown source would still have a place: after all known ones.
+            order = self._order.get(measurement.source, len(self._order))
+            entry = (measurement.arrival, order, self._put, measurement)
+            self._put += 1
+            if len(self._heap) < self._capacity:
+                heapq.heappush(self._heap, entry)
+                self._high_water = max(self._high_water, len(self._heap))
+            else:
+                oldest = heapq.heappushpop(self._heap, entry)[3]
+                self._dropped[oldest.source] = self._dropped.get(oldest.source, 0) + 1
+
+    def drain(self, until: int) -> list[Measurement]:
+        """Take everything that arrived no later than `until`, ns.
+
+        A thread may have been held up between taking the time of arrival and `put`, so that its measurement's own
+        step is over. Its arrival is then moved to just after that step, where it did come into effect.
+        """
+        taken: list[Measurement] = []
+        with self._lock:
+            floor = self._drained_until
+            if floor is not None:
+                while self._heap and self._heap[0][0] <= floor:
+                    _, order, number, late = heapq.heappop(self._heap)
+                    late = msgspec.structs.replace(late, arrival=floor + 1)
+                    self._late += 1
+                    heapq.heappush(self._heap, (late.arrival, order, number, late))
+            while self._heap and self._heap[0][0] <= until:
+                taken.append(heapq.heappop(self._heap)[3])
+            self._drained_until = until if floor is None else max(floor, until)
+        return taken
+
+    def counters(self) -> dict[str, Any]:
+        """`put`, `waiting`, `high_water`, `late` (came after their step) and `dropped` (per source), in measurements."""
+        with self._lock:
+            return {
+                "put": self._put,
+                "waiting": len(self._heap),
+                "high_water": self._high_water,
+                "late": self._late,
+                "dropped": dict(self._dropped),
+            }

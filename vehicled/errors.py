@@ -1,0 +1,17 @@
+"""The errors that a user may see, as one line each; anything else that escapes is a bug and shows its traceback."""
+
+
+class VehicledError(Exception):
+    """Something went wrong that the user can understand: `str(error)` is one line saying what and where."""
+
+    exit_status = 1
+
+
+class UsageError(VehicledError):
+    """Bad arguments or a bad configuration: the line names file, line or key, and what was expected."""
+
+    exit_status = 2
+
+
+class RunError(VehicledError):
+    """The job was asked for correctly but failed."""

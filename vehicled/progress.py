@@ -1,0 +1,80 @@
+"""One line of progress on stderr for jobs that take a while; stdout stays clean for results."""
+
+import sys
+import time
+from typing import Self, TextIO
+
+_REDRAW_S = 0.1
+_SPARSE_S = 10.0
+_BAR_CELLS = 24
+
+
+class Progress:
+    """How far a job is: a line that redraws itself in a terminal, a line every ten seconds elsewhere.
+
+    A context manager; leaving it shows how far the job came. `quiet` (with `--json`) says nothing at all.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: float | None = None,
+        unit: str = "",
+        quiet: bool = False,
+        stream: TextIO | None = None,
+    ) -> None:
+        """`total`: the `done` at which the job ends, None when unknown; `unit` stands behind both."""
+        self._what = what
+        self._total = total
+        self._unit = f" {unit}" if unit else ""
+        self._stream = sys.stderr if stream is None else stream
+        self._quiet = quiet
+        self._terminal = self._stream.isatty()
+        self._begun = time.monotonic()
+        self._next_draw = self._begun + (0.0 if self._terminal else _SPARSE_S)
+        self._done = 0.0
+        self._note = ""
+
+    def update(self, done: float, note: str = "") -> None:
+        """The job has done `done` of `total`; cheap enough to be called at every step."""
+        self._done = done
+        self._note = note
+        if self._quiet:
+            return
+        now = time.monotonic()
+        if now >= self._next_draw:
+            self._next_draw = now + (_REDRAW_S if self._terminal else _SPARSE_S)
+            self._draw(self._line(now - self._begun))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._quiet:
+            self._draw(self._line(time.monotonic() - self._begun))
+            if self._terminal:
+                self._stream.write("\n")
+                self._stream.flush()
+
+    def _draw(self, line: str) -> None:
+        self._stream.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
+        self._stream.flush()
+
+    def _line(self, elapsed: float) -> str:
+        done = f"{self._done:.6g}"
+        if self._total is None or self._total <= 0:
+            parts = [f"{self._what}: {done}{self._unit}, {elapsed:.0f} s"]
+        else:
+            fraction = min(max(self._done / self._total, 0.0), 1.0)
+            bar = ""
+            if self._terminal:
+                filled = round(fraction * _BAR_CELLS)
+                bar = f" [{'#' * filled}{'.' * (_BAR_CELLS - filled)}]"
+            parts = [f"{self._what}:{bar} {100 * fraction:3.0f} %, {done} of {self._total:.6g}{self._unit}"]
+            if 0 < fraction < 1:
+                parts.append(f"{elapsed * (1 - fraction) / fraction:.0f} s left")
+            else:
+                parts.append(f"{elapsed:.1f} s")
+        if self._note:
+            parts.append(self._note)
+        return ", ".join(parts)
