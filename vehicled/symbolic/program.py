@@ -1,0 +1,194 @@
+"""Straight-line functions over one flat workspace, described independently of how they are executed.
+
+A `Program` knows where each symbol is stored and which kernels there are. A kernel reads symbols and stores
+the values of expressions into other symbols' places. All kernels work on the same workspace, one array of
+float64, so that a model (immutable, shareable) and its workspaces (one per running estimator) are separate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.symbolic.graph import Atom, Graph
+
+ALIGNMENT = 8
+"""Places of arrays are multiples of this many float64, so that vector loads are aligned."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an array lies in the workspace: `count` numbers of rank 0, or `count` lane vectors of rank 1."""
+
+    offset: int
+    count: int
+    rank: int
+
+
+class Layout:
+    """The named arrays of a workspace."""
+
+    def __init__(self, lanes: int, width: int = 1):
+        self.lanes = lanes
+        """Branches of a model that are computed side by side."""
+        self.width = width
+        """Instances of the model that are computed side by side."""
+        self.size = 0
+        self.places: dict[str, Place] = {}
+
+    def add(self, name: str, count: int, rank: int = 0) -> Place:
+        if name in self.places:
+            raise ValueError(f"array {name!r} exists already")
+        place = self.places[name] = Place(self.size, count, rank)
+        stride = self.stride(rank)
+        self.size += -(-count * stride // ALIGNMENT) * ALIGNMENT
+        return place
+
+    def stride(self, rank: int) -> int:
+        return self.width * (self.lanes if rank else 1)
+
+    def allocate(self) -> np.ndarray:
+        """A zeroed workspace, (size,) float64, aligned to 64 bytes."""
+        raw = np.zeros(self.size + 8)
+        shift = (-raw.ctypes.data // 8) % 8
+        return raw[shift : shift + self.size]
+
+    def view(self, workspace: np.ndarray, name: str) -> np.ndarray:
+        """The array `name` in a workspace: (count,) or (count, lanes); a last axis `width` when above 1."""
+        place = self.places[name]
+        shape: tuple[int, ...] = (place.count, self.lanes) if place.rank else (place.count,)
+        if self.width > 1:
+            shape = (*shape, self.width)
+        return workspace[place.offset : place.offset + place.count * self.stride(place.rank)].reshape(shape)
+
+    def to_dict(self) -> dict:
+        places = {name: [p.offset, p.count, p.rank] for name, p in self.places.items()}
+        return {"lanes": self.lanes, "width": self.width, "size": self.size, "places": places}
+
+    @classmethod
+    def from_dict(cls, data: Mapping) -> Layout:
+        layout = cls(data["lanes"], data["width"])
+        layout.size = data["size"]
+        layout.places = {name: Place(*p) for name, p in data["places"].items()}
+        return layout
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A straight-line function: the value of each expression is stored at its target's offset."""
+
+    name: str
+    stores: tuple[tuple[int, Atom], ...]
+    loads: dict[int, int]
+    """Atom id to workspace offset, of every atom that is read rather than computed."""
+
+    def schedule(self) -> list[Atom]:
+        """The atoms to compute, operands first, each close to its first use (few live values)."""
+        done = set(self.loads)
+        order: list[Atom] = []
+        for _, output in self.stores:
+            stack = [output]
+            while stack:
+                a = stack[-1]
+                if a.id in done:
+                    stack.pop()
+                    continue
+                missing = [b for b in a.args if b.id not in done]
+                if missing:
+                    stack.extend(reversed(missing))
+                else:
+                    done.add(a.id)
+                    order.append(a)
+                    stack.pop()
+        return order
+
+    def operations(self) -> dict[str, int]:
+        """Operations by kind; one on a lane vector counts once."""
+        counts: dict[str, int] = {}
+        for a in self.schedule():
+            if a.op not in ("const", "lane_ones"):
+                counts[a.op] = counts.get(a.op, 0) + 1
+        return counts
+
+
+class Program:
+    """The kernels of one model and the storage that they share."""
+
+    def __init__(self, graph: Graph, lanes: int = 1, width: int = 1):
+        self.graph = graph
+        self.layout = Layout(lanes, width)
+        self.kernels: dict[str, Kernel] = {}
+        self._offset: dict[int, int] = {}
+        self._pending: list[tuple[str, list[tuple[Atom, Atom]]]] = []
+
+    def store(self, name: str, symbols: Sequence[Atom]) -> None:
+        """Give symbols (all of one rank) a place: the array `name`, in their order."""
+        rank = symbols[0].rank if symbols else 0
+        if any(s.rank != rank or s.op != "symbol" for s in symbols):
+            raise ValueError(f"array {name!r} takes symbols of one rank")
+        place = self.layout.add(name, len(symbols), rank)
+        for i, s in enumerate(symbols):
+            self._offset[s.id] = place.offset + i * self.layout.stride(rank)
+
+    def array(self, name: str, count: int, rank: int = 0) -> list[Atom]:
+        """New symbols `name[i]`, stored as the array `name`."""
+        symbols = [self.graph.symbol(f"{name}[{i}]", rank) for i in range(count)]
+        self.store(name, symbols)
+        return symbols
+
+    def kernel(self, name: str, stores: Iterable[tuple[Atom, Atom]]) -> None:
+        """Declare a kernel that computes expressions and stores them into symbols: (symbol, expression)."""
+        self._pending.append((name, list(stores)))
+
+    def finish(self, parameters: Iterable[Atom]) -> None:
+        """Settle all kernels, with one more, `prepare`, for what depends on the parameters alone.
+
+        Those values are hoisted out of the other kernels into the array `constants`: they are computed once
+        per vehicle, not per step.
+        """
+        mask = 0
+        for p in parameters:
+            mask |= p.depends
+        hoisted: dict[int, Atom] = {}
+
+        def hoist(a: Atom) -> None:
+            if a.op not in ("const", "symbol", "lane_ones"):
+                hoisted[a.id] = a
+
+        graph = self.graph
+        for _, stores in self._pending:
+            outputs = [e for _, e in stores]
+            for e in outputs:
+                if not e.depends & ~mask:
+                    hoist(e)
+            for a in graph.reachable(outputs):
+                if a.depends & ~mask:
+                    for b in a.args:
+                        if not b.depends & ~mask:
+                            hoist(b)
+        prepare: list[tuple[Atom, Atom]] = []
+        for rank in (0, 1):
+            atoms = [a for a in hoisted.values() if a.rank == rank]
+            slots = self.array("constants" if rank == 0 else "lane_constants", len(atoms), rank)
+            prepare += zip(slots, atoms, strict=True)
+        self.kernels["prepare"] = self._kernel("prepare", prepare, {})
+        places = {a.id: self._offset[s.id] for s, a in prepare}
+        for name, stores in self._pending:
+            self.kernels[name] = self._kernel(name, stores, places)
+
+    def _kernel(self, name: str, stores: list[tuple[Atom, Atom]], places: Mapping[int, int]) -> Kernel:
+        loads = dict(places)
+        for a in self.graph.reachable([e for _, e in stores]):
+            if a.op == "symbol":
+                if a.id not in self._offset:
+                    raise ValueError(f"kernel {name!r} reads {a.name!r}, which has no place")
+                loads[a.id] = self._offset[a.id]
+        for s, e in stores:
+            if s.rank < e.rank:
+                raise ValueError(f"kernel {name!r} stores a lane vector into {s.name!r}, a plain number")
+        lanes = self.graph.lane_ones()
+        return Kernel(
+            name, tuple((self._offset[s.id], e if s.rank == e.rank else e * lanes) for s, e in stores), loads
+        )
