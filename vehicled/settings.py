@@ -1,0 +1,443 @@
+"""YAML files into frozen dataclasses: strict, with units, and one line for every mistake.
+
+`load(path, cls)` reads a file; the types of the dataclass' fields say what may stand there:
+
+- `bool`, `int`, `float` (dimensionless; `5 %` is 0.05), `str`, `Path` (a relative one starts at the file's
+  folder)
+- `Literal[…]`, enumerations (by value), `X | None`
+- dataclasses, and unions of dataclasses told apart by a field `kind: Literal["…"]`
+- `list[T]`, `tuple[T, ...]`, `tuple[A, B]`, `dict[K, T]`
+- quantities, always written with their unit: `Annotated[float, Unit("kg")]` or an alias of `units`;
+  `Annotated[tuple[float, float, float], Unit("m")]` takes `1.25 0.35 0.22 m`. They arrive in SI and radians
+- `Deferred`: a part whose type is known only later, such as the options of a driver from elsewhere
+
+`Range`, `Positive` and `NonNegative` from `units` in the annotation bound every number below it; NaN and
+infinity are always refused. A dataclass may have `check(self)` yielding (key path, message) for what fields
+must satisfy together.
+
+Scalars follow YAML 1.2: only `true` and `false` are booleans, so `on`, `no` and `12:30` are text.
+"""
+
+import dataclasses
+import difflib
+import enum
+import math
+import re
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from vehicled.errors import UsageError
+from vehicled.units import Range, Unit, UnitError, parse_unit, split_quantity
+
+T = TypeVar("T")
+
+MAX_BYTES = 4 << 20
+MAX_VALUES = 400_000
+"""Values in one file after its aliases are expanded."""
+
+_TAGS = {
+    "tag:yaml.org,2002:" + t
+    for t in ("null", "bool", "int", "float", "timestamp", "str", "merge", "value", "map", "seq")
+}
+_INT = re.compile(r"[+-]?[0-9]{1,18}|0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|0x[0-9a-fA-F]+|0o[0-7]+")
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+
+
+class SettingsError(UsageError):
+    """A mistake in a settings file, as one line: `file:line: key.path: what was expected, got …`."""
+
+
+def load(path: str | Path, cls: type[T]) -> T:
+    """The settings in a YAML file as an instance of the dataclass `cls`. Raises SettingsError."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise SettingsError(f"{_printable(str(path))}: no such file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingsError(f"{_printable(str(path))}: cannot be read: {reason}") from None
+    if len(data) > MAX_BYTES:
+        raise SettingsError(f"{_printable(str(path))}: larger than {MAX_BYTES >> 20} MiB, so hardly settings")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SettingsError(f"{_printable(str(path))}:{line}: expected UTF-8 text") from None
+    return _loads(text, cls, str(path), path.parent)
+
+
+def loads(text: str, cls: type[T], name: str = "<text>") -> T:
+    """As `load`, from a text; `name` stands for the file in messages. Raises SettingsError."""
+    return _loads(text, cls, name, Path())
+
+
+def shipped_folder() -> Path:
+    """Where the configurations that come with the program are: in the wheel, or in the source tree."""
+    package = Path(__file__).parent
+    wheel = package / "shipped" / "config"
+    return wheel if wheel.is_dir() else package.parent / "config"
+
+
+def config_path(name_or_path: str | Path) -> Path:
+    """A path as it is; a bare word as the shipped configuration of that name (`prototype`).
+
+    Raises SettingsError, listing the names, for a word that is neither.
+    """
+    path = Path(name_or_path)
+    bare = len(path.parts) == 1 and not path.suffix and not path.is_absolute()
+    if not bare:
+        return path
+    shipped = {p.stem: p for p in sorted(shipped_folder().glob("*.yaml"))}
+    if path.name in shipped:
+        return shipped[path.name]
+    if path.is_file():
+        return path
+    raise SettingsError(
+        f"{_printable(str(name_or_path))}: expected a file or a shipped configuration ({', '.join(shipped)})"
+    )
+
+
+class Deferred:
+    """A part of a settings file that is read later, when its type is known; keeps file and line."""
+
+    def __init__(self, reader: "_Reader", node: yaml.Node, path: str) -> None:
+        self._reader, self._node, self._path = reader, node, path
+
+    def to(self, cls: type[T]) -> T:
+        """This part as an instance of the dataclass `cls`. Raises SettingsError."""
+        return self._reader.convert(self._node, cls, (), self._path)
+
+    def fail(self, message: str) -> NoReturn:
+        """Raises SettingsError with `message` at this part's place."""
+        self._reader.fail(self._node, self._path, message)
+
+
+def _loads(text: str, cls: type[T], name: str, folder: Path) -> T:
+    name = _printable(name)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise SettingsError(f"{name}{line}: expected YAML, got: {_printable(error.problem or '')}") from None
+    except yaml.reader.ReaderError as error:
+        line = f":{text.count(chr(10), 0, error.position) + 1}"
+        raise SettingsError(f"{name}{line}: expected text, got an unprintable character") from None
+    except RecursionError:
+        raise SettingsError(f"{name}: nested too deeply") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as \UFFFFFFFF in double quotes
+        raise SettingsError(f"{name}: expected YAML, got: {_printable(str(error))}") from None
+    if node is None:
+        raise SettingsError(f"{name}: expected settings, got an empty file")
+    reader = _Reader(name, folder)
+    if not isinstance(node, yaml.MappingNode):
+        reader.fail(node, "", f"expected keys and values at the top level, got {_describe(node)}")
+    try:
+        return reader.convert(node, cls, (), "")
+    except RecursionError:
+        raise SettingsError(f"{name}: nested too deeply") from None
+
+
+class _Reader:
+    """Turns nodes of one file into values."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.count = 0
+
+    def fail(self, node: yaml.Node, path: str, message: str) -> NoReturn:
+        where = f"{path}: " if path else ""
+        raise SettingsError(f"{self.name}:{node.start_mark.line + 1}: {where}{_printable(message, 500)}")
+
+    def convert(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
+        """The value of `node` as the type `kind`; `metadata`: of the enclosing annotations, inner first."""
+        self.count += 1
+        if self.count > MAX_VALUES:
+            self.fail(node, path, f"more than {MAX_VALUES} values; are its aliases nested?")
+        if node.tag not in _TAGS:
+            self.fail(node, path, f"expected plain YAML, got the tag {node.tag[:40]}")
+        origin = get_origin(kind)
+        if origin is Annotated:
+            return self.convert(node, kind.__origin__, kind.__metadata__ + metadata, path)
+        if origin in (Union, types.UnionType):
+            return self._union(node, get_args(kind), metadata, path)
+        if kind is Deferred:
+            return Deferred(self, node, path)
+        if dataclasses.is_dataclass(kind):
+            return self._dataclass(node, kind, path)
+        if origin in (list, tuple):
+            return self._sequence(node, kind, metadata, path)
+        if origin is dict:
+            return self._dict(node, kind, metadata, path)
+        return self._scalar(node, kind, metadata, path)
+
+    # Mappings
+
+    def _pairs(self, node: yaml.Node, path: str, what: str) -> list[tuple[str, yaml.Node, yaml.Node]]:
+        """(key, key node, value node) of a mapping without duplicates."""
+        if not isinstance(node, yaml.MappingNode):
+            self.fail(node, path, f"expected {what}, got {_describe(node)}")
+        pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in _TAGS:
+                self.fail(key, path, f"expected a name as key, got {_describe(key)}")
+            if key.value in pairs:
+                first = pairs[key.value][0].start_mark.line + 1
+                self.fail(key, _join(path, key.value), f"expected once, is already on line {first}")
+            pairs[key.value] = key, value
+        return [(name, key, value) for name, (key, value) in pairs.items()]
+
+    def _dataclass(self, node: yaml.Node, cls: Any, path: str) -> Any:
+        hints = get_type_hints(cls, include_extras=True)
+        fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
+        values = {}
+        nodes = {}
+        for name, key, value in self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'"):
+            if name not in fields:
+                self.fail(key, _join(path, name), f"unknown key; {_suggest(name, list(fields))}")
+            nodes[name] = value
+            values[name] = self.convert(value, hints[name], (), _join(path, name))
+        for name, field in fields.items():
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            if required and name not in values:
+                wanted = _expectation(hints[name], ())
+                self.fail(node, _join(path, name), f"missing; expected {wanted}")
+        result = cls(**values)
+        check = getattr(result, "check", None)
+        if callable(check):
+            for where, message in check():
+                self.fail(self._at(node, where), _join(path, where), message)
+        return result
+
+    def _at(self, node: yaml.Node, path: str) -> yaml.Node:
+        """The node at a key path below `node`, or the nearest one above it that the file has."""
+        for part in re.findall(r"[^.\[\]]+", path):
+            if isinstance(node, yaml.MappingNode):
+                found = [v for k, v in node.value if k.value == part]
+            elif isinstance(node, yaml.SequenceNode) and part.isdecimal() and int(part) < len(node.value):
+                found = [node.value[int(part)]]
+            else:
+                found = []
+            if not found:
+                break
+            node = found[0]
+        return node
+
+    def _dict(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
+        key_type, value_type = get_args(kind)
+        return {
+            self.convert(key, key_type, (), _join(path, name)): self.convert(
+                value, value_type, metadata, _join(path, name)
+            )
+            for name, key, value in self._pairs(node, path, "keys and values")
+        }
+
+    # Sequences
+
+    def _sequence(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
+        origin, args = get_origin(kind), get_args(kind)
+        several = origin is list or (len(args) == 2 and args[1] is Ellipsis)
+        numeric = _find(metadata, Unit) is not None and all(a in (float, ...) for a in args)
+        if isinstance(node, yaml.ScalarNode) and numeric:
+            return origin(self._quantity(node, metadata, path, None if several else len(args)))
+        if not isinstance(node, yaml.SequenceNode):
+            self.fail(node, path, f"expected {_expectation(kind, metadata)}, got {_describe(node)}")
+        if not several and len(node.value) != len(args):
+            self.fail(node, path, f"expected {_expectation(kind, metadata)}, got {len(node.value)} values")
+        types_ = (args[0] for _ in node.value) if several else args
+        return origin(
+            self.convert(item, t, metadata, f"{path}[{i}]")
+            for i, (item, t) in enumerate(zip(node.value, types_, strict=True))
+        )
+
+    # Unions
+
+    def _union(self, node: yaml.Node, members: tuple[Any, ...], metadata: tuple[Any, ...], path: str) -> Any:
+        if type(None) in members and _is_null(node):
+            return None
+        wanted = [m for m in members if m is not type(None)]
+        fitting = [m for m in wanted if _fits(node, m, metadata)]
+        if isinstance(node, yaml.MappingNode) and len(fitting) > 1:
+            return self.convert(node, self._by_kind(node, fitting, path), metadata, path)
+        if len(fitting) == 1 or len(wanted) == 1:
+            return self.convert(node, (fitting or wanted)[0], metadata, path)
+        for member in fitting:
+            try:
+                return self.convert(node, member, metadata, path)
+            except SettingsError:
+                continue
+        expected = " or ".join(_expectation(m, metadata) for m in wanted)
+        self.fail(node, path, f"expected {expected}, got {_describe(node)}")
+
+    def _by_kind(self, node: yaml.MappingNode, classes: list[Any], path: str) -> Any:
+        """The dataclass whose field `kind` is the literal that the file names."""
+        kinds = {name: c for c in classes for name in get_args(get_type_hints(c)["kind"])}
+        pairs = self._pairs(node, path, "keys")
+        path = _join(path, "kind")
+        for name, _, value in pairs:
+            if name == "kind":
+                if isinstance(value, yaml.ScalarNode) and value.value in kinds:
+                    return kinds[value.value]
+                self.fail(value, path, f"expected {_either(list(kinds))}, got {_describe(value)}")
+        self.fail(node, path, f"missing; expected {_either(list(kinds))}")
+
+    # Scalars
+
+    def _scalar(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
+        if kind is float and isinstance(node, yaml.ScalarNode):
+            return self._quantity(node, metadata, path, 1)[0]
+        value = _scalar(node, kind)
+        if value is None:
+            self.fail(node, path, f"expected {_expectation(kind, metadata)}, got {_describe(node)}")
+        bounds = _find(metadata, Range)
+        if bounds is not None and kind is int and value not in bounds:
+            self.fail(node, path, f"expected a whole number {bounds}, got {value}")
+        if isinstance(value, Path):
+            return self.folder / value
+        return value
+
+    def _quantity(
+        self, node: yaml.ScalarNode, metadata: tuple[Any, ...], path: str, count: int | None
+    ) -> list[float]:
+        unit = _find(metadata, Unit) or _DIMENSIONLESS
+        bounds = _find(metadata, Range)
+        got = _describe(node)
+        if count == 1:
+            wanted = f"expected {unit.expectation}, got {got}"
+        else:
+            wanted = f"expected {count or 'some'} numbers and a unit ({unit.symbol}), got {got}"
+        try:
+            numbers, text = split_quantity(node.value)
+            factor, dimension = parse_unit(text) if text else (1.0, _DIMENSIONLESS.dimension)
+        except UnitError as error:
+            self.fail(node, path, f"{wanted}: {error}" if any(map(str.isdigit, node.value)) else wanted)
+        if not text and unit.plain:
+            dimension = unit.dimension
+        if dimension != unit.dimension or (count is not None and len(numbers) != count):
+            self.fail(node, path, wanted)
+        values = [number * factor for number in numbers]
+        for value in values:
+            if not math.isfinite(value):
+                self.fail(node, path, f"expected a finite number, got {got}")
+            if bounds is not None and value not in bounds:
+                suffix = "" if unit.symbol == "1" else f" {unit.symbol}"
+                self.fail(node, path, f"expected {bounds}{suffix}, got {got}")
+        return values
+
+
+_DIMENSIONLESS = Unit("1", plain=True)
+
+
+def _scalar(node: yaml.Node, kind: Any) -> Any:
+    """The value of a scalar node as bool, int, str, Path, literal or enumeration; None if it is not one."""
+    if not isinstance(node, yaml.ScalarNode):
+        return None
+    text, plain = node.value, node.style is None
+    if kind is bool:
+        return _BOOL.get(text) if plain else None
+    if kind is int:
+        return int(text, 0 if text[:1] == "0" and text[1:2] in "xo" else 10) if _is_int(node) else None
+    if kind is str or kind is Path:
+        number = plain and (text in _BOOL or _NUMBER.fullmatch(text) is not None)
+        return None if _is_null(node) or number or "\0" in text else kind(text)
+    if get_origin(kind) is Literal:
+        return next((a for a in get_args(kind) if _scalar(node, type(a)) == a or a == text), None)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return next((m for m in kind if str(m.value) == text), None)
+    raise TypeError(f"settings cannot hold {kind!r}")
+
+
+def _is_int(node: yaml.ScalarNode) -> bool:
+    return node.style is None and _INT.fullmatch(node.value) is not None
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in _NULL
+
+
+def _fits(node: yaml.Node, kind: Any, metadata: tuple[Any, ...]) -> bool:
+    """Whether the shape of the node (scalar, list, mapping) can be a value of this type."""
+    if get_origin(kind) is Annotated:
+        return _fits(node, kind.__origin__, kind.__metadata__ + metadata)
+    if kind is Deferred:
+        return True
+    if dataclasses.is_dataclass(kind) or get_origin(kind) is dict:
+        return isinstance(node, yaml.MappingNode)
+    if get_origin(kind) in (list, tuple):
+        scalar = isinstance(node, yaml.ScalarNode) and _find(metadata, Unit) is not None
+        return isinstance(node, yaml.SequenceNode) or scalar
+    return isinstance(node, yaml.ScalarNode)
+
+
+def _find(metadata: tuple[Any, ...], kind: type[T]) -> T | None:
+    for m in metadata:
+        if isinstance(m, kind):
+            return m
+    return None
+
+
+def _expectation(kind: Any, metadata: tuple[Any, ...]) -> str:
+    """What a reader should have written where this type is wanted, in words."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _expectation(kind.__origin__, kind.__metadata__ + metadata)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_expectation(a, metadata) for a in args if a is not type(None))
+    if dataclasses.is_dataclass(kind):
+        return f"a section with {', '.join(f.name for f in dataclasses.fields(kind) if f.init)}"
+    if origin is dict:
+        return "names and values"
+    if origin in (list, tuple):
+        unit = _find(metadata, Unit)
+        if origin is list or (len(args) == 2 and args[1] is Ellipsis):
+            return f"a list, each {_expectation(args[0], metadata)}"
+        if unit is not None and all(a is float for a in args):
+            return f"{len(args)} numbers and a unit ({unit.symbol})"
+        return f"a list [{', '.join(_expectation(a, metadata) for a in args)}]"
+    if kind is float:
+        return (_find(metadata, Unit) or _DIMENSIONLESS).expectation
+    if origin is Literal:
+        return _either([str(a) for a in args])
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _either([str(m.value) for m in kind])
+    names = {bool: "true or false", int: "a whole number", str: "text", Path: "a path", Deferred: "a section"}
+    return names[kind]
+
+
+def _either(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _suggest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.5)
+    return f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
+
+
+def _describe(node: yaml.Node) -> str:
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    if _is_null(node):
+        return "nothing"
+    text = node.value if len(node.value) <= 40 else node.value[:39] + "…"
+    return f"'{text}'"
+
+
+def _join(path: str, name: str) -> str:
+    name = _printable(name, 60)
+    return f"{path}.{name}" if path and name else path or name
+
+
+def _printable(text: str, limit: int = 300) -> str:
+    """The text on one line, control characters escaped, not longer than the limit."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return line if len(line) <= limit else line[: limit - 1] + "…"
