@@ -1,0 +1,382 @@
+"""Measurement logs and estimates as CSV: `t` in seconds, one column per channel, blank where there is no value."""
+
+import difflib
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import msgspec
+import numpy as np
+
+from replay.problems import Problems
+from replay.steps import LOOK_AHEAD_NS, MAX_GAP_NS
+from vehicled.errors import UsageError
+from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate, Measurement
+
+ARRIVAL = "gnss.arrival"
+"""The one column that is not a channel: when the fix of this row arrived, s."""
+
+ABSURD = {
+    "m/s²": 1e4,
+    "rad/s": 1e4,
+    "rad": 1e7,
+    "deg": 360.0,
+    "m": 1e5,
+    "m/s": 1e3,
+    "Pa": 1e9,
+    "N·m": 1e6,
+    "": 1e3,
+}
+"""Per unit: beyond this magnitude no road vehicle's sensor can have said it, so it is damage, not data."""
+
+
+def parse_seconds(text: str) -> int:
+    """Decimal seconds to integer nanoseconds, exactly (a double would lose them in times of day). ValueError."""
+    whole, _, fraction = text.strip().partition(".")
+    if whole.isascii() and whole.isdigit() and (not fraction or (fraction.isascii() and fraction.isdigit())):
+        if len(whole) > 12:
+            raise ValueError("too large for a time in seconds")
+        return int(whole) * 1_000_000_000 + int(fraction[:9].ljust(9, "0"))
+    try:
+        value = Decimal(text.strip())
+        if not value.is_finite() or abs(value) >= 10**12:
+            raise ValueError("not a time in seconds")
+        return int((value * 1_000_000_000).to_integral_value())
+    except InvalidOperation:
+        raise ValueError("not a number") from None
+
+
+def format_seconds(t: int) -> str:
+    """Integer nanoseconds as decimal seconds, without trailing zeros: `1.004`, `0`, `-0.5`."""
+    sign, t = ("-", -t) if t < 0 else ("", t)
+    whole, fraction = divmod(t, 1_000_000_000)
+    return f"{sign}{whole}.{fraction:09d}".rstrip("0").rstrip(".")
+
+
+def source_of(channel: str) -> str:
+    """The sensor that a channel belongs to when the log does not say: `imu.ax` → `imu`, `wheel.fl.angle` → `wheel.angle`."""
+    parts = channel.split(".")
+    return f"{parts[0]}.{parts[2]}" if len(parts) == 3 else parts[0]
+
+
+class _Group(NamedTuple):
+    """The columns that one sensor fills together."""
+
+    source: str
+    columns: list[tuple[int, str, float]]
+    """Index, channel, magnitude that would be absurd."""
+
+
+class _Header(NamedTuple):
+    width: int
+    time: int
+    arrival: int | None
+    groups: list[_Group]
+
+
+class CsvLog:
+    """A measurement log in CSV. Whatever is wrong with it is counted in `problems` and survived."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Reads the header only. UsageError if it is not one of a measurement log."""
+        self.path = Path(path)
+        self.problems = Problems(self.path.name)
+        with self._open() as file:
+            self._header = _parse_header(self.path, file.readline())
+
+    def _open(self):  # type: ignore[no-untyped-def]
+        return open(self.path, encoding="utf-8-sig", errors="replace", newline="\n")
+
+    @property
+    def channels(self) -> list[str]:
+        """The channels that have a column."""
+        return [channel for group in self._header.groups for _, channel, _ in group.columns]
+
+    def measurements(self) -> Iterator[Measurement]:
+        """The samples as the rows come: a measurement per row and sensor."""
+        self.problems.clear()
+        group_times: dict[str, int] = {}
+        previous: tuple[int, int, list[str]] | None = None
+        latest: int | None = None
+        for row in self._rows():
+            # One row behind, so that a single wild time stamp can be told from a pause of the log.
+            if previous is not None:
+                number, t, _ = previous
+                if latest is not None and t - latest > MAX_GAP_NS and row[1] < t - MAX_GAP_NS:
+                    self.problems.add(
+                        "absurd time", f"line {number}", f"t = {format_seconds(t)} s; row skipped"
+                    )
+                else:
+                    yield from self._parse_row(*previous, group_times)
+                    latest = t
+            previous = row
+        if previous is not None:
+            yield from self._parse_row(*previous, group_times)
+
+    def _rows(self) -> Iterator[tuple[int, int, list[str]]]:
+        """(line number, t in ns, fields) of every row that has a time and the right number of fields."""
+        width, time_column = self._header.width, self._header.time
+        with self._open() as file:
+            next(file, None)
+            for number, line in enumerate(file, start=2):
+                if not line.strip():
+                    continue
+                fields = line.rstrip("\r\n").split(",")
+                if len(fields) != width:
+                    kind = "bad row" if line.endswith("\n") else "truncated"
+                    self.problems.add(
+                        kind, f"line {number}", f"{len(fields)} fields, expected {width}; row skipped"
+                    )
+                    continue
+                try:
+                    t = parse_seconds(fields[time_column])
+                except ValueError as error:
+                    self.problems.add(
+                        "bad time", f"line {number}", f"t = {fields[time_column][:20]!r} is {error}"
+                    )
+                    continue
+                yield number, t, fields
+
+    def _parse_row(
+        self, number: int, t: int, fields: list[str], group_times: dict[str, int]
+    ) -> Iterator[Measurement]:
+        for source, columns in self._header.groups:
+            values = {}
+            for index, channel, absurd in columns:
+                text = fields[index]
+                if not text:
+                    continue
+                try:
+                    value = float(text)
+                except ValueError:
+                    if text.strip():
+                        self.problems.add("bad number", f"line {number}", f"{channel} = {text[:20]!r}")
+                    continue
+                if -absurd <= value <= absurd:
+                    values[channel] = value
+                else:
+                    kind = "absurd value" if math.isfinite(value) else "not finite"
+                    self.problems.add(kind, f"line {number}", f"{channel} = {text[:20]}")
+            if not values:
+                continue
+            before = group_times.get(source)
+            if before is not None and t <= before:
+                if t == before:
+                    # One sensor cannot measure twice at one instant: fusing both would count it double.
+                    self.problems.add(
+                        "duplicate", f"line {number}", f"{source} again at t = {format_seconds(t)} s"
+                    )
+                    continue
+                self.problems.add(
+                    "time goes back", f"line {number}", f"{source} at t = {format_seconds(t)} s"
+                )
+            else:
+                group_times[source] = t
+            arrival = self._arrival(number, t, fields) if source == "gnss" else t
+            yield Measurement(source, t, arrival, values)
+
+    def _arrival(self, number: int, t: int, fields: list[str]) -> int:
+        column = self._header.arrival
+        if column is None or not fields[column].strip():
+            return t
+        try:
+            arrival = parse_seconds(fields[column])
+        except ValueError as error:
+            self.problems.add("bad arrival", f"line {number}", f"{ARRIVAL} is {error}")
+            return t
+        if not t <= arrival <= t + MAX_GAP_NS:
+            self.problems.add("bad arrival", f"line {number}", f"{ARRIVAL} = {format_seconds(arrival)} s")
+            return t
+        return arrival
+
+
+def _parse_header(path: Path, line: str) -> _Header:
+    names = [name.strip().strip('"') for name in line.rstrip("\r\n").split(",")]
+    if not line.strip():
+        raise UsageError(f"{path}: empty; expected a header line such as t,imu.ax,imu.ay")
+    if "t" not in names:
+        raise UsageError(f"{path}: line 1: no column 't'; expected a header line such as t,imu.ax,imu.ay")
+    groups: dict[str, _Group] = {}
+    for index, name in enumerate(names):
+        if names.index(name) != index:
+            raise UsageError(f"{path}: line 1: column {name!r} is there twice")
+        if name in ("t", ARRIVAL):
+            continue
+        if name not in CHANNELS:
+            raise UsageError(f"{path}: line 1: unknown column {name!r}; {_expected(name, names)}")
+        source = source_of(name)
+        group = groups.setdefault(source, _Group(source, []))
+        group.columns.append((index, name, ABSURD[CHANNELS[name]]))
+    if not groups:
+        raise UsageError(
+            f"{path}: line 1: no measurement column; expected a header line such as t,imu.ax,imu.ay"
+        )
+    return _Header(
+        len(names),
+        names.index("t"),
+        names.index(ARRIVAL) if ARRIVAL in names else None,
+        list(groups.values()),
+    )
+
+
+def _expected(name: str, names: Sequence[str]) -> str:
+    if sum(n in ESTIMATE_COLUMNS for n in names) > len(names) // 2:
+        return "this looks like a table of estimates or truth, not a log of measurements"
+    near = difflib.get_close_matches(name, [*CHANNELS, ARRIVAL], n=1)
+    return (
+        f"did you mean {near[0]!r}?" if near else "expected channels such as imu.ax, gnss.lat, wheel.fl.angle"
+    )
+
+
+class CsvLogWriter:
+    """Writes measurements as CSV, merging the sensors of one instant into one row. A context manager.
+
+    Rows are ordered by the time of measurement, within a bounded window.
+    """
+
+    def __init__(self, path: str | Path, channels: Iterable[str]) -> None:
+        """`channels` that the log will have; others must not be written."""
+        wanted = set(channels)
+        self._columns = [c for c in CHANNELS if c in wanted]
+        if any(c.startswith("gnss.") for c in self._columns):
+            self._columns.append(ARRIVAL)
+        self._column = {c: i for i, c in enumerate(self._columns)}
+        self.rows = 0
+        self.arrivals_lost = 0
+        """Samples that arrived later than measured but of a sensor whose arrival has no column."""
+        self.same_instant = 0
+        """Second samples of one channel at one instant: a row of their own, which readers take for a duplicate."""
+        self._held: list[tuple[int, int, Measurement]] = []
+        self._order = 0
+        self._newest: int | None = None
+        self._row_t: int | None = None
+        self._row: list[str] = []
+        self._file = open(path, "w", encoding="utf-8", newline="\n")
+        self._file.write(",".join(["t", *self._columns]) + "\n")
+
+    def write(self, m: Measurement) -> None:
+        heapq.heappush(self._held, (m.t, self._order, m))
+        self._order += 1
+        self._newest = m.t if self._newest is None else max(self._newest, m.t)
+        while self._held and self._held[0][0] <= self._newest - LOOK_AHEAD_NS:
+            self._put(heapq.heappop(self._held)[2])
+
+    def _put(self, m: Measurement) -> None:
+        cells = {self._column[channel]: repr(value) for channel, value in m.values.items()}
+        if m.arrival != m.t:
+            if any(channel.startswith("gnss.") for channel in m.values):
+                cells[self._column[ARRIVAL]] = format_seconds(m.arrival)
+            else:
+                self.arrivals_lost += 1
+        taken = m.t == self._row_t and any(self._row[i] for i in cells)
+        self.same_instant += taken
+        if m.t != self._row_t or taken:
+            self._end_row()
+            self._row_t, self._row = m.t, [""] * len(self._columns)
+        for index, text in cells.items():
+            self._row[index] = text
+
+    def _end_row(self) -> None:
+        if self._row_t is not None:
+            self._file.write(",".join([format_seconds(self._row_t), *self._row]) + "\n")
+            self.rows += 1
+            self._row_t = None
+
+    def close(self) -> None:
+        while self._held:
+            self._put(heapq.heappop(self._held)[2])
+        self._end_row()
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class EstimatesWriter:
+    """Writes estimates as CSV, one row per step. A context manager.
+
+    Numbers in the shortest form that reads back to the same double, so equal estimates give equal bytes.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.rows = 0
+        self._encode = msgspec.json.Encoder().encode
+        self._file = open(path, "wb", buffering=1 << 18)
+        self._file.write(",".join(["t", *ESTIMATE_COLUMNS]).encode() + b"\n")
+
+    def write(self, estimate: Estimate) -> None:
+        # JSON's shortest round-trip numbers are what is wanted here too, and its encoder is compiled.
+        numbers = self._encode(estimate.values.tolist())[1:-1].replace(b"null", b"")
+        self._file.write(b"%b,%b\n" % (format_seconds(estimate.t).encode(), numbers))
+        self.rows += 1
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Table(NamedTuple):
+    """Estimates or truth over time."""
+
+    t: np.ndarray
+    """(n,) int64 ns, in the order of the file."""
+    columns: dict[str, np.ndarray]
+    """Per column of the file (n,) float64, NaN where blank."""
+    problems: Problems
+
+
+def read_estimates(path: str | Path) -> Table:
+    """Estimates or truth from CSV: `t` and any subset of `ESTIMATE_COLUMNS`. UsageError on any other column."""
+    path = Path(path)
+    problems = Problems(path.name)
+    times: list[int] = []
+    rows: list[list[float]] = []
+    with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as file:
+        names = [name.strip().strip('"') for name in file.readline().rstrip("\r\n").split(",")]
+        _check_estimate_columns(path, names)
+        time_column = names.index("t")
+        for number, line in enumerate(file, start=2):
+            fields = line.rstrip("\r\n").split(",")
+            if len(fields) != len(names):
+                if line.strip():
+                    kind = "bad row" if line.endswith("\n") else "truncated"
+                    problems.add(
+                        kind, f"line {number}", f"{len(fields)} fields, expected {len(names)}; row skipped"
+                    )
+                continue
+            try:
+                t = parse_seconds(fields[time_column])
+                row = [float(text) if text else math.nan for text in fields]
+            except ValueError as error:
+                problems.add("bad number", f"line {number}", f"{error}; row skipped")
+                continue
+            times.append(t)
+            rows.append(row)
+    values = np.array(rows, dtype=float).reshape(len(rows), len(names))
+    columns = {name: np.ascontiguousarray(values[:, i]) for i, name in enumerate(names) if name != "t"}
+    return Table(np.array(times, dtype=np.int64), columns, problems)
+
+
+def _check_estimate_columns(path: Path, names: list[str]) -> None:
+    if "t" not in names:
+        raise UsageError(f"{path}: line 1: no column 't'; expected a header line such as t,x,y,yaw")
+    for name in names:
+        if name != "t" and name not in ESTIMATE_COLUMNS:
+            near = difflib.get_close_matches(name, ESTIMATE_COLUMNS, n=1)
+            hint = (
+                f"did you mean {near[0]!r}?"
+                if near
+                else "expected columns such as x, yaw, sideslip, slip.fl.angle"
+            )
+            raise UsageError(f"{path}: line 1: unknown column {name!r}; {hint}")

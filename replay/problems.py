@@ -1,0 +1,51 @@
+"""What was wrong with a log: every occurrence counted, the first few of each kind told in detail."""
+
+from collections import Counter
+from typing import TextIO
+
+_DETAILS_PER_KIND = 3
+
+
+class Problems:
+    """Counts per kind (`bad number`, `duplicate`, …) and a bounded number of details, in order of appearance.
+
+    Reading goes on after a problem; whoever reads shows them at the end.
+    """
+
+    def __init__(self, log: str) -> None:
+        """`log` is the name of the log that stands in front of every line."""
+        self.log = log
+        self.counts: Counter[str] = Counter()
+        self.details: list[str] = []
+
+    def add(self, kind: str, where: str, detail: str = "") -> None:
+        """One occurrence of `kind` at `where` (such as `line 12`)."""
+        self.counts[kind] += 1
+        if self.counts[kind] <= _DETAILS_PER_KIND:
+            self.details.append(f"{where}: {kind}{': ' + detail if detail else ''}")
+
+    def clear(self) -> None:
+        """Forget everything: a log that is read again finds the same problems again."""
+        self.counts.clear()
+        self.details.clear()
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def __str__(self) -> str:
+        """One line such as `drive.csv: 3 problems survived (2 bad number, 1 duplicate)`; empty without any."""
+        if not self.counts:
+            return ""
+        kinds = ", ".join(f"{n} {kind}" for kind, n in self.counts.items())
+        return f"{self.log}: {self.total} problem{'s' * (self.total > 1)} survived ({kinds})"
+
+    def show(self, stream: TextIO) -> None:
+        """Write the details and the total, a line each; nothing without any problem."""
+        for detail in self.details:
+            print(f"{self.log}: {detail}", file=stream)
+        if self.counts:
+            print(self, file=stream)

@@ -1,0 +1,99 @@
+"""From a stream of measurements to filter steps, and their play-back in real time."""
+
+import heapq
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from replay.problems import Problems
+from vehicled.messages import Measurement
+
+LOOK_AHEAD_NS = 1_000_000_000
+"""How far a log may be out of order and still be put in order: more than any receiver's latency."""
+
+MAX_GAP_NS = 10_000_000_000
+"""A longer silence is not filled with steps: the log was paused, or a time stamp is wrong."""
+
+
+class Command(NamedTuple):
+    """Something that changed the filter from outside (`reset`, `set_position`, …), as recorded."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class Step(NamedTuple):
+    """One filter step and what it consumes, in this order: commands first, then measurements."""
+
+    t: int
+    """Time of the step, ns."""
+    measurements: list[Measurement]
+    commands: tuple[Command, ...] = ()
+
+
+def sort_by_arrival(
+    measurements: Iterable[Measurement], problems: Problems, look_ahead_ns: int = LOOK_AHEAD_NS
+) -> Iterator[Measurement]:
+    """The measurements in order of arrival; those that arrived together keep the order of the log.
+
+    Holds back no more than `look_ahead_ns` worth of samples. One that comes even later than that arrives when the
+    log brings it, which the estimator sees as latency.
+    """
+    held: list[tuple[int, int, Measurement]] = []
+    newest = last = None
+    for order, m in enumerate(measurements):
+        if last is not None and m.arrival < last:
+            problems.add(
+                "out of order",
+                f"t = {m.t / 1e9:.9g} s",
+                f"{m.source} is {(last - m.arrival) / 1e9:.3g} s late",
+            )
+            m = Measurement(m.source, m.t, last, m.values)
+        heapq.heappush(held, (m.arrival, order, m))
+        # A late sample must not hold back the others, hence the largest time so far but never one sample's own.
+        newest = m.t if newest is None or m.t > newest else newest
+        while held and held[0][0] <= newest - look_ahead_ns:
+            last, _, ready = heapq.heappop(held)
+            yield ready
+    while held:
+        yield heapq.heappop(held)[2]
+
+
+def make_steps(measurements: Iterable[Measurement], period_ns: int, problems: Problems) -> Iterator[Step]:
+    """Steps at a fixed period from the arrival of the first measurement on, each with all that arrived until then.
+
+    `measurements` in order of arrival. Without arrivals for longer than `MAX_GAP_NS`, steps resume, on the same
+    grid, at the next one; this counts as a problem.
+    """
+    step: Step | None = None
+    for m in measurements:
+        if step is None:
+            step = Step(m.arrival, [])
+        elif m.arrival > step.t + MAX_GAP_NS:
+            problems.add(
+                "gap", f"t = {step.t / 1e9:.9g} s", f"nothing for {(m.arrival - step.t) / 1e9:.6g} s"
+            )
+            yield step
+            step = Step(step.t - (step.t - m.arrival) // period_ns * period_ns, [])
+        while m.arrival > step.t:
+            yield step
+            step = Step(step.t + period_ns, [])
+        step.measurements.append(m)
+    if step is not None:
+        yield step
+
+
+def play(steps: Iterable[Step], rate: float) -> Iterator[Step]:
+    """The same steps, each when its turn comes at `rate` times real time, on absolute deadlines.
+
+    A step whose time has passed comes at once; the deadlines of the others stay where they were.
+    """
+    begun = time.monotonic_ns()
+    first: int | None = None
+    for step in steps:
+        if first is None:
+            first = step.t
+        wait = begun + (step.t - first) / rate - time.monotonic_ns()
+        if wait > 0:
+            time.sleep(wait / 1e9)
+        yield step

@@ -1,0 +1,205 @@
+"""The messages as JSON: what every topic carries, its JSON Schema, and fast encoders.
+
+Publisher and recorder send the same bytes. Every message starts with `schema`, the schema version. Times are
+integer nanoseconds of the host's monotonic clock. A value that is not known is null, never 0 or NaN.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from vehicled.messages import (
+    CHANNELS,
+    ESTIMATE_COLUMNS,
+    ESTIMATE_INDEX,
+    SCHEMA_VERSION,
+    Estimate,
+    Innovation,
+    Measurement,
+    Status,
+)
+
+
+class MeasurementRecord(msgspec.Struct, gc=False):
+    """One sample of one device, as a filter step consumed it."""
+
+    step: int
+    """Time of the filter step that consumed it, ns."""
+    source: str
+    t: int
+    arrival: int
+    values: dict[str, float | None]
+
+
+class StepRecord(msgspec.Struct, gc=False):
+    """One filter step: it took place, with this many measurements, and took this long."""
+
+    t: int
+    measurements: int
+    duration: int | None = None
+    """Processing time, ns; null in a replay, whose records are the same bytes every time."""
+
+
+class CommandRecord(msgspec.Struct):
+    """Something that changed the filter from outside, before this step."""
+
+    step: int
+    name: str
+    arguments: dict[str, Any]
+
+
+class Configuration(msgspec.Struct):
+    """What the program was told to do: the text of its configuration file."""
+
+    t: int
+    text: str
+
+
+class Clock(msgspec.Struct):
+    """One instant on both clocks: the monotonic one that everything is stamped with, and the time of day."""
+
+    t: int
+    """Host monotonic clock, ns."""
+    utc: int
+    """Since 1970-01-01 UTC, ns; 0 where the log knew no time of day."""
+
+
+def unit_of(column: str) -> str:
+    """SI unit of a column of the estimates table, `""` for a ratio."""
+    last = column.rsplit(".", 1)[-1]
+    if column.startswith("slip."):
+        return {"angle": "rad", "ratio": ""}[last]
+    if column.startswith("suspension."):
+        return {"deflection": "m", "rate": "m/s", "force": "N"}[last]
+    return _UNITS[last]
+
+
+_UNITS = {
+    **dict.fromkeys(("x", "y", "z", "alt"), "m"),
+    **dict.fromkeys(("lat", "lon"), "deg"),
+    **dict.fromkeys(("roll", "pitch", "yaw", "sideslip", "angle"), "rad"),
+    **dict.fromkeys(("vx", "vy", "vz"), "m/s"),
+    **dict.fromkeys(("wx", "wy", "wz", "speed"), "rad/s"),
+    **dict.fromkeys(("ax", "ay", "az"), "m/s²"),
+    **dict.fromkeys(("fx", "fy", "fz"), "N"),
+}
+
+_ESTIMATE_TOPICS = {
+    "position": "Pose, velocities and accelerations of the vehicle origin, sideslip, and standard deviations.",
+    "slip": "Per wheel: slip angle and ratio, tyre forces, rotation.",
+    "suspension": "Per wheel: deflection, its rate and the force along the suspension.",
+}
+
+
+def topic_of(column: str) -> str:
+    """The topic that carries a column of the estimates table."""
+    head = column.split(".", 1)[0]
+    if head in ("slip", "tyre", "wheel"):
+        return "slip"
+    return "suspension" if head == "suspension" else "position"
+
+
+TOPIC_COLUMNS: dict[str, tuple[str, ...]] = {
+    topic: tuple(c for c in ESTIMATE_COLUMNS if topic_of(c) == topic) for topic in _ESTIMATE_TOPICS
+}
+"""Which columns of the estimates table the topics `position`, `slip` and `suspension` carry, in order."""
+
+
+def _estimate_struct(topic: str) -> type[msgspec.Struct]:
+    fields: list[Any] = [("schema", int), ("t", int)]
+    for column in TOPIC_COLUMNS[topic]:
+        unit = msgspec.Meta(extra_json_schema={"unit": unit_of(column)})
+        fields.append((column.replace(".", "_"), Annotated[float | None, unit], msgspec.field(name=column)))
+    name = topic.capitalize()
+    return msgspec.defstruct(name, fields, namespace={"__doc__": _ESTIMATE_TOPICS[topic]}, gc=False)
+
+
+_ESTIMATE_STRUCTS = {topic: _estimate_struct(topic) for topic in TOPIC_COLUMNS}
+_ESTIMATE_INDICES = {
+    topic: np.array([ESTIMATE_INDEX[c] for c in columns]) for topic, columns in TOPIC_COLUMNS.items()
+}
+
+_TYPES: dict[str, type[msgspec.Struct]] = {
+    **_ESTIMATE_STRUCTS,
+    "innovation": Innovation,
+    "status": Status,
+    "measurement": MeasurementRecord,
+    "step": StepRecord,
+    "command": CommandRecord,
+    "configuration": Configuration,
+    "clock": Clock,
+}
+
+PUBLISHED = ("position", "slip", "suspension", "status", "innovation")
+"""The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
+
+TOPICS = tuple(_TYPES)
+
+
+def _plain(value: object) -> object:
+    """What NumPy leaves in a message, as JSON knows it."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise NotImplementedError
+
+
+_encode: Callable[[object], bytes] = msgspec.json.Encoder(enc_hook=_plain).encode
+_VERSION = b'{"schema":%d,' % SCHEMA_VERSION
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Any message but an estimate as UTF-8 JSON, led by the schema version."""
+    return _VERSION + _encode(message)[1:]
+
+
+def encode_estimate(topic: str, estimate: Estimate) -> bytes:
+    """What `topic` (a key of `TOPIC_COLUMNS`) says of an estimate, as UTF-8 JSON."""
+    values = estimate.values[_ESTIMATE_INDICES[topic]].tolist()
+    return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values))
+
+
+def encode_innovation(innovation: Innovation) -> bytes:
+    """An innovation record as UTF-8 JSON."""
+    return _VERSION + _encode(innovation)[1:]
+
+
+def encode_measurement(step: int, measurement: Measurement) -> bytes:
+    """A measurement as UTF-8 JSON, with the time (ns) of the step that consumed it."""
+    return b'%b"step":%d,%b' % (_VERSION, step, _encode(measurement)[1:])
+
+
+def json_schema(topic: str) -> dict[str, Any]:
+    """JSON Schema (2020-12) of the messages of `topic`."""
+    (reference,), definitions = msgspec.json.schema_components((_TYPES[topic],), ref_template="{name}")
+    schema = definitions[reference["$ref"]]
+    version = {"type": "integer", "const": SCHEMA_VERSION, "description": "Version of this schema"}
+    schema["properties"] = {"schema": version} | {
+        name: field for name, field in schema["properties"].items() if name != "schema"
+    }
+    schema["required"] = ["schema", *(name for name in schema["required"] if name != "schema")]
+    if topic == "measurement":
+        nullable = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+        schema["properties"]["values"]["properties"] = {
+            channel: {**nullable, "unit": unit} for channel, unit in CHANNELS.items()
+        }
+    schema["description"] = re.sub(r"\s+", " ", schema.get("description", "")).strip()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def viewer_schema(topic: str) -> dict[str, Any]:
+    """The same, for a recording: robotics viewers know one type per field, and objects only with properties."""
+
+    def simplify(schema: dict[str, Any]) -> dict[str, Any]:
+        for alternative in schema.pop("anyOf", []):
+            if alternative["type"] != "null":
+                schema |= alternative
+        if schema.get("type") == "object":
+            schema.pop("additionalProperties", None)
+            fields = schema.get("properties", {})
+            schema["properties"] = {name: simplify(field) for name, field in fields.items()}
+        return schema
+
+    return simplify(json_schema(topic))
