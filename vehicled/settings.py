@@ -24,6 +24,7 @@ import enum
 import math
 import re
 import types
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -196,7 +197,7 @@ class _Reader:
         return [(name, key, value) for name, (key, value) in pairs.items()]
 
     def _dataclass(self, node: yaml.Node, cls: Any, path: str) -> Any:
-        hints = get_type_hints(cls, include_extras=True)
+        hints = _hints(cls)
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
         values = {}
         nodes = {}
@@ -245,9 +246,9 @@ class _Reader:
     def _sequence(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
         origin, args = get_origin(kind), get_args(kind)
         several = origin is list or (len(args) == 2 and args[1] is Ellipsis)
-        numeric = _find(metadata, Unit) is not None and all(a in (float, ...) for a in args)
-        if isinstance(node, yaml.ScalarNode) and numeric:
-            return origin(self._quantity(node, metadata, path, None if several else len(args)))
+        vector = _vector(kind, metadata)
+        if isinstance(node, yaml.ScalarNode) and vector is not None:
+            return origin(self._quantity(node, vector, path, None if several else len(args)))
         if not isinstance(node, yaml.SequenceNode):
             self.fail(node, path, f"expected {_expectation(kind, metadata)}, got {_describe(node)}")
         if not several and len(node.value) != len(args):
@@ -279,7 +280,7 @@ class _Reader:
 
     def _by_kind(self, node: yaml.MappingNode, classes: list[Any], path: str) -> Any:
         """The dataclass whose field `kind` is the literal that the file names."""
-        kinds = {name: c for c in classes for name in get_args(get_type_hints(c)["kind"])}
+        kinds = {name: c for c in classes for name in get_args(_hints(c)["kind"])}
         pairs = self._pairs(node, path, "keys")
         path = _join(path, "kind")
         for name, _, value in pairs:
@@ -363,6 +364,11 @@ def _is_null(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in _NULL
 
 
+@lru_cache(maxsize=256)
+def _hints(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
 def _fits(node: yaml.Node, kind: Any, metadata: tuple[Any, ...]) -> bool:
     """Whether the shape of the node (scalar, list, mapping) can be a value of this type."""
     if get_origin(kind) is Annotated:
@@ -372,9 +378,19 @@ def _fits(node: yaml.Node, kind: Any, metadata: tuple[Any, ...]) -> bool:
     if dataclasses.is_dataclass(kind) or get_origin(kind) is dict:
         return isinstance(node, yaml.MappingNode)
     if get_origin(kind) in (list, tuple):
-        scalar = isinstance(node, yaml.ScalarNode) and _find(metadata, Unit) is not None
-        return isinstance(node, yaml.SequenceNode) or scalar
+        vector = _vector(kind, metadata) is not None
+        return isinstance(node, yaml.SequenceNode) or (vector and isinstance(node, yaml.ScalarNode))
     return isinstance(node, yaml.ScalarNode)
+
+
+def _vector(kind: Any, metadata: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The metadata of the numbers of a list or tuple that may be written `1 2 3 m`; None if it may not."""
+    elements = [a for a in get_args(kind) if a is not Ellipsis]
+    element = elements[0]
+    if get_origin(element) is Annotated:
+        metadata, element = element.__metadata__ + metadata, element.__origin__
+    uniform = element is float and all(e == elements[0] for e in elements)
+    return metadata if uniform and _find(metadata, Unit) is not None else None
 
 
 def _find(metadata: tuple[Any, ...], kind: type[T]) -> T | None:
@@ -396,10 +412,10 @@ def _expectation(kind: Any, metadata: tuple[Any, ...]) -> str:
     if origin is dict:
         return "names and values"
     if origin in (list, tuple):
-        unit = _find(metadata, Unit)
         if origin is list or (len(args) == 2 and args[1] is Ellipsis):
             return f"a list, each {_expectation(args[0], metadata)}"
-        if unit is not None and all(a is float for a in args):
+        unit = _find(_vector(kind, metadata) or (), Unit)
+        if unit is not None:
             return f"{len(args)} numbers and a unit ({unit.symbol})"
         return f"a list [{', '.join(_expectation(a, metadata) for a in args)}]"
     if kind is float:

@@ -1,0 +1,296 @@
+"""The settings loader: values, units, and one line for every mistake."""
+
+import enum
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vehicled.errors import UsageError
+from vehicled.settings import Deferred, SettingsError, config_path, load, loads
+from vehicled.units import (
+    Kilograms,
+    Metres,
+    MetresPerSecond,
+    MetresVector,
+    Newtons,
+    NewtonsPerMetre,
+    Positive,
+    Range,
+    Seconds,
+    Unit,
+)
+
+
+class Drive(enum.Enum):
+    FRONT = "front"
+    REAR = "rear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardPoints:
+    kind: Literal["hard_points"]
+    hinge: MetresVector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    kind: Literal["template"]
+    scale: Annotated[float, Positive] = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Car:
+    mass: Annotated[Kilograms, Positive] = 1000.0
+    rate: NewtonsPerMetre | Literal["auto"] = "auto"
+    bump: list[tuple[MetresPerSecond, Newtons]] = field(default_factory=list)
+    tracks: Annotated[tuple[Metres, ...], Positive] = ()
+    suspension: HardPoints | Template | None = None
+    wheels: dict[Literal["fl", "fr"], Metres] = field(default_factory=dict)
+    friction: Annotated[float, Range(0.0, 2.0)] = 1.0
+    seats: Annotated[int, Range(1, 9)] = 2
+    name: str = ""
+    table: Path = Path()
+    drive: Drive = Drive.REAR
+    limited: bool = False
+    start: Annotated[float, Unit("s", plain=True)] = 0.0
+    signal: Seconds | list[tuple[Seconds, float]] = 0.0
+    options: Deferred | None = None
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        if (
+            self.suspension is not None
+            and isinstance(self.suspension, Template)
+            and self.suspension.scale > 3
+        ):
+            yield "suspension.scale", f"expected at most 3, got {self.suspension.scale:g}"
+        if any(b[0] < a[0] for a, b in zip(self.bump, self.bump[1:], strict=False)):
+            yield "bump[1]", "expected rising speeds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    car: Car
+    count: int
+
+
+def only(text: str) -> Any:
+    return loads(text, Car)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("mass: 1.5 t", "mass", 1500.0),
+        ("rate: 30 N/mm", "rate", 30e3),
+        ("rate: auto", "rate", "auto"),
+        ("bump: [[0 m/s, 0 N], [36 km/h, 1 kN]]", "bump", [(0.0, 0.0), (10.0, 1000.0)]),
+        ("tracks: 150 160 cm", "tracks", (1.5, 1.6)),
+        ("tracks: [150 cm, 1.6 m]", "tracks", (1.5, 1.6)),
+        ("suspension: {kind: template}", "suspension", Template(kind="template")),
+        ("suspension: null", "suspension", None),
+        ("wheels: {fl: 33 cm}", "wheels", {"fl": 0.33}),
+        ("friction: 90 %", "friction", 0.9),
+        ("friction: 0.9", "friction", 0.9),
+        ("seats: 0x5", "seats", 5),
+        ("name: 'no. 7'", "name", "no. 7"),
+        ("name: on", "name", "on"),
+        ("name: '7'", "name", "7"),
+        ("drive: front", "drive", Drive.FRONT),
+        ("limited: true", "limited", True),
+        ("start: 5", "start", 5.0),
+        ("start: 5 ms", "start", 0.005),
+        ("signal: [[0 s, 1], [1 min, 0.5]]", "signal", [(0.0, 1.0), (60.0, 0.5)]),
+        ("signal: 2 ms", "signal", 0.002),
+        ("name: &n abc\ntable: *n", "table", Path("abc")),
+    ],
+)
+def test_values(text: str, name: str, value: Any) -> None:
+    got = getattr(only(text), name)
+    assert got == pytest.approx(value) if isinstance(value, float) else got == value
+
+
+def test_a_vector_has_one_unit() -> None:
+    car = only("suspension: {kind: hard_points, hinge: 125 35 -22 cm}")
+    assert car.suspension.hinge == pytest.approx((1.25, 0.35, -0.22))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mass: 1500", "cfg:1: mass: expected a mass such as '1500 kg', got '1500'"),
+        ("mass: 1500 N", "cfg:1: mass: expected a mass such as '1500 kg', got '1500 N'"),
+        ("\n\nmas: 1 kg", "cfg:3: mas: unknown key; did you mean 'mass'?"),
+        ("mass: 1 kg\nmass: 2 kg", "cfg:2: mass: expected once, is already on line 1"),
+        ("mass: 0 kg", "cfg:1: mass: expected above 0 kg, got '0 kg'"),
+        ("mass: .nan", "cfg:1: mass: expected a mass such as '1500 kg', got '.nan'"),
+        ("mass: 1e999 kg", "cfg:1: mass: expected a finite number, got '1e999 kg'"),
+        ("friction: .inf", "cfg:1: friction: expected a number such as '0.9', got '.inf'"),
+        ("friction: 3", "cfg:1: friction: expected at least 0 and at most 2, got '3'"),
+        ("friction: 3 m", "cfg:1: friction: expected a number such as '0.9', got '3 m'"),
+        ("seats: 12", "cfg:1: seats: expected a whole number at least 1 and at most 9, got 12"),
+        ("seats: 2.5", "cfg:1: seats: expected a whole number, got '2.5'"),
+        ("limited: yes", "cfg:1: limited: expected true or false, got 'yes'"),
+        ("drive: all", "cfg:1: drive: expected front or rear, got 'all'"),
+        ("name: 7", "cfg:1: name: expected text, got '7'"),
+        ("name:", "cfg:1: name: expected text, got nothing"),
+        ("tracks: -1 2 m", "cfg:1: tracks: expected above 0 m, got '-1 2 m'"),
+        ("wheels:\n  fl: 1 m\n  rr: 1 m", "cfg:3: wheels.rr: expected fl or fr, got 'rr'"),
+        (
+            "bump: [[1 m/s]]",
+            "cfg:1: bump[0]: expected a list [a speed such as '20 m/s', a force such as '900 N']",
+        ),
+        (
+            "bump: [[0 m/s, 0 N],\n  [1 m/s, 5 m]]",
+            "cfg:2: bump[1][1]: expected a force such as '900 N', got '5 m'",
+        ),
+        ("bump: [[2 m/s, 0 N],\n [1 m/s, 5 N]]", "cfg:2: bump[1]: expected rising speeds"),
+        ("suspension: {scale: 2}", "cfg:1: suspension.kind: missing; expected hard_points or template"),
+        ("suspension: {kind: x}", "cfg:1: suspension.kind: expected hard_points or template, got 'x'"),
+        (
+            "suspension:\n  kind: hard_points",
+            "cfg:2: suspension.hinge: missing; expected 3 numbers and a unit (m)",
+        ),
+        (
+            "suspension: {kind: hard_points, hinge: 1 2 m}",
+            "cfg:1: suspension.hinge: expected 3 numbers and a unit (m), got '1 2 m'",
+        ),
+        ("suspension:\n  kind: template\n  scale: 4", "cfg:3: suspension.scale: expected at most 3, got 4"),
+        ("rate: soft", "cfg:1: rate: expected a stiffness such as '30 kN/m' or auto, got 'soft'"),
+        ("[mass]", "cfg:1: expected keys and values at the top level, got a list"),
+        ("", "cfg: expected settings, got an empty file"),
+        ("# nothing", "cfg: expected settings, got an empty file"),
+        ("mass: !!python/name:os.system x", "cfg:1: mass: expected plain YAML, got the tag"),
+        ("[mass]: 1", "cfg:1: expected a name as key, got a list"),
+        ("name: a\n---\nname: b", "cfg:2: expected YAML, got: but found another document"),
+        ("mass: *x", "cfg:1: expected YAML, got: found undefined alias 'x'"),
+        ("name: 'a", "cfg:1: expected YAML, got: found unexpected end of stream"),
+        ("name: a\nx: \x07", "cfg:2: expected text, got an unprintable character"),
+        ('name: "\\UFFFFFFFF"', "cfg: expected YAML"),
+        ("[" * 3000, "cfg: nested too deeply"),
+        ("name: &a [*a]", "cfg:1: name: expected text, got a list"),
+    ],
+)
+def test_every_mistake_is_one_line_that_says_where_and_what(text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        loads(text, Car, "cfg")
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+    assert isinstance(error.value, UsageError)
+
+
+def test_missing_keys_are_named() -> None:
+    with pytest.raises(SettingsError, match=r"^cfg:1: car: missing; expected a section with mass, rate"):
+        loads("count: 3", Fleet, "cfg")
+    with pytest.raises(SettingsError, match=r"^cfg:1: count: missing; expected a whole number$"):
+        loads("car: {}", Fleet, "cfg")
+
+
+def test_aliases_are_expanded_within_bounds() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Node:
+        children: list["Node"] = field(default_factory=list)
+
+    Node.__annotations__["children"] = list[Node]
+    bomb = "children:\n- &a {}\n"
+    for name, previous in zip("bcdefgh", "abcdefg", strict=True):
+        bomb += f"- &{name} {{children: [{', '.join(['*' + previous] * 10)}]}}\n"
+    with pytest.raises(SettingsError, match=r"more than .* values; are its aliases nested"):
+        loads(bomb, Node)
+
+
+def test_deferred_parts_keep_their_place(tmp_path: Path) -> None:
+    file = tmp_path / "cfg.yaml"
+    file.write_text("name: a\noptions:\n  seats: 3\n  table: data.csv\n")
+    car = load(file, Car)
+    assert car.options is not None
+    inner = car.options.to(Car)
+    assert inner.seats == 3
+    assert inner.table == tmp_path / "data.csv"
+    file.write_text("options:\n  seats: x\n")
+    car = load(file, Car)
+    assert car.options is not None
+    with pytest.raises(SettingsError, match=r"cfg.yaml:2: options.seats: expected a whole number, got 'x'$"):
+        car.options.to(Car)
+    with pytest.raises(SettingsError, match=r"cfg.yaml:2: options: no such driver$"):
+        car.options.fail("no such driver")
+
+
+def test_paths_start_at_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("table: tyres/front.csv")
+    assert load(tmp_path / "a.yaml", Car).table == tmp_path / "tyres" / "front.csv"
+    (tmp_path / "a.yaml").write_text("table: /etc/tyres.csv")
+    assert load(tmp_path / "a.yaml", Car).table == Path("/etc/tyres.csv")
+
+
+def test_unreadable_files_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere.yaml: no such file$"):
+        load(tmp_path / "nowhere.yaml", Car)
+    with pytest.raises(SettingsError, match=r": cannot be read: Is a directory$"):
+        load(tmp_path, Car)
+    (tmp_path / "b").write_bytes(b"name: a\nmass: \xff\xfe")
+    with pytest.raises(SettingsError, match=r"b:2: expected UTF-8 text$"):
+        load(tmp_path / "b", Car)
+    (tmp_path / "c").write_bytes(b"#" * (5 << 20))
+    with pytest.raises(SettingsError, match=r"c: larger than 4 MiB"):
+        load(tmp_path / "c", Car)
+
+
+def test_shipped_configurations_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prototype.yaml").write_text("{}")
+    (tmp_path / "other.yaml").write_text("{}")
+    monkeypatch.setattr("vehicled.settings.shipped_folder", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").write_text("{}")
+    assert config_path("prototype") == tmp_path / "prototype.yaml"
+    assert config_path("some/where.yaml") == Path("some/where.yaml")
+    assert config_path("prototype.yaml") == Path("prototype.yaml")
+    assert config_path("mine") == Path("mine")
+    with pytest.raises(SettingsError, match=r"^protoype: expected a file or .* \(other, prototype\)$"):
+        config_path("protoype")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_any_text_gives_a_value_or_one_line(text: str) -> None:
+    try:
+        result = loads(text, Car)
+    except SettingsError as error:
+        assert "\n" not in str(error)
+    else:
+        assert isinstance(result, Car)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("3 m"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(list(Car.__dataclass_fields__)), values, max_size=4))
+def test_any_yaml_under_known_keys_gives_a_value_or_one_line(tree: dict[str, Any]) -> None:
+    try:
+        car = loads(yaml.safe_dump(tree, allow_unicode=True), Car)
+    except SettingsError as error:
+        assert "\n" not in str(error)
+    else:
+        assert math.isfinite(car.mass) and math.isfinite(car.friction)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_value_or_one_line(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "garbage.yaml"
+    path.write_bytes(data)
+    try:
+        load(path, Car)
+    except SettingsError as error:
+        assert "\n" not in str(error)
