@@ -1,7 +1,7 @@
 """The `vehicled` command: finds the sub-command, and turns every ending into an exit status.
 
-0 done, 1 the run failed, 2 bad usage or bad configuration; 130 after Ctrl-C and 141 when the reader of our output
-has gone, as shells expect. Sub-commands live in `vehicled.commands`, one module each with `HELP` (one line),
+0 done, 1 the run failed, 2 bad usage or bad configuration; 130 after Ctrl-C and 141 when the reader of our
+output has gone, as shells expect. Sub-commands live in `vehicled.commands`, one module each with `HELP` (a line),
 `configure(parser)` and `run(args) -> int`; only the one that is asked for gets imported, so help is instant.
 """
 
@@ -27,7 +27,7 @@ COMMANDS = {
     "bench": "measure speed on this machine",
     "schema": "print the JSON Schemas of the published messages",
 }
-"""Name and one line of every sub-command: here, and not only in the modules, so that help imports none of them."""
+"""Name and one line of every sub-command: here, so that the list of them is shown without importing any."""
 
 _PROGRAM = "vehicled"
 

@@ -1,4 +1,4 @@
-"""The errors that a user may see, as one line each; anything else that escapes is a bug and shows its traceback."""
+"""The errors that a user may see, one line each; anything else is a bug and shows its traceback."""
 
 
 class VehicledError(Exception):

@@ -11,10 +11,10 @@ from vehicled.messages import Measurement
 
 
 class MeasurementQueue:
-    """Many threads put, one takes. What comes out is ordered by arrival, then by source, then as it was put.
+    """Many threads put, one takes. It comes out ordered by arrival, then by source, then as it was put.
 
-    That order is also the order over all calls of `drain`: whoever records what came out and sorts it by arrival
-    gets every measurement into the same filter step again.
+    That order holds over all calls of `drain` together: whoever records what came out and replays it by its
+    arrival gets every measurement into the same filter step again.
     """
 
     def __init__(self, sources: Sequence[str], capacity: int = 4096) -> None:
@@ -51,8 +51,8 @@ class MeasurementQueue:
     def drain(self, until: int) -> list[Measurement]:
         """Take everything that arrived no later than `until`, ns.
 
-        A thread may have been held up between taking the time of arrival and `put`, so that its measurement's own
-        step is over. Its arrival is then moved to just after that step, where it did come into effect.
+        A thread may have been held up between taking the time of arrival and `put`, so that the step of its
+        measurement is over. The arrival is then moved to just after that step, where it did come into effect.
         """
         taken: list[Measurement] = []
         with self._lock:
@@ -69,7 +69,7 @@ class MeasurementQueue:
         return taken
 
     def counters(self) -> dict[str, Any]:
-        """`put`, `waiting`, `high_water`, `late` (came after their step) and `dropped` (per source), in measurements."""
+        """Measurements `put`, `waiting`, `late` (after their step), `dropped` by source; `high_water`."""
         with self._lock:
             return {
                 "put": self._put,

@@ -1,0 +1,284 @@
+"""The estimator's thread: one filter step per period on absolute deadlines, come what may."""
+
+import gc
+import logging
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+from vehicled.daemon.clock import Clock, tighten_timers
+from vehicled.daemon.histogram import Histogram
+from vehicled.daemon.queue import MeasurementQueue
+from vehicled.messages import Estimate, Innovation, Measurement, Status
+from vehicled.units import Hertz, Range
+
+_log = logging.getLogger(__name__)
+
+_SECOND = 1_000_000_000
+_MAILBOX = 16
+_SWITCH_INTERVAL_S = 0.0002
+"""A thread that needs the interpreter asks its holder to let go after this long, not Python's whole 5 ms."""
+_COLLECT_ALL_EVERY = 60
+"""Status periods between collections of all generations."""
+
+
+class Estimator(Protocol):
+    """What the loop asks of an estimator; all of it is called from the loop's thread alone."""
+
+    def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
+        """Advance to `t_ns` with what arrived since the last step; None while there is no estimate.
+
+        The estimate now belongs to the caller: other threads read it later.
+        """
+
+    def innovations(self) -> list[Innovation]:
+        """Records of the last step, which also belong to the caller."""
+
+    def status(self) -> dict[str, Any]:
+        """Counters; `state` among them."""
+
+    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`reset`, `set_position` or `reload_noise`, between two steps. Raises VehicledError."""
+
+
+class Sink(Protocol):
+    """Where results go: the publisher, the recorder. Must neither block nor change what it is given."""
+
+    def step(
+        self,
+        t_ns: int,
+        measurements: list[Measurement],
+        estimate: Estimate | None,
+        innovations: list[Innovation],
+    ) -> None:
+        """One filter step: everything that went in and came out."""
+
+    def command(self, t_ns: int, name: str, arguments: dict[str, Any]) -> None:
+        """Took effect just before the step of that time."""
+
+    def status(self, status: Status) -> None:
+        """About once a second."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopOptions:
+    """When the filter steps, and with what right to the processor."""
+
+    rate: Annotated[Hertz, Range(1.0, 2000.0)] = 250.0
+    """Filter steps per second."""
+    realtime_priority: Annotated[int, Range(0, 99)] = 30
+    """SCHED_FIFO priority of the estimator's thread if the system permits; 0 leaves it an ordinary thread."""
+    cpu: Annotated[int, Range(0, 1023)] | None = None
+    """Processor that the estimator's thread is bound to; without, the kernel chooses."""
+
+    @property
+    def period(self) -> int:
+        """ns."""
+        return round(_SECOND / self.rate)
+
+
+class Loop:
+    """Runs the filter at a fixed rate in the thread that calls `run`.
+
+    A step that is more than a period late takes the place of those that it missed: they are counted, and the
+    estimator integrates over the longer interval. A failing estimator is counted, logged and reset.
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        queue: MeasurementQueue,
+        sinks: Sequence[Sink],
+        clock: Clock,
+        options: LoopOptions,
+        counters: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        """`counters`: the rest of what `status` tells, by part: devices, publisher, …"""
+        self._estimator = estimator
+        self._queue = queue
+        self._sinks = sinks
+        self._clock = clock
+        self._options = options
+        self._other_counters = counters
+        self._mailbox: deque[tuple[str, dict[str, Any], Future[dict[str, Any]]]] = deque()
+        self._stopping = False
+        self._reset_wanted = False
+        self._scheduling = "ordinary"
+
+        self.steps = 0
+        """Steps done so far; whoever watches over the loop sees it advance."""
+        self.last_status: Status | None = None
+        self._missed = 0
+        self._skipped = 0
+        self._estimator_errors = 0
+        self._sink_errors = 0
+        self._said_error_at = -_SECOND
+        self._step_time = Histogram()
+        self._lateness = Histogram()
+        self._collect_time = Histogram()
+        self._statuses = 0
+
+    def submit(self, name: str, arguments: dict[str, Any]) -> Future[dict[str, Any]]:
+        """Have a command executed before the next step; from any thread. Answer or error come later."""
+        answer: Future[dict[str, Any]] = Future()
+        if self._stopping or len(self._mailbox) >= _MAILBOX:
+            answer.set_exception(RuntimeError("stopping" if self._stopping else "too many commands at once"))
+        else:
+            self._mailbox.append((name, arguments, answer))
+        return answer
+
+    def stop(self) -> None:
+        """Have `run` return after the step that is under way; from any thread."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Step until `stop`."""
+        self._claim_processor()
+        switch_interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        # Everything alive now stays: take it out of the collector's sight, and collect only in idle time.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        try:
+            self._run()
+        finally:
+            gc.enable()
+            gc.unfreeze()
+            sys.setswitchinterval(switch_interval)
+            self._stopping = True
+            while self._mailbox:
+                self._mailbox.popleft()[2].set_exception(RuntimeError("stopping"))
+
+    def _run(self) -> None:
+        clock, period = self._clock, self._options.period
+        deadline = clock.now() + period
+        status_due = deadline
+        while not self._stopping:
+            clock.sleep_until(deadline)
+            begun = clock.now()
+            self._tick(deadline)
+            ended = clock.now()
+            self._lateness.add(begun - deadline)
+            self._step_time.add(ended - begun)
+            self.steps += 1
+            self._missed += ended > deadline + period
+            if deadline >= status_due:
+                self._report(deadline)
+                status_due += ((deadline - status_due) // _SECOND + 1) * _SECOND
+                if clock.now() < deadline + period // 2:
+                    self._collect_garbage()
+            deadline += period
+            behind = (clock.now() - deadline) // period
+            if behind > 0:
+                self._skipped += behind
+                self._missed += behind
+                deadline += behind * period
+
+    def _tick(self, t: int) -> None:
+        if self._reset_wanted:
+            self._reset_wanted = False
+            self._execute(t, "reset", {}, Future())
+        while self._mailbox:
+            self._execute(t, *self._mailbox.popleft())
+        measurements = self._queue.drain(t)
+        estimate: Estimate | None = None
+        innovations: list[Innovation] = []
+        try:
+            estimate = self._estimator.step(t, measurements)
+            innovations = self._estimator.innovations()
+        except Exception as error:
+            self._estimator_errors += 1
+            self._reset_wanted = True
+            self._say_error(t, "the estimator failed and is reset", error)
+        for sink in self._sinks:
+            self._deliver(t, sink.step, t, measurements, estimate, innovations)
+
+    def _execute(self, t: int, name: str, arguments: dict[str, Any], answer: Future[dict[str, Any]]) -> None:
+        try:
+            result = self._estimator.command(name, arguments)
+        except Exception as error:
+            answer.set_exception(error)
+            self._say_error(t, f"the command {name} failed", error)
+            return
+        answer.set_result(result)
+        for sink in self._sinks:
+            self._deliver(t, sink.command, t, name, arguments)
+
+    def _deliver(self, t: int, deliver: Callable[..., None], *what: object) -> None:
+        try:
+            deliver(*what)
+        except Exception as error:
+            self._sink_errors += 1
+            self._say_error(t, "results were lost on their way out", error)
+
+    def _report(self, t: int) -> None:
+        try:
+            estimator = self._estimator.status()
+        except Exception as error:
+            self._estimator_errors += 1
+            self._say_error(t, "the estimator cannot tell its status", error)
+            estimator = {"state": "failing"}
+        counters = {
+            **self._other_counters(),
+            "queue": self._queue.counters(),
+            "loop": self.counters(),
+            "estimator": estimator,
+        }
+        self.last_status = Status(t, str(estimator.get("state", "running")), counters)
+        self._statuses += 1
+        for sink in self._sinks:
+            self._deliver(t, sink.status, self.last_status)
+
+    def counters(self) -> dict[str, Any]:
+        """`steps` done; `missed` deadlines, of which `skipped` steps were not done at all; times in µs."""
+        late = self._lateness.summary_us()
+        return {
+            "rate_hz": self._options.rate,
+            "steps": self.steps,
+            "missed": self._missed,
+            "skipped": self._skipped,
+            "late_max_us": late["max"],
+            "late_us": late,
+            "step_us": self._step_time.summary_us(),
+            "collect_us": self._collect_time.summary_us(),
+            "estimator_errors": self._estimator_errors,
+            "sink_errors": self._sink_errors,
+            "scheduling": self._scheduling,
+        }
+
+    def _collect_garbage(self) -> None:
+        """The young generation mostly: hardly any of what a step makes can be part of a cycle."""
+        begun = self._clock.now()
+        gc.collect(2 if self._statuses % _COLLECT_ALL_EVERY == 0 else 0)
+        self._collect_time.add(self._clock.now() - begun)
+
+    def _say_error(self, t: int, what: str, error: Exception) -> None:
+        """At most once a second: at 250 Hz the log itself would become the trouble."""
+        if t - self._said_error_at >= _SECOND:
+            self._said_error_at = t
+            _log.error("%s: %s: %s", what, type(error).__name__, error, exc_info=error)
+
+    def _claim_processor(self) -> None:
+        tighten_timers()
+        parts = []
+        priority, cpu = self._options.realtime_priority, self._options.cpu
+        if priority:
+            try:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+                parts.append(f"SCHED_FIFO {priority}")
+            except OSError as error:
+                parts.append(f"ordinary (SCHED_FIFO refused: {error.strerror})")
+        else:
+            parts.append("ordinary")
+        if cpu is not None:
+            try:
+                os.sched_setaffinity(0, {cpu})
+                parts.append(f"processor {cpu}")
+            except OSError as error:
+                parts.append(f"any processor ({cpu} refused: {error.strerror})")
+        self._scheduling = ", ".join(parts)
