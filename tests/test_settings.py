@@ -60,6 +60,7 @@ class Car:
     drive: Drive = Drive.REAR
     limited: bool = False
     start: Annotated[float, Unit("s", plain=True)] = 0.0
+    share: Annotated[float, Unit("%", plain=True), Range(-0.5, 0.5)] = 0.0
     signal: Seconds | list[tuple[Seconds, float]] = 0.0
     options: Deferred | None = None
 
@@ -107,6 +108,8 @@ def only(text: str) -> Any:
         ("start: 5", "start", 5.0),
         ("start: 5 ms", "start", 0.005),
         ("signal: [[0 s, 1], [1 min, 0.5]]", "signal", [(0.0, 1.0), (60.0, 0.5)]),
+        ("share: 5", "share", 0.05),
+        ("share: 5 %", "share", 0.05),
         ("signal: 2 ms", "signal", 0.002),
         ("name: &n abc\ntable: *n", "table", Path("abc")),
     ],
@@ -134,6 +137,7 @@ def test_a_vector_has_one_unit() -> None:
         ("friction: .inf", "cfg:1: friction: expected a number such as '0.9', got '.inf'"),
         ("friction: 3", "cfg:1: friction: expected at least 0 and at most 2, got '3'"),
         ("friction: 3 m", "cfg:1: friction: expected a number such as '0.9', got '3 m'"),
+        ("share: 60", "cfg:1: share: expected at least -50 % and at most 50 %, got '60'"),
         ("seats: 12", "cfg:1: seats: expected a whole number at least 1 and at most 9, got 12"),
         ("seats: 2.5", "cfg:1: seats: expected a whole number, got '2.5'"),
         ("limited: yes", "cfg:1: limited: expected true or false, got 'yes'"),

@@ -11,8 +11,8 @@
   `Annotated[tuple[float, float, float], Unit("m")]` takes `1.25 0.35 0.22 m`. They arrive in SI and radians
 - `Deferred`: a part whose type is known only later, such as the options of a driver from elsewhere
 
-`Range`, `Positive` and `NonNegative` from `units` in the annotation bound every number below it; NaN and
-infinity are always refused. A dataclass may have `check(self)` yielding (key path, message) for what fields
+An annotation holds for every number below it that has none of its own, also within a list or a dataclass.
+`Range`, `Positive` and `NonNegative` from `units` bound numbers; NaN and infinity are always refused. A dataclass may have `check(self)` yielding (key path, message) for what fields
 must satisfy together.
 
 Scalars follow YAML 1.2: only `true` and `false` are booleans, so `on`, `no` and `12:30` are text.
@@ -173,7 +173,7 @@ class _Reader:
         if kind is Deferred:
             return Deferred(self, node, path)
         if dataclasses.is_dataclass(kind):
-            return self._dataclass(node, kind, path)
+            return self._dataclass(node, kind, metadata, path)
         if origin in (list, tuple):
             return self._sequence(node, kind, metadata, path)
         if origin is dict:
@@ -196,7 +196,7 @@ class _Reader:
             pairs[key.value] = key, value
         return [(name, key, value) for name, (key, value) in pairs.items()]
 
-    def _dataclass(self, node: yaml.Node, cls: Any, path: str) -> Any:
+    def _dataclass(self, node: yaml.Node, cls: Any, metadata: tuple[Any, ...], path: str) -> Any:
         hints = _hints(cls)
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
         values = {}
@@ -205,11 +205,11 @@ class _Reader:
             if name not in fields:
                 self.fail(key, _join(path, name), f"unknown key; {_suggest(name, list(fields))}")
             nodes[name] = value
-            values[name] = self.convert(value, hints[name], (), _join(path, name))
+            values[name] = self.convert(value, hints[name], metadata, _join(path, name))
         for name, field in fields.items():
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             if required and name not in values:
-                wanted = _expectation(hints[name], ())
+                wanted = _expectation(hints[name], metadata)
                 self.fail(node, _join(path, name), f"missing; expected {wanted}")
         result = cls(**values)
         check = getattr(result, "check", None)
@@ -300,7 +300,7 @@ class _Reader:
             self.fail(node, path, f"expected {_expectation(kind, metadata)}, got {_describe(node)}")
         bounds = _find(metadata, Range)
         if bounds is not None and kind is int and value not in bounds:
-            self.fail(node, path, f"expected a whole number {bounds}, got {value}")
+            self.fail(node, path, f"expected a whole number {bounds.describe(_DIMENSIONLESS)}, got {value}")
         if isinstance(value, Path):
             return self.folder / value
         return value
@@ -321,7 +321,7 @@ class _Reader:
         except UnitError as error:
             self.fail(node, path, f"{wanted}: {error}" if any(map(str.isdigit, node.value)) else wanted)
         if not text and unit.plain:
-            dimension = unit.dimension
+            factor, dimension = unit.factor, unit.dimension
         if dimension != unit.dimension or (count is not None and len(numbers) != count):
             self.fail(node, path, wanted)
         values = [number * factor for number in numbers]
@@ -329,8 +329,7 @@ class _Reader:
             if not math.isfinite(value):
                 self.fail(node, path, f"expected a finite number, got {got}")
             if bounds is not None and value not in bounds:
-                suffix = "" if unit.symbol == "1" else f" {unit.symbol}"
-                self.fail(node, path, f"expected {bounds}{suffix}, got {got}")
+                self.fail(node, path, f"expected {bounds.describe(unit)}, got {got}")
         return values
 
 

@@ -193,17 +193,20 @@ def split_quantity(text: str) -> tuple[list[float], str]:
 
 @dataclass(frozen=True)
 class Unit:
-    """Metadata for `Annotated[float, Unit("kg")]`: what the field is measured in, an SI unit.
+    """Metadata for `Annotated[float, Unit("kg")]`: what the field is measured in.
 
-    With `plain`, a bare number is accepted too and taken to be in this unit.
+    The value always arrives in SI. With `plain`, a bare number is accepted too and taken to be in this unit.
     """
 
     symbol: str
     plain: bool = False
 
     def __post_init__(self) -> None:
-        if parse_unit(self.symbol)[0] != 1.0:
-            raise UnitError(f"{self.symbol!r} is not an SI unit")
+        parse_unit(self.symbol)
+
+    @property
+    def factor(self) -> float:
+        return parse_unit(self.symbol)[0]
 
     @property
     def dimension(self) -> Dimension:
@@ -212,6 +215,8 @@ class Unit:
     @property
     def expectation(self) -> str:
         """What a reader should have written: `a mass such as '1500 kg'`."""
+        if self.factor != 1.0:
+            return f"a number or a quantity such as '5 {self.symbol}'"
         noun, example = _EXAMPLES.get(self.dimension, (f"a quantity in {self.symbol}", f"1 {self.symbol}"))
         return f"{noun} such as '{example}'"
 
@@ -228,9 +233,12 @@ class Range:
     def __contains__(self, value: float) -> bool:
         return (self.low < value if self.above else self.low <= value) and value <= self.high
 
-    def __str__(self) -> str:
-        low = f"{'above' if self.above else 'at least'} {self.low:g}" if self.low > -math.inf else ""
-        high = f"at most {self.high:g}" if self.high < math.inf else ""
+    def describe(self, unit: Unit) -> str:
+        """The bounds in a unit: `above 0 kg and at most 5 kg`."""
+        symbol = "" if unit.symbol == "1" else f" {unit.symbol}"
+        word = "above" if self.above else "at least"
+        low = f"{word} {self.low / unit.factor:g}{symbol}" if self.low > -math.inf else ""
+        high = f"at most {self.high / unit.factor:g}{symbol}" if self.high < math.inf else ""
         return " and ".join(filter(None, (low, high)))
 
 
