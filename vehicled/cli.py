@@ -1,8 +1,8 @@
 """The `vehicled` command: finds the sub-command, and turns every ending into an exit status.
 
 0 done, 1 the run failed, 2 bad usage or bad configuration; 130 after Ctrl-C and 141 when the reader of our
-output has gone, as shells expect. Sub-commands live in `vehicled.commands`, one module each with `HELP` (a line),
-`configure(parser)` and `run(args) -> int`; only the one that is asked for gets imported, so help is instant.
+output has gone, as shells expect. Sub-commands live in `vehicled.commands`, one module each with `HELP` (one
+line), `configure(parser)` and `run(args) -> int`; only the one asked for gets imported, so help is instant.
 """
 
 import argparse

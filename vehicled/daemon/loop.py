@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
@@ -45,23 +45,29 @@ class Estimator(Protocol):
         """`reset`, `set_position` or `reload_noise`, between two steps. Raises VehicledError."""
 
 
-class Sink(Protocol):
-    """Where results go: the publisher, the recorder. Must neither block nor change what it is given."""
+class Publisher(Protocol):
+    """Shows results to others; must neither block nor change them."""
 
-    def step(
+    def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None: ...
+
+    def publish_status(self, status: Status) -> None: ...
+
+
+class Recorder(Protocol):
+    """Keeps all that went in and came out; must neither block nor change it."""
+
+    def record_step(
         self,
-        t_ns: int,
+        step_ns: int,
         measurements: list[Measurement],
         estimate: Estimate | None,
         innovations: list[Innovation],
-    ) -> None:
-        """One filter step: everything that went in and came out."""
+        duration_ns: int,
+    ) -> None: ...
 
-    def command(self, t_ns: int, name: str, arguments: dict[str, Any]) -> None:
-        """Took effect just before the step of that time."""
+    def record_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None: ...
 
-    def status(self, status: Status) -> None:
-        """About once a second."""
+    def record_status(self, status: Status) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,17 +98,19 @@ class Loop:
         self,
         estimator: Estimator,
         queue: MeasurementQueue,
-        sinks: Sequence[Sink],
         clock: Clock,
         options: LoopOptions,
+        publisher: Publisher,
+        recorder: Recorder | None = None,
         counters: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         """`counters`: the rest of what `status` tells, by part: devices, publisher, …"""
         self._estimator = estimator
         self._queue = queue
-        self._sinks = sinks
         self._clock = clock
         self._options = options
+        self._publisher = publisher
+        self._recorder = recorder
         self._other_counters = counters
         self._mailbox: deque[tuple[str, dict[str, Any], Future[dict[str, Any]]]] = deque()
         self._stopping = False
@@ -115,7 +123,7 @@ class Loop:
         self._missed = 0
         self._skipped = 0
         self._estimator_errors = 0
-        self._sink_errors = 0
+        self._output_errors = 0
         self._said_error_at = -_SECOND
         self._step_time = Histogram()
         self._lateness = Histogram()
@@ -188,6 +196,7 @@ class Loop:
         measurements = self._queue.drain(t)
         estimate: Estimate | None = None
         innovations: list[Innovation] = []
+        begun = self._clock.now()
         try:
             estimate = self._estimator.step(t, measurements)
             innovations = self._estimator.innovations()
@@ -195,8 +204,10 @@ class Loop:
             self._estimator_errors += 1
             self._reset_wanted = True
             self._say_error(t, "the estimator failed and is reset", error)
-        for sink in self._sinks:
-            self._deliver(t, sink.step, t, measurements, estimate, innovations)
+        duration = self._clock.now() - begun
+        self._deliver(t, self._publisher.publish_step, estimate, innovations)
+        if self._recorder is not None:
+            self._deliver(t, self._recorder.record_step, t, measurements, estimate, innovations, duration)
 
     def _execute(self, t: int, name: str, arguments: dict[str, Any], answer: Future[dict[str, Any]]) -> None:
         try:
@@ -206,14 +217,14 @@ class Loop:
             self._say_error(t, f"the command {name} failed", error)
             return
         answer.set_result(result)
-        for sink in self._sinks:
-            self._deliver(t, sink.command, t, name, arguments)
+        if self._recorder is not None:
+            self._deliver(t, self._recorder.record_command, t, name, arguments)
 
     def _deliver(self, t: int, deliver: Callable[..., None], *what: object) -> None:
         try:
             deliver(*what)
         except Exception as error:
-            self._sink_errors += 1
+            self._output_errors += 1
             self._say_error(t, "results were lost on their way out", error)
 
     def _report(self, t: int) -> None:
@@ -231,8 +242,9 @@ class Loop:
         }
         self.last_status = Status(t, str(estimator.get("state", "running")), counters)
         self._statuses += 1
-        for sink in self._sinks:
-            self._deliver(t, sink.status, self.last_status)
+        self._deliver(t, self._publisher.publish_status, self.last_status)
+        if self._recorder is not None:
+            self._deliver(t, self._recorder.record_status, self.last_status)
 
     def counters(self) -> dict[str, Any]:
         """`steps` done; `missed` deadlines, of which `skipped` steps were not done at all; times in µs."""
@@ -247,7 +259,7 @@ class Loop:
             "step_us": self._step_time.summary_us(),
             "collect_us": self._collect_time.summary_us(),
             "estimator_errors": self._estimator_errors,
-            "sink_errors": self._sink_errors,
+            "output_errors": self._output_errors,
             "scheduling": self._scheduling,
         }
 

@@ -1,0 +1,162 @@
+"""The command socket: JSON requests in, JSON answers out, one at a time."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Annotated, Any
+
+import msgspec
+import zmq
+
+from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
+from vehicled.errors import VehicledError
+from vehicled.messages import Status
+
+_log = logging.getLogger(__name__)
+
+_MAX_REQUEST = 16384
+"""Bytes. ZeroMQ cuts the connection of whoever sends more."""
+_ANSWER_WITHIN_S = 2.0
+
+_Latitude = Annotated[float, msgspec.Meta(ge=-90, le=90)]
+_Longitude = Annotated[float, msgspec.Meta(ge=-180, le=180)]
+_Height = Annotated[float, msgspec.Meta(ge=-1000, le=20000)]
+_Coordinate = Annotated[float, msgspec.Meta(ge=-1e7, le=1e7)]
+_Angle = Annotated[float, msgspec.Meta(ge=-7, le=7)]
+
+
+class _Request(msgspec.Struct, tag_field="command", forbid_unknown_fields=True, omit_defaults=True):
+    """A JSON object whose `command` says which of these it is."""
+
+
+class GetStatus(_Request, tag="status"):
+    """Answer with the last `status` message."""
+
+
+class Reset(_Request, tag="reset"):
+    """Start the filter anew, as after a start of the program."""
+
+
+class SetPosition(_Request, tag="set_position"):
+    """Tell the filter where the vehicle origin is: `lat` and `lon`, or `x` and `y`; the rest is optional."""
+
+    lat: _Latitude | None = None
+    """deg, WGS 84."""
+    lon: _Longitude | None = None
+    """deg, WGS 84."""
+    alt: _Height | None = None
+    """m above the ellipsoid."""
+    x: _Coordinate | None = None
+    """m east of the world's origin."""
+    y: _Coordinate | None = None
+    """m north of the world's origin."""
+    z: _Coordinate | None = None
+    """m above the world's origin."""
+    yaw: _Angle | None = None
+    """rad from east, counter-clockwise."""
+
+    def __post_init__(self) -> None:
+        # msgspec turns a ValueError from here into one of its own, like those for a wrong type.
+        geodetic = self.lat is not None and self.lon is not None
+        local = self.x is not None and self.y is not None
+        if geodetic == local or (geodetic and (self.x, self.y, self.z) != (None,) * 3):
+            raise ValueError("Expected either `lat` and `lon`, or `x` and `y`")
+        if local and (self.lat, self.lon, self.alt) != (None,) * 3:
+            raise ValueError("Expected either `lat` and `lon`, or `x` and `y`")
+
+
+class ReloadNoise(_Request, tag="reload_noise"):
+    """Read the noise settings from the configuration file again."""
+
+
+class CommandServer:
+    """A REP socket in a thread of its own. Whatever changes the filter is left to the estimator's thread.
+
+    An answer is `{"ok": true, …}` or `{"ok": false, "error": "…"}`; a request that is no valid JSON gets the
+    latter, like one for which the estimator found no time.
+    """
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        options: PublishOptions,
+        submit: Callable[[str, dict[str, Any]], Future[dict[str, Any]]],
+        status: Callable[[], Status | None],
+        read_noise: Callable[[], dict[str, Any]],
+    ) -> None:
+        """`submit`: `Loop.submit`; `read_noise` gives the arguments of `reload_noise`. Raises UsageError."""
+        self._socket = endpoints.bind(zmq.REP, options.command_endpoint, _MAX_REQUEST)
+        self.endpoint = endpoint_of(self._socket)
+        self._submit = submit
+        self._status = status
+        self._read_noise = read_noise
+        self._decoder = msgspec.json.Decoder(GetStatus | Reset | SetPosition | ReloadNoise)
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+        self._done = 0
+        self._refused = 0
+        self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def counters(self) -> dict[str, int]:
+        """Requests `done` and `refused`."""
+        return {"done": self._done, "refused": self._refused}
+
+    def close(self) -> None:
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        os.close(self._wake)
+
+    def _run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._wake, zmq.POLLIN)
+        try:
+            while True:
+                ready = dict(poller.poll())
+                if self._wake in ready:
+                    return
+                try:
+                    frames = self._socket.recv_multipart(zmq.DONTWAIT)
+                    self._socket.send(self._answer(frames), zmq.DONTWAIT)
+                except zmq.ZMQError as error:
+                    _log.warning("command socket: %s", error)
+        finally:
+            self._socket.close()
+
+    def _answer(self, frames: list[bytes]) -> bytes:
+        try:
+            if len(frames) != 1:
+                raise ValueError(f"Expected one frame, got {len(frames)}")
+            answer = {"ok": True, **self._execute(self._decoder.decode(frames[0]))}
+            self._done += 1
+        except Exception as error:
+            # Whatever goes wrong, the client is told, and the socket is ready for the next.
+            self._refused += 1
+            expected = isinstance(error, VehicledError | ValueError | RuntimeError | TimeoutError)
+            if not expected:
+                _log.error("a command failed", exc_info=error)
+            answer = {"ok": False, "error": str(error) or type(error).__name__}
+        return msgspec.json.encode(answer)
+
+    def _execute(self, request: _Request) -> dict[str, Any]:
+        if isinstance(request, GetStatus):
+            status = self._status()
+            if status is None:
+                raise RuntimeError("not yet running")
+            return {"status": status}
+        if isinstance(request, ReloadNoise):
+            name, arguments = "reload_noise", self._read_noise()
+        else:
+            arguments = msgspec.to_builtins(request)
+            name = arguments.pop("command")
+        answer = self._submit(name, arguments)
+        try:
+            return answer.result(_ANSWER_WITHIN_S)
+        except TimeoutError:
+            raise TimeoutError(
+                "the estimator did not answer in time; the command may still take effect"
+            ) from None

@@ -1,0 +1,164 @@
+"""The two ZeroMQ sockets that others may connect to: where they are bound, and who may use them."""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+
+import zmq
+import zmq.auth
+from zmq.auth.thread import ThreadAuthenticator
+
+from vehicled.errors import UsageError
+from vehicled.units import Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions:
+    """Where results are published and commands taken, and who may connect.
+
+    CURVE keys are those that `zmq.auth.create_certificates` writes. A client needs the server's public key,
+    and with `allowed_clients` its own must be listed there.
+    """
+
+    endpoint: str = "tcp://127.0.0.1:5550"
+    """ZeroMQ endpoint of the published results: `tcp://ADDRESS:PORT` or `ipc://PATH`."""
+    command_endpoint: str = "tcp://127.0.0.1:5551"
+    """ZeroMQ endpoint of the command socket."""
+    curve_secret_key_file: Path | None = None
+    """The server's certificate file with its secret key; readable by nobody else. Encrypts both sockets."""
+    allowed_clients: tuple[str, ...] = ()
+    """Public keys (40 characters, Z85) of the clients that may connect; empty: all that know the server's."""
+    insecure_public_bind: bool = False
+    """Whether an address that others in the network can reach may be bound without CURVE keys."""
+    high_water_mark: Annotated[int, Range(1, 1_000_000)] = 1000
+    """Messages that wait for one slow subscriber before it loses some."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """(key, message) for every mistake; the settings loader turns them into errors with file and line."""
+        for key in ("endpoint", "command_endpoint"):
+            endpoint = getattr(self, key)
+            fault = _endpoint_fault(endpoint)
+            if fault:
+                yield key, f"{fault}, got '{endpoint}'"
+            elif not (_is_local(endpoint) or self.curve_secret_key_file or self.insecure_public_bind):
+                yield (
+                    key,
+                    f"'{endpoint}' can be reached from the network: expected a loopback address, "
+                    "a curve_secret_key_file, or insecure_public_bind: true",
+                )
+        for i, key in enumerate(self.allowed_clients):
+            if not _is_public_key(key):
+                yield f"allowed_clients[{i}]", f"expected a public key of 40 Z85 characters, got '{key}'"
+        if self.allowed_clients and self.curve_secret_key_file is None:
+            yield "allowed_clients", "expected a curve_secret_key_file beside it: without, nobody is checked"
+
+
+class Endpoints:
+    """A ZeroMQ context whose sockets are bound and protected as the options say."""
+
+    def __init__(self, options: PublishOptions) -> None:
+        """Raises UsageError for what cannot be bound safely."""
+        for key, message in options.check():
+            raise UsageError(f"publish.{key}: {message}")
+        self._options = options
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._authenticator: ThreadAuthenticator | None = None
+        self._keys: tuple[bytes, bytes] | None = None
+        if options.curve_secret_key_file is not None:
+            self._keys = _read_keys(options.curve_secret_key_file)
+        if options.allowed_clients:
+            self._authenticator = ThreadAuthenticator(self._context)
+            self._authenticator.start()
+            self._authenticator.configure_curve_callback("*", _AllowedClients(options.allowed_clients))
+
+    def bind(self, kind: int, endpoint: str, max_message: int) -> zmq.Socket[bytes]:
+        """A bound socket of the ZeroMQ type `kind` that takes no message larger than `max_message` bytes.
+
+        Raises UsageError.
+        """
+        socket = self._context.socket(kind)
+        socket.linger = 200
+        socket.sndhwm = self._options.high_water_mark
+        socket.setsockopt(zmq.MAXMSGSIZE, max_message)
+        if self._keys is not None:
+            socket.curve_server = True
+            socket.curve_publickey, socket.curve_secretkey = self._keys
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            socket.close()
+            raise UsageError(f"{endpoint}: cannot be bound: {error.strerror}") from None
+        return socket
+
+    def close(self) -> None:
+        """After all sockets have been closed: wait for the last messages to leave, and end."""
+        if self._authenticator is not None:
+            self._authenticator.stop()
+        self._context.term()
+
+
+def endpoint_of(socket: zmq.Socket[bytes]) -> str:
+    """Where a socket is bound."""
+    return socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+
+
+class _AllowedClients:
+    """Asked by the authenticator for each client that connects."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self._keys = {key.encode() for key in keys}
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        return key in self._keys
+
+
+def _endpoint_fault(endpoint: str) -> str | None:
+    """What is wrong with an endpoint to bind; None when nothing is."""
+    expected = "expected 'tcp://ADDRESS:PORT' or 'ipc://PATH'"
+    transport, _, address = endpoint.partition("://")
+    if transport == "ipc":
+        return None if address else expected
+    host, _, port = address.rpartition(":")
+    port_fits = port == "*" or (port.isdecimal() and int(port) < 65536)
+    return None if transport == "tcp" and host and port_fits else expected
+
+
+def _is_local(endpoint: str) -> bool:
+    """Whether only this machine can connect. A host name counts as public: it may resolve to anything."""
+    transport, _, address = endpoint.partition("://")
+    if transport == "ipc":
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_public_key(key: str) -> bool:
+    try:
+        return len(key) == 40 and len(zmq.utils.z85.decode(key)) == 32
+    except (ValueError, KeyError, OverflowError):
+        return False
+
+
+def _read_keys(path: Path) -> tuple[bytes, bytes]:
+    """(public, secret) key of a certificate file that only its owner can read. Raises UsageError."""
+    where = f"publish.curve_secret_key_file: {path}"
+    try:
+        status = os.stat(path)
+        # A credential that systemd hands over is root's, and its group bits are the mask of an access list.
+        if status.st_mode & stat.S_IRWXO or (status.st_mode & stat.S_IRWXG and status.st_gid != 0):
+            raise UsageError(f"{where}: others can read it; expected mode 0600 (chmod 600 it)")
+        public, secret = zmq.auth.load_certificate(path)
+    except OSError as error:
+        raise UsageError(f"{where}: {error.strerror or 'expected a CURVE certificate file'}") from None
+    except ValueError:
+        raise UsageError(f"{where}: expected a CURVE certificate file") from None
+    if secret is None:
+        raise UsageError(f"{where}: expected the certificate with the secret key (….key_secret)")
+    return public, secret

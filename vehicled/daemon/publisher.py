@@ -1,0 +1,157 @@
+"""Results to subscribers over ZeroMQ, each topic's last value first."""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+
+from vehicled import schemas
+from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
+from vehicled.messages import Estimate, Innovation, Status
+
+_BACKLOG = 256
+"""Steps that may wait for the publishing thread: one second of them at 250 Hz."""
+_MAX_SUBSCRIPTION = 256
+"""Bytes; topics are far shorter."""
+
+_ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    "position": lambda estimate: schemas.encode_estimate("position", estimate),
+    "slip": lambda estimate: schemas.encode_estimate("slip", estimate),
+    "suspension": lambda estimate: schemas.encode_estimate("suspension", estimate),
+    "status": schemas.encode,
+    "innovation": schemas.encode_innovation,
+}
+_ESTIMATE_TOPICS = ("position", "slip", "suspension")
+
+
+class Publisher:
+    """Owns an XPUB socket, to which SUB sockets connect as to any PUB.
+
+    XPUB tells who subscribes to what: a topic nobody wants is not even encoded, and a newcomer gets the last
+    value of a topic at once (so, then, do its other subscribers: the same message again). The estimator's
+    thread only appends to a bounded queue; encoding and sockets live in a thread of their own. What a subscriber
+    is too slow to take, ZeroMQ drops for that subscriber alone, beyond `high_water_mark` messages.
+    """
+
+    def __init__(self, endpoints: Endpoints, options: PublishOptions) -> None:
+        """Binds at once. Raises UsageError."""
+        self._socket = endpoints.bind(zmq.XPUB, options.endpoint, _MAX_SUBSCRIPTION)
+        self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self.endpoint = endpoint_of(self._socket)
+        """Where it is bound; the real port if the options said `*`."""
+        self._wanted: set[str] = set()
+        self._prefixes: set[bytes] = set()
+        self._last: dict[str, Any] = {}
+        self._backlog: deque[tuple[Estimate | None, list[Innovation], Status | None]] = deque()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stopping = False
+        self._dropped = 0
+        self._sent = dict.fromkeys(schemas.PUBLISHED, 0)
+        self._errors = 0
+        self._ignored = 0
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None:
+        """The results of one filter step, which must not be changed afterwards; never blocks."""
+        self._hand_over(estimate, innovations, None)
+
+    def publish_status(self, status: Status) -> None:
+        """As `publish_step`."""
+        self._hand_over(None, [], status)
+
+    def counters(self) -> dict[str, Any]:
+        """Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `subscribed` topics."""
+        return {
+            "sent": dict(self._sent),
+            "dropped": self._dropped,
+            "errors": self._errors,
+            "ignored": self._ignored,
+            "subscribed": sorted(self._wanted),
+        }
+
+    def close(self) -> None:
+        """Send what is waiting and close the socket."""
+        self._stopping = True
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        os.close(self._wake)
+
+    def _hand_over(
+        self, estimate: Estimate | None, innovations: list[Innovation], status: Status | None
+    ) -> None:
+        if len(self._backlog) >= _BACKLOG:
+            self._dropped += 1
+            return
+        self._backlog.append((estimate, innovations, status))
+        os.eventfd_write(self._wake, 1)
+
+    def _run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._wake, zmq.POLLIN)
+        try:
+            while not self._stopping or self._backlog:
+                ready = dict(poller.poll())
+                if self._wake in ready:
+                    os.eventfd_read(self._wake)
+                # Subscriptions first: who has just subscribed gets the last value, then what is new.
+                if self._socket in ready:
+                    self._take_subscriptions()
+                while self._backlog:
+                    self._publish(*self._backlog.popleft())
+        finally:
+            self._socket.close()
+
+    def _publish(
+        self, estimate: Estimate | None, innovations: list[Innovation], status: Status | None
+    ) -> None:
+        if estimate is not None:
+            for topic in _ESTIMATE_TOPICS:
+                self._offer(topic, estimate)
+        for innovation in innovations:
+            self._offer("innovation", innovation)
+        if status is not None:
+            self._offer("status", status)
+
+    def _offer(self, topic: str, message: Any) -> None:
+        self._last[topic] = message
+        if topic in self._wanted:
+            self._send(topic, message)
+
+    def _send(self, topic: str, message: Any) -> None:
+        try:
+            self._socket.send_multipart((topic.encode(), _ENCODERS[topic](message)), zmq.DONTWAIT)
+            self._sent[topic] += 1
+        except Exception:
+            # A message that cannot be encoded or sent must not take the others with it.
+            self._errors += 1
+
+    def _take_subscriptions(self) -> None:
+        while True:
+            try:
+                frames = self._socket.recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                return
+            request = frames[0]
+            topics = [t for t in schemas.PUBLISHED if t.encode().startswith(request[1:])]
+            if len(frames) > 1 or request[:1] not in (b"\x00", b"\x01") or not topics:
+                self._ignored += 1
+                continue
+            # Only prefixes of real topics are kept, so that strangers cannot make this grow.
+            if request[:1] == b"\x01":
+                self._prefixes.add(request[1:])
+            else:
+                self._prefixes.discard(request[1:])
+            self._wanted = {
+                t for t in schemas.PUBLISHED if any(t.encode().startswith(p) for p in self._prefixes)
+            }
+            if request[:1] == b"\x01":
+                for topic in topics:
+                    if topic in self._last:
+                        self._send(topic, self._last[topic])
