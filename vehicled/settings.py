@@ -12,8 +12,8 @@
 - `Deferred`: a part whose type is known only later, such as the options of a driver from elsewhere
 
 An annotation holds for every number below it that has none of its own, also within a list or a dataclass.
-`Range`, `Positive` and `NonNegative` from `units` bound numbers; NaN and infinity are always refused. A dataclass may have `check(self)` yielding (key path, message) for what fields
-must satisfy together.
+`Range`, `Positive` and `NonNegative` from `units` bound numbers; NaN and infinity are always refused. A
+dataclass may have `check(self)` yielding (key path, message) for what fields must satisfy together.
 
 Scalars follow YAML 1.2: only `true` and `false` are booleans, so `on`, `no` and `12:30` are text.
 """
