@@ -1,4 +1,4 @@
-"""Measurement logs and estimates as CSV: `t` in seconds, one column per channel, blank where there is no value."""
+"""Measurement logs and estimates as CSV: `t` in seconds, a column per channel, blank without a value."""
 
 import difflib
 import heapq
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TextIO
 
 import msgspec
 import numpy as np
@@ -34,7 +34,7 @@ ABSURD = {
 
 
 def parse_seconds(text: str) -> int:
-    """Decimal seconds to integer nanoseconds, exactly (a double would lose them in times of day). ValueError."""
+    """Decimal seconds to integer nanoseconds, exactly (a double loses them in times of day). ValueError."""
     whole, _, fraction = text.strip().partition(".")
     if whole.isascii() and whole.isdigit() and (not fraction or (fraction.isascii() and fraction.isdigit())):
         if len(whole) > 12:
@@ -57,7 +57,7 @@ def format_seconds(t: int) -> str:
 
 
 def source_of(channel: str) -> str:
-    """The sensor that a channel belongs to when the log does not say: `imu.ax` → `imu`, `wheel.fl.angle` → `wheel.angle`."""
+    """Stands for the device, which CSV does not name: `imu.ax` → `imu`, `wheel.fl.angle` → `wheel.angle`."""
     parts = channel.split(".")
     return f"{parts[0]}.{parts[2]}" if len(parts) == 3 else parts[0]
 
@@ -87,7 +87,7 @@ class CsvLog:
         with self._open() as file:
             self._header = _parse_header(self.path, file.readline())
 
-    def _open(self):  # type: ignore[no-untyped-def]
+    def _open(self) -> TextIO:
         return open(self.path, encoding="utf-8-sig", errors="replace", newline="\n")
 
     @property
@@ -127,15 +127,13 @@ class CsvLog:
                 fields = line.rstrip("\r\n").split(",")
                 if len(fields) != width:
                     kind = "bad row" if line.endswith("\n") else "truncated"
-                    self.problems.add(
-                        kind, f"line {number}", f"{len(fields)} fields, expected {width}; row skipped"
-                    )
+                    self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {width}")
                     continue
                 try:
                     t = parse_seconds(fields[time_column])
                 except ValueError as error:
                     self.problems.add(
-                        "bad time", f"line {number}", f"t = {fields[time_column][:20]!r} is {error}"
+                        "bad time", f"line {number}", f"{fields[time_column][:20]!r} is {error}"
                     )
                     continue
                 yield number, t, fields
@@ -166,13 +164,9 @@ class CsvLog:
             if before is not None and t <= before:
                 if t == before:
                     # One sensor cannot measure twice at one instant: fusing both would count it double.
-                    self.problems.add(
-                        "duplicate", f"line {number}", f"{source} again at t = {format_seconds(t)} s"
-                    )
+                    self.problems.add("duplicate", f"line {number}", f"{source}, t = {format_seconds(t)} s")
                     continue
-                self.problems.add(
-                    "time goes back", f"line {number}", f"{source} at t = {format_seconds(t)} s"
-                )
+                self.problems.add("time goes back", f"line {number}", f"{source}, t = {format_seconds(t)} s")
             else:
                 group_times[source] = t
             arrival = self._arrival(number, t, fields) if source == "gnss" else t
@@ -211,9 +205,7 @@ def _parse_header(path: Path, line: str) -> _Header:
         group = groups.setdefault(source, _Group(source, []))
         group.columns.append((index, name, ABSURD[CHANNELS[name]]))
     if not groups:
-        raise UsageError(
-            f"{path}: line 1: no measurement column; expected a header line such as t,imu.ax,imu.ay"
-        )
+        raise UsageError(f"{path}: line 1: no measurements; expected a header line such as t,imu.ax,imu.ay")
     return _Header(
         len(names),
         names.index("t"),
@@ -226,9 +218,7 @@ def _expected(name: str, names: Sequence[str]) -> str:
     if sum(n in ESTIMATE_COLUMNS for n in names) > len(names) // 2:
         return "this looks like a table of estimates or truth, not a log of measurements"
     near = difflib.get_close_matches(name, [*CHANNELS, ARRIVAL], n=1)
-    return (
-        f"did you mean {near[0]!r}?" if near else "expected channels such as imu.ax, gnss.lat, wheel.fl.angle"
-    )
+    return f"did you mean {near[0]!r}?" if near else "expected channels such as imu.ax, gnss.lat"
 
 
 class CsvLogWriter:
@@ -248,13 +238,13 @@ class CsvLogWriter:
         self.arrivals_lost = 0
         """Samples that arrived later than measured but of a sensor whose arrival has no column."""
         self.same_instant = 0
-        """Second samples of one channel at one instant: a row of their own, which readers take for a duplicate."""
+        """Second samples of a channel at one instant: a row of their own; readers take it for a duplicate."""
         self._held: list[tuple[int, int, Measurement]] = []
         self._order = 0
         self._newest: int | None = None
         self._row_t: int | None = None
         self._row: list[str] = []
-        self._file = open(path, "w", encoding="utf-8", newline="\n")
+        self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
         self._file.write(",".join(["t", *self._columns]) + "\n")
 
     def write(self, m: Measurement) -> None:
@@ -307,7 +297,7 @@ class EstimatesWriter:
     def __init__(self, path: str | Path) -> None:
         self.rows = 0
         self._encode = msgspec.json.Encoder().encode
-        self._file = open(path, "wb", buffering=1 << 18)
+        self._file = open(path, "wb", buffering=1 << 18)  # noqa: SIM115
         self._file.write(",".join(["t", *ESTIMATE_COLUMNS]).encode() + b"\n")
 
     def write(self, estimate: Estimate) -> None:
@@ -337,7 +327,7 @@ class Table(NamedTuple):
 
 
 def read_estimates(path: str | Path) -> Table:
-    """Estimates or truth from CSV: `t` and any subset of `ESTIMATE_COLUMNS`. UsageError on any other column."""
+    """Estimates or truth from CSV: `t` and any of `ESTIMATE_COLUMNS`; UsageError on another column."""
     path = Path(path)
     problems = Problems(path.name)
     times: list[int] = []
@@ -351,9 +341,7 @@ def read_estimates(path: str | Path) -> Table:
             if len(fields) != len(names):
                 if line.strip():
                     kind = "bad row" if line.endswith("\n") else "truncated"
-                    problems.add(
-                        kind, f"line {number}", f"{len(fields)} fields, expected {len(names)}; row skipped"
-                    )
+                    problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(names)}")
                 continue
             try:
                 t = parse_seconds(fields[time_column])
@@ -374,9 +362,5 @@ def _check_estimate_columns(path: Path, names: list[str]) -> None:
     for name in names:
         if name != "t" and name not in ESTIMATE_COLUMNS:
             near = difflib.get_close_matches(name, ESTIMATE_COLUMNS, n=1)
-            hint = (
-                f"did you mean {near[0]!r}?"
-                if near
-                else "expected columns such as x, yaw, sideslip, slip.fl.angle"
-            )
+            hint = f"did you mean {near[0]!r}?" if near else "expected columns such as x, yaw, sideslip"
             raise UsageError(f"{path}: line 1: unknown column {name!r}; {hint}")

@@ -37,7 +37,7 @@ class Problems:
         return bool(self.counts)
 
     def __str__(self) -> str:
-        """One line such as `drive.csv: 3 problems survived (2 bad number, 1 duplicate)`; empty without any."""
+        """One line: `drive.csv: 3 problems survived (2 bad number, 1 duplicate)`; empty without any."""
         if not self.counts:
             return ""
         kinds = ", ".join(f"{n} {kind}" for kind, n in self.counts.items())

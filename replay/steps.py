@@ -36,8 +36,8 @@ def sort_by_arrival(
 ) -> Iterator[Measurement]:
     """The measurements in order of arrival; those that arrived together keep the order of the log.
 
-    Holds back no more than `look_ahead_ns` worth of samples. One that comes even later than that arrives when the
-    log brings it, which the estimator sees as latency.
+    Holds back no more than `look_ahead_ns` worth of samples. One that comes even later than that arrives when
+    the log brings it, which the estimator sees as latency.
     """
     held: list[tuple[int, int, Measurement]] = []
     newest = last = None
@@ -50,7 +50,7 @@ def sort_by_arrival(
             )
             m = Measurement(m.source, m.t, last, m.values)
         heapq.heappush(held, (m.arrival, order, m))
-        # A late sample must not hold back the others, hence the largest time so far but never one sample's own.
+        # The largest time of measurement so far, as arrivals run ahead of the log.
         newest = m.t if newest is None or m.t > newest else newest
         while held and held[0][0] <= newest - look_ahead_ns:
             last, _, ready = heapq.heappop(held)
@@ -60,10 +60,10 @@ def sort_by_arrival(
 
 
 def make_steps(measurements: Iterable[Measurement], period_ns: int, problems: Problems) -> Iterator[Step]:
-    """Steps at a fixed period from the arrival of the first measurement on, each with all that arrived until then.
+    """Steps at a fixed period from the first arrival on, each with all that has arrived by then.
 
-    `measurements` in order of arrival. Without arrivals for longer than `MAX_GAP_NS`, steps resume, on the same
-    grid, at the next one; this counts as a problem.
+    `measurements` in order of arrival. After more than `MAX_GAP_NS` without any, steps resume at the next,
+    on the same grid; this counts as a problem.
     """
     step: Step | None = None
     for m in measurements:

@@ -24,10 +24,10 @@ from vehicled.messages import (
 
 
 class MeasurementRecord(msgspec.Struct, gc=False):
-    """One sample of one device, as a filter step consumed it."""
+    """One sample of one device: when measured, when arrived, and its channels."""
 
-    step: int
-    """Time of the filter step that consumed it, ns."""
+    step: int | None
+    """Time of the filter step that consumed it, ns; null in a log that no filter has seen."""
     source: str
     t: int
     arrival: int
@@ -88,7 +88,7 @@ _UNITS = {
 }
 
 _ESTIMATE_TOPICS = {
-    "position": "Pose, velocities and accelerations of the vehicle origin, sideslip, and standard deviations.",
+    "position": "Pose, velocities, accelerations and sideslip of the vehicle origin; standard deviations.",
     "slip": "Per wheel: slip angle and ratio, tyre forces, rotation.",
     "suspension": "Per wheel: deflection, its rate and the force along the suspension.",
 }
@@ -166,8 +166,10 @@ def encode_innovation(innovation: Innovation) -> bytes:
     return _VERSION + _encode(innovation)[1:]
 
 
-def encode_measurement(step: int, measurement: Measurement) -> bytes:
-    """A measurement as UTF-8 JSON, with the time (ns) of the step that consumed it."""
+def encode_measurement(step: int | None, measurement: Measurement) -> bytes:
+    """A measurement as UTF-8 JSON, with the time (ns) of the step that consumed it, if one has."""
+    if step is None:
+        return b'%b"step":null,%b' % (_VERSION, _encode(measurement)[1:])
     return b'%b"step":%d,%b' % (_VERSION, step, _encode(measurement)[1:])
 
 
@@ -190,7 +192,7 @@ def json_schema(topic: str) -> dict[str, Any]:
 
 
 def viewer_schema(topic: str) -> dict[str, Any]:
-    """The same, for a recording: robotics viewers know one type per field, and objects only with properties."""
+    """The same for a recording: robotics viewers know one type per field, and want properties in objects."""
 
     def simplify(schema: dict[str, Any]) -> dict[str, Any]:
         for alternative in schema.pop("anyOf", []):

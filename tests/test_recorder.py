@@ -1,0 +1,348 @@
+"""The recorder and the MCAP it writes: exact, complete, cut off anywhere, and readable by others."""
+
+import errno
+import io
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcap.reader import make_reader
+from mcap.stream_reader import StreamReader
+
+from replay import mcap_log
+from replay.mcap_log import McapLog, McapLogWriter, McapWriter
+from replay.steps import Command
+from vehicled.daemon.recorder import Recorder
+from vehicled.errors import UsageError
+from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement, Status
+
+START = 5_000_000_000_000
+PERIOD = 4_000_000
+UTC = 1_700_000_000_000_000_000
+OFFSET = UTC - START
+
+
+def step(i: int) -> tuple[int, list[Measurement], Estimate | None, list[Innovation]]:
+    """A step with a late fix now and then, nothing at all sometimes, and no estimate in the beginning."""
+    t = START + i * PERIOD
+    rng = np.random.default_rng(i)
+    measurements = [Measurement("imu", t - 1_000_000 - i, t - 500_000, {"imu.ax": rng.standard_normal()})]
+    if i % 5 == 0:
+        fix = {"gnss.lat": 48.0 + rng.standard_normal(), "gnss.quality": 4.0}
+        measurements.append(Measurement("receiver", t - 80_000_000, t - 2_000_000, fix))
+    if i % 7 == 3:
+        measurements = []
+    values = rng.standard_normal(len(ESTIMATE_COLUMNS))
+    values[3:6] = np.nan
+    estimate = Estimate(t, values) if i >= 10 else None
+    innovation = Innovation(
+        t - 1_000_000, t, "imu.gyro", "imu", [0.1], [0.2], [-0.1], [1e-4], 1.0, 0.1, bool(i % 2), "fused"
+    )
+    return t, measurements, estimate, [innovation] if estimate else []
+
+
+def record(path: Path, steps: int, **options: Any) -> Recorder:
+    with Recorder(path, "rate: 250 Hz\n", START, OFFSET, **options) as recorder:
+        for i in range(steps):
+            if i == 20:
+                recorder.record_command(START + i * PERIOD, "set_position", {"lat": 48.0, "lon": 11.5})
+            recorder.record_step(*step(i), duration_ns=300_000 + i)
+        recorder.record_status(Status(START, "running", {"queue": {"dropped": np.int64(3)}}))
+    return recorder
+
+
+def test_a_recording_gives_back_exactly_what_each_step_consumed(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    recorder = record(path, 300)
+    log = McapLog(path)
+    assert log.recorded
+    assert log.configuration == "rate: 250 Hz\n"
+    assert log.utc_offset_ns == OFFSET
+    steps = list(log.recorded_steps())
+    assert [(s.t, s.measurements) for s in steps] == [step(i)[:2] for i in range(300)]
+    assert [s.commands for s in steps if s.commands] == [
+        (Command("set_position", {"lat": 48.0, "lon": 11.5}),)
+    ]
+    assert steps[20].commands
+    assert not log.problems
+    counters = recorder.counters()
+    assert counters["dropped"] == counters["lost"] == counters["errors"] == 0
+    assert counters["bytes"] == path.stat().st_size
+
+
+def test_a_recording_gives_back_estimates_innovations_and_status(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    record(path, 50)
+    run = McapLog(path).read_run()
+    expected = [e for i in range(50) if (e := step(i)[2]) is not None]
+    assert run.estimates.t.tolist() == [e.t for e in expected]
+    table = np.column_stack([run.estimates.columns[c] for c in ESTIMATE_COLUMNS])
+    assert np.array_equal(table, np.array([e.values for e in expected]), equal_nan=True)
+    assert run.innovations == [i for n in range(50) for i in step(n)[3]]
+    assert run.statuses == [Status(START, "running", {"queue": {"dropped": 3}})]
+    assert [s.duration for s in run.steps] == [300_000 + i for i in range(50)]
+
+
+def test_innovations_that_are_not_finite_are_recorded(tmp_path: Path) -> None:
+    bad = Innovation(
+        START, START, "imu.gyro", "imu", [np.nan], [0.0], [np.inf], [1.0], np.nan, 2.0, False, "gate"
+    )
+    with Recorder(tmp_path / "run.mcap", "", START, OFFSET) as recorder:
+        recorder.record_step(START, [], None, [bad])
+    (back,) = McapLog(tmp_path / "run.mcap").read_run().innovations
+    assert np.isnan(back.value[0]) and np.isnan(back.nis)
+    assert (back.test_ratio, back.reason) == (2.0, "gate")
+
+
+def test_replays_record_the_same_bytes_every_time(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with Recorder(tmp_path / name, "x", START, OFFSET, live=False, limit=4) as recorder:
+            for i in range(600):
+                recorder.record_step(*step(i))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_other_readers_find_everything(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    recorder = record(path, 300)
+    with open(path, "rb") as file:
+        reader = make_reader(file, validate_crcs=True)
+        summary = reader.get_summary()
+        assert summary is not None and summary.statistics is not None
+        assert summary.statistics.message_count == recorder.counters()["written"]
+        assert {s.encoding for s in summary.schemas.values()} == {"jsonschema"}
+        assert {c.message_encoding for c in summary.channels.values()} == {"json"}
+        topics = {c.topic for c in summary.channels.values()}
+        assert {"/position", "/slip", "/suspension", "/status", "/innovation", "/measurement"} <= topics
+        # Through the chunk and message indexes, by topic and time, as viewers seek:
+        since = UTC + 100 * PERIOD
+        found = [m for _, _, m in reader.iter_messages(["/position"], starting_at=since)]
+    assert [m.log_time for m in found] == [UTC + i * PERIOD for i in range(100, 300)]
+    first = json.loads(found[0].data)
+    assert first["schema"] == 1 and first["t"] == START + 100 * PERIOD
+    assert first["lat"] is None
+    with open(path, "rb") as file:
+        assert sum(1 for _ in StreamReader(file, validate_crcs=True).records) > 300
+
+
+@pytest.mark.parametrize("keep", [0.95, 0.7, 0.35])
+def test_a_file_that_was_cut_off_reads_back_to_its_last_chunk(tmp_path: Path, keep: float) -> None:
+    path = tmp_path / "run.mcap"
+    record(path, 1000, live=False)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * keep)])
+    log = McapLog(path)
+    steps = list(log.recorded_steps())
+    assert [(s.t, s.measurements) for s in steps] == [step(i)[:2] for i in range(len(steps))]
+    assert len(steps) >= 1000 * keep - 400
+    assert log.problems.counts == {"truncated": 1}
+    run = log.read_run()
+    assert len(run.estimates.t) == len(steps) - 10
+
+
+def test_a_damaged_chunk_costs_that_chunk_only_and_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    record(path, 1000, live=False)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    log = McapLog(path)
+    steps = list(log.recorded_steps())
+    assert 500 < len(steps) < 1000
+    assert all((s.t, s.measurements) == step((s.t - START) // PERIOD)[:2] for s in steps)
+    assert log.problems.counts == {"damaged chunk": 1, "steps missing": 1}
+
+
+@given(st.integers(0, 10**6), st.binary(min_size=1, max_size=40), st.integers(0, 40))
+@settings(max_examples=100, deadline=None)
+def test_no_damage_raises(
+    tmp_path_factory: pytest.TempPathFactory, where: int, damage: bytes, remove: int
+) -> None:
+    directory = tmp_path_factory.getbasetemp()
+    good = directory / "undamaged.mcap"
+    if not good.exists():
+        record(good, 30, live=False)
+    data = good.read_bytes()
+    at = 8 + where % (len(data) - 8)
+    path = directory / "damaged.mcap"
+    path.write_bytes(data[:at] + damage + data[at + remove :])
+    log = McapLog(path)
+    for s in log.recorded_steps():
+        assert s.measurements == step((s.t - START) // PERIOD)[1]
+    log.read_run()
+
+
+def test_what_is_no_mcap_file_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "x.mcap"
+    path.write_bytes(b"hello")
+    with pytest.raises(UsageError, match="not an MCAP file"):
+        McapLog(path)
+
+
+class SlowDisk(io.FileIO):
+    """Holds up every write until it may go on."""
+
+    go_on = threading.Event()
+
+    def write(self, data: Any) -> int:
+        self.go_on.wait(10)
+        return super().write(data)
+
+
+def test_a_stalled_disk_drops_whole_steps_counted_and_the_gap_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.mcap"
+    SlowDisk.go_on.set()
+    monkeypatch.setattr(mcap_log, "open", lambda p, mode, **_: SlowDisk(p, mode[0]), raising=False)
+    recorder = Recorder(path, "", START, OFFSET, limit=50)
+    monkeypatch.undo()
+    recorder.record_step(*step(0))
+    SlowDisk.go_on.clear()
+    time.sleep(0.6)  # the chunk is due, and the writing thread is held up in it
+    deadline = time.monotonic() + 5
+    i = 1
+    while recorder.counters()["dropped"] == 0 and time.monotonic() < deadline:
+        recorder.record_step(*step(i))
+        i += 1
+    t, measurements, estimate, innovations = step(i)
+    before = recorder.counters()["dropped"]
+    recorder.record_step(t, measurements, estimate, innovations)
+    lost = 1 + len(measurements) + len(innovations) + 3 * (estimate is not None)
+    assert recorder.counters()["dropped"] == before + lost
+    assert recorder.counters()["queue_high_water"] == 50
+    SlowDisk.go_on.set()
+    while recorder.counters()["queue"] > 0:
+        time.sleep(0.01)
+    recorder.record_step(*step(i + 1))
+    recorder.close()
+    log = McapLog(path)
+    steps = list(log.recorded_steps())
+    assert steps[-1].t == START + (i + 1) * PERIOD
+    assert all((s.t, s.measurements) == step((s.t - START) // PERIOD)[:2] for s in steps)
+    assert log.problems.counts == {"steps missing": 1}
+
+
+class FullDisk(io.FileIO):
+    """Has no room after a while, writes a part first, and has room again later."""
+
+    full = False
+
+    def write(self, data: Any) -> int:
+        if not self.full:
+            return super().write(data)
+        if len(data) > 10:
+            return super().write(bytes(data[:10]))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_costs_chunks_but_not_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.mcap"
+    disk: list[FullDisk] = []
+
+    def open_full(p: Path, mode: str, **_: Any) -> FullDisk:
+        disk.append(FullDisk(p, mode[0]))
+        return disk[0]
+
+    monkeypatch.setattr(mcap_log, "open", open_full, raising=False)
+    writer = McapWriter(path)
+    monkeypatch.undo()
+    for n in range(6):
+        disk[0].full = 2 <= n < 4
+        writer.write(
+            mcap_log.CHANNEL["status"], UTC + n, UTC, b'{"schema":1,"t":%d,"state":"s","counters":{}}' % n
+        )
+        if disk[0].full:
+            with pytest.raises(OSError, match="No space"):
+                writer.end_chunk()
+        else:
+            writer.end_chunk()
+    writer.close()
+    log = McapLog(path)
+    assert [s.t for s in log.read_run().statuses] == [0, 1, 4, 5]
+    assert not log.problems
+    with open(path, "rb") as file:
+        assert len(list(make_reader(file, validate_crcs=True).iter_messages())) == 4
+
+
+def test_a_disk_that_fails_for_good_ends_neither_thread_nor_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk: list[FullDisk] = []
+
+    def open_full(p: Path, mode: str, **_: Any) -> FullDisk:
+        disk.append(FullDisk(p, mode[0]))
+        return disk[0]
+
+    monkeypatch.setattr(mcap_log, "open", open_full, raising=False)
+    recorder = Recorder(tmp_path / "run.mcap", "", START, OFFSET)
+    monkeypatch.undo()
+    disk[0].full = True
+    for i in range(20):
+        recorder.record_step(*step(i))
+    recorder.close()
+    counters = recorder.counters()
+    sent = sum(1 + len(m) + len(n) + 3 * (e is not None) for _, m, e, n in map(step, range(20)))
+    assert counters["lost"] == sent
+    assert "No space left" in counters["last_error"]
+
+
+def test_a_message_that_cannot_be_encoded_is_counted_and_the_rest_written(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "run.mcap", "", START, OFFSET) as recorder:
+        recorder.record_status(Status(START, "running", {"what": object()}))
+        recorder.record_step(*step(0))
+    assert recorder.counters()["errors"] == 1
+    assert len(list(McapLog(tmp_path / "run.mcap").recorded_steps())) == 1
+
+
+def test_everything_is_on_disk_within_a_second_while_running(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run.mcap", "", START, OFFSET)
+    recorder.record_step(*step(0))
+    deadline = time.monotonic() + 5
+    steps: list[Any] = []
+    while not steps and time.monotonic() < deadline:
+        time.sleep(0.1)
+        steps = list(McapLog(tmp_path / "run.mcap").recorded_steps())
+    assert [s.t for s in steps] == [START], "flushed though nothing else came"
+    recorder.close()
+
+
+def test_live_recordings_never_overwrite(tmp_path: Path) -> None:
+    paths = []
+    for _ in range(3):
+        with Recorder(tmp_path, "", START, OFFSET) as recorder:
+            paths.append(recorder.path.name)
+    assert paths == ["20231114T221320Z.mcap", "20231114T221320Z-1.mcap", "20231114T221320Z-2.mcap"]
+
+
+def test_close_is_harmless_twice(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run.mcap", "", START, OFFSET)
+    recorder.close()
+    recorder.close()
+    assert not McapLog(tmp_path / "run.mcap").recorded
+
+
+def test_a_log_that_no_filter_has_seen_is_told_from_a_recording(tmp_path: Path) -> None:
+    path = tmp_path / "drive.mcap"
+    samples = [m for i in range(100) for m in step(i)[1]]
+    with McapLogWriter(path, OFFSET) as writer:
+        for m in samples:
+            writer.write(m)
+    log = McapLog(path)
+    assert not log.recorded
+    assert log.utc_offset_ns == OFFSET
+    assert list(log.measurements()) == samples
+
+
+def test_values_that_are_null_are_absent_and_said(tmp_path: Path) -> None:
+    with McapLogWriter(tmp_path / "drive.mcap") as writer:
+        writer.write(Measurement("imu", 0, 0, {"imu.ax": float("nan"), "imu.ay": 1.0}))
+    log = McapLog(tmp_path / "drive.mcap")
+    assert [m.values for m in log.measurements()] == [{"imu.ay": 1.0}]
+    assert log.problems.counts == {"not finite": 1}

@@ -1,0 +1,86 @@
+"""Steps from a stream of measurements: order, grid, gaps, pacing."""
+
+import time
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replay.problems import Problems
+from replay.steps import LOOK_AHEAD_NS, MAX_GAP_NS, Step, make_steps, play, sort_by_arrival
+from vehicled.messages import Measurement
+
+PERIOD = 4_000_000
+
+
+def sample(arrival: int, t: int | None = None, source: str = "imu") -> Measurement:
+    return Measurement(source, arrival if t is None else t, arrival, {"imu.ax": 1.0})
+
+
+@given(st.lists(st.integers(0, LOOK_AHEAD_NS // 3), max_size=50), st.integers(0, LOOK_AHEAD_NS // 3))
+def test_what_is_out_of_order_within_the_window_is_put_in_order(jitter: list[int], latency: int) -> None:
+    samples = [sample(i * PERIOD + j + latency, i * PERIOD + j) for i, j in enumerate(jitter)]
+    problems = Problems("log")
+    ordered = list(sort_by_arrival(samples, problems))
+    assert [m.arrival for m in ordered] == sorted(m.arrival for m in samples)
+    assert not problems
+
+
+def test_samples_that_arrived_together_keep_their_order() -> None:
+    samples = [sample(0, source=str(i)) for i in range(20)]
+    assert list(sort_by_arrival(samples, Problems("log"))) == samples
+
+
+def test_what_comes_far_too_late_arrives_when_the_log_brings_it() -> None:
+    times = [i * PERIOD for i in range(1000)]
+    problems = Problems("log")
+    ordered = list(sort_by_arrival([*map(sample, times), sample(0, source="late")], problems))
+    assert len(ordered) == 1001
+    assert [m.arrival for m in ordered] == sorted(m.arrival for m in ordered)
+    late = next(m for m in ordered if m.source == "late")
+    assert late.t == 0 and late.arrival > 0
+    assert problems.counts == {"out of order": 1}
+
+
+@given(st.lists(st.integers(0, 3 * MAX_GAP_NS // 2), min_size=1, max_size=6), st.integers(-(10**12), 10**12))
+@settings(max_examples=20, deadline=None)
+def test_every_measurement_is_consumed_once_at_the_first_step_after_its_arrival(
+    pauses: list[int], start: int
+) -> None:
+    arrivals = [start]
+    for pause in pauses:
+        arrivals.append(arrivals[-1] + pause)
+    period = 100_000_000
+    steps = list(make_steps(map(sample, arrivals), period, Problems("log")))
+    assert [m.arrival for step in steps for m in step.measurements] == arrivals
+    for step in steps:
+        assert all(step.t - period < m.arrival <= step.t for m in step.measurements)
+    assert steps[0].t == start
+    assert all((step.t - start) % period == 0 for step in steps)
+    assert all(a.t < b.t for a, b in pairwise(steps))
+
+
+def test_steps_have_no_holes_short_of_a_gap() -> None:
+    problems = Problems("log")
+    steps = list(make_steps([sample(0), sample(10 * PERIOD + 1)], PERIOD, problems))
+    assert [s.t for s in steps] == [i * PERIOD for i in range(12)]
+    assert not problems
+
+
+def test_a_gap_is_said_and_not_filled() -> None:
+    problems = Problems("log")
+    steps = list(make_steps([sample(0), sample(10**18)], PERIOD, problems))
+    assert len(steps) == 2
+    assert problems.counts == {"gap": 1}
+
+
+def test_nothing_gives_no_steps() -> None:
+    assert list(make_steps([], PERIOD, Problems("log"))) == []
+
+
+def test_play_never_comes_early() -> None:
+    steps = [Step(i * 10_000_000, []) for i in range(6)]
+    begun = time.monotonic_ns()
+    played = [(step, time.monotonic_ns() - begun) for step in play(steps, rate=2.0)]
+    assert [step for step, _ in played] == steps
+    assert all(at >= step.t / 2 for step, at in played)
