@@ -74,7 +74,7 @@ def source(kernel: Kernel, layout: Layout) -> str:
     results = [(offset, value(e), e.rank) for offset, e in kernel.stores]
     lines += [f"    s{i} = {name}" for i, (_, name, _) in enumerate(results)]
     lines += [f"    {place(offset, rank)} = s{i}" for i, (offset, _, rank) in enumerate(results)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines if len(lines) > 1 else [*lines, "    pass"]) + "\n"
 
 
 def function(kernel: Kernel, layout: Layout) -> Callable[[np.ndarray], None]:

@@ -1,0 +1,240 @@
+"""Index-3 augmented Lagrangian with velocity and acceleration projections (ALI3-P), trapezoidal rule.
+
+M q̈ + Φ_qᵀ (λ + αΦ) = Q with λ ← λ + αΦ from iteration to iteration; q̇ = (2/h) q + q̇*, q̈ = (4/h²) q + q̈*
+(Bayo and Ledesma 1996; Cuadrado et al. 2000; Sanjurjo, state observers based on detailed multibody models,
+section on multibody dynamics). The unknowns are the coordinates alone, so that every elimination has a fixed
+pattern.
+
+One symmetric tangent matrix W = M + (h²/4) α Φ_qᵀΦ_q + Σ weight·J Jᵀ is factorised per step, at the predicted
+position, and serves all Newton iterations and both projections (modified Newton). It leaves out what is
+small or unsymmetric; the residual is exact, so that only the rate of convergence depends on W.
+"""
+
+from __future__ import annotations
+
+from vehicled.multibody.factor import Factorisation, elimination_order
+from vehicled.multibody.system import Coordinate, System
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+
+RHS = dict[Coordinate, Atom]
+
+
+class Assembly:
+    """Sums contributions to the rows of a vector, those of branches apart from those of the root."""
+
+    def __init__(self, system: System):
+        self.branch: RHS = {}
+        self.root: RHS = {}
+        self.graph = system.graph
+
+    def add(self, c: Coordinate, value: Atom) -> None:
+        if value is self.graph.zero:
+            return
+        rows = self.root if value.rank == 0 and c.rank == 0 else self.branch
+        rows[c] = rows[c] + value if c in rows else value
+
+    def add_transposed(self, row: dict[Coordinate, Atom], factor: Atom) -> None:
+        """Add rowᵀ·factor."""
+        for c, j in row.items():
+            self.add(c, j * factor)
+
+
+def declare_state(program: Program, system: System) -> None:
+    """Places for q, q̇, q̈ and λ: arrays `q`, `qd`, `qdd`, `lambda` for the root, `branch.q` … for branches."""
+    for rank, prefix, coordinates in ((0, "", system.root), (1, "branch.", system.branch)):
+        if rank == 1 and not coordinates:
+            continue
+        program.store(f"{prefix}q", [c.q for c in coordinates])
+        program.store(f"{prefix}qd", [c.qd for c in coordinates])
+        program.store(f"{prefix}qdd", [c.qdd for c in coordinates])
+
+
+def _multipliers(program: Program, system: System, name: str) -> list[Atom]:
+    """One stored symbol per constraint, in order."""
+    counts = [sum(1 for _, phi in system.constraints if phi.rank == r) for r in (0, 1)]
+    stores = [iter(program.array(name, counts[0])), iter(program.array(f"branch.{name}", counts[1], 1))]
+    return [next(stores[phi.rank]) for _, phi in system.constraints]
+
+
+def build(program: Program, system: System, h: Atom, alpha: Atom) -> None:
+    """Add the kernels of one step to a program: `predict`, `factor`, `iterate`, `project_velocity`,
+    `project_acceleration`, and the loop's interface, the array `newton` = [norm of Δq², λ update on/off].
+
+    `h` (s) and `alpha` (penalty) are stored symbols. Forces in `system` are functions of q, q̇ at the end of
+    the step. State arrays must be declared (`declare_state`). The values of the constraints at the end of a
+    step are found in `phi` and `branch.phi`.
+    """
+    graph = program.graph
+    coordinates = system.coordinates
+    quarter = h * h * 0.25
+    velocity_star = _twins(program, system, "qd_star")
+    acceleration_star = _twins(program, system, "qdd_star")
+    multipliers = _multipliers(program, system, "lambda")
+    phis = _multipliers(program, system, "phi")
+    newton = program.array("newton", 2)
+
+    # Prediction: constant acceleration; then q̇ and q̈ as the trapezoidal rule sees them at that position.
+    two_h, four_hh = 2.0 / h, 4.0 / (h * h)
+    predict: list[tuple[Atom, Atom]] = []
+    for c in coordinates:
+        new = c.q + h * (c.qd + (h * 0.5) * c.qdd)
+        predict += [
+            (c.q, new),
+            (velocity_star[c], -(two_h * c.q + c.qd)),
+            (acceleration_star[c], -(four_hh * c.q + (4.0 / h) * c.qd + c.qdd)),
+            (c.qd, c.qd + h * c.qdd),
+        ]
+    program.kernel("predict", [*predict, (newton[1], graph.zero)])
+
+    # Tangent and its factorisation, at the predicted state.
+    jacobian = system.constraint_jacobian()
+    branch_entries: dict[tuple[Coordinate, Coordinate], Atom] = {}
+    root_entries: dict[tuple[Coordinate, Coordinate], Atom] = {}
+
+    def add(a: Coordinate, b: Coordinate, value: Atom) -> None:
+        entries = root_entries if a.rank == 0 and b.rank == 0 and value.rank == 0 else branch_entries
+        pair = (b, a) if (b, a) in entries else (a, b)
+        entries[pair] = entries[pair] + value if pair in entries else value
+
+    def add_square(row: dict[Coordinate, Atom], weight: Atom) -> None:
+        items = [(c, j, weight * j) for c, j in row.items() if j is not graph.zero]
+        for n, (a, _, wa) in enumerate(items):
+            for b, jb, _ in items[n:]:
+                add(a, b, wa * jb)
+
+    index = {c: n for n, c in enumerate(coordinates)}
+    for (a, b), m in system.mass.items():
+        if index[a] <= index[b]:
+            add(a, b, m)
+    penalty = quarter * alpha
+    for row in jacobian:
+        add_square(row, penalty)
+    for soft in system.soft:
+        add_square(soft.jacobian, soft.weight)
+    order = elimination_order([*branch_entries, *root_entries], coordinates)
+    factorisation = Factorisation(graph, order, branch_entries, root_entries)
+    entries = factorisation.entries()
+    stores = [
+        iter(program.array("factor", sum(1 for r, _ in entries if r == 0))),
+        iter(program.array("branch.factor", sum(1 for r, _ in entries if r == 1), 1)),
+    ]
+    slots = [next(stores[rank]) for rank, _ in entries]
+    program.kernel("factor", zip(slots, (v for _, v in entries), strict=True))
+    factor = factorisation.with_entries(slots)
+
+    # One Newton iteration.
+    phi_now = [phi for _, phi in system.constraints]
+    updated = [lam + newton[1] * alpha * phi for lam, phi in zip(multipliers, phi_now, strict=True)]
+    residual = Assembly(system)
+    trapezoid = {c.qdd: four_hh * c.q + acceleration_star[c] for c in coordinates}
+    rates = {c.qd: two_h * c.q + velocity_star[c] for c in coordinates}
+    for (a, b), m in system.mass.items():
+        residual.add(a, -(m * trapezoid[b.qdd]))
+    for row, lam, phi in zip(jacobian, updated, phi_now, strict=True):
+        residual.add_transposed(row, -(lam + alpha * phi))
+    forces = graph.substitute([f for _, f in system.forces], rates)
+    for (c, _), f in zip(system.forces, forces, strict=True):
+        residual.add(c, f)
+    for rows in (residual.branch, residual.root):
+        for c in rows:
+            rows[c] = rows[c] * quarter
+    step = factor.solve(residual.branch, residual.root)
+    norm = graph.zero
+    for rank in (1, 0):
+        squares = [step[c] * step[c] for c in coordinates if c.rank == rank]
+        total = _tree_sum(squares, graph.zero)
+        norm = norm + (graph.lane_sum(total) if rank and squares else total)
+    program.kernel(
+        "iterate",
+        [
+            *((c.q, c.q + step[c]) for c in coordinates),
+            *zip(multipliers, updated, strict=True),
+            (newton[0], norm),
+            (newton[1], graph.one),
+        ],
+    )
+
+    # Projections of q̇ and q̈ onto the constraints, in the metric of W. The first pass takes what the
+    # trapezoidal rule says; further passes, what the one before left.
+    velocity, acceleration = system.constraint_rates()
+    program.kernel(
+        "recover",
+        [
+            *((c.qd, rates[c.qd]) for c in coordinates),
+            *((c.qdd, trapezoid[c.qdd]) for c in coordinates),
+            *((lam, lam + alpha * phi) for lam, phi in zip(multipliers, phi_now, strict=True)),
+            *zip(phis, phi_now, strict=True),
+        ],
+    )
+    for name, violation, target in (
+        ("project_velocity", velocity, "qd"),
+        ("project_acceleration", acceleration, "qdd"),
+    ):
+        rhs = Assembly(system)
+        for row, value in zip(jacobian, violation, strict=True):
+            rhs.add_transposed(row, -(penalty * value))
+        change = factor.solve(rhs.branch, rhs.root)
+        program.kernel(name, [(getattr(c, target), getattr(c, target) + change[c]) for c in coordinates])
+
+
+def _twins(program: Program, system: System, name: str) -> dict[Coordinate, Atom]:
+    """One more stored number per coordinate."""
+    twins: dict[Coordinate, Atom] = {}
+    for prefix, coordinates in (("", system.root), ("branch.", system.branch)):
+        if coordinates:
+            symbols = program.array(f"{prefix}{name}", len(coordinates), coordinates[0].rank)
+            twins.update(zip(coordinates, symbols, strict=True))
+    return twins
+
+
+def _tree_sum(values: list[Atom], zero: Atom) -> Atom:
+    """Sum by halves: a shorter chain of dependent additions than one by one."""
+    if not values:
+        return zero
+    while len(values) > 1:
+        pairs = [a + b for a, b in zip(values[::2], values[1::2], strict=False)]
+        values = pairs + values[len(pairs) * 2 :]
+    return values[0]
+
+
+STEP_LOOP = """
+define i32 @{prefix}step(ptr %w, i32 %limit, double %tolerance2, i32 %passes) nounwind {{
+entry:
+  call void @{prefix}predict(ptr %w)
+  call void @{prefix}factor(ptr %w)
+  br label %newton
+newton:
+  %n = phi i32 [0, %entry], [%next, %newton]
+  call void @{prefix}iterate(ptr %w)
+  %next = add i32 %n, 1
+  %place = getelementptr double, ptr %w, i64 {norm}
+  %norm = load double, ptr %place
+  %small = fcmp olt double %norm, %tolerance2
+  %spent = icmp sge i32 %next, %limit
+  %done = or i1 %small, %spent
+  br i1 %done, label %recover, label %newton
+recover:
+  call void @{prefix}recover(ptr %w)
+  br label %project
+project:
+  %p = phi i32 [0, %recover], [%pnext, %project]
+  call void @{prefix}project_velocity(ptr %w)
+  %pnext = add i32 %p, 1
+  %pdone = icmp sge i32 %pnext, %passes
+  br i1 %pdone, label %accelerate, label %project
+accelerate:
+  %a = phi i32 [0, %project], [%anext, %accelerate]
+  call void @{prefix}project_acceleration(ptr %w)
+  %anext = add i32 %a, 1
+  %adone = icmp sge i32 %anext, %passes
+  br i1 %adone, label %finish, label %accelerate
+finish:
+  call void @{prefix}finish(ptr %w)
+  %signed = sub i32 0, %next
+  %result = select i1 %small, i32 %next, i32 %signed
+  ret i32 %result
+}}
+"""
+"""One step as a function of (workspace, iteration limit, tolerance on ‖Δq‖², projection passes): the number of
+Newton iterations, negative when the tolerance was not reached. The model supplies the kernel `finish`."""

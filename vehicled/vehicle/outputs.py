@@ -1,0 +1,159 @@
+"""Kernels on the state of a car: what it reports, how it is corrected, its energy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vehicled.multibody.natural import Combination
+from vehicled.multibody.system import Coordinate, System
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+from vehicled.symbolic.vector import Vector
+from vehicled.vehicle.chart import CHART, Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
+from vehicled.vehicle.tyres import Contact, TyreForces
+
+ROOT_OUTPUTS = (
+    *("x", "y", "z", "roll", "pitch", "yaw", "vx", "vy", "vz", "wx", "wy", "wz", "ax", "ay", "az", "sideslip"),
+)
+CORNER_OUTPUTS = (
+    *("slip.angle", "slip.ratio", "tyre.fx", "tyre.fy", "tyre.fz"),
+    *("suspension.deflection", "suspension.rate", "suspension.force", "wheel.angle", "wheel.speed"),
+)
+CORNER_CORRECTIONS = ("wheel.angle", "wheel.speed")
+
+SLIP_SPEED = 0.5
+"""m/s: below this hub speed, slip ratio and slip angle are referred to this speed instead."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the kernels need to know of the model."""
+
+    system: System
+    chassis: Axes
+    origin: Combination
+    directions: tuple[Combination, Combination, Combination]
+    spin: Coordinate
+    spin_axis: Combination
+    wheel_angle: Atom
+    wheel_rate: Atom
+    tyre_forces: TyreForces
+    contact: Contact
+    hub_lateral: Atom
+    travel: Atom
+    """Height of the wheel centre over its place at rest, in chassis axes, m."""
+    travel_rate: Atom
+    strut_force: Atom
+    elastic_energy: Atom
+    gravity: Vector
+
+
+def add_kernels(program: Program, parts: Parts) -> None:
+    _report(program, parts)
+    _correct(program, parts)
+    _design(program, parts)
+    _energy(program, parts)
+
+
+def _acceleration(v: Combination) -> Vector:
+    (basic,) = v.terms
+    return basic.acceleration
+
+
+def _report(program: Program, parts: Parts) -> None:
+    """Kernel `report`: `outputs` in the order of ROOT_OUTPUTS, `corner_outputs` in that of CORNER_OUTPUTS."""
+    g, a = program.graph, parts.chassis
+    r, v = parts.origin.position, a.to_body(parts.origin.velocity)
+    w = body_rates(a, *(d.velocity for d in parts.directions))
+    acceleration = a.to_body(_acceleration(parts.origin))
+    roll = g.atan2(a.v2.z, a.v3.z)
+    pitch = g.atan2(-a.v1.z, g.sqrt(a.v1.x * a.v1.x + a.v1.y * a.v1.y))
+    values = [*r, roll, pitch, yaw_of(g, a), *v, *w, *acceleration, g.atan2(v.y, v.x)]
+    contact, tyre = parts.contact, parts.tyre_forces
+    speed = g.max(g.abs(contact.hub_speed), SLIP_SPEED)
+    corner = [
+        g.atan(parts.hub_lateral / speed),
+        -(contact.v_t / speed),
+        tyre.fx,
+        tyre.fy,
+        contact.load,
+        parts.travel,
+        parts.travel_rate,
+        parts.strut_force,
+        parts.wheel_angle,
+        parts.wheel_rate,
+    ]
+    outputs = program.array("outputs", len(ROOT_OUTPUTS))
+    corner_outputs = program.array("corner_outputs", len(CORNER_OUTPUTS), 1)
+    program.kernel("report", [*zip(outputs, values, strict=True), *zip(corner_outputs, corner, strict=True)])
+
+
+def _correct(program: Program, parts: Parts) -> None:
+    """Kernel `correct`: moves the whole car by `correction` = (Δz, Δż) in the chart and `corner_correction` =
+    (Δθ, Δθ̇); the suspensions keep their travel, so that every constraint stays satisfied."""
+    g, old, system = program.graph, parts.chassis, parts.system
+    delta = program.array("correction", 2 * len(CHART))
+    wheel_delta = program.array("corner_correction", len(CORNER_CORRECTIONS), 1)
+    new = axes(g, yaw_of(g, old) + delta[3], old.v1.z + delta[4], old.v2.z + delta[5])
+    # Rows of the rotation that takes the old axes to the new ones: V_new V_oldᵀ.
+    rows = [old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)]
+
+    def turn(v: Vector) -> Vector:
+        return Vector(rows[0].dot(v), rows[1].dot(v), rows[2].dot(v))
+
+    w_old = old.to_world(body_rates(old, *(d.velocity for d in parts.directions)))
+    rates = chart_rates(old, w_old) + Vector(delta[9], delta[10], delta[11])
+    change = angular_velocity(new, rates) - turn(w_old)
+    r_old, v_old, a_old = parts.origin.position, parts.origin.velocity, _acceleration(parts.origin)
+    shift, push = Vector.of(delta[0:3]), Vector.of(delta[6:9])
+    stores: list[tuple[Atom, Atom]] = []
+    for basic in system.basics:
+        coordinates = system.of(basic)
+        position, velocity, acceleration = basic.position, basic.velocity, basic.acceleration
+        if basic.point:
+            arm = turn(position - r_old)
+            position = r_old + shift + arm
+            velocity = v_old + push + turn(velocity - v_old) + change.cross(arm)
+            acceleration = a_old + turn(acceleration - a_old)
+        else:
+            position, acceleration = turn(position), turn(acceleration)
+            velocity = turn(velocity) + change.cross(position)
+        for c, q, qd, qdd in zip(coordinates, position, velocity, acceleration, strict=True):
+            stores += [(c.q, q), (c.qd, qd), (c.qdd, qdd)]
+    axis = turn(parts.spin_axis.position)
+    stores.append((parts.spin.qd, parts.spin.qd + wheel_delta[1] + change.dot(axis)))
+    stores.append((parts.wheel_angle, parts.wheel_angle + wheel_delta[0]))
+    stores.append((parts.wheel_rate, parts.wheel_rate + wheel_delta[1]))
+    program.kernel("correct", stores)
+
+
+def _design(program: Program, parts: Parts) -> None:
+    """Kernel `design`: the design configuration at rest."""
+    zero = program.graph.zero
+    stores = []
+    for c, value in zip(parts.system.coordinates, parts.system.design, strict=True):
+        stores += [(c.q, value), (c.qd, zero), (c.qdd, zero)]
+    program.kernel("design", stores)
+
+
+def _energy(program: Program, parts: Parts) -> None:
+    """Kernel `energy`: `energy` = (kinetic, gravitational, elastic), J."""
+    g, system = program.graph, parts.system
+    totals = {0: g.zero, 1: g.zero}
+    for (a, b), m in system.mass.items():
+        term = 0.5 * m * a.qd * b.qd
+        totals[term.rank] = totals[term.rank] + term
+    kinetic = totals[0] + g.lane_sum(totals[1])
+    heights = {0: g.zero, 1: g.zero}
+    pull = list(parts.gravity)
+    points = {c: k for b in system.basics if b.point for k, c in enumerate(system.of(b))}
+    for (a, b), m in system.mass.items():
+        if b in points:
+            # qᵀ M g, the pull being the same on all points and nothing on directions.
+            term = -(m * pull[points[b]] * a.q)
+            heights[term.rank] = heights[term.rank] + term
+    gravitational = heights[0] + (g.lane_sum(heights[1]) if heights[1].rank else g.zero)
+    program.kernel(
+        "energy",
+        zip(program.array("energy", 3), [kinetic, gravitational, g.lane_sum(parts.elastic_energy)], strict=True),
+    )

@@ -1,0 +1,183 @@
+"""Tyre laws: forces at the contact as functions of slip velocities and wheel load.
+
+Sign conventions (ISO 8855): t points forward and l to the left in the ground plane, n up. `v_t` and `v_l` are
+the velocity of the wheel's material at the contact; a driven wheel has v_t < 0 and is pushed forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from vehicled.symbolic.graph import Atom, Graph
+
+
+@dataclass(frozen=True)
+class Contact:
+    """What a tyre law may depend on, per wheel."""
+
+    v_t: Atom
+    v_l: Atom
+    """Velocity of the wheel's material at the contact, m/s."""
+    hub_speed: Atom
+    """Speed of the hub along t, m/s."""
+    rolling_speed: Atom
+    """Rolling radius times spin, m/s."""
+    load: Atom
+    """Normal force, N, never negative."""
+    penetration: Atom
+    """Of the undeformed tyre into the ground, m."""
+    radius: Atom
+    """Undeformed, m."""
+    h: Atom
+    """Step, s."""
+
+
+@dataclass(frozen=True)
+class TyreForces:
+    fx: Atom
+    fy: Atom
+    mz: Atom
+    """Aligning torque about n, N·m."""
+    damping_t: Atom
+    damping_l: Atom
+    """−∂force/∂velocity with the slip-dependent gain held, N·s/m: for the tangent matrix."""
+    states: list[tuple[Atom, Atom]]
+    """(symbol, value at the end of the step) of internal states."""
+
+
+class Symbols(Protocol):
+    """Makes the stored lane symbols that a law needs."""
+
+    def __call__(self, name: str) -> Atom: ...
+
+
+class LinearTyre:
+    """Slip-proportional forces on a friction circle: (fx, fy)·tanh(s)/s, s = |(fx, fy)|/(μ Fz).
+
+    The law of the published reference vehicle, on which four engines agree; no transients.
+    """
+
+    kind = "linear"
+    contact_on_ground = False
+    """The force acts at the lowest point of the undeformed wheel."""
+    parameters = ("tyre.slip_stiffness_x", "tyre.slip_stiffness_y", "tyre.friction", "tyre.least_speed")
+    states: tuple[str, ...] = ()
+
+    def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
+        speed = g.max(g.abs(c.hub_speed), parameter("tyre.least_speed"))
+        kx = parameter("tyre.slip_stiffness_x") / speed
+        ky = parameter("tyre.slip_stiffness_y") / speed
+        fx, fy = -(kx * c.v_t), -(ky * c.v_l)
+        limit = parameter("tyre.friction") * c.load
+        # Tiny offsets keep tanh(s)/s defined without force or without load.
+        s = g.sqrt(fx * fx + fy * fy + 1e-12) / (limit + 1e-6)
+        share = g.tanh(s) / s
+        return TyreForces(fx * share, fy * share, g.zero, kx * share, ky * share, [])
+
+
+class TMeasy:
+    """TMeasy: steady-state characteristics by a handful of data points, combined slip, first-order dynamics.
+
+    Rill, *Road Vehicle Dynamics*, chapter 3: degressive wheel-load influence, generalised slip, tyre
+    deflections ẋ = −(v* c x + f v)/(v* d + f), which fade into stick (a spring) at standstill.
+    """
+
+    kind = "tmeasy"
+    contact_on_ground = True
+    parameters = (
+        "tyre.nominal_load",
+        *(f"tyre.{a}.{p}{n}" for a in "xy" for p in ("df0", "fm", "fs", "sm", "ss") for n in (1, 2)),
+        *(f"tyre.{a}.{p}" for a in "xy" for p in ("stiffness", "damping")),
+        "tyre.trail",
+        "tyre.trail_zero",
+        "tyre.trail_end",
+    )
+    states = ("deflection.x", "deflection.x.rate", "deflection.y", "deflection.y.rate")
+
+    creep_speed = 1e-3
+    """m/s; keeps slip finite at standstill (v_N of the source), small enough that nobody sees it creep."""
+    greatest_load_ratio = 3.0
+    """The degressive parabola is followed up to this multiple of the nominal load."""
+
+    def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
+        ratio = g.min(c.load / parameter("tyre.nominal_load"), self.greatest_load_ratio)
+
+        def degressive(axis: str, p: str) -> Atom:
+            one, two = parameter(f"tyre.{axis}.{p}1"), parameter(f"tyre.{axis}.{p}2")
+            return ratio * ((2.0 * one - 0.5 * two) - (one - 0.5 * two) * ratio)
+
+        def linear(axis: str, p: str) -> Atom:
+            one, two = parameter(f"tyre.{axis}.{p}1"), parameter(f"tyre.{axis}.{p}2")
+            return (2.0 * one - two) + (two - one) * ratio
+
+        df0 = {a: degressive(a, "df0") for a in "xy"}
+        fm = {a: degressive(a, "fm") for a in "xy"}
+        fs = {a: degressive(a, "fs") for a in "xy"}
+        sm = {a: linear(a, "sm") for a in "xy"}
+        ss = {a: linear(a, "ss") for a in "xy"}
+        # Normalising factors bring longitudinal and lateral slip to a common scale; at nominal load, so that
+        # they are constants of the tyre.
+        n_sm = {a: parameter(f"tyre.{a}.sm1") for a in "xy"}
+        n_fd = {a: parameter(f"tyre.{a}.fm1") / parameter(f"tyre.{a}.df01") for a in "xy"}
+        scale = {a: n_sm[a] / (n_sm["x"] + n_sm["y"]) + n_fd[a] / (n_fd["x"] + n_fd["y"]) for a in "xy"}
+
+        reference = g.abs(c.rolling_speed) + self.creep_speed
+        v_star = {a: scale[a] * reference for a in "xy"}
+        slip = {"x": -(c.v_t / v_star["x"]), "y": -(c.v_l / v_star["y"])}
+        # The direction of vanishing slip is taken as longitudinal.
+        along = slip["x"] + 1e-9
+        s = g.sqrt(along * along + slip["y"] * slip["y"])
+        cos, sin = along / s, slip["y"] / s
+
+        def combined(x: Atom, y: Atom) -> Atom:
+            a, b = x * cos, y * sin
+            return g.sqrt(a * a + b * b + 1e-12)
+
+        stiffness = combined(df0["x"] * scale["x"], df0["y"] * scale["y"])
+        peak = combined(fm["x"], fm["y"])
+        slide = combined(fs["x"], fs["y"])
+        s_peak = combined(sm["x"] / scale["x"], sm["y"] / scale["y"])
+        s_slide = combined(ss["x"] / scale["x"], ss["y"] / scale["y"])
+        sigma = s / s_peak
+        rising = stiffness / (1.0 + sigma * (sigma + stiffness * s_peak / (peak + 1e-6) - 2.0))
+        u = (s - s_peak) / (s_slide - s_peak)
+        falling = (peak - (peak - slide) * (u * u * (3.0 - 2.0 * u))) / s
+        gain = g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s))
+
+        forces, dampings, states = {}, {}, []
+        for axis, v in (("x", c.v_t), ("y", c.v_l)):
+            k, d = parameter(f"tyre.{axis}.stiffness"), parameter(f"tyre.{axis}.damping")
+            old, old_rate = state(f"deflection.{axis}"), state(f"deflection.{axis}.rate")
+            # ẋ = −x/τ − w v, by the θ-method: trapezoidal for slow, implicit for fast relaxation.
+            denominator = v_star[axis] * d + gain + 1e-6
+            inverse_tau = v_star[axis] * k / denominator
+            w = gain / denominator
+            x = c.h * inverse_tau
+            theta = 0.5 + 0.5 * x / (x + 6.0)
+            implicit = 1.0 + theta * x
+            new = (old + c.h * (1.0 - theta) * old_rate - c.h * theta * (w * v)) / implicit
+            rate = -(inverse_tau * new) - w * v
+            # A wheel in the air pushes on nothing and forgets its deflection.
+            touching = g.where_less(0.0, c.load, g.one, g.zero)
+            new, rate = new * touching, rate * touching
+            forces[axis] = k * new + d * rate
+            dampings[axis] = w * (k * c.h * theta + d) / implicit * touching
+            states += [(old, new), (old_rate, rate)]
+
+        # Aligning torque: pneumatic trail, a share of the contact length that fades with lateral slip.
+        length = 2.0 * g.sqrt(c.radius * g.max(c.penetration, 0.0) + 1e-9)
+        lateral = g.abs(slip["y"] * scale["y"])
+        zero, end = parameter("tyre.trail_zero"), parameter("tyre.trail_end")
+        back = (end - lateral) / (end - zero)
+        fading = g.where_less(
+            lateral,
+            zero,
+            1.0 - lateral / zero,
+            g.where_less(lateral, end, -((lateral - zero) / zero * (back * back)), g.zero),
+        )
+        mz = -(parameter("tyre.trail") * length * fading * forces["y"])
+        return TyreForces(forces["x"], forces["y"], mz, dampings["x"], dampings["y"], states)
+
+
+LAWS = {law.kind: law for law in (LinearTyre(), TMeasy())}
