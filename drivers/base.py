@@ -1,0 +1,165 @@
+"""The thread that every device gets: opens it, reads it, and outlives whatever happens to it."""
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+from vehicled.messages import Measurement
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 2.0
+_SILENT_NS = 2_000_000_000
+_LOG_EVERY_NS = 10_000_000_000
+
+_TROUBLE = ("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off")
+
+
+class Decoder(Protocol):
+    """What a family of devices has of its own: bytes or frames in, measurements out."""
+
+    counters: dict[str, int]
+
+    def reset(self) -> None:
+        """The connection was lost: forget what was begun."""
+
+
+class Driver(ABC):
+    """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
+
+    A subclass says how to open, read and close, and which decoder makes sense of it. Losing the device is
+    no reason to end: it is opened again, with pauses that grow from 0.1 s to 2 s, until `stop`.
+    """
+
+    Options: ClassVar[type[Any]]
+    """A frozen dataclass with the settings of this kind of device."""
+    FAULTS: ClassVar[tuple[type[Exception], ...]] = (OSError,)
+    """What opening and reading raise when the device is not there or broken."""
+
+    decoder: Decoder
+
+    def __init__(self, name: str, options: Any, emit: Callable[[Measurement], None]) -> None:
+        self.name = name
+        self.options = options
+        self._emit = emit
+        self._log = logging.getLogger(f"drivers.{name}")
+        self._counters = {"open_errors": 0, "disconnects": 0, "reconnects": 0, "internal_errors": 0}
+        self._state = "stopped"
+        self._heard_ns = 0
+        self._connections = 0
+        self._pause_s = _FIRST_PAUSE_S
+        self._next_log_ns: dict[int, int] = {}
+        self._next_report_ns = 0
+        self._reported: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"driver-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread. Whether the device is there shows in `state`, not here."""
+        self._state = "disconnected"
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread and closes the device; harmless if called again or before `start`."""
+        self._stopping.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout=3.0)
+        self._state = "stopped"
+
+    def counters(self) -> dict[str, int]:
+        """What was read and every kind of trouble, counted since the start."""
+        return {**self.decoder.counters, **self._counters}
+
+    @property
+    def state(self) -> str:
+        """`stopped`, `disconnected`, `connected`, or `silent`: open, but nothing came for two seconds."""
+        if self._state == "connected" and time.monotonic_ns() - self._heard_ns > _SILENT_NS:
+            return "silent"
+        return self._state
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Opens the device. Raises one of FAULTS if it cannot."""
+
+    @abstractmethod
+    def _receive(self) -> tuple[bool, list[Measurement]]:
+        """Waits a moment for the device: whether anything came, and the measurements.
+
+        Raises one of FAULTS if the device is gone.
+        """
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Closes the device if it is open; may raise one of FAULTS."""
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            opened = False
+            try:
+                self._open()
+                opened = True
+                self._connected()
+                while not self._stopping.is_set():
+                    self._pump()
+            except Exception as error:  # a driver outlives everything
+                self._failed(error, opened)
+            finally:
+                self._shut()
+            self._stopping.wait(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    def _pump(self) -> None:
+        heard, measurements = self._receive()
+        now = time.monotonic_ns()
+        if heard:
+            self._heard_ns = now
+            self._pause_s = _FIRST_PAUSE_S
+        for measurement in measurements:
+            self._emit(measurement)
+        if now >= self._next_report_ns:
+            self._next_report_ns = now + _LOG_EVERY_NS
+            self._report()
+
+    def _connected(self) -> None:
+        self._connections += 1
+        self._counters["reconnects"] = self._connections - 1
+        self._heard_ns = time.monotonic_ns()
+        self._state = "connected"
+        self._say(logging.INFO, "connected")
+
+    def _failed(self, error: Exception, opened: bool) -> None:
+        self._state = "disconnected"
+        if not isinstance(error, self.FAULTS):
+            self._counters["internal_errors"] += 1
+            self._say(logging.ERROR, f"internal error: {error!r}", exc_info=error)
+        elif opened:
+            self._counters["disconnects"] += 1
+            self._say(logging.WARNING, f"lost: {error}")
+        else:
+            self._counters["open_errors"] += 1
+            self._say(logging.WARNING, f"cannot be opened: {error}")
+
+    def _shut(self) -> None:
+        try:
+            self._close()
+        except self.FAULTS as error:  # what is gone cannot always be closed cleanly
+            self._say(logging.DEBUG, f"closing: {error}")
+        self.decoder.reset()
+
+    def _report(self) -> None:
+        """One line about the trouble since the last one, if there was any."""
+        counters = self.counters()
+        since = {k: counters[k] - self._reported.get(k, 0) for k in _TROUBLE if k in counters}
+        self._reported = counters
+        if any(since.values()):
+            what = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in since.items() if v)
+            self._log.warning("%s: %s", self.name, what)
+
+    def _say(self, level: int, message: str, exc_info: Exception | None = None) -> None:
+        """Logs, but a device that comes and goes does not fill the log: at most a line per level in 10 s."""
+        now = time.monotonic_ns()
+        if now >= self._next_log_ns.get(level, 0):
+            self._next_log_ns[level] = now + _LOG_EVERY_NS
+            self._log.log(level, "%s: %s", self.name, message, exc_info=exc_info)

@@ -1,0 +1,292 @@
+"""Sensors and control units on a CAN bus, their signals named in a DBC file.
+
+What the bus carries is up to the car; `signals` says which signal is which channel. For the prototype's
+`prototype.dbc`, in its configuration:
+
+    kind: can
+    interface: socketcan
+    channel: can0
+    dbc: prototype.dbc
+    signals:
+      wheel.fl.angle: {message: WheelHall, signal: HallFL, roll_over: 65536, pulses_per_revolution: 96}
+      wheel.fr.angle: {message: WheelHall, signal: HallFR, roll_over: 65536, pulses_per_revolution: 96}
+      wheel.rl.angle: {message: WheelHall, signal: HallRL, roll_over: 65536, pulses_per_revolution: 96}
+      wheel.rr.angle: {message: WheelHall, signal: HallRR, roll_over: 65536, pulses_per_revolution: 96}
+      wheel.fl.speed: {message: WheelSpeed, signal: SpeedFL}
+      wheel.fr.speed: {message: WheelSpeed, signal: SpeedFR}
+      wheel.rl.speed: {message: WheelSpeed, signal: SpeedRL}
+      wheel.rr.speed: {message: WheelSpeed, signal: SpeedRR}
+      steer.wheel: {message: Steering, signal: SteeringWheelAngle}
+      steer.rack: {message: Steering, signal: RackPosition}
+      steer.fl: {message: Steering, signal: RoadWheelAngleFL}
+      steer.fr: {message: Steering, signal: RoadWheelAngleFR}
+      brake.pressure: {message: Brake, signal: BrakePressure}
+      torque.rl: {message: WheelTorque, signal: TorqueRL}
+      torque.rr: {message: WheelTorque, signal: TorqueRR}
+      vehicle.speed: {message: Vehicle, signal: VehicleSpeed}
+
+Values are converted from the unit that the DBC file names (deg, bar, km/h, …) to the channel's.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import can
+import cantools
+from cantools.database.can import Database, Message
+from cantools.database.can import Signal as DbcSignal
+
+from drivers.base import Driver
+from drivers.serial_port import nanoseconds
+from vehicled.errors import UsageError
+from vehicled.messages import CHANNELS, Measurement
+from vehicled.units import NonNegative, Positive, Range, Seconds, UnitError, parse_unit
+
+_WAIT_S = 0.1
+_BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """Where on the bus a channel comes from."""
+
+    message: str
+    """Name of the message in the DBC file."""
+    signal: str
+    """Name of the signal in that message."""
+    unit: str | None = None
+    """Unit of the signal, where the DBC file names none, or one that is not understood."""
+    scale: float = 1.0
+    """Factor on the value in the channel's unit; −1 turns a sign round, a ratio accounts for a gear."""
+    offset: float = 0.0
+    """Added after `scale`, in the channel's unit."""
+    roll_over: Annotated[int, Range(low=2)] | None = None
+    """For a counter of pulses: the number of values before it starts again at 0 (65536 with 16 bits)."""
+    pulses_per_revolution: Annotated[float, Positive] | None = None
+    """For a counter of pulses: how many make one revolution."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        if (self.roll_over is None) != (self.pulses_per_revolution is None):
+            yield "", "expected roll_over and pulses_per_revolution together, or neither"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanOptions:
+    dbc: Path
+    """DBC file with the messages."""
+    signals: dict[str, Signal]
+    """Channel to signal."""
+    interface: str = "socketcan"
+    """Interface of python-can: `socketcan` on the car; `udp_multicast` and `virtual` need no hardware."""
+    channel: str = "can0"
+    bitrate: Annotated[int, Positive] | None = None
+    """Bits per second, where the interface is not configured by the system as SocketCAN is."""
+    latency: Annotated[Seconds, NonNegative] = 0.0
+    """Least time from measurement to the arrival of the frame, s."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        for channel in self.signals:
+            if channel not in CHANNELS:
+                yield f"signals.{channel}", f"unknown channel; expected one of {', '.join(CHANNELS)}"
+
+
+class _Counter:
+    """Angle from a pulse counter that rolls over: the way between two values is the shorter one.
+
+    So it must not turn by half of the counter's range between two frames, and starts within the first range.
+    """
+
+    def __init__(self, roll_over: int, pulses_per_revolution: float) -> None:
+        self.roll_over = roll_over
+        self._radians = 2 * math.pi / pulses_per_revolution
+        self._last: int | None = None
+        self._total = 0
+
+    def angle(self, count: int) -> float:
+        if self._last is None:
+            self._total = count
+        else:
+            half = self.roll_over // 2
+            self._total += (count - self._last + half) % self.roll_over - half
+        self._last = count
+        return self._total * self._radians
+
+
+@dataclass
+class _Source:
+    """One mapped signal, ready to be read."""
+
+    channel: str
+    signal: str
+    low: float
+    high: float
+    scale: float
+    offset: float
+    counter: _Counter | None
+
+
+class CanDecoder:
+    """Frames in, measurements out: one per frame, with all channels that it carries. Never raises."""
+
+    def __init__(self, name: str, options: CanOptions) -> None:
+        self.name = name
+        self.counters = {
+            "bytes": 0,
+            "messages": 0,
+            "measurements": 0,
+            "truncated": 0,
+            "out_of_range": 0,
+            "other_frames": 0,
+            "error_frames": 0,
+            "bus_off": 0,
+        }
+        self._latency_ns = nanoseconds(options.latency)
+        self._sources: dict[tuple[int, bool], tuple[Message, list[_Source]]] = {}
+        database = load_dbc(options.dbc)
+        for channel, signal in options.signals.items():
+            message, dbc_signal = find_signal(database, options.dbc, channel, signal)
+            key = message.frame_id, message.is_extended_frame
+            self._sources.setdefault(key, (message, []))[1].append(_source(channel, signal, dbc_signal))
+
+    @property
+    def filters(self) -> list[dict[str, Any]]:
+        """The frames wanted, as python-can takes it: the kernel then keeps all others away."""
+        return [
+            {"can_id": number, "can_mask": 0x1FFFFFFF if extended else 0x7FF, "extended": extended}
+            for number, extended in self._sources
+        ]
+
+    def feed(self, frame: can.Message, arrival_ns: int) -> list[Measurement]:
+        """The measurement in a frame, if there is one. arrival_ns: ns, host monotonic clock."""
+        if frame.is_error_frame:
+            self.counters["error_frames"] += 1
+            self.counters["bus_off"] += bool(frame.arbitration_id & _BUS_OFF)
+            return []
+        self.counters["bytes"] += len(frame.data)
+        message, sources = self._sources.get((frame.arbitration_id, frame.is_extended_id), (None, []))
+        if message is None or frame.is_remote_frame:
+            self.counters["other_frames"] += 1
+            return []
+        try:
+            decoded: Any = message.decode(bytes(frame.data), decode_choices=False)
+        except (cantools.database.DecodeError, ValueError):  # too short, or a multiplexer value unknown
+            self.counters["truncated"] += 1
+            return []
+        self.counters["messages"] += 1
+        values = {}
+        for source in sources:
+            if source.signal in decoded:  # a multiplexed one may not be
+                value = float(decoded[source.signal])
+                if not source.low <= value <= source.high:
+                    self.counters["out_of_range"] += 1
+                    continue
+                if source.counter is not None:
+                    value = source.counter.angle(int(value))
+                values[source.channel] = value * source.scale + source.offset
+        if not values:
+            return []
+        self.counters["measurements"] += 1
+        return [Measurement(self.name, arrival_ns - self._latency_ns, arrival_ns, values)]
+
+    def reset(self) -> None:
+        """Frames stand alone: nothing is ever begun."""
+
+
+def load_dbc(path: Path) -> Database:
+    """Raises UsageError."""
+    try:
+        database = cantools.database.load_file(path, database_format="dbc")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (cantools.database.Error, ValueError) as error:
+        raise UsageError(f"{path}: expected a DBC file, got: {' '.join(str(error).split())}") from None
+    assert isinstance(database, Database)  # what load_file gives for a DBC file
+    return database
+
+
+def find_signal(database: Database, path: Path, channel: str, signal: Signal) -> tuple[Message, DbcSignal]:
+    """The message and signal of a channel. Raises UsageError naming what there is instead."""
+    try:
+        message = database.get_message_by_name(signal.message)
+    except KeyError:
+        there = ", ".join(m.name for m in database.messages)
+        raise UsageError(
+            f"signals.{channel}: no message {signal.message!r} in {path}: expected one of {there}"
+        ) from None
+    try:
+        return message, message.get_signal_by_name(signal.signal)
+    except KeyError:
+        there = ", ".join(s.name for s in message.signals)
+        raise UsageError(
+            f"signals.{channel}: no signal {signal.signal!r} in {message.name}: expected one of {there}"
+        ) from None
+
+
+def unit_factor(channel: str, signal: Signal, dbc_unit: str | None) -> float:
+    """What a value of the signal is to be multiplied by to be in the channel's unit. Raises UsageError."""
+    if signal.roll_over is not None:
+        return 1.0
+    wanted = CHANNELS[channel]
+    text = dbc_unit if signal.unit is None else signal.unit
+    try:
+        factor, dimension = parse_unit(text or "1")
+        to_factor, to_dimension = parse_unit(wanted or "1")
+    except UnitError as error:
+        raise UsageError(f"signals.{channel}: {error}; give it as unit") from None
+    if dimension != to_dimension:
+        raise UsageError(
+            f"signals.{channel}: expected a unit like {wanted or '1'}, the signal's is {text or 'missing'!r}"
+        )
+    return factor / to_factor
+
+
+def _source(channel: str, signal: Signal, dbc_signal: DbcSignal) -> _Source:
+    low = -math.inf if dbc_signal.minimum is None else float(dbc_signal.minimum)
+    high = math.inf if dbc_signal.maximum is None else float(dbc_signal.maximum)
+    counter = None
+    if signal.roll_over is not None and signal.pulses_per_revolution is not None:
+        counter = _Counter(signal.roll_over, signal.pulses_per_revolution)
+        low, high = max(low, 0.0), min(high, signal.roll_over - 1.0)
+    scale = signal.scale * unit_factor(channel, signal, dbc_signal.unit)
+    # A signal of the IEEE 754 kind may be NaN or infinite: neither lies within finite limits.
+    limit = 1e300
+    return _Source(channel, signal.signal, max(low, -limit), min(high, limit), scale, signal.offset, counter)
+
+
+class Can(Driver):
+    """Reads the mapped frames of a CAN bus through python-can."""
+
+    Options = CanOptions
+    FAULTS = (OSError, can.CanError)
+
+    def __init__(self, name: str, options: CanOptions, emit: Callable[[Measurement], None]) -> None:
+        super().__init__(name, options, emit)
+        self.decoder: CanDecoder = CanDecoder(name, options)
+        self._bus: can.BusABC | None = None
+
+    def _open(self) -> None:
+        o: CanOptions = self.options
+        extra: dict[str, Any] = {} if o.bitrate is None else {"bitrate": o.bitrate}
+        self._bus = can.Bus(
+            interface=o.interface, channel=o.channel, can_filters=self.decoder.filters, **extra
+        )
+
+    def _receive(self) -> tuple[bool, list[Measurement]]:
+        assert self._bus is not None
+        frame = self._bus.recv(_WAIT_S)
+        if frame is None:
+            return False, []
+        offs = self.decoder.counters["bus_off"]
+        measurements = self.decoder.feed(frame, time.monotonic_ns())
+        if self.decoder.counters["bus_off"] > offs:
+            raise can.CanOperationError("bus off")
+        return True, measurements
+
+    def _close(self) -> None:
+        if self._bus is not None:
+            bus, self._bus = self._bus, None
+            bus.shutdown()

@@ -1,0 +1,127 @@
+"""A device's own clock, related to the host's monotonic clock from the arrival of its messages alone.
+
+A message stamped `d` by the device arrives at `offset + (1 + skew)·d + delay` with a delay that is never
+negative and often close to its minimum. So the line to look for is the *lower envelope* of arrival against
+device time: of all lines below every point, the one closest to them on average. It is an edge of the lower
+convex hull, the one over the mean abscissa (Moon, Skelly, Towsley: Estimation and removal of clock skew from
+network delay measurements, INFOCOM 1999). An average would follow every stall of the host; this does not.
+
+What no clock can tell from arrivals is the minimum of the delay itself: it is the `latency` to configure.
+"""
+
+from collections import deque
+from itertools import pairwise
+
+_BUCKET_NS = 1_000_000_000
+"""One point of the envelope is kept for each stretch of this length."""
+_BUCKETS = 60
+"""Length of the memory, in stretches."""
+_SKEW_SPAN_NS = 5_000_000_000
+"""A skew is not estimated from less than this: jitter over a short span is a large slope."""
+_MAX_SKEW = 300e-6
+"""Worse than any quartz that is not broken."""
+_AHEAD_NS = 1_000_000_000
+_BEHIND_NS = 5_000_000_000
+"""A message that arrives earlier or later than this against the envelope: the device's clock was set."""
+_SHIFT_NS = 100_000_000
+_SHIFT_BUCKETS = 2
+"""All messages of so many stretches late by more than this: the device's clock was set back a little."""
+
+
+class DeviceClock:
+    """Turns the time stamps of one device into host time; memory and work per call are bounded.
+
+    tick_ns: length of one tick of the device's counter, ns. wrap: number of ticks after which the counter
+    starts again at 0, None if it never does. latency_ns: the least time from measurement to arrival, ns.
+    """
+
+    def __init__(self, *, tick_ns: int, wrap: int | None = None, latency_ns: int = 0) -> None:
+        self.restarts = 0
+        """How often the device's clock jumped and the estimate started over."""
+        self._tick_ns = tick_ns
+        self._period_ns = None if wrap is None else wrap * tick_ns
+        self._latency_ns = latency_ns
+        self._points: deque[tuple[int, int]] = deque(maxlen=_BUCKETS)  # lowest (x, y) of each stretch
+        self._last: tuple[int, int, int] | None = None  # device, arrival, result of the newest call
+        self._start(0, 0)
+
+    @property
+    def skew(self) -> float:
+        """Host seconds per device second, minus one."""
+        return self._skew
+
+    def to_host(self, ticks: int, arrival_ns: int) -> int:
+        """When a sample stamped `ticks` by the device was measured, ns, host monotonic clock.
+
+        Never after `arrival_ns` less the latency, and not before the result for an earlier device time.
+        """
+        device = ticks * self._tick_ns
+        if self._last is None or arrival_ns - self._last[1] > _BUCKETS * _BUCKET_NS:
+            self._start(device, arrival_ns)
+        else:
+            if self._period_ns is not None:
+                missing = self._last[0] + arrival_ns - self._last[1] - device
+                device += (2 * missing + self._period_ns) // (2 * self._period_ns) * self._period_ns
+            delay = self._delay(device - self._device0, arrival_ns - self._arrival0)
+            if not -_AHEAD_NS <= delay <= _BEHIND_NS or self._late_buckets >= _SHIFT_BUCKETS:
+                self.restarts += 1
+                self._start(device, arrival_ns)
+        x = device - self._device0
+        self._add(x, arrival_ns - self._arrival0 - x, arrival_ns)
+        measured = self._arrival0 + x + round(self._offset + self._skew * x)
+        result = min(measured, arrival_ns) - self._latency_ns
+        if self._last is not None and device >= self._last[0]:
+            result = min(max(result, self._last[2]), arrival_ns - self._latency_ns)
+        self._last = device, arrival_ns, result
+        return result
+
+    def _start(self, device: int, arrival_ns: int) -> None:
+        # Coordinates from here on: x, device time; y, arrival less device time. Both start at 0.
+        self._device0, self._arrival0 = device, arrival_ns
+        self._points.clear()
+        self._bucket_end = arrival_ns
+        self._late_buckets = 0
+        self._skew, self._offset = 0.0, 0.0
+        self._last = None
+
+    def _delay(self, x: int, arrival: int) -> float:
+        """How far a point lies above the envelope, ns."""
+        return arrival - x - self._offset - self._skew * x
+
+    def _add(self, x: int, y: int, arrival_ns: int) -> None:
+        height = y - self._skew * x
+        if not self._points or arrival_ns >= self._bucket_end:
+            if self._points:
+                self._close_bucket()
+            self._points.append((x, y))
+            self._bucket_end = arrival_ns + _BUCKET_NS
+        elif height < self._points[-1][1] - self._skew * self._points[-1][0]:
+            self._points[-1] = x, y
+        self._offset = min(self._offset, y - self._skew * x)
+
+    def _close_bucket(self) -> None:
+        x, y = self._points[-1]
+        late = y - self._skew * x - self._offset > _SHIFT_NS
+        self._late_buckets = self._late_buckets + 1 if late else 0
+        if not late:
+            self._fit()
+
+    def _fit(self) -> None:
+        points = sorted(self._points)
+        if points[-1][0] - points[0][0] >= _SKEW_SPAN_NS:
+            mean = sum(x for x, _ in points) / len(points)
+            hull: list[tuple[int, int]] = []
+            for p in points:
+                while len(hull) > 1 and _turns_right(hull[-2], hull[-1], p):
+                    hull.pop()
+                hull.append(p)
+            for (x0, y0), (x1, y1) in pairwise(hull):
+                if x0 <= mean <= x1 and x1 > x0:
+                    self._skew = min(max((y1 - y0) / (x1 - x0), -_MAX_SKEW), _MAX_SKEW)
+                    break
+        self._offset = min(y - self._skew * x for x, y in points)
+
+
+def _turns_right(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
+    """Whether b lies on or above the line from a to c, so that it is no corner of the lower hull."""
+    return (b[0] - a[0]) * (c[1] - a[1]) <= (b[1] - a[1]) * (c[0] - a[0])

@@ -1,0 +1,245 @@
+"""GNSS receivers that speak NMEA 0183: GGA, RMC, VTG, GST, GSA and ZDA of any talker.
+
+A receiver tells about one epoch in several sentences; they become one measurement. It is emitted with the
+last sentence of the epoch, which is known from the epoch before, or else when the receiver pauses; never
+only when the next epoch begins, which would make every fix one period late.
+
+The UTC in the sentences is when the fix was valid; `drivers.clock` relates it to the host's clock.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pynmea2
+
+from drivers.clock import DeviceClock
+from drivers.framing import FrameDecoder, Verdict, look_at_line, xor_checksum
+from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
+from vehicled.messages import Measurement
+from vehicled.units import NonNegative, Seconds
+
+KNOT = 1852.0 / 3600.0
+"""m/s."""
+
+_LONGEST_LINE = 256  # the standard says 82, which centimetres do not fit into
+_DAY_NS = 86_400_000_000_000
+_UTC = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
+_DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
+_CHECKSUM = re.compile(rb"\*([0-9A-Fa-f]{2})[\r\n]*$")
+_DATA_SENTENCES = frozenset({"GGA", "RMC", "VTG", "GST"})
+_TIMED_SENTENCES = frozenset({"GGA", "RMC", "GST", "ZDA"})
+_QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, "M": 7.0, "S": 8.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NmeaOptions(SerialOptions):
+    latency: Annotated[Seconds, NonNegative] = 0.03
+    """Least time from the instant of the fix to the arrival of its first sentence, s.
+
+    The receiver computes for so long; 30 ms is typical of an RTK receiver at 10 Hz or more, 50 to 100 ms of
+    others. At 20 m/s each 10 ms of error here are 0.2 m along the track.
+    """
+    altitude: Literal["ellipsoid", "as sent"] = "ellipsoid"
+    """`ellipsoid`: `gnss.alt` is the height above the WGS 84 ellipsoid, altitude plus geoid separation, and
+    absent if the receiver leaves out the separation. `as sent`: the altitude field of GGA as it is."""
+    pause: Annotated[Seconds, NonNegative] = 0.03
+    """Silence after which an epoch is taken to be complete, s."""
+
+
+class _Epoch:
+    """What the sentences of one epoch have said so far."""
+
+    def __init__(self, stamp_ns: int) -> None:
+        self.stamp_ns = stamp_ns
+        self.utc_ns: int | None = None
+        self.t: int | None = None
+        self.seen: set[str] = set()
+        self.values: dict[str, float] = {}
+
+
+class NmeaDecoder(FrameDecoder):
+    LONGEST = _LONGEST_LINE + 1
+
+    def __init__(self, name: str, options: NmeaOptions) -> None:
+        super().__init__(name)
+        self.counters |= {"other_sentences": 0, "repeated": 0}
+        self._options = options
+        self._latency_ns = nanoseconds(options.latency)
+        self._pause_ns = nanoseconds(options.pause)
+        self._clock = DeviceClock(tick_ns=1, wrap=_DAY_NS, latency_ns=self._latency_ns)
+        self._epoch: _Epoch | None = None
+        self._paused = False
+        self._expected: frozenset[str] = frozenset()  # data sentences of the last whole epoch
+
+    def reset(self) -> None:
+        super().reset()
+        self._epoch = None
+
+    def _look(self, buffer: bytearray, start: int) -> tuple[Verdict, int]:
+        sync = buffer.find(b"$", start)
+        if sync != start:
+            return Verdict.GARBAGE, (len(buffer) if sync < 0 else sync) - start
+        verdict, length = look_at_line(buffer, start, _LONGEST_LINE)
+        if verdict is Verdict.MESSAGE:
+            line = bytes(buffer[start : start + length])
+            check = _CHECKSUM.search(line)
+            if check is None:
+                return Verdict.TRUNCATED, length
+            if int(check[1], 16) != xor_checksum(line[1 : check.start()]):
+                return Verdict.DAMAGED, length
+        return verdict, length
+
+    def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
+        try:
+            sentence: Any = pynmea2.parse(message.decode("ascii").rstrip(), check=True)
+        except pynmea2.ParseError:
+            self.counters["other_sentences"] += 1
+            return
+        kind = getattr(sentence, "sentence_type", "")
+        if kind not in _DATA_SENTENCES | _TIMED_SENTENCES:
+            self.counters["other_sentences"] += kind != "GSA"  # GSA says nothing that GGA and GST do not
+            return
+        utc_ns = _utc(sentence.data[0]) if kind in _TIMED_SENTENCES else None
+        epoch = self._epoch_of(kind, utc_ns, stamp_ns, arrival_ns, out)
+        if kind in epoch.seen:
+            self.counters["repeated"] += 1  # another talker, or sent twice: the first one counts
+            return
+        epoch.seen.add(kind)
+        values = self._read(kind, sentence)
+        # RMC repeats what GGA says about the position, often with fewer decimals.
+        epoch.values = epoch.values | values if kind == "GGA" else values | epoch.values
+        if self._expected and self._expected <= epoch.seen:
+            self._emit(epoch, arrival_ns, out)
+
+    def _silence(self, length_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
+        super()._silence(length_ns, arrival_ns, out)
+        if self._epoch is not None and length_ns > self._pause_ns:
+            self._emit(self._epoch, arrival_ns, out)
+            self._paused = True
+
+    # Epochs
+
+    def _epoch_of(
+        self, kind: str, utc_ns: int | None, stamp_ns: int, arrival_ns: int, out: list[Measurement]
+    ) -> _Epoch:
+        """The epoch that a sentence belongs to: the current one, or a new one that it begins."""
+        epoch = self._epoch
+        if epoch is not None:
+            if utc_ns is not None and epoch.utc_ns is not None:
+                over = utc_ns != epoch.utc_ns
+            else:
+                over = self._paused or (kind in epoch.seen and utc_ns is None)
+            if over:
+                self._emit(epoch, arrival_ns, out)
+                self._expected = _DATA_SENTENCES & epoch.seen
+                epoch = None
+        if epoch is None:
+            epoch = self._epoch = _Epoch(stamp_ns)
+        self._paused = False
+        if epoch.utc_ns is None and utc_ns is not None:
+            epoch.utc_ns = utc_ns
+            epoch.t = self._clock.to_host(utc_ns, epoch.stamp_ns)
+            self.counters["clock_restarts"] = self._clock.restarts
+        return epoch
+
+    def _emit(self, epoch: _Epoch, arrival_ns: int, out: list[Measurement]) -> None:
+        values, epoch.values = epoch.values, {}
+        if values.get("gnss.quality") == 0.0:
+            values = {"gnss.quality": 0.0}  # no fix: whatever else was sent is not a measurement
+        if values:
+            t = epoch.t if epoch.t is not None else epoch.stamp_ns - self._latency_ns
+            out.append(Measurement(self.name, t, arrival_ns, values))
+
+    # Fields
+
+    def _read(self, kind: str, s: Any) -> dict[str, float]:
+        """Channels of one sentence; what is empty, out of range or marked invalid is absent."""
+        values: dict[str, float | None] = {}
+        match kind:
+            case "GGA":
+                quality = self._number(s.gps_qual, 0, 8)
+                values["gnss.quality"] = quality
+                if quality:
+                    values |= self._position(s)
+                    values["gnss.alt"] = self._altitude(s)
+            case "RMC":
+                if s.status == "A" and s.mode_indicator != "N":
+                    values = self._position(s)
+                    values["gnss.quality"] = _QUALITY_OF_MODE.get(s.mode_indicator)
+                    values["gnss.speed"] = self._number(s.spd_over_grnd, 0, 1000, KNOT)
+                    values["gnss.course"] = self._number(s.true_course, 0, 360, math.pi / 180)
+            case "VTG":
+                if s.faa_mode != "N":
+                    values["gnss.speed"] = self._number(s.spd_over_grnd_kts, 0, 1000, KNOT)
+                    if values["gnss.speed"] is None:
+                        values["gnss.speed"] = self._number(s.spd_over_grnd_kmph, 0, 2000, 1 / 3.6)
+                    values["gnss.course"] = self._number(s.true_track, 0, 360, math.pi / 180)
+            case "GST":
+                north = self._number(s.std_dev_latitude, 1e-6, 1e6)
+                east = self._number(s.std_dev_longitude, 1e-6, 1e6)
+                if north is not None and east is not None:
+                    values["gnss.h_acc"] = math.sqrt((north**2 + east**2) / 2)
+                values["gnss.v_acc"] = self._number(s.std_dev_altitude, 1e-6, 1e6)
+        return {channel: value for channel, value in values.items() if value is not None}
+
+    def _position(self, s: Any) -> dict[str, float | None]:
+        latitude = self._angle(s.lat, s.lat_dir, "NS", 90.0)
+        longitude = self._angle(s.lon, s.lon_dir, "EW", 180.0)
+        if latitude is None or longitude is None:
+            return {}
+        return {"gnss.lat": latitude, "gnss.lon": longitude}
+
+    def _angle(self, text: str, side: str, sides: str, limit: float) -> float | None:
+        """Signed degrees of `dddmm.mmmm` and its hemisphere."""
+        if not text or not side:
+            return None
+        parts = _DEGREES_MINUTES.fullmatch(text)
+        if parts is None or side not in sides or float(parts[2]) >= 60.0:
+            self.counters["out_of_range"] += 1
+            return None
+        degrees = float(parts[1]) + float(parts[2]) / 60.0
+        if degrees > limit:
+            self.counters["out_of_range"] += 1
+            return None
+        return degrees if side == sides[0] else -degrees
+
+    def _altitude(self, s: Any) -> float | None:
+        altitude = self._number(s.altitude, -1000, 20_000)
+        if self._options.altitude == "as sent" or altitude is None:
+            return altitude
+        separation = self._number(s.geo_sep, -200, 200)
+        return None if separation is None else altitude + separation
+
+    def _number(self, field: Any, low: float, high: float, unit: float = 1.0) -> float | None:
+        """The number in a field in SI units; None if it is empty, or (counted) not within low…high."""
+        if field is None or field == "":
+            return None
+        try:
+            value = float(field)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            self.counters["out_of_range"] += 1
+            return None
+        return value * unit
+
+
+def _utc(text: str) -> int | None:
+    """Time of day in `hhmmss.sss`, ns; None if empty or not a time."""
+    parts = _UTC.fullmatch(text)
+    if parts is None:
+        return None
+    hours, minutes, seconds = int(parts[1]), int(parts[2]), int(parts[3])
+    if hours > 23 or minutes > 59 or seconds > 60:  # 60: a leap second
+        return None
+    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + int((parts[4] or "").ljust(9, "0"))
+
+
+class Nmea(SerialDriver):
+    Options = NmeaOptions
+
+    def __init__(self, name: str, options: NmeaOptions, emit: Callable[[Measurement], None]) -> None:
+        super().__init__(name, options, emit, NmeaDecoder(name, options))

@@ -1,0 +1,258 @@
+"""Devices that are not there: a log, spoken as bytes into pseudo-terminals and onto a CAN bus in real time.
+
+The drivers at the other end cannot tell the difference, up to unplugging and noise on the line.
+"""
+
+import os
+import random
+import threading
+import time
+import tty
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import can
+import msgspec
+
+from replay.encoders import CanEncoder, Encoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
+from vehicled.errors import UsageError
+from vehicled.messages import Measurement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    """What a bad line does to a message, each with its probability per message."""
+
+    garbage: float = 0.0
+    """1 to 40 random bytes before it."""
+    dropped: float = 0.0
+    """One of its bytes missing."""
+    flipped: float = 0.0
+    """One of its bits wrong."""
+    seed: int = 0
+
+
+class Noise:
+    """Applies `Faults` to a stream, reproducibly, and counts what it did."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        self._random = random.Random(faults.seed)
+        self.counters = {"garbage": 0, "dropped": 0, "flipped": 0}
+
+    def apply(self, data: bytes) -> bytes:
+        damaged = bytearray(data)
+        if self._hits("flipped"):
+            damaged[self._random.randrange(len(damaged))] ^= 1 << self._random.randrange(8)
+        if self._hits("dropped"):
+            del damaged[self._random.randrange(len(damaged))]
+        if self._hits("garbage"):
+            damaged[:0] = self._random.randbytes(self._random.randint(1, 40))
+        return bytes(damaged)
+
+    def _hits(self, fault: str) -> bool:
+        hit = self._random.random() < getattr(self._faults, fault)
+        self.counters[fault] += hit
+        return hit
+
+
+class EmulatedDevice(Protocol):
+    channels: tuple[str, ...]
+    """What the device measures."""
+    counters: dict[str, int]
+
+    def send(self, m: Measurement) -> None: ...
+    def unplug(self) -> None: ...
+    def replug(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class EmulatedSerial:
+    """A serial device on a pseudo-terminal. The driver opens `link`, which stays the same when replugged."""
+
+    def __init__(self, link: Path, encoder: Encoder, faults: Faults | None = None) -> None:
+        self.link = link
+        self.channels = encoder.channels
+        self.noise = Noise(faults or Faults())
+        self.counters = {"messages": 0, "bytes": 0, "unread_bytes": 0}
+        self._encoder = encoder
+        self._ends: tuple[int, int] | None = None
+        self.replug()
+
+    def send(self, m: Measurement) -> None:
+        data = self._encoder.encode(m)
+        if data:
+            self.counters["messages"] += 1
+            self.write(self.noise.apply(data))
+
+    def write(self, data: bytes) -> None:
+        """Raw bytes onto the line. What nobody reads in time is lost, as on a real one, but counted."""
+        if self._ends is None:
+            return
+        try:
+            written = os.write(self._ends[0], data)
+        except BlockingIOError:
+            written = 0
+        self.counters["bytes"] += written
+        self.counters["unread_bytes"] += len(data) - written
+
+    def unplug(self) -> None:
+        """The device and its name vanish; whoever has it open sees it hang up."""
+        if self._ends is not None:
+            self.link.unlink(missing_ok=True)
+            ends, self._ends = self._ends, None
+            for end in ends:
+                os.close(end)
+
+    def replug(self) -> None:
+        """The device is there again, under the same name but as another terminal."""
+        if self._ends is not None:
+            return
+        ours, theirs = os.openpty()
+        tty.setraw(theirs)  # kept open: the line discipline stays raw while no driver has it open
+        os.set_blocking(ours, False)
+        self._ends = ours, theirs
+        fresh = self.link.with_name(self.link.name + ".new")
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(os.ttyname(theirs))
+        fresh.replace(self.link)
+
+    def close(self) -> None:
+        self.unplug()
+
+
+class EmulatedCan:
+    """All control units of a bus, on one of python-can's interfaces."""
+
+    def __init__(self, interface: str, channel: str, encoder: CanEncoder) -> None:
+        self.channels = encoder.channels
+        self.counters = {"messages": 0, "send_errors": 0}
+        self._encoder = encoder
+        self._bus = can.Bus(interface=interface, channel=channel)
+        self._plugged = True
+
+    def send(self, m: Measurement) -> None:
+        for frame in self._encoder.encode(m):
+            if self._plugged:
+                try:
+                    self._bus.send(frame)
+                    self.counters["messages"] += 1
+                except (can.CanError, OSError):
+                    self.counters["send_errors"] += 1
+
+    def unplug(self) -> None:
+        self._plugged = False
+
+    def replug(self) -> None:
+        self._plugged = True
+
+    def close(self) -> None:
+        self._bus.shutdown()
+
+
+def emulate(kind: str, options: Any, faults: Faults | None = None) -> EmulatedDevice:
+    """The counterpart of a driver with these options: `options.port` or bus is where the driver will look.
+
+    kind, options: as for `drivers.registry.load_driver` and its `Options`. Raises UsageError for a kind that
+    cannot be emulated.
+    """
+    encoders: dict[str, Callable[[], Encoder]] = {
+        "nmea": NmeaEncoder,
+        "vectornav": VectorNavEncoder,
+        "xsens": XsensEncoder,
+    }
+    if kind == "can":
+        return EmulatedCan(options.interface, options.channel, CanEncoder(options))
+    if kind not in encoders:
+        raise UsageError(f"no emulation of {kind!r}: expected can or one of {', '.join(encoders)}")
+    return EmulatedSerial(Path(options.port), encoders[kind](), faults)
+
+
+class Emulation:
+    """Plays a log on emulated devices: every sample is sent when it arrived, relative to the start.
+
+    measurements: in any order. devices: name to device; a measurement whose source is one of the names goes
+    to that device, any other to every device that has a channel for it.
+    outages: device to spans, seconds from the start, during which it is unplugged.
+    One thread sends everything, at absolute deadlines; what is late is sent at once, nothing is left out.
+    """
+
+    def __init__(
+        self,
+        measurements: Iterable[Measurement],
+        devices: Mapping[str, EmulatedDevice],
+        outages: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    ) -> None:
+        self._devices = dict(devices)
+        self._schedule = sorted(measurements, key=lambda m: m.arrival)
+        self._begin_ns = self._schedule[0].arrival if self._schedule else 0
+        self._plugs = sorted(
+            ((round(at * 1e9), plug) for plug, at in _plugs(self._devices, outages or {})), key=lambda p: p[0]
+        )
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="emulation", daemon=True)
+        self.offset_ns = 0
+        """Host time less the log's time, ns; set by `start`."""
+        self.sent = 0
+        """Measurements sent so far."""
+        self.latest_ns = 0
+        """How late the latest of them was, ns."""
+
+    def start(self, start_ns: int | None = None) -> None:
+        """Begins at `start_ns`, host monotonic clock, or now."""
+        self.offset_ns = (time.monotonic_ns() if start_ns is None else start_ns) - self._begin_ns
+        self._thread.start()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Waits for the end of the log: whether it was reached."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Ends the play and closes all devices; harmless if called again."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        while self._devices:
+            self._devices.popitem()[1].close()
+
+    def _run(self) -> None:
+        plugs = iter(self._plugs)
+        plug = next(plugs, None)
+        for m in self._schedule:
+            while plug is not None and plug[0] <= m.arrival - self._begin_ns:
+                if not self._wait(self._begin_ns + plug[0]):
+                    return
+                plug[1]()
+                plug = next(plugs, None)
+            if not self._wait(m.arrival):
+                return
+            self._send(m)
+            self.sent += 1
+
+    def _wait(self, log_ns: int) -> bool:
+        """Waits for a time of the log; whether to go on."""
+        due = log_ns + self.offset_ns
+        while (left := due - time.monotonic_ns()) > 0:
+            if self._stopping.wait(left * 1e-9):
+                return False
+        self.latest_ns = max(self.latest_ns, -left)
+        return not self._stopping.is_set()
+
+    def _send(self, m: Measurement) -> None:
+        named = self._devices.get(m.source)
+        for device in [named] if named is not None else self._devices.values():
+            values = {c: v for c, v in m.values.items() if c in device.channels}
+            if values:
+                device.send(msgspec.structs.replace(m, values=values))
+
+
+def _plugs(
+    devices: Mapping[str, EmulatedDevice], outages: Mapping[str, Sequence[tuple[float, float]]]
+) -> Iterable[tuple[Callable[[], None], float]]:
+    for name, spans in outages.items():
+        for begin, end in spans:
+            yield devices[name].unplug, begin
+            yield devices[name].replug, end
