@@ -1,0 +1,114 @@
+"""A simulated drive: a driver or open-loop inputs, a plant, its truth, and what the sensors say of it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pymap3d
+
+from vehicled.errors import RunError
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Measurement
+from vehicled.simulation.driver import Handling, State
+from vehicled.simulation.manoeuvres import Initial
+from vehicled.simulation.scenario import Scenario
+from vehicled.simulation.sensors import Mounting, Track, measure
+
+STEP_NS = 1_000_000
+"""Of the plant, ns."""
+TRUTH_EVERY = 4
+"""Steps of the plant per row of truth."""
+
+
+class Plant(Protocol):
+    """The vehicle that is driven; its parameters may differ from what the estimator believes."""
+
+    handling: Handling
+    mounting: Mounting
+    gravity: float
+    """m/s²."""
+
+    def reset(self, initial: Initial) -> None:
+        """Back to the beginning of a drive, wheels rolling, in the design position plus `height_offset`."""
+
+    def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+        """From `t` to `t + dt` (s). The inputs are those at `t + dt`: m, N·m of both rear wheels, Pa."""
+
+    def truth(self) -> np.ndarray:
+        """(len(ESTIMATE_COLUMNS),) now, NaN where not known; latitude to height and σ are not looked at."""
+
+    def road_wheel_angles(self) -> tuple[float, float]:
+        """Front left and front right now, rad, positive to the left."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What really happened."""
+
+    t: np.ndarray
+    """(n,) int64 ns."""
+    values: np.ndarray
+    """(n, len(ESTIMATE_COLUMNS)) in the order of `ESTIMATE_COLUMNS`; NaN where not known."""
+
+    def rows(self) -> list[Estimate]:
+        return [Estimate(int(t), row) for t, row in zip(self.t, self.values, strict=True)]
+
+
+def simulate(
+    scenario: Scenario, plant: Plant, seed: int, progress: Callable[[float], None] | None = None
+) -> tuple[list[Measurement], Truth]:
+    """Drive `scenario` with `plant`: (measurements in order of arrival, truth every 4 ms from t = 0).
+
+    `progress` is told the time driven, s. RunError if the plant leaves the finite numbers.
+    """
+    track, values = _drive(scenario, plant, progress)
+    measurements = measure(track, scenario.sensors, plant.mounting, seed)
+    t = np.arange(len(values), dtype=np.int64) * STEP_NS
+    keep = slice(None, None, TRUTH_EVERY)
+    values = values[keep].copy()
+    latitude, longitude, height = scenario.sensors.origin
+    where = (ESTIMATE_INDEX["lat"], ESTIMATE_INDEX["lon"], ESTIMATE_INDEX["alt"])
+    east, north, up = (values[:, ESTIMATE_INDEX[c]] for c in ("x", "y", "z"))
+    geodetic = pymap3d.enu2geodetic(east, north, up, math.degrees(latitude), math.degrees(longitude), height)
+    values[:, where] = np.stack(geodetic, axis=1)
+    return measurements, Truth(t[keep], values)
+
+
+def _drive(
+    scenario: Scenario, plant: Plant, progress: Callable[[float], None] | None
+) -> tuple[Track, np.ndarray]:
+    """The track at every step of the plant, and the truth (steps + 1, len(ESTIMATE_COLUMNS))."""
+    steps = round(scenario.length * 1e9 / STEP_NS)
+    dt = STEP_NS * 1e-9
+    plant.reset(scenario.begin)
+    controller = scenario.make_controller(plant.handling)
+    values = np.empty((steps + 1, len(ESTIMATE_COLUMNS)))
+    controls = np.empty((steps + 1, 3))
+    road_wheels = np.empty((steps + 1, 2))
+    for k in range(steps + 1):
+        if k == 0:
+            controls[0] = controller.inputs(0.0, _state(plant.truth()))
+        else:
+            # The driver sees where the car was a step ago and says where the inputs are at this step's end.
+            controls[k] = controller.inputs(k * dt, _state(values[k - 1]))
+            plant.step((k - 1) * dt, dt, *controls[k].tolist())
+        values[k] = plant.truth()
+        road_wheels[k] = plant.road_wheel_angles()
+        if not np.isfinite(values[k, _SEEN]).all():
+            raise RunError(f"the plant's state is no longer finite at t = {k * dt:.3f} s")
+        if progress is not None:
+            progress(k * dt)
+    columns = dict(zip(ESTIMATE_COLUMNS, values.T, strict=True))
+    columns |= {"steer.rack": controls[:, 0], "brake.pressure": controls[:, 2]}
+    columns |= {"steer.fl": road_wheels[:, 0], "steer.fr": road_wheels[:, 1]}
+    # The open differential splits evenly.
+    columns |= {"torque.rl": controls[:, 1] / 2, "torque.rr": controls[:, 1] / 2}
+    return Track(np.arange(steps + 1) * dt, columns, plant.gravity), values
+
+
+_SEEN = [ESTIMATE_INDEX[column] for column in ("x", "y", "yaw", "vx", "sideslip")]
+
+
+def _state(row: np.ndarray) -> State:
+    return State(*row[_SEEN].tolist())

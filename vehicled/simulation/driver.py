@@ -1,0 +1,193 @@
+"""Who drives: open-loop inputs over time, or a driver who looks ahead along a path and keeps a speed."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from vehicled.simulation.course import Path
+
+
+class State(NamedTuple):
+    """What a driver sees and feels of the vehicle."""
+
+    x: float
+    """m, east, of the vehicle origin."""
+    y: float
+    yaw: float
+    """rad."""
+    speed: float
+    """m/s, along the vehicle."""
+    sideslip: float
+    """rad."""
+
+
+class Controls(NamedTuple):
+    """The inputs of the vehicle."""
+
+    rack: float
+    """m, positive steers left."""
+    rear_torque: float
+    """N·m, of both rear wheels together."""
+    brake_pressure: float
+    """Pa."""
+
+
+class Controller(Protocol):
+    """Something that drives from t = 0 on, asked at rising times."""
+
+    def inputs(self, t: float, state: State) -> Controls: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handling:
+    """What a driver knows about the car from having driven it; rough figures do."""
+
+    wheelbase: float
+    """m."""
+    width: float
+    """m, overall."""
+    mass: float
+    """kg."""
+    wheel_radius: float
+    """m."""
+    rack_per_steer: float
+    """Rack displacement per road-wheel angle about straight ahead, m/rad."""
+    brake_torque_per_pressure: float
+    """Of all wheels together, N·m/Pa."""
+    understeer: float = 0.0
+    """Understeer gradient: road-wheel angle per lateral acceleration beyond that of the path, rad/(m/s²)."""
+
+    def rack_for(self, curvature: float, speed: float) -> float:
+        """Steady-state rack displacement (m) that drives a curvature (1/m) at a speed (m/s)."""
+        return self.rack_per_steer * curvature * (self.wheelbase + self.understeer * speed**2)
+
+
+class _Limb:
+    """An arm or a foot: follows a target as a critically damped second-order system with bounded rate."""
+
+    def __init__(self, bandwidth: float, rate: float) -> None:
+        """`bandwidth` rad/s; `rate` in units of the target per second."""
+        self.bandwidth, self.rate = bandwidth, rate
+        self.value = self.speed = 0.0
+
+    def follow(self, target: float, dt: float) -> float:
+        wanted = self.bandwidth / 2 * (target - self.value)
+        wanted = min(max(wanted, -self.rate), self.rate)
+        self.speed += 2 * self.bandwidth * (wanted - self.speed) * dt
+        self.value += self.speed * dt
+        return self.value
+
+
+class SpeedPedals:
+    """Accelerator and brake: keeps a speed that is given over time, and holds the car at standstill."""
+
+    _GAIN, _INTEGRAL = 1.2, 0.3
+    _BANDWIDTH = 15.0
+    _HOLD_DECELERATION = 2.0
+    """What the brakes could do while they hold the car, m/s²."""
+
+    def __init__(self, handling: Handling, speed: Callable[[float], float]) -> None:
+        """`speed`: wanted m/s at a time in s."""
+        self._handling, self._speed = handling, speed
+        self._force_scale = handling.mass * handling.wheel_radius
+        self._torque = _Limb(self._BANDWIDTH, 12.0)
+        self._brake = _Limb(self._BANDWIDTH, 25.0)
+        self._integral = 0.0
+        self._t: float | None = None
+
+    def inputs(self, t: float, speed: float) -> tuple[float, float]:
+        """(torque of both rear wheels N·m, brake pressure Pa)."""
+        dt = 0.0 if self._t is None else t - self._t
+        self._t = t
+        wanted = self._speed(t)
+        ahead = self._speed(t + 0.2)
+        if wanted < 0.05 and ahead < 0.05 and speed < 0.5:
+            command = -self._HOLD_DECELERATION
+            self._integral = 0.0
+        else:
+            error = wanted - speed
+            self._integral = min(max(self._integral + self._INTEGRAL * error * dt, -0.5), 0.5)
+            # The acceleration wanted a little ahead makes up for the lag of the feet.
+            feedforward = (self._speed(t + 0.25) - self._speed(t + 0.05)) / 0.2
+            command = feedforward + self._GAIN * error + self._integral
+        torque = max(self._torque.follow(max(command, 0.0), dt), 0.0)
+        brake = max(self._brake.follow(max(-command, 0.0), dt), 0.0)
+        scale = self._force_scale
+        return torque * scale, brake * scale / self._handling.brake_torque_per_pressure
+
+
+class DriverModel:
+    """Follows a path at a speed given over time: curvature ahead, corrected by offset and course.
+
+    The curvature asked for is that of the path a preview time ahead, minus a linear law in the offset and
+    the angle between course and path, which over the preview distance L would settle as
+    e'' = −2 ζ e'/L − e/L². Hands follow that with human bandwidth and rate.
+    """
+
+    _PREVIEW_S = 0.7
+    _PREVIEW_LEAST = 5.0
+    """m."""
+    _DAMPING = 1.0
+    _LAG_S = 0.28
+    """Of hands and of the car's answer in yaw, made up for by looking ahead."""
+    _BANDWIDTH = 14.0
+    _RATE = 1.0
+    """Road-wheel angle, rad/s; some 900 °/s at the steering wheel of a usual car."""
+
+    def __init__(self, handling: Handling, path: Path, speed: Callable[[float], float]) -> None:
+        self._handling, self._path = handling, path
+        self._pedals = SpeedPedals(handling, speed)
+        self._hands = _Limb(self._BANDWIDTH, self._RATE)
+        self._s = 0.0
+        self._t: float | None = None
+
+    def inputs(self, t: float, state: State) -> Controls:
+        dt = 0.0 if self._t is None else t - self._t
+        self._t = t
+        path = self._path
+        s = self._s = path.nearest(state.x, state.y, self._s)
+        speed = max(state.speed, 0.0)
+        # Where the car will be when hands and car have answered, if it goes on as the path does.
+        ahead = s + speed * self._LAG_S
+        offset = path.offset(s, state.x, state.y)
+        course = state.yaw + (state.sideslip if speed > 2.0 else 0.0)
+        angle = math.remainder(course - path.heading_at(s), 2 * math.pi)
+        length = max(self._PREVIEW_LEAST, self._PREVIEW_S * speed)
+        curvature = (
+            path.curvature_at(ahead) - 2 * self._DAMPING * math.sin(angle) / length - offset / length**2
+        )
+        steer = self._handling.rack_for(curvature, speed) / self._handling.rack_per_steer
+        # Hands rest while the car stands.
+        target = steer if speed > 0.3 else self._hands.value
+        rack = self._handling.rack_per_steer * self._hands.follow(min(max(target, -0.5), 0.5), dt)
+        return Controls(rack, *self._pedals.inputs(t, speed))
+
+
+class SteeredAtSpeed:
+    """Steering open loop over time while a speed is kept."""
+
+    def __init__(
+        self, handling: Handling, rack: Callable[[float], float], speed: Callable[[float], float]
+    ) -> None:
+        self._rack = rack
+        self._pedals = SpeedPedals(handling, speed)
+
+    def inputs(self, t: float, state: State) -> Controls:
+        return Controls(self._rack(t), *self._pedals.inputs(t, state.speed))
+
+
+class SpeedProfile:
+    """Speed over time through (s, m/s) points: monotone between them, acceleration continuous (PCHIP)."""
+
+    def __init__(self, *points: tuple[float, float]) -> None:
+        t, v = np.array(points, dtype=float).T
+        # Tabulated, as the driver asks thousands of times.
+        fine = np.linspace(t[0], t[-1], 200 * len(points) + 1)
+        self._t, self._v = fine, PchipInterpolator(t, v)(fine)
+
+    def __call__(self, t: float) -> float:
+        return float(np.interp(t, self._t, self._v))

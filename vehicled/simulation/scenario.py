@@ -1,0 +1,208 @@
+"""What a simulated drive consists of, as written in YAML: inputs, errors of the plant, errors of the sensors.
+
+Plain numbers are SI (plant errors: per cent); a unit may be given with any of them.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Protocol
+
+from vehicled.settings import SettingsError, load
+from vehicled.simulation.driver import Controller, Controls, Handling, State
+from vehicled.simulation.manoeuvres import MANOEUVRES, Initial
+from vehicled.simulation.sensors import Sensors
+from vehicled.units import Positive, Range, Unit
+
+_Time = Annotated[float, Unit("s", plain=True)]
+
+
+class Input(Protocol):
+    """A scalar over time; derivatives are taken piece by piece and ignore kinks and jumps."""
+
+    def value(self, t: float) -> float: ...
+
+    def first(self, t: float) -> float:
+        """Time derivative, per s."""
+
+    def second(self, t: float) -> float:
+        """Second time derivative, per s²."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    level: float
+
+    def value(self, t: float) -> float:
+        return self.level
+
+    def first(self, t: float) -> float:
+        return 0.0
+
+    def second(self, t: float) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Linear between (t, value) points with rising t; constant before the first and after the last."""
+
+    points: tuple[tuple[float, float], ...]
+
+    def value(self, t: float) -> float:
+        i = bisect_right(self.points, t, key=lambda p: p[0])
+        if i == 0:
+            return self.points[0][1]
+        return self.points[i - 1][1] + self.first(t) * (t - self.points[i - 1][0])
+
+    def first(self, t: float) -> float:
+        i = bisect_right(self.points, t, key=lambda p: p[0])
+        if i in (0, len(self.points)):
+            return 0.0
+        (t0, v0), (t1, v1) = self.points[i - 1], self.points[i]
+        return (v1 - v0) / (t1 - t0)
+
+    def second(self, t: float) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sine:
+    """amplitude · sin(2π frequency (t − start)) from `start` on, zero before."""
+
+    amplitude: float
+    frequency: Annotated[float, Unit("Hz", plain=True), Positive]
+    start: _Time = 0.0
+
+    def value(self, t: float) -> float:
+        return self.amplitude * math.sin(self._phase(t)) if t >= self.start else 0.0
+
+    def first(self, t: float) -> float:
+        rate = 2 * math.pi * self.frequency
+        return self.amplitude * rate * math.cos(self._phase(t)) if t >= self.start else 0.0
+
+    def second(self, t: float) -> float:
+        return -((2 * math.pi * self.frequency) ** 2) * self.value(t)
+
+    def _phase(self, t: float) -> float:
+        return 2 * math.pi * self.frequency * (t - self.start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SineSetting:
+    sine: Sine
+
+
+_Course = float | list[tuple[_Time, float]] | _SineSetting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Open-loop inputs: each a constant, a table `[[t, value], …]`, or `{sine: {…}}`."""
+
+    rack: Annotated[_Course, Unit("m", plain=True)] = 0.0
+    rear_torque: Annotated[_Course, Unit("N·m", plain=True)] = 0.0
+    """Of both rear wheels together."""
+    brake_pressure: Annotated[_Course, Unit("Pa", plain=True)] = 0.0
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        for name in ("rack", "rear_torque", "brake_pressure"):
+            course = getattr(self, name)
+            if isinstance(course, list):
+                if not course:
+                    yield name, "expected at least one [t, value]"
+                for i in range(1, len(course)):
+                    if course[i][0] <= course[i - 1][0]:
+                        yield f"{name}[{i}]", f"expected rising times, got {course[i][0]:g} s"
+
+    def make(self) -> "OpenLoop":
+        return OpenLoop(_input(self.rack), _input(self.rear_torque), _input(self.brake_pressure))
+
+
+def _input(course: _Course) -> Input:
+    if isinstance(course, list):
+        return Table(tuple(course))
+    return course.sine if isinstance(course, _SineSetting) else Constant(course)
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """Inputs over time, whatever the vehicle does."""
+
+    rack: Input
+    rear_torque: Input
+    brake_pressure: Input
+
+    def inputs(self, t: float, state: State | None = None) -> Controls:
+        return Controls(self.rack.value(t), self.rear_torque.value(t), self.brake_pressure.value(t))
+
+
+_Error = Annotated[float, Unit("%", plain=True), Range(-0.9, 9.0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantErrors:
+    """How far the plant is off the vehicle file: 0.05 stands for 5 % more."""
+
+    mass: _Error = 0.0
+    inertia: _Error = 0.0
+    tyre_stiffness: _Error = 0.0
+    friction: _Error = 0.0
+    springs: _Error = 0.0
+    gravity: _Error = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A drive: open-loop `inputs` or a built-in `manoeuvre`, with the errors of plant and sensors."""
+
+    duration: Annotated[float, Unit("s", plain=True), Range(0.0, 86400.0, above=True)] | None = None
+    """A manoeuvre knows its own."""
+    initial: Initial | None = None
+    inputs: Inputs | None = None
+    manoeuvre: str | None = None
+    plant: PlantErrors = field(default_factory=PlantErrors)
+    sensors: Sensors = field(default_factory=Sensors)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        if self.manoeuvre is not None and self.manoeuvre not in MANOEUVRES:
+            yield "manoeuvre", f"expected one of {', '.join(MANOEUVRES)}, got '{self.manoeuvre}'"
+        if (self.inputs is None) == (self.manoeuvre is None):
+            yield "inputs", "expected either inputs or a manoeuvre"
+        if self.inputs is not None and self.duration is None:
+            yield "duration", "missing; expected a time such as '20 s'"
+
+    @property
+    def length(self) -> float:
+        """How long the drive takes, s."""
+        if self.duration is not None:
+            return self.duration
+        return MANOEUVRES[self.manoeuvre or ""].duration
+
+    @property
+    def begin(self) -> Initial:
+        if self.initial is not None:
+            return self.initial
+        return MANOEUVRES[self.manoeuvre].initial if self.manoeuvre is not None else Initial()
+
+    def make_controller(self, handling: Handling) -> Controller:
+        """Who drives this; new for each drive, as drivers remember."""
+        if self.inputs is not None:
+            return self.inputs.make()
+        return MANOEUVRES[self.manoeuvre or ""].make(handling, self.begin)
+
+
+STANDARD_ERRORS = PlantErrors(mass=0.05, inertia=0.05, tyre_stiffness=-0.10, friction=-0.10)
+"""Of the plant in the built-in drives, so that estimator and plant never share their model exactly."""
+
+
+def find_scenario(name_or_path: str) -> Scenario:
+    """A built-in drive by its name, or a scenario from a YAML file. Raises SettingsError."""
+    if name_or_path in MANOEUVRES:
+        return Scenario(manoeuvre=name_or_path, plant=STANDARD_ERRORS)
+    path = Path(name_or_path)
+    if not path.suffix and not path.exists():
+        raise SettingsError(f"{name_or_path}: expected a YAML file or one of {', '.join(MANOEUVRES)}")
+    return load(path, Scenario)
