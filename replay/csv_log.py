@@ -80,6 +80,8 @@ class _Header(NamedTuple):
 class CsvLog:
     """A measurement log in CSV. Whatever is wrong with it is counted in `problems` and survived."""
 
+    recorded = False
+
     def __init__(self, path: str | Path) -> None:
         """Reads the header only. UsageError if it is not one of a measurement log."""
         self.path = Path(path)

@@ -18,11 +18,11 @@ class Problems:
         self.counts: Counter[str] = Counter()
         self.details: list[str] = []
 
-    def add(self, kind: str, where: str, detail: str = "") -> None:
-        """One occurrence of `kind` at `where` (such as `line 12`)."""
-        self.counts[kind] += 1
-        if self.counts[kind] <= _DETAILS_PER_KIND:
+    def add(self, kind: str, where: str, detail: str = "", times: int = 1) -> None:
+        """`kind` occurred at `where` (such as `line 12`), `times` times if a decoder only counted them."""
+        if self.counts[kind] < _DETAILS_PER_KIND:
             self.details.append(f"{where}: {kind}{': ' + detail if detail else ''}")
+        self.counts[kind] += times
 
     def clear(self) -> None:
         """Forget everything: a log that is read again finds the same problems again."""

@@ -1,0 +1,95 @@
+"""Logs of a CAN bus (`candump -L`, Vector ASC and BLF) through the decoder that the live driver uses."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TextIO
+
+import can
+from can.io.canutils import CanutilsLogReader
+
+from drivers.can import CanDecoder, CanOptions
+from replay.problems import Problems
+from vehicled.errors import UsageError
+from vehicled.messages import Measurement
+
+SUFFIXES = (".asc", ".blf", ".log")
+
+_CANDUMP = re.compile(
+    r"\(\d{1,12}\.\d{1,9}\)\s+\S+\s+[0-9A-Fa-f]{3,8}#(R\d?|#[0-9A-Fa-f](?:[0-9A-Fa-f]{2}){0,64}|(?:[0-9A-Fa-f]{2}){0,8})"
+    r"(\s+[RT])?\s*"
+)
+
+
+class CanLog:
+    """The measurements in a CAN log, stamped with the log's own times. Problems are counted and survived."""
+
+    recorded = False
+
+    def __init__(self, path: str | Path, devices: Mapping[str, CanOptions]) -> None:
+        """`devices`: the CAN devices of the configuration, by name, which know the frames. UsageError."""
+        self.path = Path(path)
+        self.problems = Problems(self.path.name)
+        if not devices:
+            raise UsageError(
+                f"{self.path}: expected a configuration with a CAN device: a CAN log has no names"
+            )
+        self._devices = dict(devices)
+        self.path.stat()
+
+    def measurements(self) -> Iterator[Measurement]:
+        """One per frame that carries channels, in the order of the log."""
+        self.problems.clear()
+        decoders = [CanDecoder(name, options) for name, options in self._devices.items()]
+        for frame in self._frames():
+            # Times in frames are a double in seconds since 1970, good to a quarter of a microsecond.
+            arrival = round(frame.timestamp * 1e9)
+            for decoder in decoders:
+                yield from decoder.feed(frame, arrival)
+        for decoder in decoders:
+            for kind in ("truncated", "out_of_range", "error_frames", "bus_off"):
+                if count := decoder.counters[kind]:
+                    self.problems.add(f"CAN {kind.replace('_', ' ')}", decoder.name, "", count)
+
+    def _frames(self) -> Iterator[can.Message]:
+        reader: Iterable[can.Message] | None = None
+        frames = 0
+        try:
+            if self.path.suffix.lower() == ".log":
+                file = open(self.path, encoding="utf-8", errors="replace")  # noqa: SIM115
+                reader = CanutilsLogReader(_GoodLines(file, self.problems))  # type: ignore[arg-type]
+            else:
+                reader = can.LogReader(self.path)
+            for frame in reader:
+                frames += 1
+                yield frame
+        except GeneratorExit:
+            raise
+        except Exception as error:  # python-can lets through whatever the damage happens to raise
+            detail = " ".join(f"{type(error).__name__}: {error}".split())
+            self.problems.add("unreadable", f"after frame {frames}", f"{detail}; the rest is skipped")
+        finally:
+            if isinstance(reader, can.io.generic.MessageReader):
+                reader.stop()
+
+
+class _GoodLines:
+    """A candump file without the lines that its reader would choke on."""
+
+    def __init__(self, file: TextIO, problems: Problems) -> None:
+        self._file = file
+        self._problems = problems
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in enumerate(self._file, start=1):
+            if _CANDUMP.fullmatch(line):
+                yield line
+            elif line.strip():
+                self._problems.add("bad line", f"line {number}", repr(line[:40]))
+
+    def read(self) -> str:
+        """python-can takes for a file what can be read."""
+        return self._file.read()
+
+    def close(self) -> None:
+        self._file.close()

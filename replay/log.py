@@ -1,0 +1,112 @@
+"""Any log by its name: what it is, its measurements, and the filter steps that they make."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from drivers.can import CanOptions
+from drivers.nmea import NmeaOptions
+from drivers.registry import load_driver
+from replay import can_log, nmea_log
+from replay.can_log import CanLog
+from replay.csv_log import CsvLog, CsvLogWriter
+from replay.mcap_log import MAGIC, McapLog, McapLogWriter
+from replay.nmea_log import NmeaLog
+from replay.problems import Problems
+from replay.steps import Step, make_steps, sort_by_arrival
+from vehicled.errors import UsageError
+from vehicled.messages import CHANNELS, Measurement
+
+FORMATS = ".mcap, .csv, .asc, .blf, .log (candump), .nmea or .txt"
+
+LogDevices = Mapping[str, CanOptions | NmeaOptions]
+"""What the devices of a configuration say about the bytes in a log, by name of the device."""
+
+
+class Log(Protocol):
+    """What every kind of log has. Each iteration reads from the start and counts the problems anew."""
+
+    path: Path
+    problems: Problems
+
+    @property
+    def recorded(self) -> bool:
+        """Whether this is the recording of a filter's run, which says what each step consumed."""
+
+    def measurements(self) -> Iterator[Measurement]:
+        """All measurements in the order of the file."""
+
+
+class LogWriter(Protocol):
+    """What takes measurements. A context manager."""
+
+    def write(self, m: Measurement) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class _Device(Protocol):
+    """A device of the daemon's configuration: kind of driver, and settings that are not yet read."""
+
+    @property
+    def driver(self) -> str: ...
+
+    @property
+    def options(self) -> Any: ...
+
+
+def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOptions]:
+    """From the devices of a configuration, those whose raw logs can be read."""
+    kinds = {"can": CanOptions, "nmea": NmeaOptions}
+    return {
+        name: device.options.to(load_driver(device.driver).Options)
+        for name, device in devices.items()
+        if device.driver in kinds
+    }
+
+
+def open_log(path: str | Path, devices: LogDevices | None = None) -> Log:
+    """The log at `path`, told by its content (MCAP) or extension.
+
+    `devices` names the signals of CAN logs and the latency of NMEA receivers. UsageError if the file is of no
+    known kind or not what its extension says; OSError if it cannot be read.
+    """
+    path = Path(path)
+    devices = devices or {}
+    with open(path, "rb") as file:
+        magic = file.read(len(MAGIC))
+    suffix = path.suffix.lower()
+    if magic == MAGIC or suffix == ".mcap":
+        return McapLog(path)
+    if suffix == ".csv":
+        return CsvLog(path)
+    if suffix in can_log.SUFFIXES:
+        return CanLog(path, {n: o for n, o in devices.items() if isinstance(o, CanOptions)})
+    if suffix in nmea_log.SUFFIXES:
+        receivers = [(n, o) for n, o in devices.items() if isinstance(o, NmeaOptions)]
+        name, options = receivers[0] if receivers else ("gnss", NmeaOptions(port="-"))
+        return NmeaLog(path, name, options)
+    raise UsageError(f"{path}: unknown kind of log {suffix or 'without an extension'!r}; expected {FORMATS}")
+
+
+def create_log(path: str | Path, channels: Iterable[str] = CHANNELS, utc_offset_ns: int = 0) -> LogWriter:
+    """A new measurement log, `.csv` or `.mcap`.
+
+    `channels`: those that will come; a CSV file has a column for each. `utc_offset_ns`: time of day minus the
+    clock of the measurements, 0 if there is none (MCAP only).
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix == ".csv":
+        return CsvLogWriter(path, channels)
+    if suffix == ".mcap":
+        return McapLogWriter(path, utc_offset_ns)
+    raise UsageError(f"{path}: cannot write a log of this kind; expected .csv or .mcap")
+
+
+def read_steps(log: Log, period_ns: int) -> Iterator[Step]:
+    """The filter steps of a log: exactly those of the run, if it is a recording, else at a fixed period."""
+    if isinstance(log, McapLog) and log.recorded:
+        return log.recorded_steps()
+    return make_steps(sort_by_arrival(log.measurements(), log.problems), period_ns, log.problems)

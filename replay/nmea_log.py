@@ -1,0 +1,62 @@
+"""NMEA 0183 text, as receivers write it and people save it, through the decoder that the live driver uses."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from drivers.nmea import NmeaDecoder, NmeaOptions
+from replay.problems import Problems
+from vehicled.errors import UsageError
+from vehicled.messages import Measurement
+
+SUFFIXES = (".nmea", ".txt")
+
+_DAY_NS = 86_400_000_000_000
+_TIME = re.compile(rb"\$..(?:GGA|RMC|GST|ZDA),(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?[,*]")
+_LOOK = 100
+"""Lines in which a file must show its first sentence."""
+
+
+class NmeaLog:
+    """The fixes in NMEA text. Problems are counted and survived.
+
+    Such a file does not tell when its lines arrived: they are taken to have come the configured latency after
+    the UTC that they carry, in nanoseconds since the midnight before the first line.
+    """
+
+    recorded = False
+
+    def __init__(self, path: str | Path, name: str, options: NmeaOptions) -> None:
+        """`name` and `options` of the receiver. UsageError if the file has no NMEA sentences."""
+        self.path = Path(path)
+        self.problems = Problems(self.path.name)
+        self._name, self._options = name, options
+        with open(self.path, "rb") as file:
+            if not any(_TIME.search(line) for _, line in zip(range(_LOOK), file, strict=False)):
+                raise UsageError(f"{self.path}: no NMEA sentences with a time in the first {_LOOK} lines")
+
+    def measurements(self) -> Iterator[Measurement]:
+        """One per epoch, in the order of the log."""
+        self.problems.clear()
+        decoder = NmeaDecoder(self._name, self._options)
+        latency = round(self._options.latency * 1e9)
+        arrival: int | None = None
+        with open(self.path, "rb") as file:
+            for line in file:
+                found = _TIME.search(line)
+                if found is not None:
+                    hours, minutes, seconds = (int(n) for n in found.groups()[:3])
+                    fraction = int((found[4] or b"").ljust(9, b"0"))
+                    of_day = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + fraction + latency
+                    if arrival is None:
+                        arrival = of_day
+                    # The nearest such time of day, to get over midnight; a step back stays where it was.
+                    ahead = (of_day - arrival + _DAY_NS // 2) % _DAY_NS - _DAY_NS // 2
+                    arrival += max(ahead, 0)
+                if arrival is not None:
+                    yield from decoder.feed(line.rstrip(b"\r\n") + b"\r\n", arrival)
+        if arrival is not None:
+            yield from decoder.feed(b"", arrival + 1_000_000_000)  # the last epoch ends with the file
+        for kind in ("checksum_errors", "truncated", "out_of_range", "repeated"):
+            if count := decoder.counters[kind]:
+                self.problems.add(f"NMEA {kind.replace('_', ' ')}", self._name, "", count)

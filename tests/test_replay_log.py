@@ -1,0 +1,179 @@
+"""Logs of every kind through one door, and raw ones through the decoders of the live drivers."""
+
+from functools import reduce
+from operator import xor
+from pathlib import Path
+
+import can
+import cantools
+import pytest
+
+from drivers.can import CanOptions, Signal
+from drivers.nmea import NmeaOptions
+from replay.can_log import CanLog
+from replay.csv_log import CsvLog
+from replay.log import create_log, open_log, read_steps
+from replay.mcap_log import McapLog
+from replay.nmea_log import NmeaLog
+from vehicled.daemon.recorder import Recorder
+from vehicled.errors import UsageError
+from vehicled.messages import Measurement
+
+DBC = """VERSION ""
+BU_: Car
+BO_ 291 Speed: 4 Car
+ SG_ Speed : 0|32@1+ (0.01,0) [0|1000] "km/h" Vector__XXX
+"""
+EPOCH = 1_700_000_000
+
+
+@pytest.fixture
+def car(tmp_path: Path) -> dict[str, CanOptions]:
+    dbc = tmp_path / "car.dbc"
+    dbc.write_text(DBC)
+    return {"car": CanOptions(dbc=dbc, signals={"vehicle.speed": Signal(message="Speed", signal="Speed")})}
+
+
+def write_can(path: Path, options: CanOptions, count: int = 50) -> None:
+    message = cantools.database.load_file(options.dbc).get_message_by_name("Speed")
+    with can.Logger(path) as log:
+        for i in range(count):
+            data = message.encode({"Speed": i % 2000 * 0.36})
+            stamp = EPOCH + i * 0.01
+            log.on_message_received(
+                can.Message(timestamp=stamp, arbitration_id=291, data=data, is_extended_id=False, channel=0)
+            )
+
+
+@pytest.mark.parametrize("kind", ["asc", "blf", "log"])
+def test_can_logs_of_every_kind_give_the_same_measurements(
+    tmp_path: Path, car: dict[str, CanOptions], kind: str
+) -> None:
+    path = tmp_path / f"drive.{kind}"
+    write_can(path, car["car"])
+    log = open_log(path, car)
+    assert isinstance(log, CanLog) and not log.recorded
+    samples = list(log.measurements())
+    assert [m.values["vehicle.speed"] for m in samples] == pytest.approx([i * 0.1 for i in range(50)])
+    assert [m.t - samples[0].t for m in samples] == pytest.approx(
+        [i * 10_000_000 for i in range(50)], abs=2000
+    )
+    assert {m.source for m in samples} == {"car"}
+    assert not log.problems
+
+
+def test_damaged_lines_of_a_candump_are_counted_and_survived(
+    tmp_path: Path, car: dict[str, CanOptions]
+) -> None:
+    path = tmp_path / "drive.log"
+    write_can(path, car["car"])
+    lines = path.read_text().splitlines()
+    lines[10] = lines[10][:-3]
+    lines.insert(20, "\x00\xff nonsense # #")
+    lines.insert(30, "(17")
+    path.write_text("\n".join(lines))
+    log = open_log(path, car)
+    assert len(list(log.measurements())) == 49
+    assert log.problems.counts == {"bad line": 3}
+    assert log.problems.details[0].startswith("line 11: bad line")
+
+
+@pytest.mark.parametrize("kind", ["asc", "blf"])
+def test_a_cut_off_can_log_gives_what_it_has(tmp_path: Path, car: dict[str, CanOptions], kind: str) -> None:
+    path = tmp_path / f"drive.{kind}"
+    write_can(path, car["car"], 3000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    log = open_log(path, car)
+    samples = list(log.measurements())
+    assert all(
+        m.values["vehicle.speed"] == pytest.approx(i % 2000 * 0.1, abs=1e-9) for i, m in enumerate(samples[:-1])
+    )
+    if kind == "asc":
+        assert len(samples) > 1900
+
+
+def test_a_frame_that_is_too_short_is_counted(tmp_path: Path, car: dict[str, CanOptions]) -> None:
+    path = tmp_path / "drive.log"
+    path.write_text("(1.0) can0 123#10\n(1.1) can0 123#10270000\n")
+    log = open_log(path, car)
+    assert [m.values["vehicle.speed"] for m in log.measurements()] == [pytest.approx(100 / 3.6 * 1.0)]
+    assert log.problems.counts == {"CAN truncated": 1}
+
+
+def test_a_can_log_without_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "drive.log").write_text("(1.0) can0 123#10\n")
+    with pytest.raises(UsageError, match="configuration with a CAN device"):
+        open_log(tmp_path / "drive.log")
+
+
+def sentence(body: str) -> str:
+    return f"${body}*{reduce(xor, body.encode()):02X}\r\n"
+
+
+def epoch(clock: str, north: float) -> str:
+    gga = f"GPGGA,{clock},48{north:010.7f},N,01130.0000000,E,4,12,0.7,500.0,M,47.0,M,,"
+    return sentence(gga) + sentence(f"GPRMC,{clock},A,48{north:010.7f},N,01130.0,E,10.0,90.0,010124,,,R")
+
+
+def test_nmea_text_gives_a_fix_per_epoch_over_midnight(tmp_path: Path) -> None:
+    path = tmp_path / "drive.nmea"
+    clocks = ["235959.60", "235959.80", "000000.00", "000000.20", "000000.40"]
+    path.write_text("".join(epoch(clock, 7.0 + i) for i, clock in enumerate(clocks)))
+    log = open_log(path, {"receiver": NmeaOptions(port="-", latency=0.08)})
+    assert isinstance(log, NmeaLog)
+    samples = list(log.measurements())
+    assert [m.values["gnss.lat"] for m in samples] == pytest.approx([48 + (7 + i) / 60 for i in range(5)])
+    assert [m.t - samples[0].t for m in samples] == pytest.approx(
+        [i * 200_000_000 for i in range(5)], abs=1000
+    )
+    assert all(m.values["gnss.quality"] == 4 and m.source == "receiver" for m in samples)
+    assert all(m.arrival - m.t >= 80_000_000 for m in samples)
+    assert not log.problems
+
+
+def test_damaged_nmea_is_counted_and_survived(tmp_path: Path) -> None:
+    path = tmp_path / "drive.txt"
+    text = "".join(epoch(f"120000.{i}0", 7.0) for i in range(10))
+    path.write_bytes(b"\xff\x00 boot\r\n" + text.replace("48", "49", 1).encode() + b"$GPGGA,12")
+    log = open_log(path)
+    assert len(list(log.measurements())) == 10
+    assert log.problems.counts["NMEA checksum errors"] == 1
+    assert log.problems.counts["NMEA truncated"] == 1
+
+
+def test_what_is_no_nmea_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Dear diary,\n")
+    with pytest.raises(UsageError, match="no NMEA sentences"):
+        open_log(tmp_path / "notes.txt")
+
+
+def test_content_and_extension_tell_the_kind(tmp_path: Path) -> None:
+    with create_log(tmp_path / "a.mcap") as mcap, create_log(tmp_path / "a.csv", ["imu.ax"]) as csv:
+        for log in (mcap, csv):
+            log.write(Measurement("imu", 0, 0, {"imu.ax": 1.0}))
+    (tmp_path / "a.mcap").rename(tmp_path / "renamed")
+    assert isinstance(open_log(tmp_path / "renamed"), McapLog)
+    assert isinstance(open_log(tmp_path / "a.csv"), CsvLog)
+    for name in ("a.xyz", "nothing"):
+        (tmp_path / name).write_text("x")
+        with pytest.raises(UsageError, match="unknown kind of log"):
+            open_log(tmp_path / name)
+    with pytest.raises(UsageError, match=r"expected \.csv or \.mcap"):
+        create_log(tmp_path / "a.blf")
+    with pytest.raises(FileNotFoundError):
+        open_log(tmp_path / "missing.csv")
+
+
+def test_steps_are_those_of_the_run_or_else_a_grid(tmp_path: Path) -> None:
+    samples = [Measurement("imu", i * 10_000_000, i * 10_000_000, {"imu.ax": 1.0}) for i in range(10)]
+    with create_log(tmp_path / "log.mcap") as log:
+        for m in samples:
+            log.write(m)
+    grid = list(read_steps(open_log(tmp_path / "log.mcap"), 4_000_000))
+    assert [s.t for s in grid] == list(range(0, 92_000_001, 4_000_000))
+    with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
+        recorder.record_step(7, samples[1::-1], None, [])
+        recorder.record_step(9, [], None, [])
+    recorded = list(read_steps(open_log(tmp_path / "run.mcap"), 4_000_000))
+    assert [(s.t, s.measurements) for s in recorded] == [(7, samples[1::-1]), (9, [])]
