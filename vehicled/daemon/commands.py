@@ -1,5 +1,6 @@
 """The command socket: JSON requests in, JSON answers out, one at a time."""
 
+import contextlib
 import logging
 import os
 import threading
@@ -72,7 +73,7 @@ class ReloadNoise(_Request, tag="reload_noise"):
 
 
 class CommandServer:
-    """A REP socket in a thread of its own. Whatever changes the filter is left to the estimator's thread.
+    """Answers REQ sockets in a thread of its own; what changes the filter is left to the estimator's thread.
 
     An answer is `{"ok": true, …}` or `{"ok": false, "error": "…"}`; a request that is no valid JSON gets the
     latter, like one for which the estimator found no time.
@@ -87,7 +88,9 @@ class CommandServer:
         read_noise: Callable[[], dict[str, Any]],
     ) -> None:
         """`submit`: `Loop.submit`; `read_noise` gives the arguments of `reload_noise`. Raises UsageError."""
-        self._socket = endpoints.bind(zmq.REP, options.command_endpoint, _MAX_REQUEST)
+        # What REP does, but by hand: after a malformed request whose sender is gone, a REP socket sends its
+        # next answer nowhere.
+        self._socket = endpoints.bind(zmq.ROUTER, options.command_endpoint, _MAX_REQUEST)
         self.endpoint = endpoint_of(self._socket)
         self._submit = submit
         self._status = status
@@ -121,9 +124,16 @@ class CommandServer:
                     return
                 try:
                     frames = self._socket.recv_multipart(zmq.DONTWAIT)
-                    self._socket.send(self._answer(frames), zmq.DONTWAIT)
-                except zmq.ZMQError as error:
-                    _log.warning("command socket: %s", error)
+                except zmq.Again:
+                    continue
+                # Address of the client, an empty frame, and the request.
+                if len(frames) < 3 or frames[1] != b"":
+                    self._refused += 1
+                    continue
+                answer = self._answer(frames[2:])
+                # Whoever has gone without waiting for the answer is no error.
+                with contextlib.suppress(zmq.ZMQError):
+                    self._socket.send_multipart([frames[0], b"", answer], zmq.DONTWAIT)
         finally:
             self._socket.close()
 

@@ -1,11 +1,12 @@
 """Telling the service manager how we are: the datagrams of sd_notify(3)."""
 
+import contextlib
 import os
 import socket
 
 
 class Notifier:
-    """Sends to the socket that `NOTIFY_SOCKET` names; without one (not run by a service manager) does nothing."""
+    """Sends to the socket that `NOTIFY_SOCKET` names; does nothing where no service manager has set that."""
 
     def __init__(self) -> None:
         self._address = os.environ.get("NOTIFY_SOCKET", "")
@@ -46,10 +47,7 @@ class Notifier:
             self._socket = None
 
     def _send(self, message: str) -> None:
-        if self._socket is None:
-            return
-        try:
-            self._socket.sendto(message.encode(), self._address)
-        except OSError:
-            # A manager that does not listen is no reason to stop estimating; a missed watchdog is its own answer.
-            pass
+        if self._socket is not None:
+            # A manager that does not listen is no reason to stop estimating.
+            with contextlib.suppress(OSError):
+                self._socket.sendto(message.encode(), self._address)

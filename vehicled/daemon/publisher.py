@@ -14,8 +14,8 @@ from vehicled.messages import Estimate, Innovation, Status
 
 _BACKLOG = 256
 """Steps that may wait for the publishing thread: one second of them at 250 Hz."""
-_MAX_SUBSCRIPTION = 256
-"""Bytes; topics are far shorter."""
+_MAX_SUBSCRIPTION = 4096
+"""Bytes: far more than a topic has, but the handshake of CURVE also has to fit."""
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "position": lambda estimate: schemas.encode_estimate("position", estimate),
@@ -32,8 +32,8 @@ class Publisher:
 
     XPUB tells who subscribes to what: a topic nobody wants is not even encoded, and a newcomer gets the last
     value of a topic at once (so, then, do its other subscribers: the same message again). The estimator's
-    thread only appends to a bounded queue; encoding and sockets live in a thread of their own. What a subscriber
-    is too slow to take, ZeroMQ drops for that subscriber alone, beyond `high_water_mark` messages.
+    thread only appends to a bounded queue; encoding and sockets live in a thread of their own. What a
+    subscriber is too slow to take, ZeroMQ drops for that one alone, beyond `high_water_mark` messages.
     """
 
     def __init__(self, endpoints: Endpoints, options: PublishOptions) -> None:

@@ -1,0 +1,247 @@
+"""The estimator's thread: deadlines kept, missed and skipped; failures survived; results handed on."""
+
+import gc
+import sys
+import threading
+from itertools import pairwise
+
+import pytest
+from daemon_fakes import Collector, FakeClock, FakeEstimator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vehicled.daemon.histogram import Histogram
+from vehicled.daemon.loop import Loop, LoopOptions
+from vehicled.daemon.queue import MeasurementQueue
+from vehicled.errors import RunError
+from vehicled.messages import Measurement
+
+PERIOD = 4_000_000
+OPTIONS = LoopOptions(realtime_priority=0)
+
+
+class Rig:
+    """A loop on a fake clock, run for some steps; `during[n]` happens within step n (from 0)."""
+
+    def __init__(self, during=None, options=OPTIONS, collector=None):
+        self.clock = FakeClock()
+        self.collector = collector or Collector()
+        self.queue = MeasurementQueue(["imu"])
+        self.during = during or {}
+        self.estimator = FakeEstimator(self._on_step)
+        self.loop = Loop(
+            self.estimator, self.queue, self.clock, options, self.collector, self.collector, lambda: {"x": 1}
+        )
+        self.left = 0
+
+    def _on_step(self, t):
+        self.left -= 1
+        if self.left == 0:
+            self.loop.stop()
+        action = self.during.get(len(self.estimator.steps) - 1)
+        if action:
+            action(self)
+
+    def run(self, steps):
+        self.left = steps
+        self.loop.run()
+        return self
+
+    @property
+    def times(self):
+        return [t for t, _ in self.estimator.steps]
+
+
+def busy(duration):
+    def action(rig):
+        rig.clock.time += duration
+
+    return action
+
+
+def fail(rig):
+    raise FloatingPointError("diverged")
+
+
+def test_steps_are_evenly_spaced_on_absolute_deadlines():
+    rig = Rig({i: busy(1_000_000) for i in range(20)})
+    rig.clock.oversleep = 60_000
+    rig.run(20)
+    assert [b - a for a, b in pairwise(rig.times)] == [PERIOD] * 19
+    assert rig.clock.slept == rig.times
+    counters = rig.loop.counters()
+    assert (counters["steps"], counters["missed"], counters["skipped"]) == (20, 0, 0)
+    assert counters["late_max_us"] == 60
+
+
+def test_a_step_over_its_deadline_is_counted_and_the_next_follows_at_once():
+    rig = Rig({3: busy(PERIOD + 1_500_000)}).run(6)
+    assert [b - a for a, b in pairwise(rig.times)] == [PERIOD] * 5
+    counters = rig.loop.counters()
+    assert (counters["missed"], counters["skipped"]) == (1, 0)
+    assert counters["late_max_us"] == 1500
+
+
+def test_missed_ticks_are_skipped_without_a_burst():
+    rig = Rig({3: busy(10 * PERIOD + 1_500_000)}).run(8)
+    steps = [(b - a) // PERIOD for a, b in pairwise(rig.times)]
+    assert steps == [1, 1, 1, 10, 1, 1, 1]
+    counters = rig.loop.counters()
+    # The step that took so long, and the nine that were never done.
+    assert (counters["missed"], counters["skipped"]) == (10, 9)
+
+
+@given(st.lists(st.integers(0, 6 * PERIOD), min_size=1, max_size=30))
+def test_never_more_than_one_step_in_arrears(durations):
+    rig = Rig({i: busy(d) for i, d in enumerate(durations)})
+    lateness = []
+    for i, action in list(rig.during.items()):
+        rig.during[i] = lambda r, a=action: (lateness.append(r.clock.time - r.times[-1]), a(r))
+    rig.run(len(durations) + 1)
+    assert max(lateness) < PERIOD
+    counters = rig.loop.counters()
+    assert counters["steps"] + counters["skipped"] == (rig.times[-1] - rig.times[0]) // PERIOD + 1
+    assert counters["missed"] >= counters["skipped"]
+
+
+def test_each_step_gets_what_has_arrived_by_its_time():
+    rig = Rig()
+    start = rig.clock.time
+    arrivals = [start + a for a in (1, PERIOD, PERIOD + 1, 3 * PERIOD - 1)]
+    for a in arrivals:
+        rig.queue.put(Measurement("imu", a, a, {"imu.ax": 0.0}))
+    rig.run(3)
+    assert [[m.arrival for m in ms] for _, ms in rig.estimator.steps] == [
+        arrivals[:2],
+        arrivals[2:3],
+        arrivals[3:],
+    ]
+    assert [r[2] for r in rig.collector.recorded if r[0] == "step"] == [2, 1, 1]
+    assert len(rig.collector.innovations) == 4
+    assert [e["x"] for e in rig.collector.published] == [2.0, 3.0, 4.0]
+
+
+def test_a_failing_estimator_is_reset_and_goes_on(caplog):
+    rig = Rig({2: fail, 3: fail}).run(6)
+    assert len(rig.times) == 6
+    assert rig.loop.counters()["estimator_errors"] == 2
+    # The reset takes effect before the next step, and is recorded there, so that a replay does the same.
+    events = [r[:3] for r in rig.collector.recorded if r[0] != "status"]
+    assert events[2:6] == [
+        ("step", rig.times[2], 0),
+        ("command", rig.times[3], "reset"),
+        ("step", rig.times[3], 0),
+        ("command", rig.times[4], "reset"),
+    ]
+    # 250 failures a second are not 250 log entries a second.
+    assert [r.getMessage() for r in caplog.records] == [
+        "the estimator failed and is reset: FloatingPointError: diverged"
+    ]
+
+
+def test_failing_outputs_do_not_touch_the_estimator():
+    class Broken(Collector):
+        def publish_step(self, *_):
+            raise ValueError("cannot be encoded")
+
+    rig = Rig(collector=Broken()).run(4)
+    counters = rig.loop.counters()
+    assert (counters["output_errors"], counters["estimator_errors"]) == (4, 0)
+    assert rig.estimator.commands == []
+    assert len([r for r in rig.collector.recorded if r[0] == "step"]) == 4
+
+
+def test_commands_are_executed_before_a_step_and_recorded():
+    rig = Rig()
+    answer = rig.loop.submit("set_position", {"x": 1.0, "y": 2.0})
+    refused = rig.loop.submit("set_position", {"x": 13.0, "y": 2.0})
+    assert not answer.done()
+    rig.run(2)
+    assert answer.result(0) == {"executed": "set_position"}
+    with pytest.raises(RunError, match="no luck"):
+        refused.result(0)
+    events = [r for r in rig.collector.recorded if r[0] != "status"]
+    assert events[0] == ("command", rig.times[0], "set_position", {"x": 1.0, "y": 2.0})
+    assert [e[0] for e in events[1:]] == ["step", "step"]
+
+
+def test_the_mailbox_is_bounded_and_no_answer_is_left_open():
+    rig = Rig()
+    answers = [rig.loop.submit("reset", {}) for _ in range(100)]
+    assert 0 < sum(not a.done() for a in answers) < 100
+    rig.run(1)
+    late = rig.loop.submit("reset", {})
+    for answer in [*answers, late]:
+        assert answer.done()
+    with pytest.raises(RuntimeError, match="too many"):
+        answers[-1].result(0)
+    with pytest.raises(RuntimeError, match="stopping"):
+        late.result(0)
+
+
+def test_status_once_a_second_with_all_counters():
+    rig = Rig().run(751)
+    times = [s.t for s in rig.collector.statuses]
+    assert [b - a for a, b in pairwise(times)] == [1_000_000_000] * 3
+    status = rig.loop.last_status
+    assert status is rig.collector.statuses[-1]
+    assert status.state == "waiting"
+    assert set(status.counters) == {"x", "queue", "loop", "estimator"}
+    assert status.counters["loop"]["steps"] == 751
+    assert [r[0] for r in rig.collector.recorded].count("status") == 4
+
+
+def test_status_after_a_long_gap_is_not_repeated_for_the_seconds_lost():
+    rig = Rig({10: busy(5_300_000_000)}).run(30)
+    assert len(rig.collector.statuses) == 2
+
+
+def test_an_estimator_without_status_still_gives_one():
+    rig = Rig()
+    rig.estimator.status = lambda: 1 / 0
+    rig.run(1)
+    assert rig.loop.last_status.state == "failing"
+
+
+def test_the_collector_is_kept_out_and_let_back_in():
+    seen = []
+    rig = Rig(
+        {0: lambda r: seen.append((gc.isenabled(), gc.get_freeze_count() > 0, sys.getswitchinterval()))}
+    )
+    before = sys.getswitchinterval()
+    rig.run(1)
+    assert seen == [(False, True, pytest.approx(0.0002))]
+    assert gc.isenabled()
+    assert sys.getswitchinterval() == pytest.approx(before)
+
+
+def test_stops_from_another_thread_on_the_real_clock():
+    from vehicled.daemon.clock import MonotonicClock
+
+    estimator, collector = FakeEstimator(), Collector()
+    loop = Loop(estimator, MeasurementQueue([]), MonotonicClock(), LoopOptions(cpu=0), collector)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    while loop.steps < 10:
+        thread.join(0.01)
+    loop.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+    times = [t for t, _ in estimator.steps]
+    assert all((b - a) % PERIOD == 0 and b > a for a, b in pairwise(times))
+    assert "SCHED_FIFO" in loop.counters()["scheduling"]
+    assert "processor" in loop.counters()["scheduling"]
+
+
+@given(st.lists(st.integers(0, 1 << 42), min_size=1, max_size=300), st.sampled_from([0.1, 0.5, 0.99, 1.0]))
+def test_percentiles_within_a_sixteenth(durations, fraction):
+    histogram = Histogram()
+    for d in durations:
+        histogram.add(d)
+    clipped = sorted(min(d, (1 << 40) - 1) for d in durations)
+    exact = clipped[max(0, -(-int(fraction * 1000) * len(clipped) // 1000) - 1)]
+    assert exact <= histogram.percentile(fraction) <= exact * 17 / 16
+
+
+def test_an_empty_histogram_knows_nothing():
+    assert Histogram().summary_us() == {"median": None, "p99": None, "p999": None, "max": None}

@@ -1,0 +1,248 @@
+"""The whole daemon with a stand-in estimator and a device emulated in the process."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+import zmq
+from daemon_fakes import FakeEstimator
+
+import vehicled.daemon.daemon as daemon_module
+from drivers.base import Driver
+from replay.mcap_log import McapLog
+from vehicled import settings
+from vehicled.daemon.daemon import Daemon, DaemonOptions
+from vehicled.errors import RunError, UsageError
+from vehicled.messages import Measurement
+
+
+class _Decoder:
+    def __init__(self):
+        self.counters = {"samples": 0}
+
+    def reset(self):
+        pass
+
+
+class Emulated(Driver):
+    """A device that measures once a millisecond."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options:
+        gain: float = 1.0
+
+    def __init__(self, name, options, emit):
+        super().__init__(name, options, emit)
+        self.decoder = _Decoder()
+
+    def _open(self):
+        pass
+
+    def _receive(self):
+        time.sleep(0.001)
+        self.decoder.counters["samples"] += 1
+        now = time.monotonic_ns()
+        return True, [Measurement(self.name, now - 1000, now, {"imu.ax": self.options.gain})]
+
+    def _close(self):
+        pass
+
+
+CONFIGURATION = """\
+devices:
+  imu: {driver: emulated, options: {gain: 2.5}}
+loop: {realtime_priority: 0}
+publish: {endpoint: "tcp://127.0.0.1:*", command_endpoint: "tcp://127.0.0.1:*"}
+"""
+
+
+@pytest.fixture
+def make(monkeypatch, tmp_path):
+    monkeypatch.setattr(daemon_module, "load_driver", {"emulated": Emulated}.__getitem__)
+
+    def make(text=CONFIGURATION, read_noise=dict):
+        if "record" not in text:
+            text += f"record: {{directory: {tmp_path}/runs}}\n"
+        options = settings.loads(text, DaemonOptions)
+        return Daemon(options, FakeEstimator(), text, read_noise)
+
+    return make
+
+
+@pytest.fixture
+def client():
+    context = zmq.Context()
+
+    def connect(kind, endpoint):
+        socket = context.socket(kind)
+        socket.rcvtimeo = 5000
+        socket.connect(endpoint)
+        return socket
+
+    yield connect
+    context.destroy(linger=0)
+
+
+def wait_until(condition):
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen within 5 s")
+
+
+def test_from_device_to_subscriber_and_file(make, client, tmp_path):
+    daemon = make()
+    with daemon:
+        subscriber = client(zmq.SUB, daemon.endpoint)
+        subscriber.subscribe("position")
+        messages = [json.loads(subscriber.recv_multipart()[1]) for _ in range(20)]
+        commands = client(zmq.REQ, daemon.command_endpoint)
+        commands.send(b'{"command": "set_position", "x": 1, "y": 2}')
+        assert json.loads(commands.recv()) == {"ok": True, "executed": "set_position"}
+        commands.send(b'{"command": "status"}')
+        status = json.loads(commands.recv())["status"]
+    assert all(b["t"] > a["t"] and b["x"] >= a["x"] for a, b in pairwise(messages))
+    assert messages[-1]["x"] > messages[0]["x"]
+    assert set(status["counters"]) == {
+        *("devices", "publisher", "commands", "recorder", "queue", "loop", "estimator")
+    }
+    assert status["counters"]["devices"]["imu"]["state"] in ("connected", "disconnected")
+
+    # Everything that the estimator got is in the recording, in that order, and nothing else.
+    (file,) = (tmp_path / "runs").iterdir()
+    steps = list(McapLog(file).recorded_steps())
+    assert [(s.t, s.measurements) for s in steps] == daemon._estimator.steps
+    given = [m for _, ms in daemon._estimator.steps for m in ms]
+    assert len(given) > 20
+    assert all(m.values == {"imu.ax": 2.5} for m in given)
+    assert [(c.name, c.arguments) for s in steps for c in s.commands] == [
+        ("set_position", {"x": 1.0, "y": 2.0})
+    ]
+
+
+def test_stops_with_everything_counted(make):
+    daemon = make()
+    with daemon:
+        wait_until(lambda: daemon._loop.steps > 5)
+    assert daemon.status.counters["queue"]["dropped"] == {}
+    assert not [t.name for t in threading.enumerate() if t.name in ("estimator", "publisher", "commands")]
+    daemon.stop()
+
+
+def run_and_signal(daemon, actions):
+    """Runs the daemon in this, the main, thread while another one does `actions` after the first steps."""
+    done = []
+
+    def act():
+        wait_until(lambda: hasattr(daemon, "_loop") and daemon._loop.steps > 3)
+        for action in actions:
+            action()
+            done.append(action)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    daemon.run()
+    thread.join()
+    assert len(done) == len(actions)
+
+
+def test_runs_until_a_signal_and_tells_the_service_manager(make, monkeypatch, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "100000")
+        manager.settimeout(5)
+        heard = []
+
+        def hear(what):
+            while not heard or not heard[-1].startswith(what):
+                heard.append(manager.recv(1000).decode())
+
+        run_and_signal(make(), [lambda: hear("READY"), lambda: hear("WATCHDOG"), lambda: hear("STATUS")])
+        hear("STOPPING")
+    assert heard[0] == "READY=1"
+    assert any("imu connected" in line for line in heard)
+
+
+def test_the_watchdog_is_not_fed_by_a_loop_that_hangs(make, monkeypatch, tmp_path):
+    daemon = make()
+    hang = threading.Event()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "50000")
+        manager.settimeout(0.3)
+
+        def watch():
+            daemon._estimator.on_step = lambda t: hang.wait(5)
+            with pytest.raises(TimeoutError):
+                while True:
+                    manager.recv(1000)
+            hang.set()
+
+        run_and_signal(daemon, [watch])
+
+
+def test_hangup_reloads_the_noise(make, caplog):
+    arguments = {"imu.gyro": 0.02}
+    daemon = make(read_noise=lambda: arguments)
+
+    def reload():
+        os.kill(os.getpid(), signal.SIGHUP)
+        wait_until(lambda: daemon._estimator.commands)
+
+    run_and_signal(daemon, [reload])
+    assert daemon._estimator.commands == [("reload_noise", arguments)]
+
+
+def test_a_bad_configuration_at_hangup_changes_nothing(make, caplog):
+    def read_noise():
+        raise UsageError("car.yaml:3: noise.imu: expected a number")
+
+    def reload():
+        os.kill(os.getpid(), signal.SIGHUP)
+        wait_until(lambda: any("car.yaml:3" in r.getMessage() for r in caplog.records))
+
+    daemon = make(read_noise=read_noise)
+    run_and_signal(daemon, [reload])
+    assert daemon._estimator.commands == []
+
+
+def test_signals_are_restored(make):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    run_and_signal(make(), [])
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+def test_a_start_that_fails_leaves_nothing_open(make):
+    with make() as first:
+        second = make(
+            CONFIGURATION.replace(
+                'command_endpoint: "tcp://127.0.0.1:*"', f'command_endpoint: "{first.command_endpoint}"'
+            )
+        )
+        before = threading.active_count()
+        with pytest.raises(UsageError, match="cannot be bound"):
+            second.start()
+        assert threading.active_count() == before
+
+
+def test_a_directory_that_cannot_be_written_is_one_line(make, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    daemon = make(CONFIGURATION + f"record: {{directory: {tmp_path}/file}}\n")
+    with pytest.raises(RunError, match="cannot record there"):
+        daemon.start()
+
+
+def test_options_of_a_device_are_checked_with_file_and_line(make):
+    daemon = make(CONFIGURATION.replace("gain", "pain"))
+    with pytest.raises(UsageError, match=r":2: devices\.imu\.options\.pain: unknown key"):
+        daemon.start()

@@ -1,0 +1,31 @@
+"""`vehicled run`: the daemon on this machine's devices."""
+
+import argparse
+import logging
+
+HELP = "Read the sensors, estimate, publish over ZeroMQ and record, until SIGTERM or Ctrl-C."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or a shipped one's name")
+    parser.add_argument(
+        "--verbose", action="store_true", help="a statistics line every second, not every ten"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from vehicled.configuration import load_configuration
+    from vehicled.daemon.daemon import Daemon
+    from vehicled.daemon.log import Logging
+    from vehicled.estimator import Estimator
+
+    configuration = load_configuration(args.config)
+    with Logging(logging.DEBUG if args.verbose else logging.INFO):
+        estimator = Estimator(configuration)
+        Daemon(
+            configuration.daemon,
+            estimator,
+            configuration.text,
+            lambda: load_configuration(args.config).noise_arguments(),
+        ).run()
+    return 0

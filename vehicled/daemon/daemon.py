@@ -1,0 +1,252 @@
+"""The whole process: devices, queue, estimator, sockets and recording, from start to orderly end."""
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from drivers.base import Driver
+from drivers.registry import load_driver
+from vehicled.daemon.clock import MonotonicClock
+from vehicled.daemon.commands import CommandServer
+from vehicled.daemon.endpoints import Endpoints, PublishOptions
+from vehicled.daemon.loop import Estimator, Loop, LoopOptions
+from vehicled.daemon.notify import Notifier
+from vehicled.daemon.publisher import Publisher
+from vehicled.daemon.queue import MeasurementQueue
+from vehicled.daemon.recorder import Recorder
+from vehicled.errors import RunError
+from vehicled.messages import Status
+from vehicled.settings import Deferred
+
+_log = logging.getLogger(__name__)
+
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_LOOK_EVERY_S = 1.0
+_LOG_EVERY = 10
+"""Looks between statistics lines at level INFO."""
+_END_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """One device: which driver reads it, and what that driver wants to know."""
+
+    driver: str
+    """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
+    options: Deferred
+    """The driver's own settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """Where everything is recorded."""
+
+    directory: Path
+    """Folder in which each run makes an MCAP file named after the time of day."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DaemonOptions:
+    """What the process consists of besides its estimator."""
+
+    devices: dict[str, DeviceOptions]
+    """By name, which becomes the `source` of the device's measurements."""
+    loop: LoopOptions = field(default_factory=LoopOptions)
+    publish: PublishOptions = field(default_factory=PublishOptions)
+    record: RecordOptions | None = None
+    """Without it nothing is recorded."""
+
+
+class Daemon:
+    """Runs an estimator on devices, one thread each, beside `estimator`, `publisher`, `commands`, `recorder`.
+
+    Either `run()` in the main thread, which ends with SIGTERM or SIGINT, or as a context manager.
+    """
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        estimator: Estimator,
+        configuration: str,
+        read_noise: Callable[[], dict[str, Any]],
+    ) -> None:
+        """Nothing is opened before `start`.
+
+        `configuration`: the text that the recording shall carry. `read_noise` reads the noise settings again
+        and gives the arguments of the estimator's command `reload_noise`; it may raise VehicledError.
+        """
+        self._options = options
+        self._configuration = configuration
+        self._read_noise = read_noise
+        self._estimator = estimator
+        self._closing = contextlib.ExitStack()
+        self._drivers: list[Driver] = []
+        self._loop: Loop
+        self._loop_thread: threading.Thread
+        self.endpoint = options.publish.endpoint
+        """Where results are published; the real port once started."""
+        self.command_endpoint = options.publish.command_endpoint
+
+    def start(self) -> None:
+        """Open everything and begin to step. Raises UsageError or RunError, and then leaves nothing open."""
+        with contextlib.ExitStack() as opened:
+            self._open(opened)
+            self._closing = opened.pop_all()
+
+    def stop(self) -> None:
+        """Close everything in the opposite order, so that nothing measured is lost on its way to the disk."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def status(self) -> Status | None:
+        """The last published one; None before the first."""
+        return self._loop.last_status
+
+    def run(self) -> None:
+        """Start, and go on until SIGTERM or SIGINT; SIGHUP reads the noise settings again.
+
+        For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread dies.
+        """
+        notifier = Notifier()
+        # Blocked before the first thread exists, so that no thread has them: they wait here to be taken.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            with self:
+                self._watch(notifier)
+        finally:
+            notifier.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def _open(self, opened: contextlib.ExitStack) -> None:
+        options = self._options
+        queue = MeasurementQueue(list(options.devices))
+        self._drivers = [_make_driver(name, device, queue.put) for name, device in options.devices.items()]
+        endpoints = Endpoints(options.publish)
+        opened.callback(endpoints.close)
+        publisher = Publisher(endpoints, options.publish)
+        self.endpoint = publisher.endpoint
+        publisher.start()
+        opened.callback(publisher.close)
+        recorder = None
+        if options.record is not None:
+            recorder = self._make_recorder(options.record.directory)
+            opened.callback(recorder.close)
+
+        def counters() -> dict[str, Any]:
+            return {
+                "devices": {d.name: {"state": d.state, **d.counters()} for d in self._drivers},
+                "publisher": publisher.counters(),
+                "commands": commands.counters(),
+                "recorder": None if recorder is None else recorder.counters(),
+            }
+
+        self._loop = Loop(
+            self._estimator, queue, MonotonicClock(), options.loop, publisher, recorder, counters
+        )
+        commands = CommandServer(
+            endpoints, options.publish, self._loop.submit, lambda: self._loop.last_status, self._read_noise
+        )
+        self.command_endpoint = commands.endpoint
+        commands.start()
+        opened.callback(commands.close)
+        self._loop_thread = threading.Thread(target=self._loop.run, name="estimator", daemon=True)
+        self._loop_thread.start()
+        opened.callback(self._end_loop)
+        for driver in self._drivers:
+            driver.start()
+            opened.callback(driver.stop)
+
+    def _make_recorder(self, directory: Path) -> Recorder:
+        now = time.monotonic_ns()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            return Recorder(directory, self._configuration, now, time.time_ns() - now)
+        except OSError as error:
+            raise RunError(f"{error.filename or directory}: cannot record there: {error.strerror}") from None
+
+    def _end_loop(self) -> None:
+        self._loop.stop()
+        self._loop_thread.join(_END_WITHIN_S)
+        if self._loop_thread.is_alive():
+            _log.error("the estimator did not end within %g s", _END_WITHIN_S)
+
+    def _watch(self, notifier: Notifier) -> None:
+        """Until a signal to end: see that the loop advances, and tell the service manager and the log."""
+        watchdog = notifier.watchdog_period
+        look_every = _LOOK_EVERY_S if watchdog is None else min(_LOOK_EVERY_S, watchdog / 2)
+        looks = 0
+        steps = 0
+        while True:
+            caught = signal.sigtimedwait(_SIGNALS, look_every if steps else 0.01)
+            if caught is not None and caught.si_signo != signal.SIGHUP:
+                _log.info("%s: ending", signal.Signals(caught.si_signo).name)
+                notifier.stopping()
+                return
+            if caught is not None:
+                self._reload_noise()
+                continue
+            if not self._loop_thread.is_alive():
+                raise RunError("the estimator's thread has ended; see the log before this line")
+            if self._loop.steps == steps:
+                continue  # not advancing: the watchdog shall bite
+            if steps == 0:
+                notifier.ready()
+                _log.info("ready: results at %s, commands at %s", self.endpoint, self.command_endpoint)
+            steps = self._loop.steps
+            notifier.watchdog()
+            if self.status is not None:
+                line = statistics_line(self.status)
+                notifier.status(line)
+                _log.log(logging.DEBUG if looks % _LOG_EVERY else logging.INFO, line)
+                looks += 1
+
+    def _reload_noise(self) -> None:
+        try:
+            self._loop.submit("reload_noise", self._read_noise()).add_done_callback(_say_reloaded)
+        except Exception as error:
+            _log.error("noise settings not reloaded: %s", error)
+
+
+def _say_reloaded(answer: Future[dict[str, Any]]) -> None:
+    error = answer.exception()
+    if error is None:
+        _log.info("noise settings reloaded")
+    else:
+        _log.error("noise settings not reloaded: %s", error)
+
+
+def _make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> Driver:
+    kind = load_driver(device.driver)
+    return kind(name, device.options.to(kind.Options), emit)
+
+
+def statistics_line(status: Status) -> str:
+    """A status in one line, for the log and `systemctl status`."""
+    loop, queue = status.counters["loop"], status.counters["queue"]
+    step = loop["step_us"]
+    parts = [
+        status.state,
+        f"{loop['steps']} steps",
+        f"{loop['missed']} missed",
+        f"step {step['median']:.0f} µs (99.9 % {step['p999']:.0f}, max {step['max']:.0f})"
+        if step["median"] is not None
+        else "no step",
+        f"{queue['put']} measurements",
+        f"{sum(queue['dropped'].values())} dropped",
+    ]
+    parts += [f"{name} {device['state']}" for name, device in status.counters["devices"].items()]
+    return ", ".join(parts)

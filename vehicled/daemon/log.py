@@ -1,0 +1,67 @@
+"""Log lines to stderr from a thread of their own: a slow terminal or journal never holds up the estimator."""
+
+import logging
+import os
+import queue
+import sys
+from logging.handlers import QueueHandler, QueueListener
+
+_BACKLOG = 1000
+
+_JOURNAL_PRIORITY = {
+    logging.DEBUG: 7,
+    logging.INFO: 6,
+    logging.WARNING: 4,
+    logging.ERROR: 3,
+    logging.CRITICAL: 2,
+}
+
+
+class _BoundedHandler(QueueHandler):
+    """Drops lines that nobody reads."""
+
+    dropped = 0
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            self.queue.put_nowait(record)
+        except queue.Full:
+            self.dropped += 1
+
+
+class _JournalFormatter(logging.Formatter):
+    """The journal adds time and process itself, and takes the priority from the start of every line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        priority = f"<{_JOURNAL_PRIORITY.get(record.levelno, 6)}>"
+        return "\n".join(priority + line for line in super().format(record).splitlines())
+
+
+class Logging:
+    """While entered, whatever is logged goes to stderr."""
+
+    def __init__(self, level: int) -> None:
+        backlog: queue.Queue[logging.LogRecord] = queue.Queue(_BACKLOG)
+        self._handler = _BoundedHandler(backlog)
+        output = logging.StreamHandler(sys.stderr)
+        if "JOURNAL_STREAM" in os.environ:
+            output.setFormatter(_JournalFormatter("%(name)s: %(message)s"))
+        else:
+            output.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        self._listener = QueueListener(backlog, output)
+        self._level = level
+
+    @property
+    def dropped(self) -> int:
+        """Lines lost because they came faster than they could be written."""
+        return self._handler.dropped
+
+    def __enter__(self) -> "Logging":
+        logging.root.addHandler(self._handler)
+        logging.root.setLevel(self._level)
+        self._listener.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.stop()
+        logging.root.removeHandler(self._handler)
