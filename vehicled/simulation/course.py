@@ -129,8 +129,8 @@ def double_lane_change_lanes(vehicle_width: float) -> tuple[Lane, Lane, Lane]:
     """The three coned lanes of ISO 3888-1 for a vehicle of this width (m).
 
     Lengths 15, 25 and 30 m with 30 and 25 m between them; widths 1.1 w, 1.2 w and 1.3 w, each + 0.25 m; the
-    middle lane lies 3.5 m to the left, right edge to right edge. x starts at the entry, y in the middle of the
-    first lane.
+    middle lane lies 3.5 m to the left, right edge to right edge. x starts at the entry, y in the middle of
+    the first lane.
     """
     widths = [k * vehicle_width + 0.25 for k in (1.1, 1.2, 1.3)]
     right = -widths[0] / 2
