@@ -1,0 +1,98 @@
+"""`vehicled convert`: nothing is lost without a word."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replay.csv_log import CsvLog, read_estimates
+from replay.mcap_log import McapLog, McapLogWriter
+from vehicled.cli import main
+from vehicled.daemon.recorder import Recorder
+from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Measurement
+
+
+def drive(n: int = 200) -> list[Measurement]:
+    samples = []
+    for i in range(n):
+        t = i * 10_000_000
+        samples.append(Measurement("imu", t, t, {"imu.ax": i / 7, "imu.wz": -i / 3}))
+        if i >= 8 and i % 20 == 8:
+            at = t - 80_000_000
+            samples.append(Measurement("gnss", at, t, {"gnss.lat": 48 + i / 1e9, "gnss.quality": 4.0}))
+    return samples
+
+
+def write(path: Path, samples: list[Measurement]) -> None:
+    with McapLogWriter(path) as writer:
+        for m in samples:
+            writer.write(m)
+
+
+def test_there_and_back_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = drive()
+    write(tmp_path / "a.mcap", samples)
+    assert main(["convert", str(tmp_path / "a.mcap"), str(tmp_path / "b.csv")]) == 0
+    assert CsvLog(tmp_path / "b.csv").channels == ["imu.ax", "imu.wz", "gnss.lat", "gnss.quality"]
+    assert main(["convert", str(tmp_path / "b.csv"), str(tmp_path / "c.mcap")]) == 0
+    back = list(McapLog(tmp_path / "c.mcap").measurements())
+    assert sorted(back, key=lambda m: (m.source, m.t)) == sorted(samples, key=lambda m: (m.source, m.t))
+    assert [m.arrival for m in back] == sorted(m.arrival for m in back)
+    told = [line for line in capsys.readouterr().err.splitlines() if "measurements" not in line]
+    assert told == [], "nothing was lost, so nothing is said"
+
+
+def test_what_csv_cannot_hold_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        tmp_path / "a.mcap",
+        [Measurement("mti", 0, 500, {"imu.ax": 1.0}), Measurement("vn", 0, 0, {"imu.ax": 1.0})],
+    )
+    assert main(["convert", str(tmp_path / "a.mcap"), str(tmp_path / "b.csv")]) == 0
+    said = capsys.readouterr().err
+    assert "no names of devices (mti, vn)" in said
+    assert "1 samples now arrive when measured" in said
+    assert "1 second samples" in said
+
+
+def test_problems_of_the_input_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text("t,imu.ax\n0,1\n1,oops\n")
+    assert main(["convert", str(tmp_path / "a.csv"), str(tmp_path / "b.mcap")]) == 0
+    assert "a.csv: line 3: bad number: imu.ax = 'oops'" in capsys.readouterr().err
+
+
+def test_estimates_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = np.arange(len(ESTIMATE_COLUMNS)) / 3
+    with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
+        for i in range(10):
+            recorder.record_step(i, drive()[i : i + 1], Estimate(i, values + i), [])
+    assert main(["convert", str(tmp_path / "run.mcap"), str(tmp_path / "e.csv"), "--estimates"]) == 0
+    table = read_estimates(tmp_path / "e.csv")
+    assert table.t.tolist() == list(range(10))
+    assert np.array_equal(table.columns["sigma.x"], np.arange(10) + values[ESTIMATE_COLUMNS.index("sigma.x")])
+    assert main(["convert", str(tmp_path / "run.mcap"), str(tmp_path / "m.csv")]) == 0
+    assert "is a recording: only its measurements" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.csv", "a.csv"], "expected another file"),
+        (["a.csv", "b.xlsx"], "ends in .csv or .mcap"),
+        (["a.xyz", "b.csv"], "unknown kind of log"),
+        (["a.csv", "b.csv", "--estimates"], "expected a recording"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_status_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text("t,imu.ax\n0,1\n")
+    (tmp_path / "a.xyz").write_text("?")
+    assert main(["convert", *(a if a[0] == "-" else str(tmp_path / a) for a in arguments)]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+
+
+def test_an_empty_log_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text("t,imu.ax\n")
+    assert main(["convert", str(tmp_path / "a.csv"), str(tmp_path / "b.mcap")]) == 1
+    assert "no measurements" in capsys.readouterr().err

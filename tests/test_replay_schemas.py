@@ -1,0 +1,128 @@
+"""What goes out as JSON is what the schemas say."""
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from vehicled.cli import main
+from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate, Innovation, Measurement, Status
+from vehicled.schemas import (
+    PUBLISHED,
+    TOPIC_COLUMNS,
+    TOPICS,
+    Clock,
+    CommandRecord,
+    Configuration,
+    StepRecord,
+    encode,
+    encode_estimate,
+    encode_innovation,
+    encode_measurement,
+    json_schema,
+    unit_of,
+    viewer_schema,
+)
+
+VALUES = np.arange(len(ESTIMATE_COLUMNS)) / 7
+VALUES[3:6] = np.nan
+
+MESSAGES: dict[str, bytes] = {
+    **{topic: encode_estimate(topic, Estimate(5, VALUES)) for topic in TOPIC_COLUMNS},
+    "innovation": encode_innovation(
+        Innovation(1, 2, "imu.gyro", "imu", [1.0], [1.5], [-0.5], [4.0], 0.25, 0.1, True, "fused")
+    ),
+    "status": encode(Status(1, "running", {"queue": {"dropped": np.int32(2), "rates": np.ones(2)}})),
+    "measurement": encode_measurement(7, Measurement("imu", 1, 2, {"imu.ax": 1.0, "gnss.lat": -0.0})),
+    "step": encode(StepRecord(5, 3, None)),
+    "command": encode(CommandRecord(5, "reset", {})),
+    "configuration": encode(Configuration(5, "rate: 250 Hz")),
+    "clock": encode(Clock(5, 0)),
+}
+
+
+def fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether a value is valid: the part of JSON Schema that the schemas use."""
+    if "anyOf" in schema:
+        return any(fits(value, s) for s in schema["anyOf"])
+    if "const" in schema:
+        return value == schema["const"]
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        others = schema.get("additionalProperties", {})
+        return (
+            isinstance(value, dict)
+            and all(name in value for name in schema.get("required", []))
+            and all(fits(v, fields.get(name, others)) for name, v in value.items())
+        )
+    if schema.get("type") == "array":
+        return isinstance(value, list) and all(fits(v, schema["items"]) for v in value)
+    kinds: dict[str | None, Any] = {
+        "number": (int, float),
+        "integer": int,
+        "string": str,
+        "boolean": bool,
+        "null": type(None),
+        None: object,
+    }
+    return isinstance(value, kinds[schema.get("type")])
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_messages_are_what_their_schema_says(topic: str) -> None:
+    message = json.loads(MESSAGES[topic])
+    schema = json_schema(topic)
+    assert message["schema"] == 1
+    assert set(message) == set(schema["properties"]), "no field without a schema, none missing"
+    assert fits(message, schema)
+    assert not fits({**message, "schema": 2}, schema)
+    assert not fits({k: v for k, v in message.items() if k not in ("t", "step")}, schema)
+
+
+def test_the_three_topics_carry_every_column_once() -> None:
+    columns = [c for topic in TOPIC_COLUMNS.values() for c in topic]
+    assert sorted(columns) == sorted(ESTIMATE_COLUMNS)
+    together = {k: v for topic in TOPIC_COLUMNS for k, v in json.loads(MESSAGES[topic]).items()}
+    expected = [None if np.isnan(v) else v for v in VALUES.tolist()]
+    assert [together[c] for c in ESTIMATE_COLUMNS] == expected
+    assert together["t"] == 5
+
+
+def test_units() -> None:
+    assert unit_of("sigma.sideslip") == "rad"
+    assert unit_of("slip.fl.ratio") == ""
+    assert unit_of("suspension.rr.rate") == "m/s"
+    assert unit_of("tyre.fl.fz") == "N"
+    assert json_schema("slip")["properties"]["wheel.fl.speed"]["unit"] == "rad/s"
+    assert all(unit_of(c) is not None for c in ESTIMATE_COLUMNS)
+
+
+def test_measurements_are_exact() -> None:
+    values = dict.fromkeys(CHANNELS, 0.1 + 0.2)
+    back = msgspec.json.decode(encode_measurement(None, Measurement("all", 1, 2, values)))
+    assert back["values"] == values and back["step"] is None
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_viewers_get_one_type_per_field_and_properties_in_every_object(topic: str) -> None:
+    def check(schema: dict[str, Any]) -> None:
+        assert schema["type"] in ("object", "array", "number", "integer", "string", "boolean")
+        if schema["type"] == "object":
+            for field in schema["properties"].values():
+                check(field)
+        if schema["type"] == "array":
+            check(schema["items"])
+
+    check(viewer_schema(topic))
+    assert "$ref" not in json.dumps(json_schema(topic))
+
+
+def test_command_prints_one_or_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "position"]) == 0
+    assert json.loads(capsys.readouterr().out) == json_schema("position")
+    assert main(["schema"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == set(TOPICS) >= set(PUBLISHED)
+    assert main(["schema", "positon"]) == 2
+    assert "expected one of position, slip" in capsys.readouterr().err

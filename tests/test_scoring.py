@@ -1,0 +1,171 @@
+"""Scores by hand calculation, and `vehicled score` as a whole."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replay.csv_log import EstimatesWriter, Table
+from replay.problems import Problems
+from vehicled.cli import main
+from vehicled.daemon.recorder import Recorder
+from vehicled.errors import RunError
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation
+from vehicled.scoring import compare, score, score_sensors
+
+SECOND = 1_000_000_000
+
+
+def table(t: list[float], name: str = "table", **columns: list[float]) -> Table:
+    times = np.array([round(s * SECOND) for s in t], dtype=np.int64)
+    arrays = {c.replace("__", "."): np.array(v, dtype=float) for c, v in columns.items()}
+    return Table(times, arrays, Problems(name))
+
+
+def innovation(sensor: str, nis: float, components: int = 1, fused: bool = True) -> Innovation:
+    zeros = [0.0] * components
+    return Innovation(
+        0, 0, sensor, "", zeros, zeros, zeros, zeros, nis, 0.5, fused, "fused" if fused else "gate"
+    )
+
+
+def test_rmse_and_largest_error_by_hand() -> None:
+    estimates = table([0, 1, 2, 3], x=[0, 1, 2, 3], y=[0, 0, 0, 0])
+    truth = table([0, 1, 2, 3], x=[3, 1, 2, 3], y=[-4, 0, 0, 0])
+    scores = score(compare(estimates, truth)).quantities
+    assert scores["x"].rmse == pytest.approx(1.5) and scores["x"].max == 3
+    assert scores["horizontal"].rmse == pytest.approx(2.5) and scores["horizontal"].max == 5
+    assert scores["x"].unit == "m" and scores["x"].samples == 4
+    assert scores["x"].nees is None
+
+
+def test_angles_are_compared_round_the_circle() -> None:
+    turns = [math.pi - 0.01, -math.pi + 0.01, math.pi - 0.01, 7 * math.pi]
+    estimates = table([0, 1, 2, 3], yaw=turns, wheel__fl__angle=turns)
+    truth = table([0, 1, 2, 3], yaw=[-math.pi, math.pi, math.pi, math.pi], wheel__fl__angle=[0, 0, 0, 0])
+    scores = score(compare(estimates, truth)).quantities
+    assert scores["yaw"].max == pytest.approx(0.01)
+    assert scores["wheel.fl.angle"].max == pytest.approx(7 * math.pi), "rotation counts turns"
+
+
+def test_truth_is_interpolated_at_its_own_rate_and_angles_over_the_seam() -> None:
+    t = [0.25, 0.5, 0.75]
+    estimates = table(t, vx=[10.25, 10.5, 10.75], yaw=[3.0, math.pi, -3.0])
+    truth = table([0, 1], vx=[10, 11], yaw=[2 * math.pi - (2 * math.pi - math.pi) - 0.2, -math.pi + 0.2])
+    comparison = compare(estimates, truth)
+    assert comparison.errors["vx"] == pytest.approx([0, 0, 0], abs=1e-12)
+    assert comparison.errors["yaw"][1] == pytest.approx(0, abs=1e-12)
+
+
+def test_only_the_time_in_common_counts() -> None:
+    estimates = table([0, 1, 2, 3, 4], vy=[9, 9, 0, 0, 9])
+    scores = score(compare(estimates, table([2, 3], vy=[0, 0])))
+    assert scores.quantities["vy"].max == 0 and scores.quantities["vy"].samples == 2
+    assert scores.overlap == (2, 3)
+
+
+def test_a_hole_in_the_truth_is_not_filled() -> None:
+    t = [i / 10 for i in range(100)]
+    truth_t = [s for s in t if s < 3 or s >= 6]
+    comparison = compare(table(t, vy=[1.0] * 100), table(truth_t, vy=[0.0] * len(truth_t)))
+    assert np.isfinite(comparison.errors["vy"]).tolist() == [s < 3 or s >= 6 for s in t]
+
+
+def test_blank_values_on_either_side_are_left_out() -> None:
+    estimates = table([0, 1, 2, 3], vx=[5, math.nan, 5, 5], z=[math.nan] * 4)
+    truth = table([0, 1, 2, 3], vx=[5, 5, 5, 4], z=[0, 0, 0, 0])
+    scores = score(compare(estimates, truth)).quantities
+    assert set(scores) == {"vx"}
+    assert scores["vx"].samples == 3
+
+
+def test_consistency_is_the_mean_of_normalised_squares() -> None:
+    rng = np.random.default_rng(1)
+    n = 20_000
+    errors = rng.standard_normal((2, n)) * [[0.5], [2.0]]
+    estimates = table(list(range(n)), x=errors[0], y=errors[1], sigma__x=[0.5] * n, sigma__y=[1.0] * n)
+    scores = score(compare(estimates, table([0, n], x=[0, 0], y=[0, 0]))).quantities
+    assert scores["x"].nees == pytest.approx(1.0, abs=0.05)
+    assert scores["y"].nees == pytest.approx(4.0, abs=0.2), "twice too confident"
+    assert scores["horizontal"].nees == pytest.approx(2.5, abs=0.1)
+
+
+def test_sideslip_counts_only_when_moving() -> None:
+    estimates = table([0, 1, 2], sideslip=[1.5, 0.1, 0.1], vx=[0, 5, 9])
+    truth = table([0, 1, 2], sideslip=[0, 0, 0], vx=[0, 5, 9])
+    assert score(compare(estimates, truth)).quantities["sideslip"].max == pytest.approx(0.1)
+
+
+def test_nis_is_per_component_of_what_was_fused() -> None:
+    records = [innovation("gnss.position", 3.0, 3), innovation("gnss.position", 6.0, 3)]
+    records += [innovation("imu.gyro", 99.0, fused=False)]
+    sensors = score_sensors(records)
+    assert sensors["gnss.position"].nis == pytest.approx(1.5)
+    assert (sensors["gnss.position"].fused, sensors["gnss.position"].rejected) == (2, 0)
+    assert math.isnan(sensors["imu.gyro"].nis) and sensors["imu.gyro"].rejected == 1
+
+
+@pytest.mark.parametrize(
+    ("truth", "message"),
+    [
+        (table([0, 1], "truth.csv", vx=[1, 1]), "no column in common"),
+        (table([8, 9], "truth.csv", x=[1, 1]), "no time"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(truth: Table, message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        compare(table([0, 1], x=[0, 0]), truth)
+
+
+def write_estimates(path: Path) -> None:
+    with EstimatesWriter(path) as writer:
+        for i in range(100):
+            values = np.full(len(ESTIMATE_COLUMNS), np.nan)
+            for column, value in {"vx": 20.0, "vy": 0.5, "sideslip": 0.02, "sigma.sideslip": 0.01}.items():
+                values[ESTIMATE_INDEX[column]] = value
+            writer.write(Estimate(i * 4_000_000, values))
+
+
+def test_command_with_a_truth_of_few_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_estimates(tmp_path / "estimates.csv")
+    (tmp_path / "truth.csv").write_text("t,vx,sideslip\n0,20,0.01\n1,20,0.01\n")
+    arguments = ["score", str(tmp_path / "estimates.csv"), str(tmp_path / "truth.csv")]
+    assert main([*arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["sideslip"] == {
+        "rmse": pytest.approx(0.01),
+        "max": pytest.approx(0.01),
+        "unit": "rad",
+        "samples": 100,
+        "nees": pytest.approx(1.0),
+    }
+    assert result["vx"]["rmse"] == 0 and "vy" not in result and "horizontal" not in result
+    assert result["overlap"] == {"from": 0, "to": pytest.approx(0.396), "unit": "s"}
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "0.573  deg" in shown, "people read degrees"
+
+
+def test_command_with_a_recording_tells_nis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
+        for i in range(10):
+            estimate = Estimate(i * SECOND, np.ones(len(ESTIMATE_COLUMNS)))
+            recorder.record_step(i * SECOND, [], estimate, [innovation("imu.gyro", 0.75)])
+    (tmp_path / "truth.csv").write_text("t,x,y\n0,0,0\n9,0,0\n")
+    assert main(["score", str(tmp_path / "run.mcap"), str(tmp_path / "truth.csv"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["nis"] == {"imu.gyro": 0.75}
+    assert result["innovations"] == {"imu.gyro": {"fused": 10, "rejected": 0}}
+    assert result["horizontal"]["rmse"] == pytest.approx(math.sqrt(2))
+
+
+def test_command_tells_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_estimates(tmp_path / "estimates.csv")
+    estimates = str(tmp_path / "estimates.csv")
+    assert main(["score", estimates, str(tmp_path / "missing.csv")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    (tmp_path / "log.csv").write_text("t,imu.ax\n0,1\n")
+    assert main(["score", estimates, str(tmp_path / "log.csv")]) == 2
+    assert "unknown column 'imu.ax'" in capsys.readouterr().err

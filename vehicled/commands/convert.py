@@ -1,0 +1,122 @@
+"""`vehicled convert`: a log in another format."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from replay.csv_log import CsvLogWriter, EstimatesWriter, source_of
+from replay.log import FORMATS, Log, create_log, log_devices, open_log
+from replay.mcap_log import McapLog
+from replay.steps import sort_by_arrival
+from vehicled.errors import RunError, UsageError
+from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate
+from vehicled.progress import Progress
+
+HELP = "convert a log into another format"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Converts the measurements of a log, or with --estimates the estimates of a recording. Formats go by "
+        f"extension: it reads {FORMATS}, and writes .csv and .mcap. What the output cannot hold is said."
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = """\
+examples:
+  vehicled convert drive.csv drive.mcap                    for a robotics viewer
+  vehicled convert run.mcap drive.csv                      for a spreadsheet
+  vehicled convert run.mcap estimates.csv --estimates      the estimates that were recorded
+  vehicled convert drive.blf drive.csv --config my_car.yaml   the configuration knows the signals on the bus
+  vehicled convert receiver.nmea fixes.csv"""
+    parser.add_argument("input", metavar="IN", type=Path, help="log to read")
+    parser.add_argument("output", metavar="OUT", type=Path, help="log to write, .csv or .mcap; overwritten")
+    parser.add_argument(
+        "--config", metavar="FILE", help="configuration whose devices a raw log (CAN, NMEA) is from"
+    )
+    parser.add_argument("--estimates", action="store_true", help="from a recording, its estimates as CSV")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.output.exists() and args.output.samefile(args.input):
+        raise UsageError(f"{args.output}: expected another file than the input")
+    devices = {}
+    if args.config is not None:
+        from vehicled.configuration import load_configuration
+
+        devices = log_devices(load_configuration(args.config).daemon.devices)
+    log = open_log(args.input, devices)
+    if args.estimates:
+        return _convert_estimates(log, args.output)
+    return _convert(log, args.output)
+
+
+def _convert(log: Log, output: Path) -> int:
+    if output.suffix.lower() not in (".csv", ".mcap"):
+        raise UsageError(f"{output}: expected an output that ends in .csv or .mcap")
+    channels, sources = _survey(log) if output.suffix.lower() == ".csv" else (list(CHANNELS), set())
+    offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
+    written = 0
+    with (
+        Progress("converting", unit="measurements") as progress,
+        create_log(output, channels, offset) as writer,
+    ):
+        for m in sort_by_arrival(log.measurements(), log.problems):
+            writer.write(m)
+            written += 1
+            progress.update(written)
+    log.problems.show(sys.stderr)
+    if isinstance(writer, CsvLogWriter):
+        _tell_lost(writer, output, sources)
+    if log.recorded:
+        _tell(f"{log.path.name} is a recording: only its measurements were converted")
+    if not written:
+        raise RunError(f"{log.path}: no measurements in it")
+    return 0
+
+
+def _survey(log: Log) -> tuple[list[str], set[str]]:
+    """Channels and devices in a log: a CSV file has its columns before its first row."""
+    channels: set[str] = set()
+    sources: set[str] = set()
+    with Progress("looking", unit="measurements") as progress:
+        for n, m in enumerate(log.measurements(), start=1):
+            channels.update(m.values)
+            sources.add(m.source)
+            progress.update(n)
+    return [c for c in CHANNELS if c in channels], sources
+
+
+def _tell_lost(writer: CsvLogWriter, output: Path, sources: set[str]) -> None:
+    named = sources - {source_of(channel) for channel in CHANNELS}
+    if named:
+        _tell(f"{output.name}: CSV has no names of devices ({', '.join(sorted(named))})")
+    if writer.arrivals_lost:
+        _tell(
+            f"{output.name}: CSV has no arrival but that of GNSS; "
+            f"{writer.arrivals_lost} samples now arrive when measured"
+        )
+    if writer.same_instant:
+        _tell(
+            f"{output.name}: {writer.same_instant} second samples of a channel at one instant, "
+            "which readers will skip"
+        )
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _convert_estimates(log: Log, output: Path) -> int:
+    if not isinstance(log, McapLog) or output.suffix.lower() != ".csv":
+        raise UsageError("--estimates: expected a recording (.mcap) as input and a .csv file as output")
+    estimates = log.read_run().estimates
+    log.problems.show(sys.stderr)
+    if not len(estimates.t):
+        raise RunError(f"{log.path}: no estimates in it")
+    rows = np.column_stack([estimates.columns[c] for c in ESTIMATE_COLUMNS])
+    with EstimatesWriter(output) as writer:
+        for t, row in zip(estimates.t.tolist(), rows, strict=True):
+            writer.write(Estimate(t, row))
+    return 0

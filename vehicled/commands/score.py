@@ -1,0 +1,77 @@
+"""`vehicled score`: how far estimates are from the truth."""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+from replay.csv_log import read_estimates
+from vehicled.scoring import Scores, compare, read_run, score
+
+HELP = "compare estimates with the truth"
+
+_SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
+"""What the table shows instead of the SI unit."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Root mean square and largest error of every quantity that both files know, over the time that they "
+        "have in common; truth is interpolated onto the times of the estimates."
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = """\
+NEES is the mean of (error/σ)², NIS the mean normalised innovation squared per component: both are 1 when the
+filter knows how good it is; larger means too confident. NIS needs a recording (.mcap). Sideslip and tyre slip
+count only from 1 m/s on.
+
+examples:
+  vehicled score estimates.csv truth.csv
+  vehicled score run.mcap truth.csv --json        one JSON object in SI units and radians"""
+    parser.add_argument("estimates", metavar="ESTIMATES", type=Path, help="estimates .csv or recording .mcap")
+    parser.add_argument(
+        "truth", metavar="TRUTH", type=Path, help="truth .csv: t and any columns of estimates"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    estimates, innovations = read_run(args.estimates)
+    truth = read_estimates(args.truth)
+    for table in (estimates, truth):
+        table.problems.show(sys.stderr)
+    scores = score(compare(estimates, truth), innovations)
+    if args.json:
+        print(json.dumps(_without_nan(scores.as_json())))
+    else:
+        print("\n".join(format_scores(scores)))
+    return 0
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {k: _without_nan(v) for k, v in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def format_scores(scores: Scores) -> list[str]:
+    """The scores as lines of a table, in units that people read."""
+    first, last = scores.overlap
+    lines = [
+        f"compared from {first:.3f} s to {last:.3f} s",
+        "",
+        f"{'quantity':<26} {'RMSE':>11} {'largest':>11}  {'unit':<6} {'NEES':>8} {'samples':>9}",
+    ]
+    for name, s in scores.quantities.items():
+        unit, factor = _SHOWN.get(s.unit, (s.unit, 1.0))
+        nees = "" if s.nees is None else f"{s.nees:.3g}"
+        lines.append(
+            f"{name:<26} {s.rmse * factor:>11.4g} {s.max * factor:>11.4g}  {unit:<6} {nees:>8} {s.samples:>9}"
+        )
+    if scores.sensors:
+        lines += ["", f"{'sensor':<26} {'NIS':>11} {'fused':>11} {'rejected':>9}"]
+        for name, sensor in scores.sensors.items():
+            nis = f"{sensor.nis:.3f}" if math.isfinite(sensor.nis) else "–"
+            lines.append(f"{name:<26} {nis:>11} {sensor.fused:>11} {sensor.rejected:>9}")
+    return lines

@@ -1,0 +1,215 @@
+"""How good estimates are: errors against the truth, and consistency with the filter's own claims."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from replay.csv_log import Table, read_estimates
+from replay.mcap_log import MAGIC, McapLog
+from vehicled.errors import RunError
+from vehicled.messages import ESTIMATE_COLUMNS, Innovation
+from vehicled.schemas import unit_of
+
+SLOWEST_SLIP = 1.0
+"""m/s. Below this, slip is a quotient of noise: not scored, where the truth tells the speed."""
+
+_SPREAD = 5.0
+"""Truth is interpolated over at most this many of its usual periods; a longer hole is not scored."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One quantity over a run."""
+
+    rmse: float
+    max: float
+    """Largest absolute error."""
+    unit: str
+    samples: int
+    nees: float | None
+    """Mean of (error/σ)² per component: 1 if the filter knows how good it is; None without σ."""
+
+
+@dataclass(frozen=True)
+class SensorScore:
+    """One kind of observation over a run."""
+
+    nis: float
+    """Mean normalised innovation squared per component, of the fused ones: 1 for a consistent filter."""
+    fused: int
+    rejected: int
+    """Not fused, for whatever reason."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    quantities: dict[str, Score]
+    """By column of the estimates table, and `horizontal`."""
+    sensors: dict[str, SensorScore]
+    overlap: tuple[float, float]
+    """First and last time that was compared, s on the clock of the estimates."""
+
+    def as_json(self) -> dict[str, Any]:
+        """What `vehicled score --json` prints."""
+        result: dict[str, Any] = {}
+        for name, score in self.quantities.items():
+            result[name] = {
+                "rmse": score.rmse,
+                "max": score.max,
+                "unit": score.unit,
+                "samples": score.samples,
+            }
+            if score.nees is not None:
+                result[name]["nees"] = score.nees
+        if self.sensors:
+            result["nis"] = {name: sensor.nis for name, sensor in self.sensors.items()}
+            result["innovations"] = {
+                name: {"fused": sensor.fused, "rejected": sensor.rejected}
+                for name, sensor in self.sensors.items()
+            }
+        result["overlap"] = {"from": self.overlap[0], "to": self.overlap[1], "unit": "s"}
+        return result
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Estimates against a truth that was brought to the times of the estimates."""
+
+    t: np.ndarray
+    """(n,) int64 ns."""
+    truth: dict[str, np.ndarray]
+    """(n,) per column that both have; NaN where the truth does not reach."""
+    errors: dict[str, np.ndarray]
+    """(n,) estimate minus truth, angles in (−π, π]; NaN where either is unknown or a slip means nothing."""
+    sigmas: dict[str, np.ndarray]
+    """(n,) standard deviation of a column where the filter tells one."""
+
+
+def read_run(path: str | Path) -> tuple[Table, list[Innovation]]:
+    """Estimates, and innovations if any, of a recording (.mcap) or a table (.csv). UsageError, OSError."""
+    with open(path, "rb") as file:
+        is_mcap = file.read(len(MAGIC)) == MAGIC
+    if is_mcap or Path(path).suffix.lower() == ".mcap":
+        run = McapLog(path).read_run()
+        return run.estimates, run.innovations
+    return read_estimates(path), []
+
+
+def is_angle(column: str) -> bool:
+    """Whether a column is an angle within one turn (a wheel's rotation is not: it counts turns)."""
+    return column in ("roll", "pitch", "yaw", "sideslip") or (
+        column.startswith("slip.") and column.endswith(".angle")
+    )
+
+
+def _needs_motion(column: str) -> bool:
+    return column == "sideslip" or column.startswith("slip.")
+
+
+def compare(estimates: Table, truth: Table) -> Comparison:
+    """Errors of every column that both have. RunError if nothing can be compared."""
+    t, values = _in_order(estimates)
+    true_t, true_values = _in_order(truth)
+    columns = [c for c in ESTIMATE_COLUMNS if c in values and c in true_values and not c.startswith("sigma.")]
+    columns = [c for c in columns if np.isfinite(values[c]).any() and np.isfinite(true_values[c]).any()]
+    if not columns:
+        raise RunError(f"{truth.problems.log}: no column in common with {estimates.problems.log}")
+    if not len(t) or not len(true_t) or t[0] > true_t[-1] or t[-1] < true_t[0]:
+        names = truth.problems.log, estimates.problems.log
+        raise RunError(f"no time in common: {names[0]} {_span(true_t)}, {names[1]} {_span(t)}")
+    at_estimates = {c: _interpolate(t, true_t, true_values[c], is_angle(c)) for c in columns}
+    moving = np.full(len(t), True)
+    if "vx" in true_values:
+        speed = np.abs(_interpolate(t, true_t, true_values["vx"], False))
+        moving = ~(speed < SLOWEST_SLIP)
+    errors = {}
+    for column in columns:
+        error = values[column] - at_estimates[column]
+        if is_angle(column):
+            error = np.pi - np.mod(np.pi - error, 2 * np.pi)
+        errors[column] = np.where(moving, error, np.nan) if _needs_motion(column) else error
+    sigmas = {c: values[f"sigma.{c}"] for c in columns if np.isfinite(values.get(f"sigma.{c}", np.nan)).any()}
+    return Comparison(t, at_estimates, errors, sigmas)
+
+
+def _span(t: np.ndarray) -> str:
+    return f"{t[0] / 1e9:.3f}…{t[-1] / 1e9:.3f} s" if len(t) else "empty"
+
+
+def _in_order(table: Table) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Sorted by time, each instant once."""
+    t, index = np.unique(table.t, return_index=True)
+    return t, {name: column[index] for name, column in table.columns.items()}
+
+
+def _interpolate(t: np.ndarray, true_t: np.ndarray, values: np.ndarray, angle: bool) -> np.ndarray:
+    """Truth (linear between its samples) at the times t; NaN outside, and in holes of the truth."""
+    known = np.isfinite(values)
+    true_t, values = true_t[known], values[known]
+    if angle:
+        values = np.unwrap(values)
+    # Relative to the first one, so that a double holds nanoseconds of a clock that has run for months.
+    seconds, true_seconds = (t - true_t[0]) / 1e9, (true_t - true_t[0]) / 1e9
+    result = np.interp(seconds, true_seconds, values, left=np.nan, right=np.nan)
+    if len(true_t) > 1:
+        spacing = np.diff(true_seconds)
+        after = np.clip(np.searchsorted(true_seconds, seconds), 1, len(spacing))
+        hole = spacing[after - 1] > _SPREAD * np.median(spacing)
+        # On a sample itself nothing is interpolated, also at the edge of a hole.
+        result[hole & ~np.isin(t, true_t)] = np.nan
+    return result
+
+
+def score(comparison: Comparison, innovations: Iterable[Innovation] = ()) -> Scores:
+    """RMSE, largest error and consistency of all that was compared. RunError if no sample was."""
+    quantities: dict[str, Score] = {}
+    errors, sigmas = comparison.errors, comparison.sigmas
+    if "x" in errors and "y" in errors:
+        squared = errors["x"] ** 2 + errors["y"] ** 2
+        normalised = None
+        if "x" in sigmas and "y" in sigmas:
+            normalised = ((errors["x"] / sigmas["x"]) ** 2 + (errors["y"] / sigmas["y"]) ** 2) / 2
+        _add(quantities, "horizontal", squared, "m", normalised)
+    for column, error in errors.items():
+        normalised = (error / sigmas[column]) ** 2 if column in sigmas else None
+        _add(quantities, column, error**2, unit_of(column), normalised)
+    if not quantities:
+        raise RunError("nothing to score: no estimate at a time for which the truth is known")
+    compared = np.any([np.isfinite(e) for e in errors.values()], axis=0)
+    first, last = comparison.t[compared][[0, -1]] / 1e9
+    return Scores(quantities, score_sensors(innovations), (float(first), float(last)))
+
+
+def _add(
+    quantities: dict[str, Score], name: str, squared: np.ndarray, unit: str, normalised: np.ndarray | None
+) -> None:
+    squared = squared[np.isfinite(squared)]
+    if not len(squared):
+        return
+    nees = None
+    if normalised is not None and np.isfinite(normalised).any():
+        nees = float(np.mean(normalised[np.isfinite(normalised)]))
+    quantities[name] = Score(
+        float(np.sqrt(np.mean(squared))), float(np.sqrt(np.max(squared))), unit, len(squared), nees
+    )
+
+
+def score_sensors(innovations: Iterable[Innovation]) -> dict[str, SensorScore]:
+    """Consistency per kind of observation; only those of which at least one was fused have a `nis`."""
+    nis: dict[str, list[float]] = defaultdict(list)
+    rejected: dict[str, int] = defaultdict(int)
+    for innovation in innovations:
+        if innovation.fused:
+            nis[innovation.sensor].append(innovation.nis / max(len(innovation.innovation), 1))
+        else:
+            rejected[innovation.sensor] += 1
+    return {
+        sensor: SensorScore(
+            float(np.mean(nis[sensor])) if nis[sensor] else float("nan"), len(nis[sensor]), rejected[sensor]
+        )
+        for sensor in sorted({*nis, *rejected})
+    }
