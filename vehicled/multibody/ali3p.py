@@ -7,7 +7,8 @@ pattern.
 
 One symmetric tangent matrix W = M + (h²/4) α Φ_qᵀΦ_q + Σ weight·J Jᵀ is factorised per step, at the predicted
 position, and serves all Newton iterations and both projections (modified Newton). It leaves out what is
-small or unsymmetric; the residual is exact, so that only the rate of convergence depends on W.
+small or unsymmetric; the residual is exact, so that only the rate of convergence depends on W. An iteration
+that moved far is followed by a new factorisation: the penalty turns a turned Jacobian into large forces.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> None:
                 add(a, b, wa * jb)
 
     index = {c: n for n, c in enumerate(coordinates)}
-    for (a, b), m in system.mass.items():
+    for a, b, m in system.mass:
         if index[a] <= index[b]:
             add(a, b, m)
     penalty = quarter * alpha
@@ -129,7 +130,7 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> None:
     residual = Assembly(system)
     trapezoid = {c.qdd: four_hh * c.q + acceleration_star[c] for c in coordinates}
     rates = {c.qd: two_h * c.q + velocity_star[c] for c in coordinates}
-    for (a, b), m in system.mass.items():
+    for a, b, m in system.mass:
         residual.add(a, -(m * trapezoid[b.qdd]))
     for row, lam, phi in zip(jacobian, updated, phi_now, strict=True):
         residual.add_transposed(row, -(lam + alpha * phi))
@@ -199,13 +200,16 @@ def _tree_sum(values: list[Atom], zero: Atom) -> Atom:
 
 
 STEP_LOOP = """
-define i32 @{prefix}step(ptr %w, i32 %limit, double %tolerance2, i32 %passes) nounwind {{
+define i32 @{prefix}step(ptr %w, i32 %limit, double %tolerance2, double %large2, i32 %passes) nounwind {{
 entry:
   call void @{prefix}predict(ptr %w)
+  br label %tangent
+tangent:
+  %m = phi i32 [0, %entry], [%next, %again]
   call void @{prefix}factor(ptr %w)
   br label %newton
 newton:
-  %n = phi i32 [0, %entry], [%next, %newton]
+  %n = phi i32 [%m, %tangent], [%next, %again]
   call void @{prefix}iterate(ptr %w)
   %next = add i32 %n, 1
   %place = getelementptr double, ptr %w, i64 {norm}
@@ -213,7 +217,10 @@ newton:
   %small = fcmp olt double %norm, %tolerance2
   %spent = icmp sge i32 %next, %limit
   %done = or i1 %small, %spent
-  br i1 %done, label %recover, label %newton
+  br i1 %done, label %recover, label %again
+again:
+  %far = fcmp ogt double %norm, %large2
+  br i1 %far, label %tangent, label %newton
 recover:
   call void @{prefix}recover(ptr %w)
   br label %project
@@ -236,5 +243,5 @@ finish:
   ret i32 %result
 }}
 """
-"""One step as a function of (workspace, iteration limit, tolerance on ‖Δq‖², projection passes): the number of
-Newton iterations, negative when the tolerance was not reached. The model supplies the kernel `finish`."""
+"""One step as a function of (workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above which to factorise
+again, projection passes): the number of Newton iterations, negative when the tolerance was not reached. The model supplies the kernel `finish`."""

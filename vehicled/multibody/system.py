@@ -45,7 +45,8 @@ class System:
     design: list[Atom] = field(default_factory=list)
     """Value of each coordinate in the design configuration."""
     basics: list[Basic] = field(default_factory=list)
-    mass: dict[tuple[Coordinate, Coordinate], Atom] = field(default_factory=dict)
+    mass_entries: dict[tuple[Coordinate, Coordinate, int], Atom] = field(default_factory=dict)
+    """By rank of the entry: what branches put on the root stays apart from the root's own, to be summed once."""
     constraints: list[tuple[str, Atom]] = field(default_factory=list)
     forces: list[tuple[Coordinate, Atom]] = field(default_factory=list)
     soft: list[Soft] = field(default_factory=list)
@@ -103,7 +104,8 @@ class System:
             self.add_scalar_mass(x, y, m)
 
     def add_scalar_mass(self, x: Coordinate, y: Coordinate, m: Atom) -> None:
-        self.mass[x, y] = self.mass[x, y] + m if (x, y) in self.mass else m
+        key = (x, y, m.rank)
+        self.mass_entries[key] = self.mass_entries[key] + m if key in self.mass_entries else m
 
     def constraint(self, name: str, expression: Atom) -> None:
         """Require expression(q, prescribed inputs) = 0."""
@@ -122,11 +124,16 @@ class System:
         """Uniform acceleration g (world axes, m/s²) on every mass: M times g on each point."""
         points = {c: k for b in self.basics if b.point for k, c in enumerate(self.of(b))}
         pull = list(g)
-        for (x, y), m in self.mass.items():
+        for x, y, m in self.mass:
             if y in points:
                 self.forces.append((x, m * pull[points[y]]))
 
     # -- quantities that formulations need -------------------------------------------------------------
+
+    @property
+    def mass(self) -> list[tuple[Coordinate, Coordinate, Atom]]:
+        """Non-zero entries (row, column, value), both of each symmetric pair."""
+        return [(x, y, m) for (x, y, _), m in self.mass_entries.items() if m is not self.graph.zero]
 
     @property
     def root(self) -> list[Coordinate]:

@@ -1,7 +1,8 @@
-"""Compiled models on disk, by content hash.
+"""Object code on disk, by the hash of the code it was compiled from.
 
-An entry is ignored when it is stale (other key) or damaged (checksum), and written by rename, so that any
-number of processes may start at once. A cache that cannot be written only costs time.
+An entry is ignored when it is damaged (checksum), and written by rename, so that any number of processes may
+start at once. Any change to a model changes its code and so its key: nothing can be stale. A cache that
+cannot be written only costs time.
 """
 
 from __future__ import annotations
@@ -9,20 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 _MAGIC = b"vehicled-object-1\n"
-
-
-class Entry(msgspec.Struct):
-    """What is kept of a compiled model."""
-
-    object_code: bytes
-    description: dict
-    """Layout of the workspace and whatever else the model needs beside its code (plain data)."""
 
 
 def directory() -> Path:
@@ -33,48 +24,32 @@ def directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vehicled"
 
 
-def content_key(folders: Iterable[Path], *options: str) -> str:
-    """Hash of all Python sources in the folders, and of options that the compiled model depends on."""
-    h = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.rglob("*.py")):
-            h.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    for option in options:
-        h.update(option.encode() + b"\0")
-    return h.hexdigest()
+def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes:
+    """Object code of `source` for `target`: from disk when a sound entry is there, else built and kept."""
+    key = hashlib.sha256(f"{target}\0{source}".encode()).hexdigest()
+    path = directory() / f"{key}.o"
+    code = _read(path)
+    if code is None:
+        code = build()
+        _write(path, code)
+    return code
 
 
-def load_or_build(key: str, build: Callable[[], Entry]) -> Entry:
-    """The entry of that key: from disk when a sound one is there, else built and kept."""
-    path = directory() / f"{key}.bin"
-    entry = _read(path)
-    if entry is None:
-        entry = build()
-        _write(path, entry)
-    return entry
-
-
-def _read(path: Path) -> Entry | None:
+def _read(path: Path) -> bytes | None:
     try:
         data = path.read_bytes()
     except OSError:
         return None
     head, payload = data[: len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
-    if head != _MAGIC + hashlib.sha256(payload).digest():
-        return None
-    try:
-        return msgspec.msgpack.decode(payload, type=Entry)
-    except msgspec.DecodeError:
-        return None
+    return payload if head == _MAGIC + hashlib.sha256(payload).digest() else None
 
 
-def _write(path: Path, entry: Entry) -> None:
-    payload = msgspec.msgpack.encode(entry)
+def _write(path: Path, code: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+            file.write(_MAGIC + hashlib.sha256(code).digest() + code)
         os.replace(temporary, path)
     except OSError:
         return

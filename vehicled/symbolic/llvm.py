@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import llvmlite.binding as llvm
 import numpy as np
 
+from vehicled.symbolic import cache
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Kernel, Layout
 
@@ -144,7 +145,6 @@ class _Emitter:
     def kernel(self, kernel: Kernel, prefix: str) -> str:
         names: dict[int, str] = {}
         broadcasts: dict[int, str] = {}
-        atoms = {a.id: a for _, e in kernel.stores for a in [e]}
 
         def load(a: Atom) -> str:
             align = 8 * (1 if self.layout.stride(a.rank) == 1 else min(8, self.layout.stride(a.rank) & -8 or 1))
@@ -169,7 +169,7 @@ class _Emitter:
         for a in kernel.schedule():
             if a.op not in ("const", "lane_ones"):
                 names[a.id] = self.operation(a, value)
-        results = [(offset, value(atoms[e.id], e.rank), e.rank) for offset, e in kernel.stores]
+        results = [(offset, value(e, rank), rank) for offset, rank, e in kernel.stores]
         for offset, name, rank in results:
             self.lines.append(f"  store {self.type(rank)} {name}, ptr {self.pointer(offset)}, align 8")
         body = "\n".join(self.lines)
@@ -209,10 +209,12 @@ def _target_machine(optimisation: int) -> llvm.TargetMachine:
 
 
 class MachineCode:
-    """Loaded object code. Calls release the interpreter's lock for their duration."""
+    """Compiled and loaded code. Calls release the interpreter's lock for their duration."""
 
-    def __init__(self, object_code: bytes):
+    def __init__(self, ir: str):
+        """Compile IR text, or take its object code from the cache. Raises RuntimeError when it is not valid."""
         _initialise()
+        object_code = cache.load_or_build(ir, target_description(), lambda: compile_object(ir))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(0))
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
         self._engine.finalize_object()

@@ -80,7 +80,8 @@ class Kernel:
     """A straight-line function: the value of each expression is stored at its target's offset."""
 
     name: str
-    stores: tuple[tuple[int, Atom], ...]
+    stores: tuple[tuple[int, int, Atom], ...]
+    """Workspace offset and rank of the target, and its value (of that rank, or a plain number for all lanes)."""
     loads: dict[int, int]
     """Atom id to workspace offset, of every atom that is read rather than computed."""
 
@@ -88,7 +89,7 @@ class Kernel:
         """The atoms to compute, operands first, each close to its first use (few live values)."""
         done = set(self.loads)
         order: list[Atom] = []
-        for _, output in self.stores:
+        for *_, output in self.stores:
             stack = [output]
             while stack:
                 a = stack[-1]
@@ -188,7 +189,4 @@ class Program:
         for s, e in stores:
             if s.rank < e.rank:
                 raise ValueError(f"kernel {name!r} stores a lane vector into {s.name!r}, a plain number")
-        lanes = self.graph.lane_ones()
-        return Kernel(
-            name, tuple((self._offset[s.id], e if s.rank == e.rank else e * lanes) for s, e in stores), loads
-        )
+        return Kernel(name, tuple((self._offset[s.id], s.rank, e) for s, e in stores), loads)

@@ -29,7 +29,7 @@ def source(kernel: Kernel, layout: Layout) -> str:
     for a in schedule:
         for b in a.args:
             uses[b.id] = uses.get(b.id, 0) + 1
-    for _, e in kernel.stores:
+    for *_, e in kernel.stores:
         uses[e.id] = uses.get(e.id, 0) + 1
     lines = [f"def {kernel.name}(w):"]
     text: dict[int, str] = {}
@@ -71,7 +71,7 @@ def source(kernel: Kernel, layout: Layout) -> str:
             lines.append(f"    v{a.id} = {written}")
             written = f"v{a.id}"
         text[a.id] = written
-    results = [(offset, value(e), e.rank) for offset, e in kernel.stores]
+    results = [(offset, value(e), rank) for offset, rank, e in kernel.stores]
     lines += [f"    s{i} = {name}" for i, (_, name, _) in enumerate(results)]
     lines += [f"    {place(offset, rank)} = s{i}" for i, (offset, _, rank) in enumerate(results)]
     return "\n".join(lines if len(lines) > 1 else [*lines, "    pass"]) + "\n"

@@ -140,14 +140,14 @@ def _energy(program: Program, parts: Parts) -> None:
     """Kernel `energy`: `energy` = (kinetic, gravitational, elastic), J."""
     g, system = program.graph, parts.system
     totals = {0: g.zero, 1: g.zero}
-    for (a, b), m in system.mass.items():
+    for a, b, m in system.mass:
         term = 0.5 * m * a.qd * b.qd
         totals[term.rank] = totals[term.rank] + term
     kinetic = totals[0] + g.lane_sum(totals[1])
     heights = {0: g.zero, 1: g.zero}
     pull = list(parts.gravity)
     points = {c: k for b in system.basics if b.point for k, c in enumerate(system.of(b))}
-    for (a, b), m in system.mass.items():
+    for a, b, m in system.mass:
         if b in points:
             # qᵀ M g, the pull being the same on all points and nothing on directions.
             term = -(m * pull[points[b]] * a.q)

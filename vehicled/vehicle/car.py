@@ -1,0 +1,153 @@
+"""The compiled car, and one running instance of it."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+
+import numpy as np
+
+from vehicled.messages import WHEELS
+from vehicled.multibody import ali3p
+from vehicled.symbolic import llvm
+from vehicled.vehicle import model
+from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
+
+PENALTY = 1e10
+"""α of the augmented Lagrangian. Large against masses over h², small against 1/rounding."""
+
+
+class CompiledCar:
+    """Machine code of the vehicle with one tyre law: immutable, shared by all cars of the process."""
+
+    def __init__(self, tyre: str):
+        self.vehicle_program = model.build(tyre)
+        program = self.vehicle_program.program
+        self.layout = program.layout
+        self.kernels = program.kernels
+        loop = ali3p.STEP_LOOP.format(prefix="", norm=self.layout.places["newton"].offset)
+        code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, loops=loop))
+        self._call = {name: code.function(name, None, ctypes.c_void_p) for name in program.kernels}
+        self.step = code.function(
+            "step",
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_double,
+            ctypes.c_double,
+            ctypes.c_int,
+        )
+
+    def __getitem__(self, kernel: str):
+        return self._call[kernel]
+
+
+@lru_cache
+def compiled(tyre: str) -> CompiledCar:
+    return CompiledCar(tyre)
+
+
+class Car:
+    """One car: parameters, state and inputs in a workspace of its own.
+
+    Arrays are views into the workspace: write to `inputs` and `corner_inputs`, read `outputs` after `report`.
+    """
+
+    iteration_limit = 8
+    tolerance = 1e-9
+    """On ‖Δq‖ of the last Newton iteration, m."""
+    large = 1e-4
+    """‖Δq‖ of an iteration above which the tangent is factorised again, m."""
+    projection_passes = 2
+
+    def __init__(self, vehicle: Vehicle):
+        self.vehicle = vehicle
+        self.compiled = compiled(vehicle.tyre)
+        self.layout = self.compiled.layout
+        self.workspace = self.layout.allocate()
+        self._pointer = self.workspace.ctypes.data
+        self._step = self.compiled.step
+        names = self.compiled.vehicle_program
+        self._parameter = {n: i for i, n in enumerate(names.parameters)}
+        self._corner_parameter = {n: i for i, n in enumerate(names.corner_parameters)}
+        self.parameters = self.view("parameters")
+        self.corner_parameters = self.view("corner_parameters")
+        self.inputs = self.view("inputs")
+        """rack displacement, its rate and acceleration (m, to the left)."""
+        self.corner_inputs = self.view("corner_inputs")
+        """(5, 4): tie-rod displacement with rate and acceleration, drive torque (N·m), brake pressure (Pa)."""
+        self.outputs = self.view("outputs")
+        self.corner_outputs = self.view("corner_outputs")
+        self.states = self.view("states")
+        self.correction = self.view("correction")
+        self.corner_correction = self.view("corner_correction")
+        self._integration = self.view("integration")
+        self._integration[1] = PENALTY
+        self.design_height = float(vehicle.center_of_mass()[2])
+        """Of the vehicle origin over the ground in design position, m."""
+        self.set_parameters(root_parameters(vehicle), {w: corner_parameters(vehicle, w) for w in WHEELS})
+        self.restart()
+
+    def view(self, name: str) -> np.ndarray:
+        return self.layout.view(self.workspace, name)
+
+    def call(self, kernel: str) -> None:
+        self.compiled[kernel](self._pointer)
+
+    # -- parameters -----------------------------------------------------------------------------------
+
+    def set_parameters(self, root: dict[str, float], corners: dict[str, dict[str, float]]) -> None:
+        """Write parameters by name and recompute what depends on them. Raises KeyError on unknown names."""
+        for name, value in root.items():
+            self.parameters[self._parameter[name]] = value
+        for n, w in enumerate(WHEELS):
+            for name, value in corners.get(w, {}).items():
+                self.corner_parameters[self._corner_parameter[name], n] = value
+        self.call("prepare")
+
+    def get_parameter(self, name: str) -> float:
+        return float(self.parameters[self._parameter[name]])
+
+    def get_corner_parameter(self, name: str) -> np.ndarray:
+        """(4,) values of the corners."""
+        return self.corner_parameters[self._corner_parameter[name]]
+
+    # -- state ----------------------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """Design configuration at rest, origin over the world's at design height, no multipliers, no memory."""
+        for name in ("lambda", "branch.lambda", "states"):
+            self.view(name)[:] = 0.0
+        self.call("design")
+        self.correction[:] = 0.0
+        self.correction[2] = self.design_height
+        self.corner_correction[:] = 0.0
+        self.call("correct")
+
+    def correct(self, change: np.ndarray, wheels: np.ndarray | None = None) -> None:
+        """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels."""
+        self.correction[:] = change
+        self.corner_correction[:] = 0.0 if wheels is None else wheels
+        self.call("correct")
+
+    def step(self, h: float) -> int:
+        """Advance by h seconds. Returns the number of Newton iterations, negative when not converged."""
+        self._integration[0] = h
+        return self._step(
+            self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
+        )
+
+    def report(self) -> None:
+        """Bring `outputs` and `corner_outputs` up to date."""
+        self.call("report")
+
+    def output(self, name: str) -> float:
+        return float(self.outputs[ROOT_OUTPUTS.index(name)])
+
+    def corner_output(self, name: str) -> np.ndarray:
+        return self.corner_outputs[CORNER_OUTPUTS.index(name)]
+
+    def constraint_violation(self) -> float:
+        """Largest |Φ| at the end of the last step (m, or m² for lengths squared)."""
+        return max(float(np.abs(self.view(n)).max()) for n in ("phi", "branch.phi"))

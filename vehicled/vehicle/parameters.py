@@ -1,0 +1,397 @@
+"""What a car is made of, as written in its file, and the numbers that the compiled model takes.
+
+Positions are in the design frame of the file: x forward, y left, z up from the ground, with the car at design
+height; the frame's origin along x and y is free. The left side is given; the right side mirrors it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import numpy as np
+
+from vehicled.messages import WHEELS
+from vehicled.units import (
+    Kilograms,
+    KilogramSquareMetres,
+    KilogramSquareMetresVector,
+    Metres,
+    MetresPerSecond,
+    MetresPerSecondSquared,
+    MetresVector,
+    NewtonMetresPerPascal,
+    Newtons,
+    NewtonSecondsPerMetre,
+    NewtonsPerMetre,
+    NonNegative,
+    Positive,
+    Radians,
+    SquareMetres,
+    Unit,
+)
+
+LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Body:
+    """A rigid body."""
+
+    mass: Annotated[Kilograms, Positive]
+    center_of_mass: MetresVector
+    """Design frame; of the left one where there are two."""
+    inertia: Annotated[KilogramSquareMetresVector, Positive]
+    """Ixx, Iyy, Izz about the centre of mass, in design axes."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        x, y, z = self.inertia
+        if x + y < z or y + z < x or z + x < y:
+            yield "inertia", "no body has these moments: the largest exceeds the sum of the other two"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardPoints:
+    """Points of the left corner of an axle."""
+
+    lower_hinge: MetresVector
+    """Lower wishbone on the chassis: any point of its hinge axis."""
+    lower_axis: MetresVector = (1.0, 0.0, 0.0)
+    """Direction of that hinge axis, of any length."""
+    lower_ball_joint: MetresVector
+    upper_hinge: MetresVector
+    upper_axis: MetresVector = (1.0, 0.0, 0.0)
+    upper_ball_joint: MetresVector
+    tie_rod_inner: MetresVector
+    """On the rack (front) or on the chassis (rear)."""
+    tie_rod_outer: MetresVector
+    """On the knuckle."""
+    spring_chassis: MetresVector
+    spring_wishbone: MetresVector
+    """Foot of spring and damper, on the lower wishbone."""
+    wheel_center: MetresVector
+    toe: Radians = 0.0
+    """Toe-in of the wheel in design position."""
+    camber: Radians = 0.0
+    """Negative when the top of the wheel leans inwards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wheel:
+    """Wheel with tyre: axisymmetric, its centre of mass at the wheel centre."""
+
+    mass: Annotated[Kilograms, Positive]
+    axial_inertia: Annotated[KilogramSquareMetres, Positive]
+    """About the spin axis, with all that turns with the wheel."""
+    transverse_inertia: Annotated[KilogramSquareMetres, Positive]
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        if self.axial_inertia > 2 * self.transverse_inertia:
+            yield "axial_inertia", "no body has an axial moment above twice the transverse one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spring:
+    """Coil spring between chassis and lower wishbone."""
+
+    stiffness: Annotated[NewtonsPerMetre, Positive]
+    """At the spring."""
+    preload: Newtons | None = None
+    """Force in design position; left out: what carries the car at design height."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damper:
+    """Damper beside the spring."""
+
+    bump: Annotated[NewtonSecondsPerMetre, NonNegative]
+    rebound: Annotated[NewtonSecondsPerMetre, NonNegative]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stops:
+    """Rubber stops at the strut, soft over their first few millimetres."""
+
+    bump: Annotated[Metres, Positive] = 0.08
+    """Compression of the strut from design position at which the bump stop is met."""
+    droop: Annotated[Metres, Positive] = 0.08
+    stiffness: Annotated[NewtonsPerMetre, NonNegative] = 2e5
+    softness: Annotated[Metres, Positive] = 5e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brake:
+    """Disc brake."""
+
+    gain: Annotated[NewtonMetresPerPascal, NonNegative] = 0.0
+    """Torque of one wheel per line pressure."""
+    stiffness: Annotated[float, Unit("N·m/rad"), Positive] = 4e4
+    """Torsional stiffness of what the stuck disc hangs on."""
+    damping: Annotated[float, Unit("N·m·s/rad"), NonNegative] = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearTyre:
+    """Friction-limited linear slip law, as used for the published reference vehicle."""
+
+    kind: Literal["linear"]
+    radius: Annotated[Metres, Positive]
+    vertical_stiffness: Annotated[NewtonsPerMetre, Positive]
+    vertical_damping: Annotated[NewtonSecondsPerMetre, NonNegative]
+    slip_stiffness_x: Annotated[Newtons, Positive]
+    """Force per longitudinal slip."""
+    slip_stiffness_y: Annotated[Newtons, Positive]
+    """Force per lateral slip (tangent of the slip angle)."""
+    friction: Annotated[float, Positive]
+    least_speed: Annotated[MetresPerSecond, Positive] = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Characteristic:
+    """TMeasy steady-state force over slip along one axis, at nominal load and at twice that."""
+
+    df0: Annotated[tuple[float, float], Unit("N"), Positive]
+    """Initial slope, force per slip."""
+    fm: Annotated[tuple[float, float], Unit("N"), Positive]
+    """Greatest force."""
+    fs: Annotated[tuple[float, float], Unit("N"), Positive]
+    """Force of full sliding."""
+    sm: Annotated[tuple[float, float], Positive]
+    """Slip at the greatest force."""
+    ss: Annotated[tuple[float, float], Positive]
+    """Slip at which sliding begins."""
+    stiffness: Annotated[NewtonsPerMetre, Positive] = 1.5e5
+    """Of the tyre's deflection along this axis; with df0 it makes the relaxation length."""
+    damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 300.0
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        for n in (0, 1):
+            if self.df0[n] * self.sm[n] < self.fm[n]:
+                yield "df0", "the initial slope times the slip of the greatest force must reach that force"
+            if self.ss[n] <= self.sm[n]:
+                yield "ss", "sliding must begin at a larger slip than the greatest force"
+            if self.fs[n] > self.fm[n]:
+                yield "fs", "the sliding force cannot exceed the greatest force"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TMeasyTyre:
+    """TMeasy (Rill, Road Vehicle Dynamics, chapter 3)."""
+
+    kind: Literal["tmeasy"]
+    radius: Annotated[Metres, Positive]
+    vertical_stiffness: Annotated[NewtonsPerMetre, Positive]
+    vertical_damping: Annotated[NewtonSecondsPerMetre, NonNegative]
+    nominal_load: Annotated[Newtons, Positive]
+    longitudinal: Characteristic
+    lateral: Characteristic
+    rolling_share: Annotated[float, NonNegative] = 0.33
+    """Share of the deflection by which the rolling radius is smaller than the undeformed one."""
+    rolling_resistance: Annotated[float, NonNegative] = 0.012
+    trail: Annotated[float, NonNegative] = 0.18
+    """Pneumatic trail at zero slip over the contact length."""
+    trail_zero: Annotated[float, Positive] = 0.2
+    """Lateral slip at which the trail vanishes."""
+    trail_end: Annotated[float, Positive] = 0.5
+    """Lateral slip at which it stays zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axle:
+    """One axle, by its left side."""
+
+    hard_points: HardPoints
+    lower_wishbone: Body
+    upper_wishbone: Body
+    knuckle: Body
+    wheel: Wheel
+    spring: Spring
+    damper: Damper
+    stops: Stops = field(default_factory=Stops)
+    anti_roll_bar: Annotated[NewtonsPerMetre, NonNegative] = 0.0
+    """Vertical force at one lower ball joint per difference of the two heights."""
+    brake: Brake = field(default_factory=Brake)
+    tyre: LinearTyre | TMeasyTyre
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aerodynamics:
+    """Forces of the air on the chassis, from the speed along x; ρ = 1.225 kg/m³."""
+
+    drag_area: Annotated[SquareMetres, NonNegative] = 0.0
+    """Drag coefficient times frontal area."""
+    front_lift_area: SquareMetres = 0.0
+    """Lift coefficient times area at the front axle; negative presses down."""
+    rear_lift_area: SquareMetres = 0.0
+    drag_height: Metres | None = None
+    """Over the ground; left out: at the vehicle origin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steering:
+    """Rack-and-pinion steering."""
+
+    ratio: Annotated[float, Unit("m/rad"), Positive] = 0.0095
+    """Rack displacement per steering-wheel angle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vehicle:
+    """A car by its hard points."""
+
+    kind: Literal["hard_points"]
+    chassis: Body
+    rack: Body
+    front: Axle
+    rear: Axle
+    aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
+    steering: Steering = field(default_factory=Steering)
+    gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        if self.front.tyre.kind != self.rear.tyre.kind:
+            yield "rear.tyre.kind", "both axles take the same tyre law"
+        if self.front.hard_points.wheel_center[0] <= self.rear.hard_points.wheel_center[0]:
+            yield "front.hard_points.wheel_center", "the front wheels must lie before the rear wheels"
+
+    @property
+    def tyre(self) -> str:
+        return self.front.tyre.kind
+
+    def axle(self, wheel: str) -> Axle:
+        return self.front if wheel[0] == "f" else self.rear
+
+    @property
+    def mass(self) -> float:
+        """Of the whole car, kg."""
+        return self.chassis.mass + self.rack.mass + sum(m for m, _ in self._corner_masses())
+
+    def center_of_mass(self) -> np.ndarray:
+        """Of the whole car in design position, design frame, (3,) m: the vehicle origin."""
+        parts = [(b.mass, np.array(b.center_of_mass)) for b in (self.chassis, self.rack)]
+        parts += self._corner_masses()
+        return sum(m * r for m, r in parts) / sum(m for m, _ in parts)
+
+    def _corner_masses(self) -> list[tuple[float, np.ndarray]]:
+        parts = []
+        for w in WHEELS:
+            axle, mirror = self.axle(w), np.array([1.0, LEFT_RIGHT[w], 1.0])
+            for b in (axle.lower_wishbone, axle.upper_wishbone, axle.knuckle):
+                parts.append((b.mass, mirror * b.center_of_mass))
+            parts.append((axle.wheel.mass, mirror * axle.hard_points.wheel_center))
+        return parts
+
+
+def _spin_axis(points: HardPoints, side: float) -> np.ndarray:
+    """To the left, from toe-in and camber of the left wheel, mirrored for the right."""
+    cos = np.cos(points.camber)
+    return np.array([side * np.sin(points.toe) * cos, np.cos(points.toe) * cos, -side * np.sin(points.camber)])
+
+
+def _spread(name: str, values: Iterable[float]) -> dict[str, float]:
+    return {f"{name}.{a}": float(v) for a, v in zip("xyz", values, strict=True)}
+
+
+def _inertia(name: str, body: Body, place: np.ndarray) -> dict[str, float]:
+    moments = dict(zip((f"{name}.ixx", f"{name}.iyy", f"{name}.izz"), body.inertia, strict=True))
+    return {f"{name}.mass": body.mass, **_spread(f"{name}.com", place), **moments}
+
+
+def root_parameters(v: Vehicle) -> dict[str, float]:
+    """Values of the model's plain parameters by name: SI, chassis axes, relative to the vehicle origin.
+
+    The ground is level at height zero: the vehicle origin is at height `center_of_mass()[2]` in design.
+    """
+    origin = v.center_of_mass()
+    aero = v.aerodynamics
+    height = 0.0 if aero.drag_height is None else aero.drag_height - origin[2]
+    return {
+        **_inertia("chassis", v.chassis, np.array(v.chassis.center_of_mass) - origin),
+        **_inertia("rack", v.rack, np.array(v.rack.center_of_mass) - origin),
+        **_spread("gravity", (0.0, 0.0, -v.gravity)),
+        **_spread("ground.normal", (0.0, 0.0, 1.0)),
+        "ground.offset": 0.0,
+        "aero.drag_area": aero.drag_area,
+        **_spread("aero.centre", (0.0, 0.0, height)),
+        "aero.front": v.front.hard_points.wheel_center[0] - origin[0],
+        "aero.rear": v.rear.hard_points.wheel_center[0] - origin[0],
+        "aero.front_lift_area": aero.front_lift_area,
+        "aero.rear_lift_area": aero.rear_lift_area,
+    }
+
+
+def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
+    """Values of the model's parameters of one corner by name, as `root_parameters`."""
+    axle, side, origin = v.axle(wheel), LEFT_RIGHT[wheel], v.center_of_mass()
+    p, mirror = axle.hard_points, np.array([1.0, LEFT_RIGHT[wheel], 1.0])
+
+    def place(point: tuple[float, float, float]) -> np.ndarray:
+        return mirror * point - origin
+
+    def axis(direction: tuple[float, float, float]) -> np.ndarray:
+        # Forward on both sides, as a direction and not as the pseudo-vector of a rotation.
+        d = mirror * direction
+        return d / np.linalg.norm(d)
+
+    tyre = axle.tyre
+    values = {
+        **_spread("lower.hinge", place(p.lower_hinge)),
+        **_spread("lower.axis", axis(p.lower_axis)),
+        **_spread("lower.joint", place(p.lower_ball_joint)),
+        **_spread("upper.hinge", place(p.upper_hinge)),
+        **_spread("upper.axis", axis(p.upper_axis)),
+        **_spread("upper.joint", place(p.upper_ball_joint)),
+        **_spread("tie.inner", place(p.tie_rod_inner)),
+        **_spread("tie.outer", place(p.tie_rod_outer)),
+        **_spread("spring.chassis", place(p.spring_chassis)),
+        **_spread("spring.wishbone", place(p.spring_wishbone)),
+        **_spread("wheel.centre", place(p.wheel_center)),
+        **_spread("wheel.axis", _spin_axis(p, side)),
+        **_inertia("lower_wishbone", axle.lower_wishbone, place(axle.lower_wishbone.center_of_mass)),
+        **_inertia("upper_wishbone", axle.upper_wishbone, place(axle.upper_wishbone.center_of_mass)),
+        **_inertia("knuckle", axle.knuckle, place(axle.knuckle.center_of_mass)),
+        "wheel.mass": axle.wheel.mass,
+        "wheel.axial": axle.wheel.axial_inertia,
+        "wheel.transverse": axle.wheel.transverse_inertia,
+        "spring.stiffness": axle.spring.stiffness,
+        "spring.preload": axle.spring.preload or 0.0,
+        "damper.bump": axle.damper.bump,
+        "damper.rebound": axle.damper.rebound,
+        "stop.bump": axle.stops.bump,
+        "stop.droop": axle.stops.droop,
+        "stop.stiffness": axle.stops.stiffness,
+        "stop.softness": axle.stops.softness,
+        "anti_roll.stiffness": axle.anti_roll_bar,
+        "brake.gain": axle.brake.gain,
+        "brake.stiffness": axle.brake.stiffness,
+        "brake.damping": axle.brake.damping,
+        "tyre.radius": tyre.radius,
+        "tyre.vertical_stiffness": tyre.vertical_stiffness,
+        "tyre.vertical_damping": tyre.vertical_damping,
+        "tyre.rolling_speed": 1.0,
+        "rest.travel": 0.0,
+    }
+    if isinstance(tyre, LinearTyre):
+        values |= {
+            "tyre.slip_stiffness_x": tyre.slip_stiffness_x,
+            "tyre.slip_stiffness_y": tyre.slip_stiffness_y,
+            "tyre.friction": tyre.friction,
+            "tyre.least_speed": tyre.least_speed,
+            "tyre.rolling_resistance": 0.0,
+        }
+    else:
+        values |= {
+            "tyre.nominal_load": tyre.nominal_load,
+            "tyre.rolling_share": tyre.rolling_share,
+            "tyre.rolling_resistance": tyre.rolling_resistance,
+            "tyre.trail": tyre.trail,
+            "tyre.trail_zero": tyre.trail_zero,
+            "tyre.trail_end": tyre.trail_end,
+        }
+        for a, c in (("x", tyre.longitudinal), ("y", tyre.lateral)):
+            for name in ("df0", "fm", "fs", "sm", "ss"):
+                one, two = getattr(c, name)
+                values |= {f"tyre.{a}.{name}1": one, f"tyre.{a}.{name}2": two}
+            values |= {f"tyre.{a}.stiffness": c.stiffness, f"tyre.{a}.damping": c.damping}
+    return values
