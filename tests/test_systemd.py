@@ -1,0 +1,109 @@
+"""The unit is valid, its sandbox tight, and what it promises is what the daemon needs."""
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vehicled.daemon.loop import LoopOptions
+
+FOLDER = Path(__file__).parent.parent / "systemd"
+UNIT = FOLDER / "vehicled.service"
+EXPOSURE = 2.5
+
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+
+
+@pytest.fixture
+def unit(tmp_path):
+    """The unit with an executable that exists on this machine."""
+    text, replaced = re.subn(r"(?m)^ExecStart=\S+", f"ExecStart={sys.executable}", UNIT.read_text())
+    assert replaced == 1
+    copy = tmp_path / UNIT.name
+    copy.write_text(text)
+    return copy
+
+
+def settings():
+    parser = configparser.RawConfigParser(strict=False, delimiters=("=",), comment_prefixes=("#",))
+    parser.optionxform = str
+    parser.read(UNIT)
+    return parser["Service"]
+
+
+@needs_systemd
+def test_verify_has_nothing_to_say(unit):
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+    about_ours = [line for line in done.stderr.splitlines() if "vehicled" in line]
+    assert about_ours == []
+    assert done.returncode == 0
+
+
+@needs_systemd
+def test_verify_would_notice_a_mistake(unit):
+    unit.write_text(unit.read_text().replace("ProtectHome=yes", "ProtectHone=yes"))
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+    assert "ProtectHone" in done.stderr
+
+
+@needs_systemd
+def test_exposure(unit):
+    done = subprocess.run(
+        [
+            "systemd-analyze",
+            "security",
+            "--offline=true",
+            f"--threshold={EXPOSURE * 10:.0f}",
+            "--no-pager",
+            unit,
+        ],
+        capture_output=True,
+        text=True,
+    )
+    overall = re.search(r"exposure level for .*: ([0-9.]+)", done.stdout)
+    assert overall, done.stderr
+    assert float(overall[1]) <= EXPOSURE
+    assert done.returncode == 0
+
+
+def test_real_time_scheduling_is_allowed_as_far_as_the_loop_wants_it():
+    service = settings()
+    own, limit = int(service["CPUSchedulingPriority"]), int(service["LimitRTPRIO"])
+    assert own < LoopOptions().realtime_priority <= limit
+    assert service["CPUSchedulingPolicy"] == "fifo"
+    # Each of these would take away what the daemon needs.
+    for key in ("RestrictRealtime", "MemoryDenyWriteExecute", "PrivateDevices", "PrivateNetwork"):
+        assert key not in service
+    assert set(service["RestrictAddressFamilies"].split()) >= {"AF_UNIX", "AF_INET", "AF_CAN", "AF_NETLINK"}
+
+
+def test_the_command_is_one_that_exists(capsys):
+    from vehicled.cli import make_parser
+
+    _, command, *arguments = settings()["ExecStart"].split()
+    args = make_parser(command).parse_args([command, *arguments])
+    assert args.config.startswith("/etc/vehicled/")
+
+
+def test_rules_have_the_form_that_udev_reads():
+    pair = r'[A-Z_]+(?:\{[\w.]+\})?\s*(?:==|!=|\+=|:=|=)\s*"[^"]*"'
+    labels, targets, names = set(), set(), set()
+    for line in (FOLDER / "99-vehicled.rules").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        assert re.fullmatch(rf"{pair}(?:, {pair})*", line), line
+        labels |= set(re.findall(r'LABEL="(\w+)"', line))
+        targets |= set(re.findall(r'GOTO="(\w+)"', line))
+        names |= set(re.findall(r'ENV\{\.VEHICLED\}="(\w+)"', line))
+    assert targets == labels
+    assert names == {"imu", "gnss"}
+
+
+def test_the_install_notes_name_every_file():
+    notes = (FOLDER / "README.md").read_text()
+    for file in FOLDER.iterdir():
+        assert file.name == "README.md" or f"`{file.name}" in notes
