@@ -271,9 +271,9 @@ class Can(Driver):
     def _open(self) -> None:
         o: CanOptions = self.options
         extra: dict[str, Any] = {} if o.bitrate is None else {"bitrate": o.bitrate}
-        self._bus = can.Bus(
-            interface=o.interface, channel=o.channel, can_filters=self.decoder.filters, **extra
-        )
+        if o.interface == "socketcan":  # elsewhere python-can filters itself, and error frames with the rest
+            extra["can_filters"] = self.decoder.filters
+        self._bus = can.Bus(interface=o.interface, channel=o.channel, **extra)
 
     def _receive(self) -> tuple[bool, list[Measurement]]:
         assert self._bus is not None

@@ -71,6 +71,7 @@ class NmeaDecoder(FrameDecoder):
         self._pause_ns = nanoseconds(options.pause)
         self._clock = DeviceClock(tick_ns=1, wrap=_DAY_NS, latency_ns=self._latency_ns)
         self._epoch: _Epoch | None = None
+        self._previous: _Epoch | None = None
         self._paused = False
         self._expected: frozenset[str] = frozenset()  # data sentences of the last whole epoch
 
@@ -135,15 +136,28 @@ class NmeaDecoder(FrameDecoder):
             if over:
                 self._emit(epoch, arrival_ns, out)
                 self._expected = _DATA_SENTENCES & epoch.seen
+                self._previous = epoch
                 epoch = None
         if epoch is None:
             epoch = self._epoch = _Epoch(stamp_ns)
         self._paused = False
         if epoch.utc_ns is None and utc_ns is not None:
             epoch.utc_ns = utc_ns
-            epoch.t = self._clock.to_host(utc_ns, epoch.stamp_ns)
-            self.counters["clock_restarts"] = self._clock.restarts
+            if self._previous is not None and self._previous.utc_ns == utc_ns:
+                self._rejoin(epoch, self._previous)
+            else:
+                epoch.t = self._clock.to_host(utc_ns, epoch.stamp_ns)
+                self.counters["clock_restarts"] = self._clock.restarts
         return epoch
+
+    def _rejoin(self, epoch: _Epoch, previous: _Epoch) -> None:
+        """The sentence without a time that seemed to begin an epoch belonged to the previous one."""
+        if epoch.seen & previous.seen:
+            self.counters["repeated"] += 1
+            epoch.values = {}
+        epoch.seen |= previous.seen
+        epoch.t = previous.t
+        self._expected = frozenset()  # what was taken for a whole epoch was not
 
     def _emit(self, epoch: _Epoch, arrival_ns: int, out: list[Measurement]) -> None:
         values, epoch.values = epoch.values, {}

@@ -1,0 +1,173 @@
+"""CAN signals through a DBC file, and a bus of python-can that comes and goes."""
+
+import math
+from pathlib import Path
+
+import can
+import pytest
+
+from drivers.can import CanDecoder, CanOptions, Signal
+from replay.encoders import CanEncoder
+from vehicled.errors import UsageError
+from vehicled.messages import WHEELS, Measurement
+from vehicled.settings import loads
+
+DBC = Path(__file__).parent.parent / "config" / "prototype.dbc"
+
+
+def hall(wheel, **options):
+    return Signal(
+        **{"message": "WheelHall", "signal": f"Hall{wheel}", "roll_over": 65536, "pulses_per_revolution": 96}
+        | options
+    )
+
+
+SIGNALS = {
+    **{f"wheel.{w}.angle": hall(w.upper()) for w in WHEELS},
+    **{
+        f"wheel.{w}.speed": Signal(message="WheelSpeed", signal=f"Speed{w.upper()}")
+        for w in ("fl", "fr", "rl", "rr")
+    },
+    "steer.wheel": Signal(message="Steering", signal="SteeringWheelAngle"),
+    "steer.rack": Signal(message="Steering", signal="RackPosition"),
+    "steer.fl": Signal(message="Steering", signal="RoadWheelAngleFL"),
+    "steer.fr": Signal(message="Steering", signal="RoadWheelAngleFR"),
+    "brake.pressure": Signal(message="Brake", signal="BrakePressure"),
+    "torque.rl": Signal(message="WheelTorque", signal="TorqueRL"),
+    "torque.rr": Signal(message="WheelTorque", signal="TorqueRR"),
+    "vehicle.speed": Signal(message="Vehicle", signal="VehicleSpeed"),
+}
+
+
+def options(signals=SIGNALS, **others):
+    return CanOptions(dbc=DBC, signals=signals, **others)
+
+
+def frame(number, data, **kind):
+    return can.Message(arbitration_id=number, data=bytes.fromhex(data), is_extended_id=False, **kind)
+
+
+def test_round_trip_of_every_signal_of_the_prototype():
+    values = {
+        **{"wheel.fl.angle": 10 * 2 * math.pi / 96, "wheel.fr.angle": 0.0, "wheel.rl.angle": 100 * math.pi},
+        **{"wheel.rr.angle": 4000 * math.pi / 48, "wheel.fl.speed": 63.21, "wheel.fr.speed": -63.21},
+        **{"wheel.rl.speed": 0.0, "wheel.rr.speed": 319.99, "steer.wheel": -9.1, "steer.rack": -0.0432},
+        **{"steer.fl": 0.3, "steer.fr": -0.3, "brake.pressure": 85.5e5, "torque.rl": -1234.4},
+        **{"torque.rr": 6400.0, "vehicle.speed": -3.7},
+    }
+    resolution = {
+        "steer.wheel": 5e-4,
+        "steer.rack": 3e-6,
+        "steer.fl": 2e-5,
+        "steer.fr": 2e-5,
+        "vehicle.speed": 2e-3,
+    }
+    decoder, encoder = CanDecoder("can", options(latency=0.002)), CanEncoder(options())
+    out = [m for f in encoder.encode(Measurement("s", 0, 0, values)) for m in decoder.feed(f, 10**9)]
+    assert len(out) == 6
+    assert all(m == Measurement("can", 998_000_000, 10**9, m.values) for m in out)
+    got = {k: v for m in out for k, v in m.values.items()}
+    assert set(got) == set(values)
+    for channel, value in values.items():
+        assert got[channel] == pytest.approx(value, abs=resolution.get(channel, 1e-9)), channel
+
+
+def test_raw_bytes_against_the_database():
+    decoder = CanDecoder("can", options())
+    (m,) = decoder.feed(frame(0x120, "2003 18fc 3a2c c6d3"), 0)  # 40 deg; -5 mm; +-22.644 deg
+    assert m.values == pytest.approx(
+        {
+            "steer.wheel": math.radians(40),
+            "steer.rack": -0.005,
+            "steer.fl": math.radians(22.644),
+            "steer.fr": math.radians(-22.644),
+        }
+    )
+    (m,) = decoder.feed(frame(0x130, "1027"), 0)
+    assert m.values == {"brake.pressure": pytest.approx(50e5)}
+
+
+def test_a_counter_that_rolls_over_is_unwrapped_both_ways():
+    decoder = CanDecoder("can", options({"wheel.rl.angle": hall("RL")}))
+    counts = [65530, 65535, 4, 40, 1, 65533, 65000]
+    angles = []
+    for c in counts:
+        (m,) = decoder.feed(frame(0x100, "00000000" + c.to_bytes(2, "little").hex() + "0000"), 0)
+        angles.append(m.values["wheel.rl.angle"])
+    pulse = 2 * math.pi / 96
+    assert angles == pytest.approx([pulse * c for c in (65530, 65535, 65540, 65576, 65537, 65533, 65000)])
+
+
+def test_a_smaller_counter_with_a_sign():
+    signal = hall("FL", roll_over=100, pulses_per_revolution=50, scale=-1.0)
+    decoder = CanDecoder("can", options({"wheel.fl.angle": signal}))
+    got = [
+        m.values["wheel.fl.angle"] / (2 * math.pi)
+        for c in (90, 10, 45, 100, 20)
+        for m in decoder.feed(frame(0x100, bytes((c,)).hex() + "00" * 7), 0)
+    ]
+    assert got == pytest.approx([-1.8, -2.2, -2.9, -2.4])
+    assert decoder.counters["out_of_range"] == 1  # 100 is no value of this counter
+
+
+@pytest.mark.parametrize(
+    ("number", "data", "left", "dropped"),
+    [
+        (0x120, "0080 0000 0000 0000", {"steer.rack", "steer.fl", "steer.fr"}, 1),
+        (0x120, "0080 0080 0080 0080", set(), 4),
+        (0x130, "ffff", set(), 1),
+        (0x150, "0080", set(), 1),
+    ],
+)
+def test_values_outside_the_databases_range_are_dropped_and_counted(number, data, left, dropped):
+    decoder = CanDecoder("can", options())
+    out = decoder.feed(frame(number, data), 0)
+    assert {c for m in out for c in m.values} == left
+    assert decoder.counters["out_of_range"] == dropped
+
+
+def test_frames_that_are_none_of_ours_are_counted():
+    decoder = CanDecoder("can", options())
+    assert decoder.feed(frame(0x7FF, "00"), 0) == []
+    assert decoder.feed(can.Message(arbitration_id=0x100, is_extended_id=True, data=bytes(8)), 0) == []
+    assert decoder.feed(frame(0x100, "", is_remote_frame=True), 0) == []
+    assert decoder.feed(frame(0x100, "0000"), 0) == []
+    assert decoder.feed(frame(0x04, "", is_error_frame=True), 0) == []
+    assert decoder.feed(frame(0x40, "", is_error_frame=True), 0) == []
+    c = decoder.counters
+    assert (c["other_frames"], c["truncated"], c["error_frames"], c["bus_off"]) == (3, 1, 2, 1)
+    assert c["messages"] == c["measurements"] == 0
+
+
+@pytest.mark.parametrize(
+    ("signal", "message"),
+    [
+        (Signal(message="Wheel", signal="x"), "no message 'Wheel'.*expected one of WheelHall, WheelSpeed"),
+        (Signal(message="Brake", signal="x"), "no signal 'x' in Brake: expected one of BrakePressure"),
+        (Signal(message="Steering", signal="RackPosition"), "expected a unit like Pa, the signal's is 'mm'"),
+        (Signal(message="Brake", signal="BrakePressure", unit="psi"), "unknown 'psi'"),
+    ],
+)
+def test_a_wrong_map_is_refused_with_what_was_expected(signal, message):
+    with pytest.raises(UsageError, match=f"signals.brake.pressure: .*{message}"):
+        CanDecoder("can", options({"brake.pressure": signal}))
+
+
+def test_a_dbc_file_that_is_none_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"x\.dbc: cannot be read: No such file"):
+        CanDecoder("can", CanOptions(dbc=tmp_path / "x.dbc", signals={}))
+    (tmp_path / "y.dbc").write_text("hello")
+    with pytest.raises(UsageError, match=r"y\.dbc: expected a DBC file"):
+        CanDecoder("can", CanOptions(dbc=tmp_path / "y.dbc", signals={}))
+
+
+def test_the_options_are_read_from_settings_as_the_docstring_shows():
+    text = "dbc: prototype.dbc\nlatency: 2 ms\n"
+    text += "signals:\n  steer.fl: {message: Steering, signal: RoadWheelAngleFL}\n"
+    read = loads(text, CanOptions)
+    assert read.latency == 0.002
+    assert read.signals["steer.fl"] == Signal(message="Steering", signal="RoadWheelAngleFL")
+    with pytest.raises(UsageError, match="unknown channel"):
+        loads(text.replace("steer.fl", "steer.left"), CanOptions)
+    with pytest.raises(UsageError, match="roll_over and pulses_per_revolution together"):
+        loads(text.replace("FL}", "FL, roll_over: 100}"), CanOptions)

@@ -1,0 +1,87 @@
+"""The regression of a device's clock onto the host's, with simulated devices."""
+
+import random
+
+import pytest
+
+from drivers.clock import DeviceClock
+
+PERIOD_NS = 10_000_000
+
+
+def simulate(
+    clock, *, seconds, tick_ns, start=0, wrap=None, skew=0.0, jitter_ns=500_000.0, stalls=0.0, t0=10**12
+):
+    """Feeds 100 Hz samples; errors of the result against the truth, ns. The least delay is 0.
+
+    Delays are exponential, plus 50 ms of stall in a share `stalls` of the samples.
+    """
+    rng = random.Random(1)
+    errors = []
+    arrival = 0
+    for i in range(int(seconds * 100)):
+        true = t0 + i * PERIOD_NS
+        ticks = start + int(i * PERIOD_NS / (1 + skew) / tick_ns)
+        delay = rng.expovariate(1 / jitter_ns) + (50e6 if rng.random() < stalls else 0.0)
+        arrival = max(arrival, true + round(delay))
+        result = clock.to_host(ticks if wrap is None else ticks % wrap, arrival)
+        assert result <= arrival
+        errors.append(result - true)
+    return errors
+
+
+@pytest.mark.parametrize("skew", [0.0, 50e-6, -50e-6])
+def test_jitter_and_stalls_are_removed_and_skew_is_found(skew):
+    clock = DeviceClock(tick_ns=100_000)
+    errors = simulate(clock, seconds=90, tick_ns=100_000, skew=skew, stalls=0.05)
+    settled = errors[3000:]
+    assert clock.skew == pytest.approx(skew, abs=5e-6)
+    # The counter's 0.1 ms cannot be told from delay; the jitter itself is 0.5 ms, stalls are 50 ms.
+    assert max(map(abs, settled)) < 250_000
+    assert clock.restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("tick_ns", "wrap"), [(1_000, 2**32), (100_000, 2**32), (1_000_000, 2**16), (1, 86_400_000_000_000)]
+)
+def test_a_wrap_goes_unnoticed(tick_ns, wrap):
+    start = wrap - 3_000_000_000 // tick_ns
+    errors = simulate(
+        DeviceClock(tick_ns=tick_ns, wrap=wrap), seconds=10, tick_ns=tick_ns, start=start, wrap=wrap
+    )
+    plain = simulate(DeviceClock(tick_ns=tick_ns), seconds=10, tick_ns=tick_ns, start=start)
+    assert errors == plain
+
+
+def test_a_restart_of_the_device_starts_over_and_is_counted():
+    clock = DeviceClock(tick_ns=1_000, wrap=2**32)
+    simulate(clock, seconds=20, tick_ns=1_000, start=2_000_000_000)
+    errors = simulate(clock, seconds=20, tick_ns=1_000, start=0, t0=10**12 + 21 * 10**9)
+    assert clock.restarts == 1
+    assert max(map(abs, errors[500:])) < 300_000
+
+
+@pytest.mark.parametrize("shift_s", [1.0, 0.5])
+def test_a_clock_set_back_by_less_than_any_stall_is_found_out(shift_s):
+    """A leap second looks like a delay of one second that stays."""
+    clock = DeviceClock(tick_ns=1)
+    simulate(clock, seconds=20, tick_ns=1, start=50 * 10**9)
+    errors = simulate(clock, seconds=20, tick_ns=1, start=int((70 - shift_s) * 10**9), t0=10**12 + 20 * 10**9)
+    assert clock.restarts == 1
+    assert max(map(abs, errors[500:])) < 300_000
+
+
+def test_results_do_not_go_back_and_latency_is_taken_off():
+    clock = DeviceClock(tick_ns=1, latency_ns=5_000_000)
+    assert clock.to_host(0, 100_000_000) == 95_000_000
+    results = [clock.to_host(i * PERIOD_NS, 100_000_000) for i in range(1, 5)]  # a backlog arrives at once
+    assert results == [95_000_000] * 4
+
+
+def test_memory_is_bounded_and_an_hour_of_silence_forgets_everything():
+    clock = DeviceClock(tick_ns=1_000, wrap=2**32)
+    simulate(clock, seconds=100, tick_ns=1_000)
+    assert len(clock._points) <= 60
+    hour = 3600 * 10**9
+    assert clock.to_host(123, 10**12 + hour) == 10**12 + hour
+    assert clock.restarts == 0

@@ -1,0 +1,206 @@
+"""What holds for the decoder of every serial device: one contract, run on each family."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drivers.nmea import NmeaDecoder, NmeaOptions
+from drivers.vectornav import VectorNavDecoder, VectorNavOptions
+from drivers.xsens import FLOAT64, FP1220, FP1632, XsensDecoder, XsensOptions
+from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder
+from vehicled.messages import Measurement
+
+IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
+GNSS = {
+    **{"gnss.lat": 47.376886, "gnss.lon": -8.541694, "gnss.alt": 412.5, "gnss.quality": 4.0},
+    **{"gnss.h_acc": 0.014, "gnss.v_acc": 0.021, "gnss.speed": 12.5, "gnss.course": 3.0},
+}
+MS = 1_000_000
+
+FAMILIES = {
+    "xsens": (lambda: XsensDecoder("d", XsensOptions(port="p")), XsensEncoder, IMU),
+    "xsens fp12.20": (lambda: XsensDecoder("d", XsensOptions(port="p")), lambda: XsensEncoder(FP1220), IMU),
+    "xsens fp16.32": (lambda: XsensDecoder("d", XsensOptions(port="p")), lambda: XsensEncoder(FP1632), IMU),
+    "xsens float64": (lambda: XsensDecoder("d", XsensOptions(port="p")), lambda: XsensEncoder(FLOAT64), IMU),
+    "vectornav": (lambda: VectorNavDecoder("d", VectorNavOptions(port="p")), VectorNavEncoder, IMU),
+    "vectornav ascii": (
+        lambda: VectorNavDecoder("d", VectorNavOptions(port="p")),
+        lambda: VectorNavEncoder("ascii"),
+        IMU,
+    ),
+    "nmea": (lambda: NmeaDecoder("d", NmeaOptions(port="p", latency=0.0)), NmeaEncoder, GNSS),
+}
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request):
+    return FAMILIES[request.param]
+
+
+def units(encoder, values, count):
+    """Complete messages: one per measurement, or each sentence of NMEA by itself."""
+    found = []
+    for i in range(count):
+        data = encoder.encode(Measurement("d", i * 100 * MS, i * 100 * MS, values))
+        found += data.splitlines(keepends=True) if data.startswith(b"$G") else [data]
+    return found
+
+
+def flush(decoder, arrival_ns):
+    return decoder.feed(b"", arrival_ns + 1000 * MS)
+
+
+def assert_accounted(decoder, good_bytes):
+    """Every byte is in a good message, counted as garbage, or still waiting."""
+    c = decoder.counters
+    assert c["bytes"] == good_bytes + c["garbage_bytes"] + len(decoder._buffer)
+
+
+def test_round_trip(family):
+    make_decoder, make_encoder, values = family
+    decoder, encoder = make_decoder(), make_encoder()
+    out = []
+    for i in range(20):
+        m = Measurement("d", i * 100 * MS, i * 100 * MS, values)
+        out += decoder.feed(encoder.encode(m), m.arrival)
+        out += decoder.feed(b"", m.arrival + 50 * MS)
+    assert len(out) == 20
+    for i, m in enumerate(out):
+        assert m.source == "d"
+        assert m.t == i * 100 * MS
+        assert m.values == pytest.approx(values, abs=3e-5)
+    assert decoder.counters["garbage_bytes"] == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("name", FAMILIES)
+def test_splitting_the_stream_changes_nothing(name, data):
+    make_decoder, make_encoder, values = FAMILIES[name]
+    rng = random.Random(data.draw(st.integers(0, 2**16)))
+    stream = bytearray(b"".join(units(make_encoder(), values, 3)))
+    for _ in range(data.draw(st.integers(0, 4))):  # some damage, so that the way back in is split as well
+        stream[rng.randrange(len(stream))] ^= 1 << rng.randrange(8)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
+    whole, split = make_decoder(), make_decoder()
+    expected = whole.feed(bytes(stream), 5 * MS)
+    got = []
+    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        got += split.feed(bytes(stream[begin:end]), 5 * MS)
+    assert got == expected
+    assert flush(split, 5 * MS) == flush(whole, 5 * MS)
+    assert split.counters == whole.counters
+
+
+SYNCS = b"\xfa\xff$V\r\n*,6\x01\x10\x20"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    chunks=st.lists(
+        st.one_of(st.binary(max_size=300), st.lists(st.sampled_from(SYNCS), max_size=300).map(bytes)),
+        max_size=6,
+    )
+)
+@pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea"])
+def test_any_bytes_are_survived_within_bounds(name, chunks):
+    decoder = FAMILIES[name][0]()
+    for i, chunk in enumerate(chunks):
+        decoder.feed(chunk, i * MS)
+        assert len(decoder._buffer) < decoder.LONGEST
+        assert len(decoder._chunks) <= len(decoder._buffer)
+    flush(decoder, 100 * MS)
+    assert not decoder._buffer
+    if not decoder.counters["messages"]:
+        assert decoder.counters["garbage_bytes"] == sum(map(len, chunks))
+
+
+def test_an_endless_stream_of_noise_keeps_the_buffer_bounded(family):
+    decoder = family[0]()
+    rng = random.Random(7)
+    for i in range(100):
+        decoder.feed(rng.randbytes(512), i * MS)
+        assert len(decoder._buffer) < decoder.LONGEST
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x00", b"hello\r\n", b"\xfa\xfa\xff\xff\x36", b"$$$*", bytes(range(256)) * 2]
+)
+def test_garbage_between_messages_costs_none_of_them(family, garbage):
+    make_decoder, make_encoder, values = family
+    decoder, good = make_decoder(), units(make_encoder(), values, 4)
+    decoder.feed(garbage.join([b"", *good]), 0)
+    flush(decoder, 0)
+    assert decoder.counters["messages"] == len(good)
+    assert decoder.counters["garbage_bytes"] == len(garbage) * len(good)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32))
+@pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea"])
+def test_messages_around_random_garbage_survive(name, seed):
+    make_decoder, make_encoder, values = FAMILIES[name]
+    rng = random.Random(seed)
+    decoder, good = make_decoder(), units(make_encoder(), values, 3)
+    stream = b"".join(rng.randbytes(rng.randrange(40)) + unit for unit in good)
+    decoder.feed(stream, 0)
+    flush(decoder, 0)
+    assert decoder.counters["messages"] == len(good)
+    assert_accounted(decoder, sum(map(len, good)))
+
+
+def test_a_flipped_bit_costs_one_message_and_is_counted(family):
+    make_decoder, make_encoder, values = family
+    decoder, good = make_decoder(), units(make_encoder(), values, 4)
+    bad = bytearray(good[1])
+    bad[len(bad) // 2] ^= 0x01
+    decoder.feed(b"".join([good[0], bytes(bad), *good[2:]]), 0)
+    c = decoder.counters
+    assert (c["messages"], c["checksum_errors"], c["truncated"]) == (len(good) - 1, 1, 0)
+    assert c["garbage_bytes"] == len(bad)
+
+
+@pytest.mark.parametrize("keep", [1, 4, 12])
+def test_a_truncated_message_costs_only_itself(family, keep):
+    make_decoder, make_encoder, values = family
+    decoder, good = make_decoder(), units(make_encoder(), values, 4)
+    decoder.feed(b"".join([good[0], good[1][:keep], *good[2:]]), 0)
+    flush(decoder, 0)
+    c = decoder.counters
+    assert c["messages"] == len(good) - 1
+    assert c["garbage_bytes"] == keep
+    assert_accounted(decoder, sum(map(len, good)) - len(good[1]))
+
+
+def test_a_message_cut_off_by_silence_is_counted_as_truncated(family):
+    make_decoder, make_encoder, values = family
+    decoder, good = make_decoder(), units(make_encoder(), values, 2)
+    decoder.feed(good[0] + good[1][:-3], 0)
+    flush(decoder, 0)
+    c = decoder.counters
+    assert (c["messages"], c["truncated"], c["garbage_bytes"]) == (1, 1, len(good[1]) - 3)
+    decoder.feed(good[0], 2000 * MS)
+    assert c["messages"] == 2
+
+
+def test_losing_the_connection_forgets_the_begun_message(family):
+    make_decoder, make_encoder, values = family
+    decoder, good = make_decoder(), units(make_encoder(), values, 2)
+    decoder.feed(good[0][:-3], 0)
+    decoder.reset()
+    decoder.feed(good[1], MS)
+    c = decoder.counters
+    assert (c["messages"], c["truncated"], c["garbage_bytes"]) == (1, 1, len(good[0]) - 3)
+
+
+def test_what_waited_behind_damage_keeps_the_time_of_its_own_bytes():
+    """A broken length makes the decoder wait; the message inside was there all the while."""
+    decoder = VectorNavDecoder("d", VectorNavOptions(port="p"))
+    first, second = units(VectorNavEncoder("ascii"), IMU, 2)
+    false_start = b"\xfa\x01\xff\x7f"  # asks for 195 bytes more
+    assert decoder.feed(false_start + first, 10 * MS) == []
+    (a, b) = decoder.feed(second + b"\x00" * 100, 20 * MS)
+    assert (a.t, a.arrival) == (10 * MS, 20 * MS)
+    assert (b.t, b.arrival) == (20 * MS, 20 * MS)
