@@ -114,7 +114,7 @@ def test_off_the_origin_the_rotation_is_felt_too() -> None:
 
 def test_accelerations_agree_with_the_path_of_the_sensor_in_the_world() -> None:
     """For a motion in all axes, against the second difference of the IMU's own position."""
-    columns = {
+    columns: dict[str, Any] = {
         "x": lambda t: 5 * np.sin(t),
         "y": lambda t: 3 * np.cos(0.7 * t),
         "z": lambda t: 0.2 * np.sin(5 * t),
@@ -371,7 +371,7 @@ def test_the_seed_says_it_all() -> None:
 def test_switching_a_sensor_off_leaves_the_others_alone(gone: str) -> None:
     track = make_track(0.5, vx=10.0)
     everything = measure(track, Sensors(), Mounting(), 7)
-    rest = measure(track, dataclasses.replace(Sensors(), **{gone: None}), Mounting(), 7)
+    rest = measure(track, Sensors(**dict[str, Any]({gone: None})), Mounting(), 7)
     sources = {m.source for m in rest}
     assert len({m.source for m in everything} - sources) == 1
     assert rest == [m for m in everything if m.source in sources]

@@ -147,9 +147,10 @@ def double_lane_change(builder: CourseBuilder, vehicle_width: float) -> CourseBu
     As a driver does, it begins to turn while still in a lane and ends turning in the next.
     """
     first, second, third = double_lane_change_lanes(vehicle_width)
-    out, back = 7.0, 8.5
-    builder.straight(first.end - out - first.start)
-    builder.shift(second.start - first.end + 2 * out, second.middle - first.middle)
-    builder.straight(second.end - back - second.start - out)
-    builder.shift(third.start - second.end + 2 * back, third.middle - second.middle)
-    return builder.straight(third.end - third.start - back)
+    before, after = (7.0, 6.0), (7.0, 9.0)
+    # m by which each change begins before the end of a lane and ends after the start of the next
+    builder.straight(first.end - before[0] - first.start)
+    builder.shift(second.start - first.end + before[0] + after[0], second.middle - first.middle)
+    builder.straight(second.end - before[1] - second.start - after[0])
+    builder.shift(third.start - second.end + before[1] + after[1], third.middle - second.middle)
+    return builder.straight(third.end - third.start - after[1])

@@ -107,7 +107,7 @@ def _drive(
     return Track(np.arange(steps + 1) * dt, columns, plant.gravity), values
 
 
-_SEEN = [ESTIMATE_INDEX[column] for column in ("x", "y", "yaw", "vx", "sideslip")]
+_SEEN = [ESTIMATE_INDEX[column] for column in ("x", "y", "yaw", "vx", "sideslip", "wz")]
 
 
 def _state(row: np.ndarray) -> State:

@@ -23,6 +23,8 @@ class State(NamedTuple):
     """m/s, along the vehicle."""
     sideslip: float
     """rad."""
+    yaw_rate: float
+    """rad/s."""
 
 
 class Controls(NamedTuple):
@@ -123,17 +125,17 @@ class SpeedPedals:
 class DriverModel:
     """Follows a path at a speed given over time: curvature ahead, corrected by offset and course.
 
-    The curvature asked for is that of the path a preview time ahead, minus a linear law in the offset and
-    the angle between course and path, which over the preview distance L would settle as
-    e'' = −2 ζ e'/L − e/L². Hands follow that with human bandwidth and rate.
+    The driver thinks ahead by the time in which hands and car answer. The curvature asked for is that of the
+    path there, minus a linear law in the offset e and the angle between course and path expected there, under
+    which the offset would settle over the distance L as e'' = −2 ζ e'/L − e/L².
     """
 
     _PREVIEW_S = 0.7
     _PREVIEW_LEAST = 5.0
     """m."""
     _DAMPING = 1.0
-    _LAG_S = 0.28
-    """Of hands and of the car's answer in yaw, made up for by looking ahead."""
+    _LAG_S, _LAG_PER_SPEED = 0.05, 0.012
+    """Time in which hands and car answer: the car's share grows with speed, s and s/(m/s)."""
     _BANDWIDTH = 14.0
     _RATE = 1.0
     """Road-wheel angle, rad/s; some 900 °/s at the steering wheel of a usual car."""
@@ -151,11 +153,15 @@ class DriverModel:
         path = self._path
         s = self._s = path.nearest(state.x, state.y, self._s)
         speed = max(state.speed, 0.0)
-        # Where the car will be when hands and car have answered, if it goes on as the path does.
-        ahead = s + speed * self._LAG_S
-        offset = path.offset(s, state.x, state.y)
+        # Where car and path will be when hands and car have answered, turning on as it does now.
+        lag = self._LAG_S + self._LAG_PER_SPEED * speed
+        way, turn = speed * lag, state.yaw_rate * lag
+        ahead = s + way
         course = state.yaw + (state.sideslip if speed > 2.0 else 0.0)
-        angle = math.remainder(course - path.heading_at(s), 2 * math.pi)
+        x = state.x + way * math.cos(course + turn / 2)
+        y = state.y + way * math.sin(course + turn / 2)
+        offset = path.offset(ahead, x, y)
+        angle = math.remainder(course + turn - path.heading_at(ahead), 2 * math.pi)
         length = max(self._PREVIEW_LEAST, self._PREVIEW_S * speed)
         curvature = (
             path.curvature_at(ahead) - 2 * self._DAMPING * math.sin(angle) / length - offset / length**2
@@ -187,7 +193,7 @@ class SpeedProfile:
         t, v = np.array(points, dtype=float).T
         # Tabulated, as the driver asks thousands of times.
         fine = np.linspace(t[0], t[-1], 200 * len(points) + 1)
-        self._t, self._v = fine, PchipInterpolator(t, v)(fine)
+        self._t, self._v = fine, np.maximum(PchipInterpolator(t, v)(fine), 0.0)
 
     def __call__(self, t: float) -> float:
         return float(np.interp(t, self._t, self._v))
