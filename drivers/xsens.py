@@ -63,6 +63,10 @@ class XsensDecoder(FrameDecoder):
         self._clock = DeviceClock(tick_ns=TICK_NS, wrap=TICKS, latency_ns=self._latency_ns)
         self._packet: int | None = None
 
+    def reset(self) -> None:
+        super().reset()
+        self._packet = None  # what the device sent while it was not connected is not missed
+
     def _look(self, buffer: bytearray, start: int) -> tuple[Verdict, int]:
         sync = buffer.find(0xFA, start)
         if sync != start:

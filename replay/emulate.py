@@ -158,16 +158,19 @@ def emulate(kind: str, options: Any, faults: Faults | None = None) -> EmulatedDe
     kind, options: as for `drivers.registry.load_driver` and its `Options`. Raises UsageError for a kind that
     cannot be emulated.
     """
-    encoders: dict[str, Callable[[], Encoder]] = {
-        "nmea": NmeaEncoder,
-        "vectornav": VectorNavEncoder,
-        "xsens": XsensEncoder,
-    }
     if kind == "can":
         return EmulatedCan(options.interface, options.channel, CanEncoder(options))
-    if kind not in encoders:
-        raise UsageError(f"no emulation of {kind!r}: expected can or one of {', '.join(encoders)}")
-    return EmulatedSerial(Path(options.port), encoders[kind](), faults)
+    encoder: Encoder
+    match kind:
+        case "nmea":
+            encoder = NmeaEncoder(separation=0.0 if options.altitude == "as sent" else 45.0)
+        case "vectornav":
+            encoder = VectorNavEncoder()
+        case "xsens":
+            encoder = XsensEncoder()
+        case _:
+            raise UsageError(f"no emulation of {kind!r}: expected can, nmea, vectornav or xsens")
+    return EmulatedSerial(Path(options.port), encoder, faults)
 
 
 class Emulation:

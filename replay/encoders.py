@@ -21,9 +21,6 @@ GNSS_CHANNELS = (
     *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course"),
 )
 
-_GEOID_SEPARATION_M = 45.0
-"""Any value would do: altitude and separation add up to the height above the ellipsoid."""
-
 
 class Encoder(Protocol):
     """A device on a serial line: what it would send for a measurement."""
@@ -119,18 +116,19 @@ def vectornav_binary(fields: dict[int, int], payload: bytes) -> bytes:
 class NmeaEncoder:
     """RMC, VTG, GGA and, where the accuracy is known, GST, with the decimals of an RTK receiver.
 
-    The receiver's UTC at the first measurement is `start`.
+    start: the receiver's UTC at the first measurement. separation: of the geoid from the ellipsoid, m; any
+    value will do for a driver that adds it to the altitude.
     """
 
     channels: tuple[str, ...] = GNSS_CHANNELS
 
-    def __init__(self, start: datetime = datetime(2024, 6, 1, 10), talker: str = "GN") -> None:
+    def __init__(self, start: datetime = datetime(2024, 6, 1, 10), separation: float = 45.0) -> None:
         self._start = start
-        self._talker = talker
+        self._separation = separation
         self._start_ns: int | None = None
 
     def encode(self, m: Measurement) -> bytes:
-        return b"".join(nmea_sentence(self._talker + body) for body in self._bodies(m))
+        return b"".join(nmea_sentence("GN" + body) for body in self._bodies(m))
 
     def _bodies(self, m: Measurement) -> Iterator[str]:
         v = m.values
@@ -151,8 +149,8 @@ class NmeaEncoder:
         yield f"RMC,{time},{status},{position},{knots},{course},{utc:%d%m%y},,,{mode}"
         yield f"VTG,{course},T,,M,{knots},N,{kmph},K,{mode}"
         altitude = "gnss.alt" in v
-        height = _decimal(v["gnss.alt"] - _GEOID_SEPARATION_M) if altitude else ""
-        separation = _decimal(_GEOID_SEPARATION_M) if altitude else ""
+        height = _decimal(v["gnss.alt"] - self._separation) if altitude else ""
+        separation = _decimal(self._separation) if altitude else ""
         yield f"GGA,{time},{position},{quality},12,0.8,{height},M,{separation},M,,"
         if "gnss.h_acc" in v or "gnss.v_acc" in v:
             h, vertical = _decimal(v.get("gnss.h_acc")), _decimal(v.get("gnss.v_acc"))
