@@ -15,10 +15,13 @@ from vehicled.settings import loads
 DBC = Path(__file__).parent.parent / "config" / "prototype.dbc"
 
 
-def hall(wheel, **options):
+def hall(wheel, roll_over=65536, pulses=96, scale=1.0):
     return Signal(
-        **{"message": "WheelHall", "signal": f"Hall{wheel}", "roll_over": 65536, "pulses_per_revolution": 96}
-        | options
+        message="WheelHall",
+        signal=f"Hall{wheel}",
+        roll_over=roll_over,
+        pulses_per_revolution=pulses,
+        scale=scale,
     )
 
 
@@ -99,7 +102,7 @@ def test_a_counter_that_rolls_over_is_unwrapped_both_ways():
 
 
 def test_a_smaller_counter_with_a_sign():
-    signal = hall("FL", roll_over=100, pulses_per_revolution=50, scale=-1.0)
+    signal = hall("FL", roll_over=100, pulses=50, scale=-1.0)
     decoder = CanDecoder("can", options({"wheel.fl.angle": signal}))
     got = [
         m.values["wheel.fl.angle"] / (2 * math.pi)

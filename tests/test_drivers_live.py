@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import can
 import pytest
@@ -45,7 +46,7 @@ def brake(data):
 
 def test_a_device_is_unplugged_and_replugged_under_the_same_name(tmp_path):
     device = EmulatedSerial(tmp_path / "imu", XsensEncoder())
-    out = []
+    out: list[Measurement] = []
     driver = Xsens("imu", XsensOptions(port=str(device.link)), out.append)
     assert driver.state == "stopped"
     driver.start()
@@ -75,7 +76,7 @@ def test_a_device_is_unplugged_and_replugged_under_the_same_name(tmp_path):
 
 
 def test_a_device_that_is_not_there_is_waited_for(tmp_path):
-    out = []
+    out: list[Measurement] = []
     driver = VectorNav("imu", VectorNavOptions(port=str(tmp_path / "imu")), out.append)
     driver.start()
     device = None
@@ -95,7 +96,7 @@ def test_a_device_that_is_not_there_is_waited_for(tmp_path):
 
 def test_a_receiver_that_pauses_hands_out_its_epoch(tmp_path):
     device = emulate("nmea", NmeaOptions(port=str(tmp_path / "gnss")))
-    out = []
+    out: list[Measurement] = []
     driver = Nmea("gnss", NmeaOptions(port=str(tmp_path / "gnss"), pause=0.03), out.append)
     driver.start()
     try:
@@ -110,7 +111,7 @@ def test_a_receiver_that_pauses_hands_out_its_epoch(tmp_path):
 
 def test_an_error_of_the_receiving_end_is_outlived(tmp_path):
     device = emulate("xsens", XsensOptions(port=str(tmp_path / "imu")))
-    out = []
+    out: list[Measurement] = []
 
     def emit(m):
         out.append(m)
@@ -151,10 +152,12 @@ def test_a_log_is_played_on_all_devices_with_faults_and_an_outage(tmp_path):
         "can": ("can", BRAKE),
     }
     faults = Faults(garbage=0.2, dropped=0.1, flipped=0.1, seed=3)
-    devices = {n: emulate(kind, o, faults if n == "imu" else None) for n, (kind, o) in options.items()}
+    devices: dict[str, Any] = {
+        n: emulate(kind, o, faults if n == "imu" else None) for n, (kind, o) in options.items()
+    }
     log = [sample(t * MS, IMU | {"brake.pressure": t * 1e4}) for t in range(0, 800, 10)]
     log += [Measurement("gnss", t * MS, (t + 80) * MS, GNSS) for t in range(0, 700, 100)]
-    out = []
+    out: list[Measurement] = []
     drivers = {n: load_driver(kind)(n, o, out.append) for n, (kind, o) in options.items()}
     emulation = Emulation(log, devices, outages={"can": [(0.2, 0.4)]})
     for driver in drivers.values():
@@ -200,7 +203,7 @@ def test_what_nobody_reads_is_lost_but_counted(tmp_path):
 
 def test_the_live_driver_survives_bus_off_and_a_missing_bus(monkeypatch):
     bus = can.Bus(interface="virtual", channel="test_drivers_live")
-    out = []
+    out: list[Measurement] = []
     driver = Can("can", BRAKE, out.append)
     opening, failures = can.Bus, [OSError("no such bus")]
 

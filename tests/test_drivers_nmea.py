@@ -239,7 +239,7 @@ def test_a_sentence_sent_more_rarely_neither_delays_nor_gets_lost():
     for i in range(10):
         out += d.feed(b"".join(epoch(i, gst=i % 5 == 0)), i * 100 * MS)
         out += d.feed(b"", i * 100 * MS + 40 * MS)
-    at = {}
+    at: dict[int, set[str]] = {}
     for m in out:
         at.setdefault(m.t, set()).update(m.values)
     assert list(at) == [i * 100 * MS for i in range(10)]

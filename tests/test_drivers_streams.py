@@ -1,6 +1,7 @@
 """What holds for the decoder of every serial device: one contract, run on each family."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ GNSS = {
 }
 MS = 1_000_000
 
-FAMILIES = {
+FAMILIES: dict[str, Any] = {
     "xsens": (lambda: XsensDecoder("d", XsensOptions(port="p")), XsensEncoder, IMU),
     "xsens fp12.20": (lambda: XsensDecoder("d", XsensOptions(port="p")), lambda: XsensEncoder(FP1220), IMU),
     "xsens fp16.32": (lambda: XsensDecoder("d", XsensOptions(port="p")), lambda: XsensEncoder(FP1632), IMU),
@@ -41,7 +42,7 @@ def family(request):
 
 def units(encoder, values, count):
     """Complete messages: one per measurement, or each sentence of NMEA by itself."""
-    found = []
+    found: list[bytes] = []
     for i in range(count):
         data = encoder.encode(Measurement("d", i * 100 * MS, i * 100 * MS, values))
         found += data.splitlines(keepends=True) if data.startswith(b"$G") else [data]
