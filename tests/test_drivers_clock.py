@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from drivers.clock import DeviceClock
 
@@ -85,3 +87,16 @@ def test_memory_is_bounded_and_an_hour_of_silence_forgets_everything():
     hour = 3600 * 10**9
     assert clock.to_host(123, 10**12 + hour) == 10**12 + hour
     assert clock.restarts == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    samples=st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 10**10)), max_size=60),
+    wrap=st.sampled_from([None, 2**16, 2**32]),
+)
+def test_any_stamps_at_all_give_times_not_after_the_arrival(samples, wrap):
+    clock = DeviceClock(tick_ns=1_000, wrap=wrap, latency_ns=1_000_000)
+    arrival = 0
+    for ticks, pause in samples:
+        arrival += pause
+        assert clock.to_host(ticks, arrival) <= arrival - 1_000_000
