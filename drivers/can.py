@@ -1,9 +1,8 @@
 """Sensors and control units on a CAN bus, their signals named in a DBC file.
 
 What the bus carries is up to the car; `signals` says which signal is which channel. For the prototype's
-`prototype.dbc`, in its configuration:
+`prototype.dbc`, the options are:
 
-    kind: can
     interface: socketcan
     channel: can0
     dbc: prototype.dbc
