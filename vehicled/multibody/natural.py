@@ -52,6 +52,10 @@ class Combination:
         return self._sum("velocity")
 
     @property
+    def acceleration(self) -> Vector:
+        return self._sum("acceleration")
+
+    @property
     def design(self) -> Vector:
         return self._sum("design")
 

@@ -18,11 +18,17 @@ PENALTY = 1e10
 """α of the augmented Lagrangian. Large against masses over h², small against 1/rounding."""
 
 
+_PRELOAD_ROUNDS = 3
+_SETTLING_STEPS = 750
+_SETTLING_STEP = 4e-3
+_STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
+
+
 class CompiledCar:
     """Machine code of the vehicle with one tyre law: immutable, shared by all cars of the process."""
 
-    def __init__(self, tyre: str):
-        self.vehicle_program = model.build(tyre)
+    def __init__(self, tyre: str, extensions: tuple[model.Extension, ...] = ()):
+        self.vehicle_program = model.build(tyre, extensions)
         program = self.vehicle_program.program
         self.layout = program.layout
         self.kernels = program.kernels
@@ -44,8 +50,9 @@ class CompiledCar:
 
 
 @lru_cache
-def compiled(tyre: str) -> CompiledCar:
-    return CompiledCar(tyre)
+def compiled(tyre: str, extensions: tuple[model.Extension, ...] = ()) -> CompiledCar:
+    """The one compiled model of that kind in this process."""
+    return CompiledCar(tyre, extensions)
 
 
 class Car:
@@ -61,9 +68,9 @@ class Car:
     """‖Δq‖ of an iteration above which the tangent is factorised again, m."""
     projection_passes = 2
 
-    def __init__(self, vehicle: Vehicle):
+    def __init__(self, vehicle: Vehicle, extensions: tuple[model.Extension, ...] = ()):
         self.vehicle = vehicle
-        self.compiled = compiled(vehicle.tyre)
+        self.compiled = compiled(vehicle.tyre, extensions)
         self.layout = self.compiled.layout
         self.workspace = self.layout.allocate()
         self._pointer = self.workspace.ctypes.data
@@ -87,7 +94,7 @@ class Car:
         self.design_height = float(vehicle.center_of_mass()[2])
         """Of the vehicle origin over the ground in design position, m."""
         self.set_parameters(root_parameters(vehicle), {w: corner_parameters(vehicle, w) for w in WHEELS})
-        self.restart()
+        self.settle()
 
     def view(self, name: str) -> np.ndarray:
         return self.layout.view(self.workspace, name)
@@ -124,6 +131,36 @@ class Car:
         self.correction[2] = self.design_height
         self.corner_correction[:] = 0.0
         self.call("correct")
+
+    def settle(self) -> None:
+        """Find the rest on level ground: springs without a given preload get what carries the car at design
+        height; `suspension.deflection` counts from there, and `rest` brings the car back there."""
+        free = np.array([self.vehicle.axle(w).spring.preload is None for w in WHEELS])
+        preload = self.get_corner_parameter("spring.preload")
+        travel = self.get_corner_parameter("rest.travel")
+        travel[:] = 0.0
+        carried = self.vehicle.mass * self.vehicle.gravity / 4
+        preload[free] = carried
+        for _ in range(_PRELOAD_ROUNDS if free.any() else 1):
+            self.call("prepare")
+            self.restart()
+            for _ in range(_SETTLING_STEPS):
+                self.step(_SETTLING_STEP)
+            self.report()
+            force = self.corner_output("suspension.force")
+            # The strut's force hardly changes with travel: what it is at rest is what it should be in design.
+            symmetric = 0.5 * (force + force[[1, 0, 3, 2]])
+            preload[free] = symmetric[free]
+        travel[:] = self.corner_output("suspension.deflection")
+        self.call("prepare")
+        self.view("qd")[:] = 0.0
+        self.view("branch.qd")[:] = 0.0
+        self._rest = self.workspace.copy()
+
+    def rest(self) -> None:
+        """At rest on level ground, origin near the world's, heading along x."""
+        for name in _STATE:
+            self.view(name)[:] = self.layout.view(self._rest, name)
 
     def correct(self, change: np.ndarray, wheels: np.ndarray | None = None) -> None:
         """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels."""

@@ -11,6 +11,7 @@ exact equations hold one gyroscopic force, I φ̇ s×ṡ, on s. θ follows by in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vehicled.messages import WHEELS
@@ -63,7 +64,11 @@ class VehicleProgram:
     coordinates: list[str]
 
 
-def build(tyre: str) -> VehicleProgram:
+Extension = Callable[[Program, Parts], None]
+"""Adds further kernels on the state of the car."""
+
+
+def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
     """The vehicle with one tyre law (`linear` or `tmeasy`).
 
     Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
@@ -342,6 +347,8 @@ def build(tyre: str) -> VehicleProgram:
         gravity=Vector(p("gravity.x"), p("gravity.y"), p("gravity.z")),
     )
     outputs.add_kernels(program, parts)
+    for extend in extensions:
+        extend(program, parts)
     program.store("parameters", list(p.symbols.values()))
     program.store("corner_parameters", list(cp.symbols.values()))
     program.finish([*p.symbols.values(), *cp.symbols.values()])

@@ -55,17 +55,12 @@ def add_kernels(program: Program, parts: Parts) -> None:
     _energy(program, parts)
 
 
-def _acceleration(v: Combination) -> Vector:
-    (basic,) = v.terms
-    return basic.acceleration
-
-
 def _report(program: Program, parts: Parts) -> None:
     """Kernel `report`: `outputs` in the order of ROOT_OUTPUTS, `corner_outputs` in that of CORNER_OUTPUTS."""
     g, a = program.graph, parts.chassis
     r, v = parts.origin.position, a.to_body(parts.origin.velocity)
     w = body_rates(a, *(d.velocity for d in parts.directions))
-    acceleration = a.to_body(_acceleration(parts.origin))
+    acceleration = a.to_body(parts.origin.acceleration)
     roll = g.atan2(a.v2.z, a.v3.z)
     pitch = g.atan2(-a.v1.z, g.sqrt(a.v1.x * a.v1.x + a.v1.y * a.v1.y))
     values = [*r, roll, pitch, yaw_of(g, a), *v, *w, *acceleration, g.atan2(v.y, v.x)]
@@ -104,7 +99,7 @@ def _correct(program: Program, parts: Parts) -> None:
     w_old = old.to_world(body_rates(old, *(d.velocity for d in parts.directions)))
     rates = chart_rates(old, w_old) + Vector(delta[9], delta[10], delta[11])
     change = angular_velocity(new, rates) - turn(w_old)
-    r_old, v_old, a_old = parts.origin.position, parts.origin.velocity, _acceleration(parts.origin)
+    r_old, v_old, a_old = parts.origin.position, parts.origin.velocity, parts.origin.acceleration
     shift, push = Vector.of(delta[0:3]), Vector.of(delta[6:9])
     stores: list[tuple[Atom, Atom]] = []
     for basic in system.basics:

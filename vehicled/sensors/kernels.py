@@ -1,0 +1,85 @@
+"""Sensor models on the chassis as compiled kernels: what a sensor would read, and the Jacobian of that.
+
+All are functions of the chassis' `pose`: the chart z = (r1, ψ, v1z, v2z), its rates ż, and the accelerations
+that the multibody simulation has (of the vehicle origin and of rotation, in vehicle axes, which a correction
+of the pose carries along). They are written once, and differentiated by the compiler, so that
+h_z = h_q ∂q/∂z + h_q̇ ∂q̇/∂z and h_ż = h_q̇ ∂q̇/∂ż hold exactly (Sanjurjo, sensor models).
+
+Because they read `pose` and not q, they serve for the present and for a stored past alike.
+"""
+
+from __future__ import annotations
+
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+from vehicled.symbolic.vector import Vector
+from vehicled.vehicle.chart import CHART, Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
+from vehicled.vehicle.outputs import Parts
+
+POSE = (*CHART, *(f"{c}.rate" for c in CHART), "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
+"""Elements of the array `pose`: chart, its rates, accelerations in vehicle axes."""
+CHART_SIZE = 2 * len(CHART)
+LARGEST = 3
+"""Components of the largest observation."""
+
+MOUNTING = (
+    *("antenna.x", "antenna.y", "antenna.z"),
+    *("imu.x", "imu.y", "imu.z"),
+    *(f"imu.r{i}{j}" for i in "123" for j in "123"),
+)
+"""Elements of the array `mounting`: lever arms (vehicle axes, m) and the rotation that takes vehicle axes to the
+IMU's, by rows."""
+
+
+def add_sensor_kernels(program: Program, parts: Parts) -> None:
+    """Add the kernels `observe_pose` (state to `pose`) and one per sensor, each from `pose` and `mounting` to
+    `predicted` (3,) and `sensitivity` (3, 12) by rows."""
+    g, chassis = program.graph, parts.chassis
+    pose = program.array("pose", len(POSE))
+    mounting = program.array("mounting", len(MOUNTING))
+    predicted = program.array("predicted", LARGEST)
+    sensitivity = program.array("sensitivity", LARGEST * CHART_SIZE)
+
+    d1, d2, d3 = (d.velocity for d in parts.directions)
+    dd1, dd2, dd3 = (d.acceleration for d in parts.directions)
+    w = body_rates(chassis, d1, d2, d3)
+    rates = chart_rates(chassis, chassis.to_world(w))
+    linear = chassis.to_body(parts.origin.acceleration)
+    # d/dt of (v̇2·v3, v̇3·v1, v̇1·v2)
+    angular = Vector(
+        dd2.dot(chassis.v3) + d2.dot(d3), dd3.dot(chassis.v1) + d3.dot(d1), dd1.dot(chassis.v2) + d1.dot(d2)
+    )
+    now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
+    program.kernel(
+        "observe_pose", zip(pose, [*now, *parts.origin.velocity, *rates, *linear, *angular], strict=True)
+    )
+
+    # From here on everything is a function of `pose`.
+    a = axes(g, *pose[3:6])
+    position, velocity = Vector.of(pose[0:3]), Vector.of(pose[6:9])
+    w_world = angular_velocity(a, Vector.of(pose[9:12]))
+    w_body = a.to_body(w_world)
+    acceleration, alpha = Vector.of(pose[12:15]), Vector.of(pose[15:18])
+    antenna, imu = Vector.of(mounting[0:3]), Vector.of(mounting[3:6])
+    rotation = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]
+
+    antenna_position = position + a.to_world(antenna)
+    antenna_velocity = velocity + a.to_world(w_body.cross(antenna))
+    vx, vy = antenna_velocity.x, antenna_velocity.y
+    specific_force = acceleration - a.to_body(parts.gravity) + alpha.cross(imu) + w_body.cross(w_body.cross(imu))
+    body_velocity = a.to_body(velocity)
+
+    def sensor(name: str, h: list[Atom]) -> None:
+        stores = list(zip(predicted, h, strict=False))
+        for i, value in enumerate(h):
+            for j in range(CHART_SIZE):
+                stores.append((sensitivity[i * CHART_SIZE + j], g.derivative(value, pose[j])))
+        program.kernel(name, stores)
+
+    sensor("gnss_position", list(antenna_position))
+    sensor("gnss_speed", [g.sqrt(vx * vx + vy * vy + 1e-12)])
+    # Course over ground: of the antenna's velocity, clockwise from north.
+    sensor("gnss_course", [g.atan2(vx, vy)])
+    sensor("imu_gyro", [r.dot(w_body) for r in rotation])
+    sensor("imu_accelerometer", [r.dot(specific_force) for r in rotation])
+    sensor("body_velocity", [body_velocity.x, body_velocity.y, g.atan2(body_velocity.y, body_velocity.x)])
