@@ -1,0 +1,244 @@
+"""The report: whole, self-contained, and about the run that it was given."""
+
+import base64
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pymap3d
+import pytest
+
+from replay.csv_log import EstimatesWriter
+from vehicled.cli import main
+from vehicled.daemon.recorder import Recorder
+from vehicled.messages import (
+    ESTIMATE_COLUMNS,
+    ESTIMATE_INDEX,
+    WHEELS,
+    Estimate,
+    Innovation,
+    Measurement,
+    Status,
+)
+from vehicled.report.data import load_run
+from vehicled.report.plots import thin
+
+PERIOD = 4_000_000
+ORIGIN = (36.83, -2.41, 100.0)
+
+
+def true_state(s: float) -> dict[str, float]:
+    """A slalom round a large circle after `s` seconds, with every column of the estimates table."""
+    speed, turn = 20.0, 2 * math.pi / 60
+    rate = turn + 0.25 * math.sin(0.9 * s)
+    yaw = turn * s + 0.25 / 0.9 * (1 - math.cos(0.9 * s))
+    ay = speed * rate
+    state = {
+        "x": speed / turn * math.sin(turn * s),
+        "y": speed / turn * (1 - math.cos(turn * s)),
+        "z": 0.55,
+        "roll": 0.006 * ay,
+        "pitch": 0.004 * math.sin(s),
+        "yaw": math.remainder(yaw, 2 * math.pi),
+        "vx": speed,
+        "vy": -0.03 * ay,
+        "vz": 0.0,
+        "wx": 0.0,
+        "wy": 0.0,
+        "wz": rate,
+        "ax": 0.4 * math.sin(s / 3),
+        "ay": ay,
+        "az": 0.0,
+        "sideslip": math.atan2(-0.03 * ay, speed),
+        "sigma.x": 0.02,
+        "sigma.y": 0.02,
+        "sigma.z": 0.05,
+        "sigma.yaw": 0.002,
+        "sigma.vx": 0.03,
+        "sigma.vy": 0.05,
+        "sigma.sideslip": 0.004,
+    }
+    for i, w in enumerate(WHEELS):
+        side, front = (1 if w[1] == "l" else -1), w[0] == "f"
+        load = 4000 - side * 120 * ay + (200 if front else -200)
+        state |= {
+            f"slip.{w}.angle": -0.008 * ay * (1.1 if front else 0.9),
+            f"slip.{w}.ratio": 0.01 * math.sin(s / 2 + i),
+            f"tyre.{w}.fx": 300 * math.sin(s / 2) * (not front),
+            f"tyre.{w}.fy": load * ay / 9.81, f"tyre.{w}.fz": load,
+            f"suspension.{w}.deflection": -side * 0.0025 * ay, f"suspension.{w}.force": load,
+            f"suspension.{w}.rate": -side * 0.001 * math.cos(s),
+            f"wheel.{w}.angle": speed / 0.3 * s, f"wheel.{w}.speed": speed / 0.3,
+        }  # fmt: skip
+    state["lat"], state["lon"], state["alt"] = pymap3d.enu2geodetic(
+        state["x"], state["y"], state["z"], *ORIGIN
+    )
+    return state
+
+
+def make_run(directory: Path, steps: int) -> tuple[Path, Path]:
+    """A recording with noise, rejected fixes and a late GNSS; and its truth."""
+    rng = np.random.default_rng(1)
+    noise = np.zeros(len(ESTIMATE_COLUMNS))
+    sigmas = {c[6:]: true_state(0)[c] for c in ESTIMATE_COLUMNS if c.startswith("sigma.")}
+    run, truth = directory / "run.mcap", directory / "truth.csv"
+    with Recorder(run, "", 0, 0, live=False) as recorder, EstimatesWriter(truth) as writer:
+        for i in range(steps):
+            t = i * PERIOD
+            state = true_state(t / 1e9)
+            values = np.array([state[c] for c in ESTIMATE_COLUMNS])
+            known = values.copy()
+            known[[ESTIMATE_INDEX[f"sigma.{c}"] for c in sigmas]] = np.nan
+            writer.write(Estimate(t, known))
+            for column, sigma in sigmas.items():
+                j = ESTIMATE_INDEX[column]
+                noise[j] = 0.99 * noise[j] + 0.14 * sigma * rng.standard_normal()
+            measurements = [Measurement("imu", t, t, {"imu.wz": state["wz"]})]
+            innovations = [observation(rng, t, "imu.gyro", 3), observation(rng, t, "imu.accelerometer", 3)]
+            innovations += [observation(rng, t, f"wheel.{w}.angle", 1) for w in WHEELS] if i % 4 == 0 else []
+            if i % 50 == 0:
+                lat, lon, _ = pymap3d.enu2geodetic(
+                    state["x"] + rng.standard_normal(), state["y"] + rng.standard_normal(), 0, *ORIGIN
+                )
+                fix = {"gnss.lat": float(lat), "gnss.lon": float(lon)}
+                measurements.append(Measurement("receiver", t - 80_000_000, t, fix))
+                innovations.append(observation(rng, t, "gnss.position", 3, outlier=i % 500 == 0))
+            took = int(180_000 * rng.lognormal(0, 0.15)) + (900_000 if i % 700 == 699 else 0)
+            recorder.record_step(t, measurements, Estimate(t, values + noise), innovations, took)
+            if i % 250 == 249:
+                counters = {
+                    "loop": {"steps": i + 1, "missed": 0, "late_max_us": 120.5},
+                    "queue": {"dropped": {}},
+                }
+                recorder.record_status(Status(t, "running", counters))
+    return run, truth
+
+
+def observation(
+    rng: np.random.Generator, t: int, sensor: str, size: int, outlier: bool = False
+) -> Innovation:
+    normal = rng.standard_normal(size) + (8 if outlier else 0)
+    nis = float(normal @ normal)
+    zeros = [0.0] * size
+    reason = "gate" if outlier else "fused"
+    return Innovation(
+        t,
+        t,
+        sensor,
+        "device",
+        zeros,
+        zeros,
+        (0.1 * normal).tolist(),
+        [0.01] * size,
+        nis,
+        nis / 16,
+        not outlier,
+        reason,
+    )
+
+
+class Page(HTMLParser):
+    """What is in a page: headings, images, and whatever it would load from elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.images: list[bytes] = []
+        self.loaded: list[str] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+        source = values.get("src") or ""
+        if source.startswith("data:image/svg+xml;base64,"):
+            self.images.append(base64.b64decode(source.split(",", 1)[1]))
+        elif source or tag in ("script", "link", "iframe"):
+            self.loaded.append(source or tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+        self.text += data + " "
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_run(tmp_path_factory.mktemp("run"), 1000)
+
+
+def test_a_recording_with_truth_shows_everything(
+    recorded: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "report.html"
+    assert main(["report", str(recorded[0]), "--truth", str(recorded[1]), "-o", str(output)]) == 0
+    assert capsys.readouterr().out.strip() == str(output)
+    page = Page(output.read_text())
+    assert page.headings == [
+        "Track", "Summary", "Errors", "Motion", "Slip", "Tyre forces", "Suspension", "Innovations", "Timing"
+    ]  # fmt: skip
+    assert page.open == [] and page.loaded == [], "well-formed, and nothing comes from elsewhere"
+    assert not re.search(r"url\(|@import|https?://", output.read_text())
+    assert len(page.images) == 8
+    for image in page.images:
+        assert ElementTree.fromstring(image).tag.endswith("svg")
+    assert "gate 2" in page.text, "why fixes were not fused"
+    assert output.stat().st_size < 8_000_000
+
+
+def test_a_table_of_few_columns_shows_what_it_has_and_the_same_every_time(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("t,vx,sideslip\n0,20,0.01\n1,20,0.02\n2,,\n")
+    assert main(["report", str(tmp_path / "e.csv"), "-o", str(tmp_path / "r.html")]) == 0
+    page = Page((tmp_path / "r.html").read_text())
+    assert [h for h in page.headings if h != "Summary"] == ["Motion", "Slip"]
+    assert main(["report", str(tmp_path / "e.csv"), "-o", str(tmp_path / "again.html")]) == 0
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "r.html").read_bytes()
+
+
+def test_names_cannot_inject_anything(tmp_path: Path) -> None:
+    name = "<script>alert(1)<script>.csv"
+    (tmp_path / name).write_text("t,vx\n0,20\n1,20\n")
+    assert main(["report", str(tmp_path / name), "-o", str(tmp_path / "r.html")]) == 0
+    assert "<script>" not in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "message"),
+    [("t,vx\n", 1, "no estimates in it"), ("t,imu.ax\n0,1\n", 2, "unknown column 'imu.ax'")],
+)
+def test_what_is_no_run_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, status: int, message: str
+) -> None:
+    (tmp_path / "e.csv").write_text(content)
+    assert main(["report", str(tmp_path / "e.csv"), "-o", str(tmp_path / "r.html")]) == status
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_fixes_lie_on_the_track(recorded: tuple[Path, Path]) -> None:
+    run = load_run(recorded[0])
+    expected = np.array([[true_state(i * 0.2)[c] for c in "xy"] for i in range(20)])
+    assert run.fixes.shape == (20, 2)
+    assert np.sqrt(np.mean((run.fixes - expected) ** 2)) == pytest.approx(1.0, abs=0.35), "their noise is 1 m"
+
+
+def test_thinning_keeps_every_peak_and_hole() -> None:
+    t = np.arange(100_000.0)
+    y = np.sin(t / 1e4)
+    y[54_321], y[77_777] = 9, -9
+    y[20_000:40_000] = np.nan
+    thin_t, thin_y = thin(t, y)
+    assert len(thin_t) <= 3100
+    assert np.nanmax(thin_y) == 9 and np.nanmin(thin_y) == -9
+    assert np.all(np.diff(thin_t) >= 0)
+    assert np.isnan(thin_y[(thin_t > 20_100) & (thin_t < 39_900)]).all()
+    assert all(y[int(at)] == v or math.isnan(v) for at, v in zip(thin_t, thin_y, strict=True))

@@ -1,0 +1,44 @@
+"""`vehicled report`: one HTML page with plots of a run."""
+
+import argparse
+import sys
+from pathlib import Path
+
+HELP = "plot a run"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Draws a run into one HTML file that needs nothing else: track, errors, motion, slip, tyre forces, "
+        "suspension, innovations and timing, as far as the run tells of them."
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = """\
+A recording (.mcap, from 'vehicled run' or 'vehicled replay --record') has it all; a table of estimates (.csv)
+has no innovations and no timing.
+
+examples:
+  vehicled report run.mcap -o report.html
+  vehicled report estimates.csv --truth truth.csv -o report.html"""
+    parser.add_argument("run_file", metavar="RUN", type=Path, help="recording .mcap or estimates .csv")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=Path("report.html"),
+        help="HTML file to write (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--truth", metavar="TRUTH", type=Path, help="truth .csv: adds errors with their 3-σ bands"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from vehicled.report import write_report  # matplotlib takes a second to load: --help should not
+
+    data = write_report(args.run_file, args.output, args.truth)
+    for problems in data.problems:
+        problems.show(sys.stderr)
+    print(args.output)
+    return 0
