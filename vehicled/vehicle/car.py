@@ -84,6 +84,9 @@ class Car:
         """rack displacement, its rate and acceleration (m, to the left)."""
         self.corner_inputs = self.view("corner_inputs")
         """(5, 4): tie-rod displacement with rate and acceleration, drive torque (N·m), brake pressure (Pa)."""
+        self.ground = self.view("ground")
+        """Unit normal (3) and distance from the world's origin along it (m) of the flat ground."""
+        self.ground[:] = (0.0, 0.0, 1.0, 0.0)
         self.outputs = self.view("outputs")
         self.corner_outputs = self.view("corner_outputs")
         self.states = self.view("states")

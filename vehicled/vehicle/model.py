@@ -231,14 +231,15 @@ def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
     brake_weight = half_h * (brake_stiffness * half_h + brake_damping) * grip
 
     # -- tyre -----------------------------------------------------------------------------------------------
-    ground = Vector(p("ground.normal.x"), p("ground.normal.y"), p("ground.normal.z"))
+    *normal, ground_height = program.array("ground", 4)
+    ground = Vector.of(normal)
     radius = cp("tyre.radius")
     across = ground - sv * ground.dot(sv)
     down = -across.unit()
     t = sv.cross(ground).unit()
     left = ground.cross(t)
     centre_position, centre_velocity = centre.position, centre.velocity
-    depth = radius - (centre_position.dot(ground) - p("ground.offset")) / -down.dot(ground)
+    depth = radius - (centre_position.dot(ground) - ground_height) / -down.dot(ground)
     penetration = depth * -down.dot(ground)
 
     def material_velocity(r: Vector) -> Vector:

@@ -301,7 +301,6 @@ def _inertia(name: str, body: Body, place: np.ndarray) -> dict[str, float]:
 def root_parameters(v: Vehicle) -> dict[str, float]:
     """Values of the model's plain parameters by name: SI, chassis axes, relative to the vehicle origin.
 
-    The ground is level at height zero: the vehicle origin is at height `center_of_mass()[2]` in design.
     """
     origin = v.center_of_mass()
     aero = v.aerodynamics
@@ -310,8 +309,6 @@ def root_parameters(v: Vehicle) -> dict[str, float]:
         **_inertia("chassis", v.chassis, np.array(v.chassis.center_of_mass) - origin),
         **_inertia("rack", v.rack, np.array(v.rack.center_of_mass) - origin),
         **_spread("gravity", (0.0, 0.0, -v.gravity)),
-        **_spread("ground.normal", (0.0, 0.0, 1.0)),
-        "ground.offset": 0.0,
         "aero.drag_area": aero.drag_area,
         **_spread("aero.centre", (0.0, 0.0, height)),
         "aero.front": v.front.hard_points.wheel_center[0] - origin[0],
