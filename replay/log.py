@@ -10,7 +10,7 @@ from drivers.registry import load_driver
 from replay import can_log, nmea_log
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog, CsvLogWriter
-from replay.mcap_log import MAGIC, McapLog, McapLogWriter
+from replay.mcap_log import McapLog, McapLogWriter, is_mcap
 from replay.nmea_log import NmeaLog
 from replay.problems import Problems
 from replay.steps import Step, make_steps, sort_by_arrival
@@ -75,10 +75,8 @@ def open_log(path: str | Path, devices: LogDevices | None = None) -> Log:
     """
     path = Path(path)
     devices = devices or {}
-    with open(path, "rb") as file:
-        magic = file.read(len(MAGIC))
     suffix = path.suffix.lower()
-    if magic == MAGIC or suffix == ".mcap":
+    if is_mcap(path):
         return McapLog(path)
     if suffix == ".csv":
         return CsvLog(path)

@@ -286,6 +286,12 @@ def write_clock(writer: McapWriter, t: int, utc_offset_ns: int) -> None:
     writer.write(CHANNEL["clock"], t + utc_offset_ns, t + utc_offset_ns, encode(Clock(t, utc)))
 
 
+def is_mcap(path: str | Path) -> bool:
+    """Whether a file is MCAP, by content or, if damaged at its very start, by name. OSError if unreadable."""
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC or Path(path).suffix.lower() == ".mcap"
+
+
 class Message(NamedTuple):
     """One message of an MCAP file."""
 

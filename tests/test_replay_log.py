@@ -87,7 +87,8 @@ def test_a_cut_off_can_log_gives_what_it_has(tmp_path: Path, car: dict[str, CanO
     log = open_log(path, car)
     samples = list(log.measurements())
     assert all(
-        m.values["vehicle.speed"] == pytest.approx(i % 2000 * 0.1, abs=1e-9) for i, m in enumerate(samples[:-1])
+        m.values["vehicle.speed"] == pytest.approx(i % 2000 * 0.1, abs=1e-9)
+        for i, m in enumerate(samples[:-1])
     )
     if kind == "asc":
         assert len(samples) > 1900

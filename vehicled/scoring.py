@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from replay.csv_log import Table, read_estimates
-from replay.mcap_log import MAGIC, McapLog
+from replay.mcap_log import McapLog, is_mcap
 from vehicled.errors import RunError
 from vehicled.messages import ESTIMATE_COLUMNS, Innovation
 from vehicled.schemas import unit_of
@@ -91,9 +91,7 @@ class Comparison:
 
 def read_run(path: str | Path) -> tuple[Table, list[Innovation]]:
     """Estimates, and innovations if any, of a recording (.mcap) or a table (.csv). UsageError, OSError."""
-    with open(path, "rb") as file:
-        is_mcap = file.read(len(MAGIC)) == MAGIC
-    if is_mcap or Path(path).suffix.lower() == ".mcap":
+    if is_mcap(path):
         run = McapLog(path).read_run()
         return run.estimates, run.innovations
     return read_estimates(path), []

@@ -10,7 +10,7 @@ import numpy as np
 import pymap3d
 
 from replay.csv_log import Table, read_estimates
-from replay.mcap_log import MAGIC, McapLog
+from replay.mcap_log import McapLog, is_mcap
 from replay.problems import Problems
 from vehicled.errors import RunError
 from vehicled.messages import Innovation, Measurement, Status
@@ -111,9 +111,7 @@ def load_run(path: str | Path, truth: str | Path | None = None) -> RunData:
     nothing in common with them.
     """
     path = Path(path)
-    with open(path, "rb") as file:
-        is_mcap = file.read(len(MAGIC)) == MAGIC
-    if is_mcap or path.suffix.lower() == ".mcap":
+    if is_mcap(path):
         run = McapLog(path).read_run()
         if not len(run.estimates.t):
             raise RunError(f"{path}: no estimates in it; expected the recording of a run")
