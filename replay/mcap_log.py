@@ -76,7 +76,10 @@ class McapWriter:
         self._file = open(path, "xb" if exclusive else "wb", buffering=0)  # noqa: SIM115
         self._body = bytearray()
         self._index: dict[int, array[int]] = {}
-        self._chunks: list[ChunkIndex] = []
+        # Encoded index records for the summary: all that grows with the run, by 0.3 kB/s.
+        self._chunk_indexes = bytearray()
+        self._chunk_count = 0
+        self._first_time, self._last_time = 2**64 - 1, 0
         self._counts: dict[int, int] = dict.fromkeys(CHANNEL.values(), 0)
         self._compress = zstandard.ZstdCompressor(level=1).compress
         self._size = 0
@@ -144,19 +147,21 @@ class McapWriter:
             builder.write(pairs)
         start = self._size
         self._append(builder.end())
-        self._chunks.append(
-            ChunkIndex(
-                chunk_length=length,
-                chunk_start_offset=start,
-                compression=chunk.compression,
-                compressed_size=len(chunk.data),
-                message_end_time=chunk.message_end_time,
-                message_index_length=self._size - start - length,
-                message_index_offsets=offsets,
-                message_start_time=chunk.message_start_time,
-                uncompressed_size=chunk.uncompressed_size,
-            )
-        )
+        ChunkIndex(
+            chunk_length=length,
+            chunk_start_offset=start,
+            compression=chunk.compression,
+            compressed_size=len(chunk.data),
+            message_end_time=chunk.message_end_time,
+            message_index_length=self._size - start - length,
+            message_index_offsets=offsets,
+            message_start_time=chunk.message_start_time,
+            uncompressed_size=chunk.uncompressed_size,
+        ).write(builder)
+        self._chunk_indexes += builder.end()
+        self._chunk_count += 1
+        self._first_time = min(self._first_time, chunk.message_start_time)
+        self._last_time = max(self._last_time, chunk.message_end_time)
         for channel, entries in index.items():
             self._counts[channel] += len(entries) // 2
 
@@ -210,17 +215,16 @@ class McapWriter:
             attachment_count=0,
             channel_count=len(CHANNEL),
             channel_message_counts={c: n for c, n in self._counts.items() if n},
-            chunk_count=len(self._chunks),
+            chunk_count=self._chunk_count,
             message_count=sum(self._counts.values()),
-            message_end_time=max((c.message_end_time for c in self._chunks), default=0),
-            message_start_time=min((c.message_start_time for c in self._chunks), default=0),
+            message_end_time=self._last_time,
+            message_start_time=self._first_time if self._chunk_count else 0,
             metadata_count=0,
             schema_count=len(CHANNEL),
         ).write(builder)
         end_group(Opcode.STATISTICS, begin)
         begin = builder.count
-        for chunk in self._chunks:
-            chunk.write(builder)
+        builder.write(self._chunk_indexes)
         end_group(Opcode.CHUNK_INDEX, begin)
         offsets_start = start + builder.count
         for group in groups:

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
@@ -18,9 +19,10 @@ HELP = "convert a log into another format"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
+    parser.description = fill(
         "Converts the measurements of a log, or with --estimates the estimates of a recording. Formats go by "
-        f"extension: it reads {FORMATS}, and writes .csv and .mcap. What the output cannot hold is said."
+        f"extension: it reads {FORMATS}, and writes .csv and .mcap. What the output cannot hold is said.",
+        90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = """\

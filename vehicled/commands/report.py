@@ -3,14 +3,16 @@
 import argparse
 import sys
 from pathlib import Path
+from textwrap import fill
 
 HELP = "plot a run"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
+    parser.description = fill(
         "Draws a run into one HTML file that needs nothing else: track, errors, motion, slip, tyre forces, "
-        "suspension, innovations and timing, as far as the run tells of them."
+        "suspension, innovations and timing, as far as the run tells of them.",
+        90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = """\

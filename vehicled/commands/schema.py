@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from textwrap import fill
 
 from vehicled.errors import UsageError
 from vehicled.schemas import PUBLISHED, TOPICS, json_schema
@@ -10,10 +11,11 @@ HELP = "print the JSON Schemas of the published messages"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
+    parser.description = fill(
         "Prints the JSON Schema (2020-12) of one topic, or one JSON object with those of all topics. "
         f"Published over ZeroMQ: {', '.join(PUBLISHED)}; recordings also have the others. "
-        "Every number's SI unit is in its 'unit'."
+        "Every number's SI unit is in its 'unit'.",
+        90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = """\

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from textwrap import fill
 
 from replay.csv_log import read_estimates
 from vehicled.scoring import Scores, compare, read_run, score
@@ -16,9 +17,10 @@ _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
+    parser.description = fill(
         "Root mean square and largest error of every quantity that both files know, over the time that they "
-        "have in common; truth is interpolated onto the times of the estimates."
+        "have in common; truth is interpolated onto the times of the estimates.",
+        90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = """\

@@ -37,8 +37,8 @@ _SECTIONS: tuple[tuple[str, Callable[[RunData], Figure | None], str], ...] = (
         "Innovations",
         plots.innovations,
         "Measurement minus prediction over its standard deviation, a colour per component; red crosses were "
-        "not fused. NIS is the mean normalised innovation squared per component: 1 for a filter that knows how "
-        "good it is.",
+        "not fused. NIS is the mean normalised innovation squared per component: 1 for a filter that knows "
+        "how good it is.",
     ),
     ("Timing", plots.timing, "Of each filter step, as it was recorded live."),
 )
