@@ -18,6 +18,7 @@ from drivers.base import Driver
 from replay.mcap_log import McapLog
 from vehicled import settings
 from vehicled.daemon.daemon import Daemon, DaemonOptions
+from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
 from vehicled.messages import Measurement
 
@@ -217,9 +218,21 @@ def test_a_bad_configuration_at_hangup_changes_nothing(make, caplog):
 
 
 def test_signals_are_restored(make):
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    taken = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(s) for s in taken]
     run_and_signal(make(), [])
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+    assert [signal.getsignal(s) for s in taken] == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_signals_reach_the_main_thread_from_any_other_and_none_is_lost():
+    with Signals() as signals:
+        assert signals.wait(0) is None
+        thread = threading.Thread(target=lambda: signal.raise_signal(signal.SIGTERM))
+        thread.start()
+        thread.join()
+        signal.raise_signal(signal.SIGHUP)
+        assert [signals.wait(5), signals.wait(5), signals.wait(0)] == [signal.SIGTERM, signal.SIGHUP, None]
 
 
 def test_a_start_that_fails_leaves_nothing_open(make):

@@ -20,12 +20,12 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.estimator import Estimator
 
     configuration = load_configuration(args.config)
-    with Logging(logging.DEBUG if args.verbose else logging.INFO):
-        estimator = Estimator(configuration)
+    with Logging(logging.DEBUG if args.verbose else logging.INFO) as log:
         Daemon(
             configuration.daemon,
-            estimator,
+            Estimator(configuration),
             configuration.text,
-            lambda: load_configuration(args.config).noise_arguments(),
+            read_noise=lambda: load_configuration(args.config).noise_arguments(),
+            counters=lambda: {"log": {"dropped": log.dropped}},
         ).run()
     return 0

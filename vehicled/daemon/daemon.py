@@ -21,13 +21,14 @@ from vehicled.daemon.notify import Notifier
 from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recorder import Recorder
+from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError
 from vehicled.messages import Status
 from vehicled.settings import Deferred
 
 _log = logging.getLogger(__name__)
 
-_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_STARTING_S = 0.01
 _LOOK_EVERY_S = 1.0
 _LOG_EVERY = 10
 """Looks between statistics lines at level INFO."""
@@ -76,16 +77,19 @@ class Daemon:
         estimator: Estimator,
         configuration: str,
         read_noise: Callable[[], dict[str, Any]],
+        counters: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         """Nothing is opened before `start`.
 
         `configuration`: the text that the recording shall carry. `read_noise` reads the noise settings again
         and gives the arguments of the estimator's command `reload_noise`; it may raise VehicledError.
+        `counters`: what `status` shall tell beside the daemon's own.
         """
         self._options = options
         self._configuration = configuration
         self._read_noise = read_noise
         self._estimator = estimator
+        self._other_counters = counters
         self._closing = contextlib.ExitStack()
         self._drivers: list[Driver] = []
         self._loop: Loop
@@ -113,7 +117,7 @@ class Daemon:
 
     @property
     def status(self) -> Status | None:
-        """The last published one; None before the first."""
+        """The last published one, once started; None before the first."""
         return self._loop.last_status
 
     def run(self) -> None:
@@ -121,15 +125,8 @@ class Daemon:
 
         For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread dies.
         """
-        notifier = Notifier()
-        # Blocked before the first thread exists, so that no thread has them: they wait here to be taken.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        try:
-            with self:
-                self._watch(notifier)
-        finally:
-            notifier.close()
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        with Signals() as signals, contextlib.closing(Notifier()) as notifier, self:
+            self._watch(signals, notifier)
 
     def _open(self, opened: contextlib.ExitStack) -> None:
         options = self._options
@@ -148,6 +145,7 @@ class Daemon:
 
         def counters() -> dict[str, Any]:
             return {
+                **self._other_counters(),
                 "devices": {d.name: {"state": d.state, **d.counters()} for d in self._drivers},
                 "publisher": publisher.counters(),
                 "commands": commands.counters(),
@@ -184,21 +182,21 @@ class Daemon:
         if self._loop_thread.is_alive():
             _log.error("the estimator did not end within %g s", _END_WITHIN_S)
 
-    def _watch(self, notifier: Notifier) -> None:
+    def _watch(self, signals: Signals, notifier: Notifier) -> None:
         """Until a signal to end: see that the loop advances, and tell the service manager and the log."""
         watchdog = notifier.watchdog_period
         look_every = _LOOK_EVERY_S if watchdog is None else min(_LOOK_EVERY_S, watchdog / 2)
         looks = 0
         steps = 0
         while True:
-            caught = signal.sigtimedwait(_SIGNALS, look_every if steps else 0.01)
-            if caught is not None and caught.si_signo != signal.SIGHUP:
-                _log.info("%s: ending", signal.Signals(caught.si_signo).name)
-                notifier.stopping()
-                return
-            if caught is not None:
+            caught = signals.wait(look_every if steps else _STARTING_S)
+            if caught == signal.SIGHUP:
                 self._reload_noise()
                 continue
+            if caught is not None:
+                _log.info("%s: ending", caught.name)
+                notifier.stopping()
+                return
             if not self._loop_thread.is_alive():
                 raise RunError("the estimator's thread has ended; see the log before this line")
             if self._loop.steps == steps:

@@ -81,6 +81,7 @@ class Endpoints:
         Raises UsageError.
         """
         socket = self._context.socket(kind)
+        socket.ipv6 = "[" in endpoint
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark
         socket.setsockopt(zmq.MAXMSGSIZE, max_message)

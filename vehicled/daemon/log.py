@@ -29,6 +29,13 @@ class _BoundedHandler(QueueHandler):
             self.dropped += 1
 
 
+class _Listener(QueueListener):
+    """Ends behind the last line, also when the queue is full just then."""
+
+    def enqueue_sentinel(self) -> None:
+        self.queue.put(None)  # type: ignore[attr-defined]
+
+
 class _JournalFormatter(logging.Formatter):
     """The journal adds time and process itself, and takes the priority from the start of every line."""
 
@@ -48,7 +55,7 @@ class Logging:
             output.setFormatter(_JournalFormatter("%(name)s: %(message)s"))
         else:
             output.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
-        self._listener = QueueListener(backlog, output)
+        self._listener = _Listener(backlog, output)
         self._level = level
 
     @property

@@ -1,0 +1,58 @@
+"""Logging beside the estimator: complete, bounded, and in the form that the journal wants."""
+
+import logging
+import sys
+import threading
+
+import pytest
+
+from vehicled.daemon.log import Logging
+
+
+@pytest.fixture(autouse=True)
+def level():
+    before = logging.root.level
+    yield
+    logging.root.setLevel(before)
+
+
+def test_lines_reach_stderr_and_the_level_counts(capsys, monkeypatch):
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    with Logging(logging.INFO):
+        logging.getLogger("imu").info("connected at %d baud", 115200)
+        logging.getLogger("imu").debug("a detail")
+    err = capsys.readouterr().err
+    assert "INFO    imu: connected at 115200 baud\n" in err
+    assert "detail" not in err
+
+
+def test_the_journal_gets_priorities_on_every_line(capsys, monkeypatch):
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+    with Logging(logging.INFO):
+        logging.getLogger("imu").error("lost:\nthe cable")
+        logging.getLogger("imu").warning("slow")
+    assert capsys.readouterr().err == "<3>imu: lost:\n<3>the cable\n<4>imu: slow\n"
+
+
+def test_a_terminal_that_does_not_take_lines_holds_nobody_up(monkeypatch):
+    class Stuck:
+        def __init__(self):
+            self.free = threading.Event()
+            self.lines = 0
+
+        def write(self, text):
+            self.free.wait(5)
+            self.lines += 1
+
+        def flush(self):
+            pass
+
+    stuck = Stuck()
+    monkeypatch.setattr(sys, "stderr", stuck)
+    with Logging(logging.INFO) as log:
+        for i in range(3000):
+            logging.getLogger("imu").info("line %d", i)
+        stuck.free.set()
+        dropped = log.dropped
+    assert dropped > 0
+    assert stuck.lines + dropped == 3000
