@@ -1,8 +1,10 @@
 """The command line's frame: exit statuses, one-line errors, help, and what a start costs."""
 
+import importlib
 import io
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -10,8 +12,9 @@ import types
 
 import pytest
 
+import vehicled.commands
 from vehicled import __version__
-from vehicled.cli import COMMANDS, main
+from vehicled.cli import COMMANDS, main, make_parser
 from vehicled.errors import RunError, UsageError
 from vehicled.progress import Progress
 
@@ -99,6 +102,16 @@ def test_help_names_every_command(capsys):
     out = capsys.readouterr().out
     assert all(f"    {name} " in out for name in COMMANDS)
     assert "vehicled demo" in out
+
+
+def test_every_command_module_is_listed_and_has_its_three_names():
+    names = [module.name for module in pkgutil.iter_modules(vehicled.commands.__path__)]
+    assert set(names) <= set(COMMANDS)
+    for name in names:
+        module = importlib.import_module(f"vehicled.commands.{name}")
+        assert module.HELP.strip() and "\n" not in module.HELP
+        make_parser(name)
+        assert callable(module.run)
 
 
 def test_help_of_a_command(command, capsys):

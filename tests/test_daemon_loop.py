@@ -1,6 +1,7 @@
 """The estimator's thread: deadlines kept, missed and skipped; failures survived; results handed on."""
 
 import gc
+import os
 import sys
 import threading
 from itertools import pairwise
@@ -219,7 +220,8 @@ def test_stops_from_another_thread_on_the_real_clock():
     from vehicled.daemon.clock import MonotonicClock
 
     estimator, collector = FakeEstimator(), Collector()
-    loop = Loop(estimator, MeasurementQueue([]), MonotonicClock(), LoopOptions(cpu=0), collector)
+    cpu = min(os.sched_getaffinity(0))
+    loop = Loop(estimator, MeasurementQueue([]), MonotonicClock(), LoopOptions(cpu=cpu), collector)
     thread = threading.Thread(target=loop.run)
     thread.start()
     while loop.steps < 10:
@@ -229,8 +231,21 @@ def test_stops_from_another_thread_on_the_real_clock():
     assert not thread.is_alive()
     times = [t for t, _ in estimator.steps]
     assert all((b - a) % PERIOD == 0 and b > a for a, b in pairwise(times))
-    assert "SCHED_FIFO" in loop.counters()["scheduling"]
-    assert "processor" in loop.counters()["scheduling"]
+    assert "SCHED_FIFO 30" in loop.counters()["scheduling"]
+    assert f"on processors {cpu}" in loop.counters()["scheduling"]
+
+
+def test_a_processor_that_is_not_there_is_said_and_survived():
+    scheduling = []
+
+    def run():
+        rig = Rig(options=LoopOptions(realtime_priority=0, cpu=1023)).run(1)
+        scheduling.append(rig.loop.counters()["scheduling"])
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert "processor 1023 refused: Invalid argument" in scheduling[0]
 
 
 @given(st.lists(st.integers(0, 1 << 42), min_size=1, max_size=300), st.sampled_from([0.1, 0.5, 0.99, 1.0]))

@@ -94,6 +94,31 @@ def test_topics_and_payloads(publisher, connect):
     )
 
 
+@pytest.mark.parametrize("endpoint", ["ipc://{}/results", "tcp://[::1]:*"])
+def test_other_transports(endpoint, tmp_path, connect):
+    if "::1" in endpoint:
+        try:
+            with sockets.socket(sockets.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+        except OSError:
+            pytest.skip("no IPv6 here")
+    options = PublishOptions(endpoint=endpoint.format(tmp_path))
+    endpoints = Endpoints(options)
+    publisher = Publisher(endpoints, options)
+    publisher.publish_status(Status(5, "running", {}))
+    publisher.start()
+    context = zmq.Context()
+    with context.socket(zmq.SUB) as subscriber:
+        subscriber.ipv6 = True
+        subscriber.rcvtimeo = WAIT_MS
+        subscriber.connect(publisher.endpoint)
+        subscriber.subscribe("")
+        assert receive(subscriber)[1]["t"] == 5
+    context.term()
+    publisher.close()
+    endpoints.close()
+
+
 def test_a_late_joiner_gets_the_last_value_of_its_topics(publisher, connect):
     for t in (1, 2, 3):
         publisher.publish_step(estimate(t), [])

@@ -115,7 +115,7 @@ class Loop:
         self._mailbox: deque[tuple[str, dict[str, Any], Future[dict[str, Any]]]] = deque()
         self._stopping = False
         self._reset_wanted = False
-        self._scheduling = "ordinary"
+        self._scheduling = ""
 
         self.steps = 0
         """Steps done so far; whoever watches over the loop sees it advance."""
@@ -277,20 +277,22 @@ class Loop:
 
     def _claim_processor(self) -> None:
         tighten_timers()
-        parts = []
+        refused = []
         priority, cpu = self._options.realtime_priority, self._options.cpu
         if priority:
             try:
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-                parts.append(f"SCHED_FIFO {priority}")
             except OSError as error:
-                parts.append(f"ordinary (SCHED_FIFO refused: {error.strerror})")
-        else:
-            parts.append("ordinary")
+                refused.append(f"SCHED_FIFO {priority} refused: {error.strerror}")
         if cpu is not None:
             try:
                 os.sched_setaffinity(0, {cpu})
-                parts.append(f"processor {cpu}")
             except OSError as error:
-                parts.append(f"any processor ({cpu} refused: {error.strerror})")
-        self._scheduling = ", ".join(parts)
+                refused.append(f"processor {cpu} refused: {error.strerror}")
+        # Said as it is, since a service manager may have set it for the whole process.
+        if os.sched_getscheduler(0) == os.SCHED_FIFO:
+            policy = f"SCHED_FIFO {os.sched_getparam(0).sched_priority}"
+        else:
+            policy = "ordinary"
+        processors = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+        self._scheduling = "; ".join([f"{policy} on processors {processors}", *refused])
