@@ -5,11 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from drivers.registry import load_driver
+from vehicled.daemon.daemon import DaemonOptions
 from vehicled.daemon.loop import LoopOptions
+from vehicled.settings import loads
 
 FOLDER = Path(__file__).parent.parent / "systemd"
 UNIT = FOLDER / "vehicled.service"
@@ -101,6 +105,22 @@ def test_rules_have_the_form_that_udev_reads():
         names |= set(re.findall(r'ENV\{\.VEHICLED\}="(\w+)"', line))
     assert targets == labels
     assert names == {"imu", "gnss"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Example:
+    daemon: DaemonOptions
+
+
+def test_the_example_configuration_is_valid_and_uses_the_devices_of_the_rules():
+    (text,) = re.findall(r"```yaml\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
+    options = loads(text, _Example).daemon
+    rules = (FOLDER / "99-vehicled.rules").read_text()
+    for name, device in options.devices.items():
+        driver = load_driver(device.driver)
+        assert device.options.to(driver.Options).port == f"/dev/vehicled-{name}"
+        assert f'ENV{{.VEHICLED}}="{name}"' in rules
+    assert str(options.record.directory) == f"/var/lib/{settings()['StateDirectory']}"
 
 
 def test_the_install_notes_name_every_file():
