@@ -157,9 +157,9 @@ class Characteristic:
     """Greatest force."""
     fs: Annotated[tuple[float, float], Unit("N"), Positive]
     """Force of full sliding."""
-    sm: Annotated[tuple[float, float], Positive]
+    sm: Annotated[tuple[float, float], Unit("1"), Positive]
     """Slip at the greatest force."""
-    ss: Annotated[tuple[float, float], Positive]
+    ss: Annotated[tuple[float, float], Unit("1"), Positive]
     """Slip at which sliding begins."""
     stiffness: Annotated[NewtonsPerMetre, Positive] = 1.5e5
     """Of the tyre's deflection along this axis; with df0 it makes the relaxation length."""

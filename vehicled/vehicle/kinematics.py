@@ -1,0 +1,114 @@
+"""What the wheel of a double-wishbone corner does over its travel and under the steering, from hard points alone.
+
+Velocity analysis of one corner: the knuckle's ball joints turn about the wishbones' hinge axes and the tie rod
+keeps its length, which leaves the knuckle one motion over travel and one under the rack. The chassis rests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.vehicle.parameters import HardPoints
+
+
+@dataclass(frozen=True)
+class Corner:
+    """Places of a left corner's points, each (3,) m, and the wheel's spin axis, in chassis axes."""
+
+    lower_hinge: np.ndarray
+    lower_axis: np.ndarray
+    lower_ball_joint: np.ndarray
+    upper_hinge: np.ndarray
+    upper_axis: np.ndarray
+    upper_ball_joint: np.ndarray
+    tie_rod_inner: np.ndarray
+    tie_rod_outer: np.ndarray
+    spring_chassis: np.ndarray
+    spring_wishbone: np.ndarray
+    wheel_center: np.ndarray
+    spin_axis: np.ndarray
+
+    @classmethod
+    def of(cls, points: HardPoints) -> Corner:
+        places = {name: np.array(getattr(points, name)) for name in cls.__annotations__ if name != "spin_axis"}
+        cos = np.cos(points.camber)
+        axis = [np.sin(points.toe) * cos, np.cos(points.toe) * cos, -np.sin(points.camber)]
+        return cls(**places, spin_axis=np.array(axis))
+
+    def moved(self, rates: Rates, by: float) -> Corner:
+        """After a small displacement, to first order."""
+        return Corner(**{name: getattr(self, name) + by * getattr(rates, name, 0.0) for name in vars(self)})
+
+    @property
+    def toe(self) -> float:
+        """Toe-in, rad."""
+        return float(np.arctan2(self.spin_axis[0], self.spin_axis[1]))
+
+    @property
+    def camber(self) -> float:
+        """Negative when the top of the wheel leans inwards, rad."""
+        return float(-np.arcsin(self.spin_axis[2] / np.linalg.norm(self.spin_axis)))
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Velocities of the points of `Corner` that move, (3,) each, per unit of what moves them."""
+
+    lower_ball_joint: np.ndarray
+    upper_ball_joint: np.ndarray
+    tie_rod_inner: np.ndarray
+    tie_rod_outer: np.ndarray
+    spring_wishbone: np.ndarray
+    wheel_center: np.ndarray
+    spin_axis: np.ndarray
+    strut: float
+    """Shortening of the strut."""
+
+
+def calc_rates(corner: Corner, travel: float = 1.0, rack: float = 0.0) -> Rates:
+    """Velocities for a rate of the wheel centre's height and one of the tie rod's inner end, to the left."""
+
+    def swing(hinge: np.ndarray, axis: np.ndarray, point: np.ndarray) -> np.ndarray:
+        return np.cross(axis / np.linalg.norm(axis), point - hinge)
+
+    reference = corner.wheel_center
+    rod = corner.tie_rod_outer - corner.tie_rod_inner
+    # Unknowns: velocity of the wheel centre, angular velocity of the knuckle, rates of the two wishbones.
+    a, b = np.zeros((8, 8)), np.zeros(8)
+
+    def velocity_at(point: np.ndarray) -> np.ndarray:
+        x, y, z = point - reference
+        return np.hstack((np.eye(3), [[0, z, -y], [-z, 0, x], [y, -x, 0]]))
+
+    lower = swing(corner.lower_hinge, corner.lower_axis, corner.lower_ball_joint)
+    upper = swing(corner.upper_hinge, corner.upper_axis, corner.upper_ball_joint)
+    a[0:3, :6], a[0:3, 6] = velocity_at(corner.lower_ball_joint), -lower
+    a[3:6, :6], a[3:6, 7] = velocity_at(corner.upper_ball_joint), -upper
+    a[6, :6], b[6] = rod @ velocity_at(corner.tie_rod_outer), rod[1] * rack
+    a[7, 2], b[7] = 1.0, travel
+    x = np.linalg.solve(a, b)
+    foot = x[6] * swing(corner.lower_hinge, corner.lower_axis, corner.spring_wishbone)
+    strut = corner.spring_chassis - corner.spring_wishbone
+    return Rates(
+        lower_ball_joint=x[6] * lower,
+        upper_ball_joint=x[7] * upper,
+        tie_rod_inner=np.array([0.0, rack, 0.0]),
+        tie_rod_outer=velocity_at(corner.tie_rod_outer) @ x[:6],
+        spring_wishbone=foot,
+        wheel_center=x[:3],
+        spin_axis=np.cross(x[3:6], corner.spin_axis),
+        strut=float(strut @ foot / np.linalg.norm(strut)),
+    )
+
+
+def moved(corner: Corner, travel: float = 0.0, rack: float = 0.0, steps: int = 40) -> Corner:
+    """The corner after its wheel centre has gone up by `travel` and the rod's inner end left by `rack` (m).
+
+    Explicit midpoint rule; with 40 steps over 0.1 m the lengths hold to some micrometres.
+    """
+    for _ in range(steps):
+        half = corner.moved(calc_rates(corner, travel, rack), 0.5 / steps)
+        corner = corner.moved(calc_rates(half, travel, rack), 1.0 / steps)
+    return corner
