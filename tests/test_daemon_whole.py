@@ -4,8 +4,10 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
+import types
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,6 +19,7 @@ import vehicled.daemon.daemon as daemon_module
 from drivers.base import Driver
 from replay.mcap_log import McapLog
 from vehicled import settings
+from vehicled.cli import main
 from vehicled.daemon.daemon import Daemon, DaemonOptions
 from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
@@ -215,6 +218,39 @@ def test_a_bad_configuration_at_hangup_changes_nothing(make, caplog):
     daemon = make(read_noise=read_noise)
     run_and_signal(daemon, [reload])
     assert daemon._estimator.commands == []
+
+
+def test_the_command_runs_it_until_a_signal(make, monkeypatch, capsys):
+    """`vehicled run` with a stand-in for the vehicle and its filter."""
+    estimator = FakeEstimator()
+    text = CONFIGURATION
+    configuration = types.SimpleNamespace(
+        daemon=settings.loads(text, DaemonOptions), text=text, noise_arguments=lambda: {"imu.gyro": 0.5}
+    )
+    for name, member, value in (
+        ("configuration", "load_configuration", {"car.yaml": configuration}.__getitem__),
+        ("estimator", "Estimator", lambda c: estimator),
+    ):
+        module = types.ModuleType(f"vehicled.{name}")
+        setattr(module, member, value)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def act():
+        wait_until(lambda: len(estimator.steps) > 3)
+        os.kill(os.getpid(), signal.SIGHUP)
+        wait_until(lambda: estimator.commands)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    status = main(["run", "--config", "car.yaml"])
+    thread.join()
+    assert status == 0
+    assert estimator.commands == [("reload_noise", {"imu.gyro": 0.5})]
+    err = capsys.readouterr().err
+    assert "ready: results at tcp://127.0.0.1:" in err
+    assert "noise settings reloaded" in err
+    assert "SIGTERM: ending" in err
 
 
 def test_signals_are_restored(make):

@@ -65,10 +65,12 @@ class Logging:
 
     def __enter__(self) -> "Logging":
         logging.root.addHandler(self._handler)
+        self._level_before = logging.root.level
         logging.root.setLevel(self._level)
         self._listener.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.stop()
         logging.root.removeHandler(self._handler)
+        logging.root.setLevel(self._level_before)
+        self._listener.stop()
