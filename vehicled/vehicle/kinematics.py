@@ -1,7 +1,8 @@
-"""What the wheel of a double-wishbone corner does over its travel and under the steering, from hard points alone.
+"""What the wheel of a double-wishbone corner does over travel and steering, from hard points alone.
 
-Velocity analysis of one corner: the knuckle's ball joints turn about the wishbones' hinge axes and the tie rod
-keeps its length, which leaves the knuckle one motion over travel and one under the rack. The chassis rests.
+Velocity analysis of one corner: the knuckle's ball joints turn about the wishbones' hinge axes and the tie
+rod keeps its length, which leaves the knuckle one motion over travel and one under the rack. The chassis
+rests.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Corner:
 
     @classmethod
     def of(cls, points: HardPoints) -> Corner:
-        places = {name: np.array(getattr(points, name)) for name in cls.__annotations__ if name != "spin_axis"}
+        places = {
+            name: np.array(getattr(points, name)) for name in cls.__annotations__ if name != "spin_axis"
+        }
         cos = np.cos(points.camber)
         axis = [np.sin(points.toe) * cos, np.cos(points.toe) * cos, -np.sin(points.camber)]
         return cls(**places, spin_axis=np.array(axis))

@@ -255,6 +255,10 @@ class Vehicle:
         if self.front.hard_points.wheel_center[0] <= self.rear.hard_points.wheel_center[0]:
             yield "front.hard_points.wheel_center", "the front wheels must lie before the rear wheels"
 
+    def to_vehicle(self) -> Vehicle:
+        """Itself; a car by its handbook figures has the same method."""
+        return self
+
     @property
     def tyre(self) -> str:
         return self.front.tyre.kind

@@ -1,0 +1,363 @@
+"""A car by its handbook figures, put on a scaled double-wishbone template.
+
+Most people know masses, wheelbase, tracks and perhaps a cornering stiffness, and no hard points. The template
+gives the points; rates at the wheel are converted through its motion ratios, so that the figures that were
+given come out exactly at rest: mass, centre of mass, moments of inertia, wheel rates, damping, roll
+stiffness, roll-centre heights, cornering stiffness, friction. What is left out gets the default that its line
+states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+import numpy as np
+from scipy.optimize import fsolve
+
+from vehicled.units import (
+    Hertz,
+    Kilograms,
+    KilogramSquareMetres,
+    KilogramSquareMetresVector,
+    Metres,
+    MetresPerSecondSquared,
+    NewtonMetresPerPascal,
+    NewtonMetresPerRadian,
+    NewtonSecondsPerMetre,
+    NewtonsPerMetre,
+    NewtonsPerRadian,
+    NonNegative,
+    Positive,
+)
+from vehicled.vehicle.kinematics import Corner, calc_rates, moved
+from vehicled.vehicle.parameters import (
+    Aerodynamics,
+    Axle,
+    Body,
+    Brake,
+    Characteristic,
+    Damper,
+    HardPoints,
+    Spring,
+    Steering,
+    Stops,
+    TMeasyTyre,
+    Vehicle,
+    Wheel,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandbookAxle:
+    """One axle; figures hold for one wheel unless they say axle."""
+
+    track: Annotated[Metres, Positive]
+    wheel_radius: Annotated[Metres, Positive]
+    """Of the undeformed tyre."""
+    wheel_rate: Annotated[NewtonsPerMetre, Positive] | None = None
+    """Stiffness of the springs as the wheel feels it, without tyre and anti-roll bar."""
+    ride_frequency: Annotated[Hertz, Positive] | None = None
+    """Of the sprung mass on its springs, in place of `wheel_rate`; default 1.4 Hz."""
+    damping: Annotated[NewtonSecondsPerMetre, NonNegative] | None = None
+    """Of one damper as the wheel feels it, mean of bump and rebound."""
+    damping_ratio: Annotated[float, NonNegative] | None = None
+    """Of the sprung mass, in place of `damping`; default 0.3."""
+    roll_stiffness: Annotated[NewtonMetresPerRadian, NonNegative] = 0.0
+    """Of the axle's anti-roll bar, without the springs."""
+    roll_center_height: Metres = 0.05
+    """Over the ground, at rest."""
+    bump_travel: Annotated[Metres, Positive] = 0.08
+    """Of the wheel, from rest to the bump stop."""
+    droop_travel: Annotated[Metres, Positive] = 0.08
+    unsprung_mass: Annotated[Kilograms, Positive] | None = None
+    """Of one corner: wheel, knuckle, brake, wishbones; default 3 % of the car's mass."""
+    wheel_inertia: Annotated[KilogramSquareMetres, Positive] | None = None
+    """Of all that turns with one wheel, about its axis; default m (0.8 r)² with half the unsprung mass."""
+    tyre_stiffness: Annotated[NewtonsPerMetre, Positive] = 2e5
+    """Vertical."""
+    tyre_damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 300.0
+    """Vertical."""
+    cornering_stiffness: Annotated[NewtonsPerRadian, Positive]
+    """Of the axle (both tyres) at its static load."""
+    slip_stiffness_ratio: Annotated[float, Positive] = 1.6
+    """Longitudinal force per slip over lateral force per slip angle."""
+    friction: Annotated[float, Positive] = 1.0
+    """Greatest force over wheel load, at static load."""
+    relaxation_length: Annotated[Metres, Positive] | None = None
+    """Default 1.3 wheel radii."""
+    rolling_resistance: Annotated[float, NonNegative] = 0.012
+    brake_gain: Annotated[NewtonMetresPerPascal, NonNegative] | None = None
+    """Torque of one wheel per line pressure; default: 1 g at 80 bar, front and rear sharing as their loads do
+    then."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        if self.wheel_rate is not None and self.ride_frequency is not None:
+            yield "ride_frequency", "expected either this or wheel_rate"
+        if self.damping is not None and self.damping_ratio is not None:
+            yield "damping_ratio", "expected either this or damping"
+        if self.wheel_radius > 0.45 * self.track:
+            yield "wheel_radius", "too large for this track: expected at most 0.45 of it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handbook:
+    """A car by what its owner knows; with driver, fuel and load, at rest on level ground."""
+
+    kind: Literal["handbook"]
+    mass: Annotated[Kilograms, Positive]
+    wheelbase: Annotated[Metres, Positive]
+    front_to_center_of_mass: Annotated[Metres, Positive]
+    """From the front axle back to the centre of mass."""
+    center_of_mass_height: Annotated[Metres, Positive]
+    inertia: Annotated[KilogramSquareMetresVector, Positive] | None = None
+    """Ixx Iyy Izz of the whole car about its centre of mass; default m (0.4 track)², 0.95 Izz and m·a·b, with
+    a and b the distances from the axles to the centre of mass."""
+    front: HandbookAxle
+    rear: HandbookAxle
+    steering_ratio: Annotated[float, Positive] = 16.0
+    """Steering-wheel angle over road-wheel angle."""
+    aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
+    gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        if self.front_to_center_of_mass >= self.wheelbase:
+            yield "front_to_center_of_mass", "the centre of mass must lie between the axles"
+            return
+        for name in ("front", "rear"):
+            axle: HandbookAxle = getattr(self, name)
+            load = self._wheel_load(name)
+            if self._unsprung(axle) >= 0.5 * load / self.gravity:
+                yield f"{name}.unsprung_mass", "more than half of what stands on that wheel"
+                return
+            if load / axle.tyre_stiffness > 0.2 * axle.wheel_radius:
+                yield f"{name}.tyre_stiffness", "so soft that the car stands on its rims"
+                return
+            if abs(axle.roll_center_height) > 0.5 * axle.wheel_radius:
+                yield f"{name}.roll_center_height", "out of the template's reach: half a wheel radius"
+                return
+        body = self._chassis([self._corner(n) for n in ("front", "rear")])
+        if min(body.inertia) <= 0:
+            yield (
+                "inertia",
+                "smaller than that of wheels and suspensions alone about the centre of mass",
+            )
+            return
+        for _, message in body.check():
+            yield "inertia", f"of what remains for the chassis: {message}"
+
+    # -- what is known of the corners -------------------------------------------------------------------
+
+    def _axle(self, name: str) -> HandbookAxle:
+        return self.front if name == "front" else self.rear
+
+    def _wheel_load(self, name: str, deceleration: float = 0.0) -> float:
+        """Of one wheel, N; `deceleration` in m/s²."""
+        arm = self.wheelbase - self.front_to_center_of_mass
+        front = self.mass * (self.gravity * arm + deceleration * self.center_of_mass_height) / self.wheelbase
+        return 0.5 * (front if name == "front" else self.mass * self.gravity - front)
+
+    def _unsprung(self, axle: HandbookAxle) -> float:
+        return 0.03 * self.mass if axle.unsprung_mass is None else axle.unsprung_mass
+
+    def _points(self, name: str) -> HardPoints:
+        """The template scaled by track and loaded radius; hinges and tie rod lie where the roll centre comes
+        out as wanted and toe does not change over travel."""
+        axle = self._axle(name)
+        x = 0.0 if name == "front" else -self.wheelbase
+        half = 0.5 * axle.track
+        r = axle.wheel_radius - self._wheel_load(name) / axle.tyre_stiffness
+        # In front, the tie rod lies before the axle, so that the rack going left steers left; the kingpin has
+        # 5° of caster there and none behind.
+        ahead, caster = (0.42 * r, 0.04 * r) if name == "front" else (-0.48 * r, 0.0)
+        template = HardPoints(
+            lower_hinge=(x, 0.47 * half, 0.66 * r),
+            lower_ball_joint=(x + caster, half - 0.20 * r, 0.58 * r),
+            upper_hinge=(x, 0.55 * half, 1.36 * r),
+            upper_ball_joint=(x - caster, half - 0.34 * r, 1.43 * r),
+            tie_rod_inner=(x + ahead, 0.52 * half, 0.83 * r),
+            tie_rod_outer=(x + ahead, half - 0.17 * r, 0.80 * r),
+            spring_chassis=(x, 0.65 * half, 2.04 * r),
+            spring_wishbone=(x, 0.79 * half, 0.63 * r),
+            wheel_center=(x, half, r),
+        )
+
+        def adapted(raised: float, inward: float, up: float) -> HardPoints:
+            lx, ly, lz = template.lower_hinge
+            ux, uy, uz = template.upper_hinge
+            tx, ty, tz = template.tie_rod_inner
+            return replace(
+                template,
+                lower_hinge=(lx, ly, lz + raised * r),
+                upper_hinge=(ux, uy, uz + raised * r),
+                tie_rod_inner=(tx, ty - inward * r, tz + up * r),
+            )
+
+        def miss(x: np.ndarray) -> list[float]:
+            corner = Corner.of(adapted(*x))
+            toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
+            return [(roll_center_height(corner) - axle.roll_center_height) / r, *toes]
+
+        return adapted(*map(float, fsolve(miss, np.zeros(3), xtol=1e-10)))
+
+    def _corner(self, name: str) -> Axle:
+        axle, points = self._axle(name), self._points(name)
+        load, unsprung = self._wheel_load(name), self._unsprung(axle)
+        sprung = load / self.gravity - unsprung
+        corner = Corner.of(points)
+        rates = calc_rates(corner)
+
+        # What the spring must carry at rest: its own force and the turning of its line of action with travel
+        # add up to the wheel rate.
+        ride = 1.4 if axle.ride_frequency is None else axle.ride_frequency
+        rate = sprung * (2 * math.pi * ride) ** 2 if axle.wheel_rate is None else axle.wheel_rate
+        step = 1e-3
+        turning = (
+            calc_rates(moved(corner, step, steps=1)).strut - calc_rates(moved(corner, -step, steps=1)).strut
+        ) / (2 * step)
+        force = sprung * self.gravity / rates.strut
+        stiffness = (rate - force * turning) / rates.strut**2
+
+        ratio = 0.3 if axle.damping_ratio is None else axle.damping_ratio
+        damping = 2 * ratio * math.sqrt(rate * sprung) if axle.damping is None else axle.damping
+        damping /= rates.strut**2
+        # The bar acts on the lower ball joints: moment = k (Δheight per roll angle)².
+        lift = float(rates.lower_ball_joint[2]) * axle.track
+
+        def link(share: float, ends: tuple[str, str]) -> Body:
+            a, b = (np.array(getattr(points, e)) for e in ends)
+            mass, length = share * unsprung, float(np.linalg.norm(b - a))
+            along, across = 0.04 * mass * length**2, 0.10 * mass * length**2
+            return Body(
+                mass=mass, center_of_mass=_tuple(0.5 * (a + b)), inertia=(across, along + across, across)
+            )
+
+        radius, r = axle.wheel_radius, points.wheel_center[2]
+        x, y, z = points.wheel_center
+        wheel_mass = 0.5 * unsprung
+        axial = wheel_mass * (0.8 * radius) ** 2 if axle.wheel_inertia is None else axle.wheel_inertia
+        knuckle_mass = 0.3 * unsprung
+        gyration = knuckle_mass * (0.35 * radius) ** 2
+        gain = axle.brake_gain
+        if gain is None:
+            gain = self._wheel_load(name, self.gravity) * r / 80e5
+        return Axle(
+            hard_points=points,
+            lower_wishbone=link(0.12, ("lower_hinge", "lower_ball_joint")),
+            upper_wishbone=link(0.08, ("upper_hinge", "upper_ball_joint")),
+            knuckle=Body(mass=knuckle_mass, center_of_mass=(x, y - 0.15 * r, z), inertia=(gyration,) * 3),
+            wheel=Wheel(mass=wheel_mass, axial_inertia=axial, transverse_inertia=0.6 * axial),
+            spring=Spring(stiffness=stiffness),
+            # Dampers are softer in bump than in rebound: 2 to 3 is common.
+            damper=Damper(bump=0.8 * damping, rebound=1.2 * damping),
+            stops=Stops(bump=axle.bump_travel * rates.strut, droop=axle.droop_travel * rates.strut),
+            anti_roll_bar=axle.roll_stiffness / lift**2,
+            brake=Brake(gain=gain),
+            tyre=_tyre(axle, load),
+        )
+
+    def _chassis(self, axles: list[Axle]) -> Body:
+        """What is left of the whole car's mass, centre of mass and moments of inertia."""
+        rack = self._rack(axles[0])
+        parts = [(rack.mass, np.array(rack.center_of_mass), np.array(rack.inertia))]
+        for a in axles:
+            t, wheel = a.wheel.transverse_inertia, a.wheel
+            links = (a.lower_wishbone, a.upper_wishbone, a.knuckle)
+            bodies = [(b.mass, b.center_of_mass, b.inertia) for b in links]
+            bodies.append((wheel.mass, a.hard_points.wheel_center, (t, wheel.axial_inertia, t)))
+            for m, place, moments in bodies:
+                parts += [(m, np.array(place) * (1.0, side, 1.0), np.array(moments)) for side in (1.0, -1.0)]
+        origin = np.array([-self.front_to_center_of_mass, 0.0, self.center_of_mass_height])
+        mass = self.mass - sum(m for m, _, _ in parts)
+        center = (self.mass * origin - sum(m * r for m, r, _ in parts)) / mass
+        rest = np.array(self._inertia()) - sum(j + m * _squares(r - origin) for m, r, j in parts)
+        rest -= mass * _squares(center - origin)
+        return Body(mass=mass, center_of_mass=_tuple(center), inertia=_tuple(rest))
+
+    def _inertia(self) -> tuple[float, float, float]:
+        if self.inertia is not None:
+            return self.inertia
+        a = self.front_to_center_of_mass
+        track = 0.5 * (self.front.track + self.rear.track)
+        yaw = self.mass * a * (self.wheelbase - a)
+        return self.mass * (0.4 * track) ** 2, 0.95 * yaw, yaw
+
+    def _rack(self, front: Axle) -> Body:
+        x, _, z = front.hard_points.tie_rod_inner
+        mass = 0.003 * self.mass
+        across = mass * self.front.track**2 / 40
+        return Body(mass=mass, center_of_mass=(x, 0.0, z), inertia=(across, 0.1 * across, across))
+
+    def to_vehicle(self) -> Vehicle:
+        """The car by hard points. Design position is the rest on level ground; x = 0 is the front axle."""
+        front, rear = self._corner("front"), self._corner("rear")
+        steer = -calc_rates(Corner.of(front.hard_points), travel=0.0, rack=1.0).spin_axis[0]
+        return Vehicle(
+            kind="hard_points",
+            chassis=self._chassis([front, rear]),
+            rack=self._rack(front),
+            front=front,
+            rear=rear,
+            aerodynamics=self.aerodynamics,
+            steering=Steering(ratio=float(1.0 / (steer * self.steering_ratio))),
+            gravity=self.gravity,
+        )
+
+
+AnyVehicle = Vehicle | Handbook
+"""What may stand under `vehicle:` in a configuration, told apart by `kind`; both have `to_vehicle()`."""
+
+
+def roll_center_height(corner: Corner) -> float:
+    """Of the axle at that position, from the sideways motion of the wheel's lowest point over travel, m."""
+    rates = calc_rates(corner)
+    # The wheel's angular velocity about x, from its spin axis: ṡ = ω × s.
+    turning = rates.spin_axis[2] / corner.spin_axis[1]
+    _, y, z = corner.wheel_center
+    sideways = rates.wheel_center[1] + turning * z
+    return float(sideways * y)
+
+
+def _tyre(axle: HandbookAxle, load: float) -> TMeasyTyre:
+    """TMeasy through the cornering stiffness and friction at the static load of one wheel.
+
+    Shapes are those of ordinary tyres: at twice the load 1.6 times the stiffness and 1.9 times the force; the
+    greatest force at 2.6 times the slip at which the initial slope would reach it, sliding at 0.95 of it.
+    """
+    peak = axle.friction * load
+    length = 1.3 * axle.wheel_radius if axle.relaxation_length is None else axle.relaxation_length
+
+    def characteristic(slope: float) -> Characteristic:
+        slip = 2.6 * peak / slope
+        return Characteristic(
+            df0=(slope, 1.6 * slope),
+            fm=(peak, 1.9 * peak),
+            fs=(0.95 * peak, 0.95 * 1.9 * peak),
+            sm=(slip, 1.15 * slip),
+            ss=(3.5 * slip, 3.5 * 1.15 * slip),
+            stiffness=slope / length,
+        )
+
+    lateral = 0.5 * axle.cornering_stiffness
+    return TMeasyTyre(
+        kind="tmeasy",
+        radius=axle.wheel_radius,
+        vertical_stiffness=axle.tyre_stiffness,
+        vertical_damping=axle.tyre_damping,
+        nominal_load=load,
+        longitudinal=characteristic(axle.slip_stiffness_ratio * lateral),
+        lateral=characteristic(lateral),
+        rolling_resistance=axle.rolling_resistance,
+    )
+
+
+def _squares(r: np.ndarray) -> np.ndarray:
+    """Diagonal of |r|² 1 − r rᵀ."""
+    return r @ r - r * r
+
+
+def _tuple(values: np.ndarray) -> tuple[float, float, float]:
+    x, y, z = map(float, values)
+    return x, y, z
