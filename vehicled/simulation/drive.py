@@ -100,7 +100,9 @@ def _drive(
         if progress is not None:
             progress(k * dt)
     columns = dict(zip(ESTIMATE_COLUMNS, values.T, strict=True))
-    columns |= {"steer.rack": controls[:, 0], "brake.pressure": controls[:, 2]}
+    # The channel counts positive to the left, whichever way the rack has to go for that.
+    steers_left = math.copysign(1.0, plant.handling.rack_per_steer)
+    columns |= {"steer.rack": steers_left * controls[:, 0], "brake.pressure": controls[:, 2]}
     columns |= {"steer.fl": road_wheels[:, 0], "steer.fr": road_wheels[:, 1]}
     # The open differential splits evenly.
     columns |= {"torque.rl": controls[:, 1] / 2, "torque.rr": controls[:, 1] / 2}

@@ -135,10 +135,10 @@ class Car:
         self.corner_correction[:] = 0.0
         self.call("correct")
 
-    def settle(self) -> None:
+    def settle(self, find_preload: bool = True) -> None:
         """Find the rest on level ground: springs without a given preload get what carries the car at design
         height; `suspension.deflection` counts from there, and `rest` brings the car back there."""
-        free = np.array([self.vehicle.axle(w).spring.preload is None for w in WHEELS])
+        free = np.array([find_preload and self.vehicle.axle(w).spring.preload is None for w in WHEELS])
         preload = self.get_corner_parameter("spring.preload")
         travel = self.get_corner_parameter("rest.travel")
         travel[:] = 0.0
@@ -155,10 +155,19 @@ class Car:
             symmetric = 0.5 * (force + force[[1, 0, 3, 2]])
             preload[free] = symmetric[free]
         travel[:] = self.corner_output("suspension.deflection")
+        self.rolling_radius = self._rolling_radius()
+        """(4,) of the wheels at rest, m."""
         self.call("prepare")
         self.view("qd")[:] = 0.0
         self.view("branch.qd")[:] = 0.0
         self._rest = self.workspace.copy()
+
+    def _rolling_radius(self) -> np.ndarray:
+        radius = self.get_corner_parameter("tyre.radius").copy()
+        if "tyre.rolling_share" in self._corner_parameter:
+            pressed = self.corner_output("tyre.fz") / self.get_corner_parameter("tyre.vertical_stiffness")
+            radius -= self.get_corner_parameter("tyre.rolling_share") * pressed
+        return radius
 
     def rest(self) -> None:
         """At rest on level ground, origin near the world's, heading along x."""

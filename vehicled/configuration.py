@@ -1,0 +1,61 @@
+"""A whole configuration: the car, its sensors, the filter, the devices and what the daemon does."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vehicled import settings
+from vehicled.daemon.daemon import DaemonOptions
+from vehicled.observers.settings import Filter, World
+from vehicled.sensors.settings import Sensors
+from vehicled.vehicle.handbook import Handbook
+from vehicled.vehicle.parameters import Vehicle
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """What stands in the YAML file."""
+
+    vehicle: Vehicle | Handbook
+    sensors: Sensors = field(default_factory=Sensors)
+    filter: Filter = field(default_factory=Filter)
+    world: World | None = None
+    daemon: DaemonOptions = field(default_factory=lambda: DaemonOptions(devices={}))
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration that has been read and checked."""
+
+    vehicle: Vehicle
+    """By its hard points, whatever the file gave."""
+    sensors: Sensors
+    filter: Filter
+    world: World | None
+    daemon: DaemonOptions
+    text: str
+    """Of the file."""
+
+    def noise_arguments(self) -> dict[str, Any]:
+        """Arguments of the estimator's command `reload_noise`: sensors and filter as plain data."""
+        return {"sensors": dataclasses.asdict(self.sensors), "filter": dataclasses.asdict(self.filter)}
+
+
+def load_configuration(name_or_path: str | Path) -> Configuration:
+    """The configuration in a file, or the shipped one of that name. Raises SettingsError."""
+    path = settings.config_path(name_or_path)
+    file = settings.load(path, _File)
+    return _configuration(file, path.read_text(encoding="utf-8"))
+
+
+def parse_configuration(text: str, name: str) -> Configuration:
+    """The configuration in a text, such as a recording carries. `name` stands in messages. Raises SettingsError."""
+    return _configuration(settings.loads(text, _File, name), text)
+
+
+def _configuration(file: _File, text: str) -> Configuration:
+    vehicle = file.vehicle if isinstance(file.vehicle, Vehicle) else file.vehicle.to_vehicle()
+    return Configuration(vehicle, file.sensors, file.filter, file.world, file.daemon, text)

@@ -1,0 +1,682 @@
+"""The estimator that daemon and replay share: measurements in, estimates and innovation records out.
+
+It has no I/O and reads no clock: the same measurements in the same order give the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from vehicled.configuration import Configuration
+from vehicled.errors import RunError, UsageError
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation, Measurement
+from vehicled.observers.settings import Filter
+from vehicled.observers.vehicle_filter import (
+    ACCELEROMETER_BIAS,
+    CHART_PAIRS,
+    GYRO_BIAS,
+    PAIRS,
+    RATES,
+    SIZE,
+    WANDER,
+    WHEEL_ANGLE,
+    WHEEL_RATE,
+    Sight,
+    VehicleFilter,
+)
+from vehicled.sensors.inputs import Inputs
+from vehicled.sensors.kernels import MOUNTING
+from vehicled.sensors.settings import FixNoise, Gate, Sensors
+from vehicled.sensors.source import Source
+from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
+
+_LONGEST_STEP_NS = 10_000_000
+"""A longer time between steps is simulated in several."""
+_LONGEST_GAP_NS = 2_000_000_000
+"""After a longer time without steps the filter starts anew."""
+_GYRO = ("imu.wx", "imu.wy", "imu.wz")
+_ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
+_ALIGNED = 0.35
+"""rad: as long as the heading's σ is larger, a course over ground turns the car instead of correcting it."""
+_SAVE_EVERY = 250
+"""Steps between copies of a good state."""
+_FASTEST = 200.0
+"""m/s: no car is faster; beyond it the filter has diverged."""
+
+_N_ROOT = len(ROOT_OUTPUTS)
+_ROOT_PLACES = np.array([ESTIMATE_INDEX[n] for n in ROOT_OUTPUTS])
+_CORNER_PLACES = np.array(
+    [
+        [ESTIMATE_INDEX[f"{n.split('.')[0]}.{w}.{n.split('.')[1]}"] for w in WHEELS]
+        for n in CORNER_OUTPUTS
+    ]
+)
+_GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
+_SIGMA = np.array(
+    [ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "yaw", "vx", "vy", "sideslip")]
+)
+_X, _YAW, _VX = ESTIMATE_INDEX["x"], ESTIMATE_INDEX["yaw"], ESTIMATE_INDEX["vx"]
+
+
+class Estimator:
+    """Runs the filter on a car's measurements.
+
+    Not for several threads at once. Between `step` calls nothing happens.
+    """
+
+    def __init__(self, configuration: Configuration, rate: float | None = None):
+        """`rate`: steps per second to expect (Hz); the daemon's own if left out."""
+        self._configuration = configuration
+        self._filter_settings = configuration.filter
+        self._sensors = configuration.sensors
+        rate = rate or configuration.daemon.loop.rate
+        self._filter = VehicleFilter(configuration.vehicle, configuration.filter, rate)
+        self._gravity = configuration.vehicle.gravity
+        self._records: list[Innovation] = []
+        self._counters = {"steps": 0, "starts": 0, "restarts": 0, "position_sets": 0, "alignments": 0}
+        self._configure_sensors()
+        world = configuration.world
+        self._given_origin = (
+            None
+            if world is None
+            else WorldOrigin(math.degrees(world.latitude), math.degrees(world.longitude), world.height)
+        )
+        self._forget()
+
+    # -- configuration --------------------------------------------------------------------------------
+
+    def _configure_sensors(self) -> None:
+        s = self._sensors
+        self._sources: dict[str, Source] = {}
+
+        def source(name: str, gate: Gate) -> None:
+            self._sources[name] = Source(gate)
+
+        mounting = dict.fromkeys(MOUNTING, 0.0)
+        rotation = np.eye(3)
+        if s.imu is not None:
+            mounting |= dict(zip(("imu.x", "imu.y", "imu.z"), s.imu.position, strict=True))
+            rotation = _rotation(*s.imu.rotation).T
+            if s.imu.gyroscopes is not None:
+                source("imu.gyro", s.imu.gyroscopes.gate)
+            if s.imu.accelerometers is not None:
+                source("imu.accel", s.imu.accelerometers.gate)
+        if s.gnss is not None:
+            mounting |= dict(zip(("antenna.x", "antenna.y", "antenna.z"), s.gnss.antenna, strict=True))
+            for name in ("gnss.position", "gnss.speed", "gnss.course"):
+                source(name, s.gnss.gate)
+        for i in range(3):
+            for j in range(3):
+                mounting[f"imu.r{i + 1}{j + 1}"] = rotation[i, j]
+        for w in WHEELS:
+            if s.wheel_angles is not None:
+                source(f"wheel.{w}.angle", s.wheel_angles.gate)
+            if s.wheel_speeds is not None:
+                source(f"wheel.{w}.speed", s.wheel_speeds.gate)
+        if s.vehicle_speed is not None:
+            source("vehicle.speed", s.vehicle_speed.gate)
+        self._filter.car.view("mounting")[:] = [mounting[n] for n in MOUNTING]
+        drift = self._filter.extra_drift
+        drift[:] = 0.0
+        if s.imu is not None and s.imu.gyroscopes is not None:
+            drift[0:3] = s.imu.gyroscopes.bias_drift**2
+        if s.imu is not None and s.imu.accelerometers is not None:
+            drift[3:6] = s.imu.accelerometers.bias_drift**2
+
+    def _forget(self) -> None:
+        """Back to before the start."""
+        self._running = False
+        self._t_ns: int | None = None
+        self._first_ns: int | None = None
+        self._origin = self._given_origin
+        self._inputs = Inputs(self._filter.car, self._sensors.steering)
+        self._fix: tuple[int, float, float, float] | None = None
+        self._speed: float | None = None
+        self._course: float | None = None
+        self._wheel_seen = [False] * 4
+        self._aligned = False
+        self._saved: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._since_saved = 0
+
+    # -- the loop's interface ---------------------------------------------------------------------------
+
+    def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
+        """Advance to `t_ns` with what arrived since the last step; None until the filter has started.
+
+        Steps may come at any interval; time never goes back (RunError).
+        """
+        self._records = []
+        if self._t_ns is not None and t_ns <= self._t_ns:
+            raise RunError(f"step at {t_ns} ns after one at {self._t_ns} ns: time went back")
+        if self._first_ns is None:
+            self._first_ns = t_ns
+        for m in measurements:
+            self._inputs.take(m.t * 1e-9, m.values)
+        if self._running and self._t_ns is not None and t_ns - self._t_ns > _LONGEST_GAP_NS:
+            self._counters["restarts"] += 1
+            self._forget()
+            self._first_ns = t_ns
+        if not self._running:
+            self._t_ns = t_ns
+            self._look_for_start(t_ns, measurements)
+            if not self._running:
+                return None
+        else:
+            self._advance(t_ns)
+            for m in measurements:
+                self._observe(m)
+            self._filter.correct()
+        for source in self._sources.values():
+            source.look(t_ns)
+        self._counters["steps"] += 1
+        return self._estimate(t_ns)
+
+    def innovations(self) -> list[Innovation]:
+        """Records of the last step."""
+        return self._records
+
+    def status(self) -> dict[str, Any]:
+        """Counters, the sources' states, and biases; `state` is `waiting`, `aligning` or `running`."""
+        state = "waiting" if not self._running else "running" if self._aligned else "aligning"
+        extra = self._filter.extra
+        return {
+            "state": state,
+            **self._counters,
+            "unconverged": self._filter.unconverged,
+            "sensors": {name: source.status() for name, source in self._sources.items()},
+            "gyro_bias": extra[0:3].tolist(),
+            "accelerometer_bias": extra[3:6].tolist(),
+        }
+
+    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`reset`; `set_position` (x, y, yaw, and optionally z, in the world frame); `reload_noise` (sensors,
+        filter). Raises UsageError."""
+        handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "reset": self._command_reset,
+            "set_position": self._command_set_position,
+            "reload_noise": self._command_reload_noise,
+        }
+        if name not in handlers:
+            raise UsageError(f"unknown command {name!r}: expected one of {', '.join(handlers)}")
+        return handlers[name](arguments)
+
+    def _command_reset(self, _: dict[str, Any]) -> dict[str, Any]:
+        self._counters["restarts"] += 1
+        self._forget()
+        return {}
+
+    def _command_set_position(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            wanted = msgspec.convert(arguments, _Position)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"set_position: {error}") from None
+        if not self._running or self._t_ns is None:
+            raise UsageError("set_position: the filter has not started yet")
+        f = self._filter
+        pose = f.observe()
+        f.turn(wanted.yaw - pose[3])
+        pose = f.observe()
+        z = pose[2] if wanted.z is None else wanted.z
+        self._move(np.array([wanted.x, wanted.y, z]) - pose[:3])
+        for i, sigma in ((0, wanted.sigma), (1, wanted.sigma), (3, wanted.yaw_sigma)):
+            f.ekf.set_variance(i, sigma**2)
+        self._aligned = True
+        f.remember(self._t_ns)
+        self._counters["position_sets"] += 1
+        return {}
+
+    def _command_reload_noise(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            sensors = msgspec.convert(arguments["sensors"], Sensors, strict=False)
+            settings = msgspec.convert(arguments["filter"], Filter, strict=False)
+        except (KeyError, msgspec.ValidationError) as error:
+            raise UsageError(f"reload_noise: {error}") from None
+        self._sensors, self._filter_settings = sensors, settings
+        self._configure_sensors()
+        self._filter.set_noise(settings)
+        return {}
+
+    # -- start --------------------------------------------------------------------------------------------
+
+    def _look_for_start(self, t_ns: int, measurements: list[Measurement]) -> None:
+        """Start as soon as position and speed are known, or without position when none will come."""
+        for m in measurements:
+            self._note(m)
+        assert self._first_ns is not None
+        settings = self._filter_settings.start
+        waited = (t_ns - self._first_ns) * 1e-9
+        if self._sensors.gnss is not None and self._fix is None and waited < settings.wait_for_gnss:
+            return
+        if self._speed is None and waited < settings.wait_for_gnss:
+            return
+        self._start(t_ns)
+
+    def _note(self, m: Measurement) -> None:
+        """What a start needs to know."""
+        v = m.values
+        fix = self._usable_fix(v)
+        if fix is not None:
+            self._fix = (m.t, *fix)
+        if "vehicle.speed" in v and self._sensors.vehicle_speed is not None:
+            self._speed = v["vehicle.speed"] * self._sensors.vehicle_speed.scale
+        elif "gnss.speed" in v and self._sensors.gnss is not None:
+            self._speed = v["gnss.speed"]
+        elif "wheel.rl.speed" in v and "wheel.rr.speed" in v and self._sensors.wheel_speeds is not None:
+            mean = 0.5 * (v["wheel.rl.speed"] + v["wheel.rr.speed"])
+            self._speed = mean * float(self._filter.car.rolling_radius[2])
+        if (
+            "gnss.course" in v
+            and self._sensors.gnss is not None
+            and (self._speed or 0.0) > self._sensors.gnss.least_speed
+        ):
+            self._course = v["gnss.course"]
+
+    def _usable_fix(self, v: dict[str, float]) -> tuple[float, float, float] | None:
+        """Latitude, longitude, height of a fix that has a position; height NaN where it has none."""
+        if self._sensors.gnss is None or "gnss.lat" not in v or "gnss.lon" not in v:
+            return None
+        if v.get("gnss.quality", 1.0) < 1.0:
+            return None
+        return v["gnss.lat"], v["gnss.lon"], v.get("gnss.alt", math.nan)
+
+    def _start(self, t_ns: int) -> None:
+        f, settings = self._filter, self._filter_settings.start
+        speed = self._speed or 0.0
+        yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
+        gnss = self._sensors.gnss
+        self._aligned = False
+        if self._course is not None and gnss is not None:
+            yaw, yaw_sigma = math.pi / 2 - self._course, max(gnss.velocity_noise / speed, 0.02)
+            self._aligned = True
+        if self._sensors.gnss is None or self._fix is None:
+            self._aligned = True  # nothing will ever tell: the local frame is what it is
+            yaw_sigma = min(yaw_sigma, 1e-3)
+        position = np.array([0.0, 0.0, f.car.design_height])
+        known = self._fix is not None
+        f.place(position, yaw, speed)
+        if self._fix is not None:
+            self._set_origin(self._fix)
+            self._move(self._antenna_offset(self._fix))
+        p = np.zeros(SIZE)
+        p[0:2] = settings.position_sigma**2 if known else 1e-6
+        p[2] = settings.position_sigma**2 if known else 1e-6
+        p[3] = yaw_sigma**2
+        p[4:6] = settings.attitude_sigma**2
+        p[WHEEL_ANGLE:PAIRS] = 10.0
+        p[PAIRS : PAIRS + 3] = settings.speed_sigma**2
+        p[PAIRS + 3 : WHEEL_RATE] = settings.rate_sigma**2
+        p[WHEEL_RATE:GYRO_BIAS] = (settings.speed_sigma / 0.3) ** 2 + 1.0
+        imu = self._sensors.imu
+        if imu is not None and imu.gyroscopes is not None:
+            p[GYRO_BIAS:ACCELEROMETER_BIAS] = imu.gyroscopes.bias**2
+        if imu is not None and imu.accelerometers is not None:
+            p[ACCELEROMETER_BIAS:WANDER] = imu.accelerometers.bias**2
+        f.ekf.covariance = np.diag(p)
+        f.ekf.x[:] = 0.0
+        f.extra[:] = 0.0
+        f.wander_sigma = 0.0
+        self._running = True
+        self._counters["starts"] += 1
+        f.remember(t_ns)
+
+    def _set_origin(self, fix: tuple[int, float, float, float]) -> None:
+        _, latitude, longitude, height = fix
+        if self._origin is None:
+            self._origin = WorldOrigin(latitude, longitude, 0.0 if math.isnan(height) else height)
+
+    def _antenna_offset(self, fix: tuple[int, float, float, float]) -> np.ndarray:
+        """(3,) from where the antenna is to where a fix says it is; vertical 0 without height."""
+        assert self._origin is not None
+        _, latitude, longitude, height = fix
+        known = not math.isnan(height)
+        place = self._origin.to_world(latitude, longitude, height if known else self._origin.height)
+        self._filter.observe()
+        self._filter.car.call("gnss_position")
+        offset = place - self._filter.car.view("predicted")
+        if not known:
+            offset[2] = 0.0
+        return offset
+
+    def _move(self, offset: np.ndarray) -> None:
+        """Shift the car and the ground under it."""
+        car = self._filter.car
+        change = np.zeros(2 * CHART_PAIRS)
+        change[:3] = offset
+        car.correct(change)
+        car.ground[3] += car.ground[2] * offset[2]
+
+    # -- prediction -----------------------------------------------------------------------------------------
+
+    def _advance(self, t_ns: int) -> None:
+        assert self._t_ns is not None
+        f = self._filter
+        begin = self._t_ns
+        pieces = max(1, -(-(t_ns - begin) // _LONGEST_STEP_NS))
+        for k in range(1, pieces + 1):
+            until = begin + (t_ns - begin) * k // pieces
+            self._inputs.apply(until * 1e-9)
+            f.advance(until, (until - self._t_ns) * 1e-9)
+            self._t_ns = until
+        self._guard()
+
+    def _guard(self) -> None:
+        """Divergence: begin again from the last good state."""
+        f = self._filter
+        pose = f._now
+        sound = np.isfinite(pose).all() and np.isfinite(f.ekf.packed).all() and abs(pose[6]) + abs(pose[7]) < _FASTEST
+        if sound:
+            self._since_saved += 1
+            if self._since_saved >= _SAVE_EVERY or self._saved is None:
+                self._since_saved = 0
+                self._saved = (f.car.workspace.copy(), f.ekf.packed.copy(), f.extra.copy())
+            return
+        self._counters["restarts"] += 1
+        assert self._t_ns is not None
+        if self._saved is None:
+            self._forget()
+            return
+        workspace, packed, extra = self._saved
+        f.car.workspace[:] = workspace
+        f.ekf.packed[:] = packed
+        f.ekf.x[:] = 0.0
+        f.extra[:] = extra
+        # Where it has been since is unknown.
+        variances = f.ekf.variances
+        for i in (0, 1, 3):
+            f.ekf.set_variance(i, variances[i] + (25.0 if i < 2 else 0.1))
+        f.remember(self._t_ns)
+
+    # -- observations -----------------------------------------------------------------------------------------
+
+    def _observe(self, m: Measurement) -> None:
+        v, s = m.values, self._sensors
+        if s.gnss is not None and ("gnss.lat" in v or "gnss.speed" in v or "gnss.quality" in v):
+            self._observe_gnss(m)
+        if s.imu is not None:
+            if s.imu.gyroscopes is not None:
+                self._observe_axes(m, "imu.gyro", "imu_gyro", _GYRO, GYRO_BIAS, s.imu.gyroscopes.noise)
+            if s.imu.accelerometers is not None:
+                a = s.imu.accelerometers
+                self._observe_axes(
+                    m, "imu.accel", "imu_accelerometer", _ACCELEROMETER, ACCELEROMETER_BIAS, a.noise
+                )
+        for n, w in enumerate(WHEELS):
+            if s.wheel_angles is not None and f"wheel.{w}.angle" in v:
+                self._observe_wheel_angle(m, n, v[f"wheel.{w}.angle"])
+            if s.wheel_speeds is not None and f"wheel.{w}.speed" in v:
+                sight = self._filter.sight_wheel(n, m.t, True)
+                noise = np.array([s.wheel_speeds.noise**2])
+                self._fuse(m, f"wheel.{w}.speed", sight, np.array([v[f"wheel.{w}.speed"]]), noise)
+        if s.vehicle_speed is not None and "vehicle.speed" in v:
+            sight = self._filter.sight("body_velocity", m.t, 1)
+            value = np.array([v["vehicle.speed"] * s.vehicle_speed.scale])
+            self._fuse(m, "vehicle.speed", sight, value, np.array([s.vehicle_speed.noise**2]))
+
+    def _observe_axes(
+        self, m: Measurement, name: str, kernel: str, channels: tuple[str, ...], bias: int, noise: float
+    ) -> None:
+        """Gyroscopes or accelerometers, with whatever axes the measurement has."""
+        present = [k for k, c in enumerate(channels) if c in m.values]
+        if not present:
+            return
+        f = self._filter
+        sight = f.sight(kernel, m.t, 3)
+        value = np.array([m.values[channels[k]] for k in present])
+        if sight is not None:
+            sight.predicted = (sight.predicted + f.extra[bias - GYRO_BIAS : bias - GYRO_BIAS + 3])[present]
+            for k in range(3):
+                sight.rows[k, bias + k] = 1.0
+            sight.rows = sight.rows[present]
+            imu = self._sensors.imu
+            if name == "imu.accel" and imu is not None and imu.accelerometers is not None:
+                if imu.accelerometers.gravity_removed:
+                    self._remove_gravity(sight, present)
+        self._fuse(m, name, sight, value, np.full(len(present), noise**2))
+
+    def _remove_gravity(self, sight: Sight, present: list[int]) -> None:
+        """For devices that subtract gravity: so does the model, with its own attitude."""
+        rotation = self._filter.car.view("mounting")[6:].reshape(3, 3)
+        pose = self._filter._pose
+        up = np.array([pose[4], pose[5], math.sqrt(max(0.0, 1.0 - pose[4] ** 2 - pose[5] ** 2))])
+        sight.predicted = sight.predicted - (rotation @ up * self._gravity)[present]
+        # What is left does not depend on the attitude to first order.
+        sight.rows[:, 4:6] = 0.0
+
+    def _observe_wheel_angle(self, m: Measurement, wheel: int, angle: float) -> None:
+        s, f = self._sensors.wheel_angles, self._filter
+        assert s is not None
+        name = f"wheel.{WHEELS[wheel]}.angle"
+        source = self._sources[name]
+        value = np.array([angle])
+        if not self._wheel_seen[wheel] or source.state == "lost":
+            # Counters start anywhere: the first one sets the angle.
+            self._wheel_seen[wheel] = True
+            sight = f.sight_wheel(wheel, m.t, False)
+            if sight is not None:
+                self._set_wheel_angle(wheel, angle - float(sight.predicted[0]))
+        noise = np.array([s.resolution**2 / 12 + s.noise**2])
+        self._fuse(m, name, f.sight_wheel(wheel, m.t, False), value, noise)
+
+    def _set_wheel_angle(self, wheel: int, change: float) -> None:
+        f = self._filter
+        f.correct()
+        wheels = np.zeros((2, 4))
+        wheels[0, wheel] = change
+        f.car.correct(np.zeros(2 * CHART_PAIRS), wheels)
+        f.ekf.set_variance(WHEEL_ANGLE + wheel, 1e-4)
+        dz = np.zeros(PAIRS)
+        dz[WHEEL_ANGLE + wheel] = change
+        f.history.correct(dz, np.zeros(PAIRS), f.observe())
+
+    # -- GNSS -------------------------------------------------------------------------------------------------
+
+    def _observe_gnss(self, m: Measurement) -> None:
+        s, f, v = self._sensors.gnss, self._filter, m.values
+        assert s is not None
+        fix = self._usable_fix(v)
+        if fix is None and "gnss.lat" not in v and "gnss.quality" in v and v["gnss.quality"] < 1.0:
+            self._refuse(m, "gnss.position", [], "no fix")
+        moving = v.get("gnss.speed", 0.0) > s.least_speed
+        if fix is not None and self._origin is None:
+            self._join_world((m.t, *fix))
+        if "gnss.course" in v and moving and not self._aligned:
+            self._align(m, fix)
+        if fix is not None:
+            self._observe_position(m, fix)
+        if "gnss.speed" in v:
+            sight = f.sight("gnss_speed", m.t, 1)
+            noise = np.array([s.velocity_noise**2])
+            if v["gnss.speed"] < 0.3:
+                # Next to standstill the speed of a noisy velocity is no longer Gaussian.
+                self._refuse(m, "gnss.speed", [v["gnss.speed"]], "not moving")
+            else:
+                self._fuse(m, "gnss.speed", sight, np.array([v["gnss.speed"]]), noise)
+        if "gnss.course" in v:
+            if not moving:
+                self._refuse(m, "gnss.course", [v["gnss.course"]], "not moving")
+                return
+            sight = f.sight("gnss_course", m.t, 1)
+            value = np.array([v["gnss.course"]])
+            if sight is not None:
+                predicted = float(sight.predicted[0])
+                value[0] = predicted + (value[0] - predicted + math.pi) % (2 * math.pi) - math.pi
+            self._fuse(m, "gnss.course", sight, value, np.array([(s.velocity_noise / v["gnss.speed"]) ** 2]))
+
+    def _fix_noise(self, v: dict[str, float]) -> FixNoise:
+        s = self._sensors.gnss
+        assert s is not None
+        by_quality = {2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
+        return by_quality.get(int(v.get("gnss.quality", 1.0)), s.single)
+
+    def _observe_position(self, m: Measurement, fix: tuple[float, float, float]) -> None:
+        s, f, v = self._sensors.gnss, self._filter, m.values
+        assert s is not None and self._origin is not None
+        kind = self._fix_noise(v)
+        horizontal, vertical = kind.horizontal, kind.vertical
+        wander = kind.wander
+        if s.trust_reported_accuracy and "gnss.h_acc" in v:
+            scale = v["gnss.h_acc"] / horizontal
+            horizontal, wander = v["gnss.h_acc"], wander * scale
+        if s.trust_reported_accuracy and "gnss.v_acc" in v:
+            vertical = v["gnss.v_acc"]
+        self._set_wander(wander, kind.wander_time)
+        m_dim = 2 if math.isnan(fix[2]) else 3
+        place = self._origin.to_world(fix[0], fix[1], self._origin.height if m_dim == 2 else fix[2])
+        sight = f.sight("gnss_position", m.t, m_dim)
+        white = np.array([horizontal**2 - wander**2] * 2 + [max(vertical**2 - 4 * wander**2, 0.25 * vertical**2)])
+        if sight is not None:
+            sight.predicted = sight.predicted + f.extra[6 : 6 + m_dim]
+            for k in range(m_dim):
+                sight.rows[k, WANDER + k] = 1.0
+        if self._fuse(m, "gnss.position", sight, place[:m_dim], white[:m_dim]):
+            # The policy believes the receiver: forget the position, and take this fix.
+            for i, variance in ((0, 100.0), (1, 100.0), (2, 100.0)):
+                f.ekf.set_variance(i, variance)
+            self._fuse(m, "gnss.position", sight, place[:m_dim], white[:m_dim])
+
+    def _set_wander(self, sigma: float, time: float) -> None:
+        """The slow part of the error belongs to the kind of fix; it begins anew when that changes for worse."""
+        f = self._filter
+        f.wander_time = time
+        if abs(sigma - f.wander_sigma) > 0.2 * max(sigma, f.wander_sigma):
+            f.wander_sigma = sigma
+            f.extra[6:] = 0.0
+            for k in range(3):
+                f.ekf.set_variance(WANDER + k, (sigma * (2.0 if k == 2 else 1.0)) ** 2 + 1e-12)
+
+    def _join_world(self, fix: tuple[int, float, float, float]) -> None:
+        """The first fix of a filter that began without one: from now on it knows where in the world it is."""
+        self._set_origin(fix)
+        f = self._filter
+        f.correct()
+        self._move(self._antenna_offset(fix))
+        for i in range(3):
+            f.ekf.set_variance(i, self._filter_settings.start.position_sigma**2)
+        f.ekf.set_variance(3, self._filter_settings.start.yaw_sigma**2)
+        self._aligned = False
+        assert self._t_ns is not None
+        f.remember(self._t_ns)
+        self._counters["position_sets"] += 1
+
+    def _align(self, m: Measurement, fix: tuple[float, float, float] | None) -> None:
+        """The first course over ground turns a car whose heading was unknown."""
+        s, f, v = self._sensors.gnss, self._filter, m.values
+        assert s is not None and self._t_ns is not None
+        sight = f.sight("gnss_course", m.t, 1)
+        if sight is None:
+            return
+        f.correct()
+        error = (v["gnss.course"] - float(sight.predicted[0]) + math.pi) % (2 * math.pi) - math.pi
+        sigma = 1.5 * s.velocity_noise / v["gnss.speed"] + 0.01
+        if abs(error) > 3 * _ALIGNED or f.ekf.variances[3] > _ALIGNED**2:
+            f.turn(-error)
+            f.ekf.set_variance(3, sigma**2)
+            speed_sigma = self._filter_settings.start.speed_sigma
+            for i in (PAIRS, PAIRS + 1):
+                f.ekf.set_variance(i, speed_sigma**2 + (sigma * v["gnss.speed"]) ** 2)
+            if fix is not None:
+                self._move(self._antenna_offset((m.t, *fix)))
+                for i in (0, 1):
+                    f.ekf.set_variance(i, self._filter_settings.start.position_sigma**2)
+            f.remember(self._t_ns)
+            self._counters["alignments"] += 1
+        self._aligned = True
+
+    # -- fusion -------------------------------------------------------------------------------------------------
+
+    def _fuse(
+        self, m: Measurement, name: str, sight: Sight | None, value: np.ndarray, noise: np.ndarray
+    ) -> bool:
+        """Judge and fuse one observation; record it. True when its persistent failure asks for a reset."""
+        source = self._sources[name]
+        source.heard(m.t)
+        if sight is None:
+            self._refuse(m, name, value.tolist(), "too old")
+            return False
+        f = self._filter
+        nis = f.judge(sight, value, noise)
+        n = len(value)
+        ratio = nis / source.thresholds[n - 1]
+        passed = ratio <= 1.0
+        innovation = f.ekf.innovation[:n] - sight.rows @ f.ekf.x
+        variance = f.ekf.variance[:n].tolist()
+        if passed:
+            f.ekf.fuse(n)
+            source.accept()
+        assert self._t_ns is not None
+        self._records.append(
+            Innovation(
+                m.t,
+                self._t_ns,
+                name,
+                m.source,
+                value.tolist(),
+                (value - innovation).tolist(),
+                innovation.tolist(),
+                variance,
+                nis,
+                ratio,
+                passed,
+                "fused" if passed else "gate",
+            )
+        )
+        return False if passed else source.fail()
+
+    def _refuse(self, m: Measurement, name: str, value: list[float], reason: str) -> None:
+        """A measurement that cannot be judged."""
+        source = self._sources[name]
+        source.heard(m.t)
+        source.refuse(reason)
+        assert self._t_ns is not None
+        nan = math.nan
+        self._records.append(
+            Innovation(m.t, self._t_ns, name, m.source, value, [], [], [], nan, nan, False, reason)
+        )
+
+    # -- output -------------------------------------------------------------------------------------------------
+
+    def _estimate(self, t_ns: int) -> Estimate:
+        f = self._filter
+        car = f.car
+        car.report()
+        values = np.empty(len(ESTIMATE_COLUMNS))
+        values[_ROOT_PLACES] = car.outputs
+        values[_CORNER_PLACES] = car.corner_outputs
+        if self._origin is None:
+            values[_GEODETIC] = math.nan
+        else:
+            values[_GEODETIC] = self._origin.to_geodetic(car.outputs[:3])
+        variances = f.ekf.variances
+        sigmas = np.sqrt(variances[:4])
+        values[_SIGMA[:4]] = sigmas
+        values[_SIGMA[4:]] = f.output_sigmas()
+        return Estimate(t_ns, values)
+
+
+class _Position(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of the command `set_position`: metres and radians in the world frame."""
+
+    x: float
+    y: float
+    yaw: float
+    z: float | None = None
+    sigma: float = 0.1
+    yaw_sigma: float = 0.05
+
+
+def _rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
+    """Matrix whose columns are the turned axes, z-y-x order."""
+    cr, sr, cp, sp, cy, sy = (f(a) for a in (roll, pitch, yaw) for f in (math.cos, math.sin))
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )

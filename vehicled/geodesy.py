@@ -1,0 +1,41 @@
+"""Between the world frame and geodetic coordinates: WGS 84, through pymap3d."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymap3d
+
+_NEAR = 20.0
+"""m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm."""
+
+
+class WorldOrigin:
+    """A local east-north-up tangent plane and its place on the Earth."""
+
+    def __init__(self, latitude: float, longitude: float, height: float):
+        """Degrees, degrees, metres above the ellipsoid."""
+        self.latitude, self.longitude, self.height = latitude, longitude, height
+        self._centre = np.full(3, np.inf)
+        self._value = np.zeros(3)
+        self._gradient = np.zeros((3, 3))
+
+    def to_world(self, latitude: float, longitude: float, height: float) -> np.ndarray:
+        """(3,) east, north, up in m."""
+        return np.array(
+            pymap3d.geodetic2enu(latitude, longitude, height, self.latitude, self.longitude, self.height)
+        )
+
+    def to_geodetic(self, position: np.ndarray) -> np.ndarray:
+        """(3,) latitude and longitude in degrees, height in m, of a world position (3,)."""
+        offset = position - self._centre
+        if not offset @ offset < _NEAR * _NEAR:
+            self._expand(position)
+            return self._value
+        return self._value + self._gradient @ offset
+
+    def _expand(self, position: np.ndarray) -> None:
+        points = position + np.vstack([np.zeros(3), np.eye(3)])
+        values = np.array(pymap3d.enu2geodetic(*points.T, self.latitude, self.longitude, self.height))
+        self._centre = position.copy()
+        self._value = values[:, 0].copy()
+        self._gradient = values[:, 1:] - values[:, :1]

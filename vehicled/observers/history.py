@@ -1,0 +1,77 @@
+"""Where the filter has been: past poses and the corrections since, so that late measurements are exact.
+
+A fix that arrives late is compared with the pose that the filter had when it was measured. What the filter
+has corrected since then is known in closed form: with the transition F(τ) = [[I, I τ], [0, I]], a correction
+(δz, δż) made at time s moves the state of time t by (δz + (t − s) δż, δż). Sums of δz − s δż and of δż are
+kept, so that any number of corrections costs two subtractions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class History:
+    """Ring of poses before and after each step's correction."""
+
+    def __init__(self, capacity: int, size: int, pairs: int):
+        """`size` numbers per pose; `pairs` of (Δz, Δż)."""
+        self._capacity = capacity
+        self._times = np.zeros(capacity, dtype=np.int64)
+        self._before = np.zeros((capacity, size))
+        self._after = np.zeros((capacity, size))
+        self._offset = np.zeros((capacity, pairs))
+        self._rate = np.zeros((capacity, pairs))
+        self._offset_now = np.zeros(pairs)
+        self._rate_now = np.zeros(pairs)
+        self._count = 0
+        self._origin = 0
+
+    def clear(self) -> None:
+        self._count = 0
+        self._offset_now[:] = 0.0
+        self._rate_now[:] = 0.0
+
+    def step(self, t_ns: int, pose: np.ndarray) -> None:
+        """A new step: the pose that the simulation has reached, before any correction."""
+        if self._count == 0:
+            self._origin = t_ns
+        n = self._count % self._capacity
+        self._times[n] = t_ns
+        self._before[n] = self._after[n] = pose
+        self._offset[n] = self._offset_now
+        self._rate[n] = self._rate_now
+        self._count += 1
+
+    def correct(self, dz: np.ndarray, dzd: np.ndarray, pose: np.ndarray) -> None:
+        """The last step's correction (pairs,) each, and the pose after it."""
+        n = (self._count - 1) % self._capacity
+        s = (self._times[n] - self._origin) * 1e-9
+        self._after[n] = pose
+        self._offset_now += dz - s * dzd
+        self._rate_now += dzd
+
+    def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Pose at a time, and the correction (Δz, Δż) that it has received since. None when too old.
+
+        Linear between the pose after one step's correction and that before the next; a time after the last
+        step counts as the last step.
+        """
+        last = self._count - 1
+        n = last
+        oldest = max(0, self._count - self._capacity)
+        while n > oldest and self._times[(n - 1) % self._capacity] >= t_ns:
+            n -= 1
+        here = n % self._capacity
+        if n == oldest:
+            if t_ns < self._times[here]:
+                return None
+            pose = self._before[here]
+        else:
+            there = (n - 1) % self._capacity
+            begin, end = self._times[there], self._times[here]
+            share = min((t_ns - begin) / (end - begin), 1.0)
+            pose = self._after[there] + share * (self._before[here] - self._after[there])
+        rate = self._rate_now - self._rate[here]
+        s = (t_ns - self._origin) * 1e-9
+        return pose, self._offset_now - self._offset[here] + s * rate, rate

@@ -1,0 +1,88 @@
+"""What the configuration says about the filter: plant noise per state, start, restarts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, RadiansPerSecond, Seconds, Unit
+
+AccelerationNoise = Annotated[float, Unit("m/s²/√Hz"), NonNegative]
+AngularNoise = Annotated[float, Unit("rad/s²/√Hz"), NonNegative]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateNoise:
+    """White noise on the accelerations that the model gets wrong: square roots of spectral densities."""
+
+    x: AccelerationNoise = 0.3
+    """Both horizontal axes of the world: x and y."""
+    z: AccelerationNoise = 0.1
+    yaw: AngularNoise = 0.15
+    v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.1
+    """Pitch, as the slope of the chassis' x axis."""
+    v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.1
+    """Roll, as the slope of the chassis' y axis."""
+    wheel: AngularNoise = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionNoise:
+    """White noise on the coordinates themselves, beside that on their rates: square roots of densities."""
+
+    x: Annotated[float, Unit("m/√s"), NonNegative] = 0.0
+    z: Annotated[float, Unit("m/√s"), NonNegative] = 0.02
+    """Of the ground's height along the way: the ground follows the vertical correction."""
+    yaw: Annotated[float, Unit("rad/√s"), NonNegative] = 0.0
+    v1z: Annotated[float, Unit("1/√s"), NonNegative] = 0.002
+    v2z: Annotated[float, Unit("1/√s"), NonNegative] = 0.002
+    wheel: Annotated[float, Unit("rad/√s"), NonNegative] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """How the filter begins."""
+
+    wait_for_gnss: Annotated[Seconds, NonNegative] = 3.0
+    """Without a fix for this long, the filter starts in a local frame."""
+    yaw: Radians = 0.0
+    """Heading until the course over ground tells it, from east, counter-clockwise."""
+    yaw_sigma: Annotated[Radians, Positive] = 3.2
+    position_sigma: Annotated[Metres, Positive] = 5.0
+    speed_sigma: Annotated[MetresPerSecond, Positive] = 0.1
+    attitude_sigma: Annotated[Radians, Positive] = 0.02
+    rate_sigma: Annotated[RadiansPerSecond, Positive] = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Origin of the local east-north-up frame; left out: the first fix."""
+
+    latitude: Annotated[Radians, Unit("deg")]
+    longitude: Annotated[Radians, Unit("deg")]
+    height: Metres = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveForce:
+    """Unknown drive and brake force as a further state: for cars that measure neither torque nor pressure.
+
+    The force is a random walk; driving forces go to the rear wheels, braking forces to both axles.
+    """
+
+    noise: Annotated[float, Unit("m/s²/√s"), Positive] = 6.0
+    """Random walk, as acceleration of the car."""
+    front_brake_share: Annotated[float, NonNegative] = 0.6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """The errorEKF."""
+
+    kind: Literal["errorEKF"] = "errorEKF"
+    rate_noise: RateNoise = field(default_factory=RateNoise)
+    position_noise: PositionNoise = field(default_factory=PositionNoise)
+    drive_force: DriveForce | None = None
+    start: Start = field(default_factory=Start)
+    memory: Annotated[Seconds, Positive] = 0.6
+    """Measurements that arrive later than this after they were made are too old."""

@@ -1,0 +1,145 @@
+"""The car that is driven in a simulation: the same kind of model, with other parameters and a finer step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.configuration import Configuration
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
+from vehicled.simulation.driver import Handling
+from vehicled.simulation.manoeuvres import Initial
+from vehicled.simulation.scenario import PlantErrors
+from vehicled.simulation.sensors import Mounting
+from vehicled.vehicle.car import Car
+from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.parameters import LinearTyre, Vehicle
+from vehicled.vehicle.steering import SteeringGeometry
+
+_ROOT_PLACES = [ESTIMATE_INDEX[n] for n in ROOT_OUTPUTS]
+_CORNER_PLACES = np.array(
+    [[ESTIMATE_INDEX[f"{n.split('.')[0]}.{w}.{n.split('.')[1]}"] for w in WHEELS] for n in CORNER_OUTPUTS]
+)
+
+class MultibodyPlant:
+    """A car with parameter errors against its vehicle file; see `drive.Plant`."""
+
+    def __init__(self, configuration: Configuration, errors: PlantErrors):
+        vehicle = configuration.vehicle
+        self._car = Car(vehicle)
+        _spoil(self._car, errors)
+        self._geometry = SteeringGeometry(vehicle)
+        self.gravity = vehicle.gravity * (1 + errors.gravity)
+        self.handling = _handling(vehicle, self._geometry)
+        imu, gnss = configuration.sensors.imu, configuration.sensors.gnss
+        self.mounting = Mounting(
+            imu_position=imu.position if imu else (0.0, 0.0, 0.0),
+            imu_rotation=imu.rotation if imu else (0.0, 0.0, 0.0),
+            antenna=gnss.antenna if gnss else (0.0, 0.0, 0.0),
+        )
+
+    def reset(self, initial: Initial) -> None:
+        car = self._car
+        car.restart()
+        car.report()
+        change = np.zeros(12)
+        change[:3] = initial.x, initial.y, initial.height_offset
+        change[3] = initial.yaw
+        change[6:8] = initial.speed * np.cos(initial.yaw), initial.speed * np.sin(initial.yaw)
+        wheels = np.zeros((2, 4))
+        wheels[1] = initial.speed / car.get_corner_parameter("tyre.radius")
+        car.correct(change, wheels)
+        self._rack = self._rate = 0.0
+        self._started = False
+
+    def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+        car = self._car
+        rate = (rack - self._rack) / dt if self._started else 0.0
+        acceleration = (rate - self._rate) / dt if self._started else 0.0
+        self._rack, self._rate, self._started = rack, rate, True
+        car.inputs[:] = rack, rate, acceleration
+        car.corner_inputs[:3, :2] = car.inputs[:, None]
+        car.corner_inputs[3, 2:] = 0.5 * rear_torque
+        car.corner_inputs[4] = brake_pressure
+        car.step(dt)
+
+    def truth(self) -> np.ndarray:
+        car = self._car
+        car.report()
+        row = np.full(len(ESTIMATE_COLUMNS), np.nan)
+        row[_ROOT_PLACES] = car.outputs
+        row[_CORNER_PLACES] = car.corner_outputs
+        return row
+
+    def road_wheel_angles(self) -> tuple[float, float]:
+        return self._geometry.angle(0, self._rack), self._geometry.angle(1, self._rack)
+
+
+def make_plant(configuration: Configuration, errors: PlantErrors) -> MultibodyPlant:
+    """The configured car with parameters that the estimator does not know of."""
+    return MultibodyPlant(configuration, errors)
+
+
+def _spoil(car: Car, errors: PlantErrors) -> None:
+    """Multiply parameters; the springs keep the preload of the car in the file, so that a heavier one sits
+    deeper. Tyres keep the shape of their characteristics."""
+    mass, inertia = 1 + errors.mass, 1 + errors.inertia
+    stiffness, friction = 1 + errors.tyre_stiffness, 1 + errors.friction
+
+    def factor(name: str) -> float:
+        part, _, quantity = name.rpartition(".")
+        if quantity == "mass":
+            return mass
+        if quantity in ("ixx", "iyy", "izz", "axial", "transverse"):
+            return inertia
+        if part in ("tyre.x", "tyre.y"):
+            kind = quantity[:-1]
+            return {"df0": stiffness, "fm": friction, "fs": friction}.get(
+                kind, friction / stiffness if kind in ("sm", "ss") else 1.0
+            )
+        if quantity in ("slip_stiffness_x", "slip_stiffness_y"):
+            return stiffness
+        if name == "tyre.friction":
+            return friction
+        if name == "spring.stiffness":
+            return 1 + errors.springs
+        if part == "gravity":
+            return 1 + errors.gravity
+        return 1.0
+
+    names = car.compiled.vehicle_program
+    car.parameters *= [factor(n) for n in names.parameters]
+    car.corner_parameters *= np.array([[factor(n)] for n in names.corner_parameters])
+    car.settle(find_preload=False)
+
+
+def _handling(vehicle: Vehicle, geometry: SteeringGeometry) -> Handling:
+    front, rear = vehicle.front, vehicle.rear
+    wheelbase = front.hard_points.wheel_center[0] - rear.hard_points.wheel_center[0]
+    return Handling(
+        wheelbase=wheelbase,
+        width=2 * front.hard_points.wheel_center[1] + 0.2,
+        mass=vehicle.mass,
+        wheel_radius=front.tyre.radius,
+        rack_per_steer=geometry.rack_per_angle,
+        brake_torque_per_pressure=2 * (front.brake.gain + rear.brake.gain),
+        understeer=_understeer(vehicle, wheelbase),
+    )
+
+
+def _understeer(vehicle: Vehicle, wheelbase: float) -> float:
+    """Understeer gradient from axle loads and cornering stiffnesses, rad/(m/s²)."""
+    origin = vehicle.center_of_mass()
+    to_front = vehicle.front.hard_points.wheel_center[0] - origin[0]
+    shares = {"front": 1 - to_front / wheelbase, "rear": to_front / wheelbase}
+    slips = {}
+    for name, axle in (("front", vehicle.front), ("rear", vehicle.rear)):
+        load = vehicle.mass * shares[name]
+        tyre = axle.tyre
+        if isinstance(tyre, LinearTyre):
+            stiffness = tyre.slip_stiffness_y
+        else:
+            ratio = load * vehicle.gravity / 2 / tyre.nominal_load
+            one, two = tyre.lateral.df0
+            stiffness = ratio * ((2 * one - two / 2) - (one - two / 2) * ratio)
+        slips[name] = load / (2 * stiffness)
+    return slips["front"] - slips["rear"]
