@@ -1,0 +1,134 @@
+"""The car at rest: wheel loads by hand, standing on a slope, rolling off it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from vehicle_rig import Basics, G, Rig, motions, vehicle
+
+from vehicled.vehicle.parameters import Vehicle
+
+CARS = ("prototype", "ferrari_250lm", "reference_vehicle")
+SLOPE = np.arctan(0.05)
+
+
+def arms(v: Vehicle) -> tuple[float, float]:
+    """From the front and from the rear axle to the centre of mass."""
+    place = v.center_of_mass()[0]
+    return v.front.hard_points.wheel_center[0] - place, place - v.rear.hard_points.wheel_center[0]
+
+
+@pytest.mark.parametrize("name", CARS)
+def test_wheel_loads_on_level_ground(name):
+    v = vehicle(name)
+    a, b = arms(v)
+    rig = Rig(v)
+    rig.drive(1.0)
+    front, rear = (0.5 * v.mass * G * x / (a + b) for x in (b, a))
+    assert rig.car.corner_output("tyre.fz") == pytest.approx([front, front, rear, rear], rel=2e-4)
+
+
+@pytest.mark.parametrize("name", CARS)
+def test_springs_carry_the_car_at_design_height(name):
+    v = vehicle(name)
+    rig = Rig(v)
+    rig.drive(1.0)
+    car = rig.car
+    if v.front.spring.preload is None:
+        assert car.output("z") == pytest.approx(v.center_of_mass()[2], abs=2e-3)
+    assert np.abs(car.corner_output("suspension.deflection")).max() < 1e-6
+    assert abs(car.output("pitch")) < 1e-3
+    # The geometry of the strut: its force times its motion ratio carries what is sprung.
+    assert (car.corner_output("suspension.force") > 2000).all()
+
+
+def test_wheel_loads_on_a_slope():
+    v = vehicle("prototype")
+    rig = Rig(v).slope(0.15)
+    rig.drive(5.0, brake=lambda t: 100e5)
+    (a, b), height = arms(v), v.center_of_mass()[2]
+    # Moments about the contact lines; the nose is uphill.
+    front, rear = (
+        0.5 * v.mass * G * (np.cos(0.15) * x + sign * np.sin(0.15) * height) / (a + b)
+        for x, sign in ((b, -1), (a, 1))
+    )
+    load = rig.car.corner_output("tyre.fz")
+    assert load == pytest.approx([front, front, rear, rear], rel=3e-3)
+    assert load.sum() == pytest.approx(v.mass * G * np.cos(0.15), rel=1e-5)
+    assert rig.car.corner_output("tyre.fx").sum() == pytest.approx(v.mass * G * np.sin(0.15), rel=1e-3)
+
+
+def test_wheel_loads_across_a_slope():
+    v = vehicle("prototype")
+    rig = Rig(v).slope(0.1, np.pi / 2)
+    rig.drive(5.0, brake=lambda t: 100e5)
+    load = rig.car.corner_output("tyre.fz")
+    bodies = motions(rig)
+    center = sum(b.mass * b.place for b in bodies) / v.mass
+    hubs = np.array([b.place for b in bodies if b.name == "wheel"])
+    across, up = np.array([0.0, np.cos(0.1), np.sin(0.1)]), np.array([0.0, -np.sin(0.1), np.cos(0.1)])
+    # Down each wheel's plane to the ground.
+    spin = np.array([Basics(rig.car)("wheel.axis", "now", n) for n in range(4)])
+    down = np.outer(spin @ up, np.ones(3)) * spin - up
+    contacts = hubs + down * ((hubs @ up) / -(down @ up))[:, None]
+    # Moments about the middle of each pair of contacts: the car leans downhill, to the right.
+    moment = (
+        v.mass * G * (np.sin(0.1) * center @ up - np.cos(0.1) * (center - contacts.mean(axis=0)) @ across)
+    )
+    arm = ((contacts[::2] - contacts[1::2]) @ across) / 2
+    assert ((load[1::2] - load[::2]) * arm).sum() == pytest.approx(moment, rel=2e-3)
+    assert rig.car.corner_output("tyre.fy").sum() == pytest.approx(v.mass * G * np.sin(0.1), rel=2e-3)
+
+
+@pytest.mark.parametrize("name", ["prototype", "ferrari_250lm"])
+def test_stands_on_a_slope_with_brakes_on_for_a_minute(name):
+    rig = Rig(vehicle(name)).slope(SLOPE)
+    log = rig.drive(60.0, brake=lambda t: 50e5)
+    assert (log.iterations > 0).all()
+    assert log.violation < 1e-8
+    settled = log.t > 5.0
+    creep = np.hypot(log["x"] - log["x"][-1], log["y"] - log["y"][-1])
+    assert creep[settled].max() < 0.2e-3
+    assert np.abs(log["vx"][settled]).max() < 1e-4
+    assert np.abs(log["wheel.speed"][settled]).max() < 1e-3
+
+
+def test_rolls_off_a_slope_without_brakes():
+    v = vehicle("prototype")
+    rig = Rig(v).set({"aero.drag_area": 0.0, "aero.front_lift_area": 0.0, "aero.rear_lift_area": 0.0})
+    log = rig.slope(SLOPE).drive(20.0)
+    car = rig.car
+    # v = r_d φ̇ with the rolling radius; the road's force acts at the loaded one. Nose uphill: it rolls back.
+    static = car.get_corner_parameter("tyre.radius") - car.corner_output(
+        "tyre.fz"
+    ) / car.get_corner_parameter("tyre.vertical_stiffness")
+    inertia = np.array([v.axle(w).wheel.axial_inertia for w in ("fl", "fr", "rl", "rr")])
+    rolling = car.get_corner_parameter("tyre.rolling_resistance") * car.corner_output("tyre.fz")
+    resistance = (rolling * car.get_corner_parameter("tyre.radius") / static).sum()
+    expected = (v.mass * G * np.sin(SLOPE) - resistance) / (
+        v.mass + (inertia / (car.rolling_radius * static)).sum()
+    )
+    measured = -(log["vx"][-1] - log["vx"][2500]) / (log.t[-1] - log.t[2500])
+    assert measured == pytest.approx(expected, rel=2e-3)
+    assert log["vx"][-1] < -6.0
+
+
+def test_level_ground_stays_put():
+    """Nothing pushes: neither position nor yaw nor wheels may wander, brakes open or shut."""
+    for pressure in (0.0, 40e5):
+        rig = Rig(vehicle("prototype"))
+        log = rig.drive(20.0, brake=lambda t, p=pressure: p)
+        assert np.ptp(log["x"]) < 1e-3
+        assert np.ptp(log["y"]) < 1e-4
+        assert np.ptp(log["yaw"]) < 1e-5
+        assert np.abs(log["wheel.speed"]).max() < 5e-3
+
+
+def test_preload_given_is_kept():
+    v = vehicle("prototype")
+    front = replace(v.front, spring=replace(v.front.spring, preload=3500.0))
+    rig = Rig(replace(v, front=front))
+    assert rig.car.get_corner_parameter("spring.preload")[:2] == pytest.approx(3500.0)
+    # Too little to carry it at design height: it squats in front until the springs make up for it.
+    assert rig.car.output("z") < v.center_of_mass()[2]
+    assert rig.car.get_corner_parameter("rest.travel")[0] > 0.005
