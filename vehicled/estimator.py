@@ -42,8 +42,13 @@ _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without steps the filter starts anew."""
 _GYRO = ("imu.wx", "imu.wy", "imu.wz")
 _ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
-_ALIGNED = 0.35
-"""rad: as long as the heading's σ is larger, a course over ground turns the car instead of correcting it."""
+_SIDESLIP = 0.01
+"""rad: difference of heading and course that the model may leave when the car is first turned."""
+_LEVEL_EVERY_NS = 100_000_000
+"""Time between reminders that roads are level but for a small slope."""
+_UNKNOWN_YAW = 1e-4
+"""rad²: an unknown heading is not estimated before the car is turned, as a wide variance would be linearised
+over far too wide a range."""
 _SAVE_EVERY = 250
 """Steps between copies of a good state."""
 _FASTEST = 200.0
@@ -143,6 +148,7 @@ class Estimator:
         self._aligned = False
         self._saved: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self._since_saved = 0
+        self._since_level_ns = 0
 
     # -- the loop's interface ---------------------------------------------------------------------------
 
@@ -168,9 +174,15 @@ class Estimator:
             if not self._running:
                 return None
         else:
+            before = self._t_ns
+            assert before is not None
             self._advance(t_ns)
             for m in measurements:
                 self._observe(m)
+            self._since_level_ns += t_ns - before
+            if self._since_level_ns >= _LEVEL_EVERY_NS:
+                self._filter.expect_level_ground(self._since_level_ns * 1e-9)
+                self._since_level_ns = 0
             self._filter.correct()
         for source in self._sources.values():
             source.look(t_ns)
@@ -306,11 +318,14 @@ class Estimator:
         p = np.zeros(SIZE)
         p[0:2] = settings.position_sigma**2 if known else 1e-6
         p[2] = settings.position_sigma**2 if known else 1e-6
-        p[3] = yaw_sigma**2
-        p[4:6] = settings.attitude_sigma**2
+        p[3] = yaw_sigma**2 if self._aligned else _UNKNOWN_YAW
+        p[4:6] = self._filter_settings.ground_slope**2
         p[WHEEL_ANGLE:PAIRS] = 10.0
-        p[PAIRS : PAIRS + 3] = settings.speed_sigma**2
-        p[PAIRS + 3 : WHEEL_RATE] = settings.rate_sigma**2
+        p[PAIRS] = settings.speed_sigma**2
+        p[PAIRS + 1] = (_SIDESLIP * speed) ** 2 + 1e-6
+        p[PAIRS + 2] = 1e-6
+        p[PAIRS + 3] = settings.rate_sigma**2
+        p[PAIRS + 4 : WHEEL_RATE] = 1e-6
         p[WHEEL_RATE:GYRO_BIAS] = (settings.speed_sigma / 0.3) ** 2 + 1.0
         imu = self._sensors.imu
         if imu is not None and imu.gyroscopes is not None:
@@ -345,11 +360,9 @@ class Estimator:
 
     def _move(self, offset: np.ndarray) -> None:
         """Shift the car and the ground under it."""
-        car = self._filter.car
         change = np.zeros(2 * CHART_PAIRS)
         change[:3] = offset
-        car.correct(change)
-        car.ground[3] += car.ground[2] * offset[2]
+        self._filter.car.correct(change, carry=True)
 
     # -- prediction -----------------------------------------------------------------------------------------
 
@@ -472,7 +485,7 @@ class Estimator:
         f.ekf.set_variance(WHEEL_ANGLE + wheel, 1e-4)
         dz = np.zeros(PAIRS)
         dz[WHEEL_ANGLE + wheel] = change
-        f.history.correct(dz, np.zeros(PAIRS), f.observe())
+        f.history.correct(dz, np.zeros(PAIRS), np.zeros(PAIRS), f.observe())
 
     # -- GNSS -------------------------------------------------------------------------------------------------
 
@@ -558,7 +571,7 @@ class Estimator:
         self._move(self._antenna_offset(fix))
         for i in range(3):
             f.ekf.set_variance(i, self._filter_settings.start.position_sigma**2)
-        f.ekf.set_variance(3, self._filter_settings.start.yaw_sigma**2)
+        f.ekf.set_variance(3, _UNKNOWN_YAW)
         self._aligned = False
         assert self._t_ns is not None
         f.remember(self._t_ns)
@@ -573,19 +586,14 @@ class Estimator:
             return
         f.correct()
         error = (v["gnss.course"] - float(sight.predicted[0]) + math.pi) % (2 * math.pi) - math.pi
-        sigma = 1.5 * s.velocity_noise / v["gnss.speed"] + 0.01
-        if abs(error) > 3 * _ALIGNED or f.ekf.variances[3] > _ALIGNED**2:
-            f.turn(-error)
-            f.ekf.set_variance(3, sigma**2)
-            speed_sigma = self._filter_settings.start.speed_sigma
-            for i in (PAIRS, PAIRS + 1):
-                f.ekf.set_variance(i, speed_sigma**2 + (sigma * v["gnss.speed"]) ** 2)
-            if fix is not None:
-                self._move(self._antenna_offset((m.t, *fix)))
-                for i in (0, 1):
-                    f.ekf.set_variance(i, self._filter_settings.start.position_sigma**2)
-            f.remember(self._t_ns)
-            self._counters["alignments"] += 1
+        f.turn(-error)
+        f.ekf.set_variance(3, (s.velocity_noise / v["gnss.speed"]) ** 2 + _SIDESLIP**2)
+        if fix is not None:
+            self._move(self._antenna_offset((m.t, *fix)))
+            for i in (0, 1):
+                f.ekf.set_variance(i, self._filter_settings.start.position_sigma**2)
+        f.remember(self._t_ns)
+        self._counters["alignments"] += 1
         self._aligned = True
 
     # -- fusion -------------------------------------------------------------------------------------------------
@@ -654,6 +662,8 @@ class Estimator:
             values[_GEODETIC] = self._origin.to_geodetic(car.outputs[:3])
         variances = f.ekf.variances
         sigmas = np.sqrt(variances[:4])
+        if not self._aligned:
+            sigmas[3] = self._filter_settings.start.yaw_sigma
         values[_SIGMA[:4]] = sigmas
         values[_SIGMA[4:]] = f.output_sigmas()
         return Estimate(t_ns, values)

@@ -22,6 +22,7 @@ LARGEST = 3
 """Components of the largest observation."""
 
 Triangle = dict[tuple[int, int], Atom]
+Coupling = tuple[tuple[int, int], ...]
 
 
 def _triangle(symbols: list[Atom], n: int) -> Triangle:
@@ -37,12 +38,12 @@ def _triangle(symbols: list[Atom], n: int) -> Triangle:
 class _Compiled:
     """Kernels for `pairs` of (Δz, Δż) and `extra` further states; observations of 1 to 3 components."""
 
-    def __init__(self, pairs: int, extra: int):
+    def __init__(self, pairs: int, extra: int, coupling: Coupling):
         g = Graph()
         program = Program(g)
         n = 2 * pairs + extra
         p = _triangle(program.array("covariance", n * (n + 1) // 2), n)
-        self._predict(program, p, pairs, extra)
+        self._predict(program, p, pairs, extra, coupling)
         x = program.array("x", n)
         rows = program.array("rows", LARGEST * n)
         noise, innovation = program.array("noise", LARGEST), program.array("innovation", LARGEST)
@@ -92,38 +93,33 @@ class _Compiled:
         self.call = {name: code.function(name, None, ctypes.c_void_p) for name in program.kernels}
 
     @staticmethod
-    def _predict(program: Program, p: Triangle, pairs: int, extra: int) -> None:
-        """P ← F P Fᵀ + Q, the noise discretised after Van Loan for white noise on position and on rate."""
+    def _predict(program: Program, p: Triangle, pairs: int, extra: int, coupling: Coupling) -> None:
+        """P ← F (P + Q/2) Fᵀ + Q/2: half of the noise of a step before it, half after."""
         n = 2 * pairs + extra
         (h,) = program.array("h", 1)
-        position_noise = program.array("position_noise", pairs)
-        rate_noise = program.array("rate_noise", pairs)
+        density = program.array("noise_density", 2 * pairs)
         decay = program.array("decay", extra) if extra else []
         extra_noise = program.array("extra_noise", extra) if extra else []
+        given = dict(zip(coupling, program.array("coupling", max(len(coupling), 1)), strict=False))
+        one = program.graph.one
+        half = [0.5 * h * s for s in density] + [0.5 * s for s in extra_noise]
 
-        def transition(i: int) -> list[tuple[int, Atom]]:
-            one = program.graph.one
+        def transition(i: int) -> dict[int, Atom]:
+            row = {i: one if i < 2 * pairs else decay[i - 2 * pairs]}
             if i < pairs:
-                return [(i, one), (i + pairs, h)]
-            return [(i, one if i < 2 * pairs else decay[i - 2 * pairs])]
+                row[i + pairs] = h
+            return row | {column: value for (k, column), value in given.items() if k == i}
 
-        new: Triangle = {}
+        before = {(i, j): p[i, j] + half[i] if i == j else p[i, j] for i in range(n) for j in range(n)}
+        rows = [transition(i) for i in range(n)]
+        # F P first, then (F P) Fᵀ: fewer operations than both at once.
+        fp = [[_dot(program.graph, list(r.values()), [before[a, j] for a in r]) for j in range(n)] for r in rows]
+        stores = []
         for i in range(n):
             for j in range(i, n):
-                value = program.graph.zero
-                for a, fa in transition(i):
-                    for b, fb in transition(j):
-                        value = value + fa * fb * p[a, b]
-                new[i, j] = value
-        for k in range(pairs):
-            s, hh = rate_noise[k], h * h
-            new[k, k] = new[k, k] + h * position_noise[k] + s * (hh * h) * (1.0 / 3.0)
-            new[k, k + pairs] = new[k, k + pairs] + s * hh * 0.5
-            new[k + pairs, k + pairs] = new[k + pairs, k + pairs] + s * h
-        for k in range(extra):
-            i = 2 * pairs + k
-            new[i, i] = new[i, i] + extra_noise[k]
-        program.kernel("predict", [(p[key], value) for key, value in new.items()])
+                value = _dot(program.graph, list(rows[j].values()), [fp[i][b] for b in rows[j]])
+                stores.append((p[i, j], value + half[i] if i == j else value))
+        program.kernel("predict", stores)
 
 
 def _dot(g: Graph, a: list[Atom], b: list[Atom]) -> Atom:
@@ -152,17 +148,18 @@ def _ldl(s: Triangle, m: int) -> tuple[Triangle, list[Atom]]:
 
 
 @lru_cache
-def _compiled(pairs: int, extra: int) -> _Compiled:
-    return _Compiled(pairs, extra)
+def _compiled(pairs: int, extra: int, coupling: Coupling) -> _Compiled:
+    return _Compiled(pairs, extra, coupling)
 
 
 class ErrorEKF:
     """Covariance and correction of one errorEKF. All arrays are views into one workspace."""
 
-    def __init__(self, pairs: int, extra: int):
-        self.pairs, self.extra = pairs, extra
+    def __init__(self, pairs: int, extra: int, coupling: Coupling = ()):
+        """`coupling`: elements (row, column) of F that are set by the array `coupling` at every step; one that
+        stands where I h would stand replaces it."""
         self.size = n = 2 * pairs + extra
-        compiled = _compiled(pairs, extra)
+        compiled = _compiled(pairs, extra, coupling)
         self._compiled = compiled
         self._workspace = compiled.layout.allocate()
         self._pointer = self._workspace.ctypes.data
@@ -174,10 +171,12 @@ class ErrorEKF:
         self.x = view("x")
         """(n,) correction gathered since the last `clear`."""
         self._h = view("h")
-        self.position_noise = view("position_noise")
+        self.position_noise = view("noise_density")[:pairs]
         """(pairs,) spectral density of white noise on Δz, per second."""
-        self.rate_noise = view("rate_noise")
+        self.rate_noise = view("noise_density")[pairs:]
         """(pairs,) spectral density of white noise on Δż, per second."""
+        self.coupling = view("coupling")
+        """Values of the coupling elements of F, in their order."""
         self.decay = view("decay") if extra else np.empty(0)
         """(extra,) factor by which each extra state shrinks in a step."""
         self.extra_noise = view("extra_noise") if extra else np.empty(0)

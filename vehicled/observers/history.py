@@ -1,9 +1,9 @@
 """Where the filter has been: past poses and the corrections since, so that late measurements are exact.
 
 A fix that arrives late is compared with the pose that the filter had when it was measured. What the filter
-has corrected since then is known in closed form: with the transition F(τ) = [[I, I τ], [0, I]], a correction
-(δz, δż) made at time s moves the state of time t by (δz + (t − s) δż, δż). Sums of δz − s δż and of δż are
-kept, so that any number of corrections costs two subtractions.
+has corrected since then is known in closed form: a correction δz made at time s, which makes z drift by d per
+second, moves the z of time t by δz + (t − s) d. Sums of δz − s d, of d and of δż are kept, so that any number
+of corrections costs three subtractions.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ class History:
         self._before = np.zeros((capacity, size))
         self._after = np.zeros((capacity, size))
         self._offset = np.zeros((capacity, pairs))
+        self._drift = np.zeros((capacity, pairs))
         self._rate = np.zeros((capacity, pairs))
         self._offset_now = np.zeros(pairs)
+        self._drift_now = np.zeros(pairs)
         self._rate_now = np.zeros(pairs)
         self._count = 0
         self._origin = 0
 
     def clear(self) -> None:
         self._count = 0
-        self._offset_now[:] = 0.0
-        self._rate_now[:] = 0.0
+        for total in (self._offset_now, self._drift_now, self._rate_now):
+            total[:] = 0.0
 
     def step(self, t_ns: int, pose: np.ndarray) -> None:
         """A new step: the pose that the simulation has reached, before any correction."""
@@ -40,15 +42,18 @@ class History:
         self._times[n] = t_ns
         self._before[n] = self._after[n] = pose
         self._offset[n] = self._offset_now
+        self._drift[n] = self._drift_now
         self._rate[n] = self._rate_now
         self._count += 1
 
-    def correct(self, dz: np.ndarray, dzd: np.ndarray, pose: np.ndarray) -> None:
-        """The last step's correction (pairs,) each, and the pose after it."""
+    def correct(self, dz: np.ndarray, drift: np.ndarray, dzd: np.ndarray, pose: np.ndarray) -> None:
+        """The last step's correction of z, the drift of z that it makes, and its correction of the rates,
+        (pairs,) each; and the pose after it."""
         n = (self._count - 1) % self._capacity
         s = (self._times[n] - self._origin) * 1e-9
         self._after[n] = pose
-        self._offset_now += dz - s * dzd
+        self._offset_now += dz - s * drift
+        self._drift_now += drift
         self._rate_now += dzd
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -72,6 +77,6 @@ class History:
             begin, end = self._times[there], self._times[here]
             share = min((t_ns - begin) / (end - begin), 1.0)
             pose = self._after[there] + share * (self._before[here] - self._after[there])
-        rate = self._rate_now - self._rate[here]
+        drift = self._drift_now - self._drift[here]
         s = (t_ns - self._origin) * 1e-9
-        return pose, self._offset_now - self._offset[here] + s * rate, rate
+        return pose, self._offset_now - self._offset[here] + s * drift, self._rate_now - self._rate[here]

@@ -15,15 +15,19 @@ AngularNoise = Annotated[float, Unit("rad/s²/√Hz"), NonNegative]
 class RateNoise:
     """White noise on the accelerations that the model gets wrong: square roots of spectral densities."""
 
-    x: AccelerationNoise = 0.3
-    """Both horizontal axes of the world: x and y."""
-    z: AccelerationNoise = 0.1
-    yaw: AngularNoise = 0.15
-    v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.1
+    longitudinal: AccelerationNoise = 0.2
+    """Along the car: drive and brake torque, resistances."""
+    lateral: AccelerationNoise = 0.01
+    """Across the car at standstill, where the tyres leave no doubt."""
+    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.005
+    """What that grows by with speed: the faster, the less the tyres determine the sideslip."""
+    z: AccelerationNoise = 0.005
+    yaw: AngularNoise = 0.05
+    v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.001
     """Pitch, as the slope of the chassis' x axis."""
-    v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.1
+    v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.001
     """Roll, as the slope of the chassis' y axis."""
-    wheel: AngularNoise = 5.0
+    wheel: AngularNoise = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +38,6 @@ class PositionNoise:
     z: Annotated[float, Unit("m/√s"), NonNegative] = 0.02
     """Of the ground's height along the way: the ground follows the vertical correction."""
     yaw: Annotated[float, Unit("rad/√s"), NonNegative] = 0.0
-    v1z: Annotated[float, Unit("1/√s"), NonNegative] = 0.002
-    v2z: Annotated[float, Unit("1/√s"), NonNegative] = 0.002
     wheel: Annotated[float, Unit("rad/√s"), NonNegative] = 0.0
 
 
@@ -50,8 +52,7 @@ class Start:
     yaw_sigma: Annotated[Radians, Positive] = 3.2
     position_sigma: Annotated[Metres, Positive] = 5.0
     speed_sigma: Annotated[MetresPerSecond, Positive] = 0.1
-    attitude_sigma: Annotated[Radians, Positive] = 0.02
-    rate_sigma: Annotated[RadiansPerSecond, Positive] = 0.05
+    rate_sigma: Annotated[RadiansPerSecond, Positive] = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,10 @@ class Filter:
     kind: Literal["errorEKF"] = "errorEKF"
     rate_noise: RateNoise = field(default_factory=RateNoise)
     position_noise: PositionNoise = field(default_factory=PositionNoise)
+    ground_slope: Annotated[Radians, Positive] = 0.01
+    """Standard deviation of slope and bank of the roads that the car drives on."""
+    ground_slope_time: Annotated[Seconds, Positive] = 10.0
+    """Time over which slope and bank change; with the above it makes the plant noise on v1z and v2z."""
     drive_force: DriveForce | None = None
     start: Start = field(default_factory=Start)
     memory: Annotated[Seconds, Positive] = 0.6

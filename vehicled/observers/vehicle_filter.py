@@ -33,8 +33,16 @@ SIZE = 2 * PAIRS + EXTRA
 """Places in x."""
 
 _POSE = len(POSE)
-_YAW = CHART.index("yaw")
-_HEIGHT = CHART.index("z")
+_AHEAD, _LEFT = CHART_PAIRS, CHART_PAIRS + 1
+_YAW, _V1Z, _V2Z = (CHART.index(n) for n in ("yaw", "v1z", "v2z"))
+
+
+_COUPLING = (
+    *((0, PAIRS), (0, PAIRS + 1), (0, _YAW)),
+    *((1, PAIRS), (1, PAIRS + 1), (1, _YAW)),
+    (2, _V1Z),
+)
+"""Where velocities along and across the car, a turned heading and a slope move the position."""
 
 
 @dataclass
@@ -52,7 +60,7 @@ class VehicleFilter:
 
     def __init__(self, vehicle: Vehicle, settings: Filter, rate_hint: float):
         self.car = Car(vehicle, (add_sensor_kernels,))
-        self.ekf = ErrorEKF(PAIRS, EXTRA)
+        self.ekf = ErrorEKF(PAIRS, EXTRA, _COUPLING)
         self.extra = np.zeros(EXTRA)
         """Estimates of the extra states: gyro bias, accelerometer bias (IMU axes), GNSS wander (world axes)."""
         self.extra_drift = np.zeros(EXTRA)
@@ -77,8 +85,9 @@ class VehicleFilter:
         """Plant noise from the configuration."""
         self.settings = settings
         q, p = settings.rate_noise, settings.position_noise
-        self.ekf.rate_noise[:] = np.square([q.x, q.x, q.z, q.yaw, q.v1z, q.v2z, *[q.wheel] * 4])
-        self.ekf.position_noise[:] = np.square([p.x, p.x, p.z, p.yaw, p.v1z, p.v2z, *[p.wheel] * 4])
+        self.ekf.rate_noise[:] = np.square([q.longitudinal, q.lateral, q.z, q.yaw, q.v1z, q.v2z, *[q.wheel] * 4])
+        slope = 2 * settings.ground_slope**2 / settings.ground_slope_time
+        self.ekf.position_noise[:] = [*np.square([p.x, p.x, p.z, p.yaw]), slope, slope, *[p.wheel**2] * 4]
 
     # -- time -----------------------------------------------------------------------------------------
 
@@ -110,10 +119,27 @@ class VehicleFilter:
         ekf.extra_noise[:] = self.extra_drift * h
         ekf.extra_noise[6:] += (1.0 - decay * decay) * np.square([1.0, 1.0, 2.0]) * self.wander_sigma**2
         self.extra[6:] *= decay
+        pose = self.observe()
+        ahead, left = pose[_AHEAD], pose[_LEFT]
+        c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
+        east, north = c * ahead - s * left, s * ahead + c * left
+        ekf.coupling[:] = (h * c, -h * s, -h * north, h * s, h * c, h * east, h * ahead)
+        q = self.settings.rate_noise
+        ekf.rate_noise[1] = (q.lateral + q.lateral_per_speed * abs(ahead)) ** 2
         ekf.predict(h)
         ekf.x[:] = 0.0
-        self.history.step(t_ns, self.observe())
+        self.history.step(t_ns, pose)
         self._t_ns = t_ns
+
+    def _drift(self, dz: np.ndarray, dzd: np.ndarray, pose: np.ndarray) -> np.ndarray:
+        """(PAIRS,) how fast errors (PAIRS,) in coordinates and rates make the coordinates drift."""
+        ahead, left = pose[_AHEAD], pose[_LEFT]
+        c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
+        drift = dzd.copy()
+        drift[0] = c * dzd[0] - s * dzd[1] - (s * ahead + c * left) * dz[_YAW]
+        drift[1] = s * dzd[0] + c * dzd[1] + (c * ahead - s * left) * dz[_YAW]
+        drift[2] += ahead * dz[_V1Z]
+        return drift
 
     # -- observations ------------------------------------------------------------------------------------
 
@@ -125,14 +151,35 @@ class VehicleFilter:
         pose, dz, dzd = past
         self._pose[:] = pose[:_POSE]
         self.car.call(kernel)
-        rows = np.zeros((m, SIZE))
-        h_z = self._sensitivity[:m, :CHART_PAIRS]
-        h_zd = self._sensitivity[:m, CHART_PAIRS:]
+        h_z = self._sensitivity[:m, :CHART_PAIRS].copy()
+        h_zd = self._sensitivity[:m, CHART_PAIRS:].copy()
+        self._carried(pose, h_z, h_zd)
         predicted = self._predicted[:m] + h_z @ dz[:CHART_PAIRS] + h_zd @ dzd[:CHART_PAIRS]
-        # Errors of then by errors of now: F(t − now).
+        # Errors of then by errors of now: z(then) = z(now) − drift·(now − then).
+        rows = np.zeros((m, SIZE))
         rows[:, :CHART_PAIRS] = h_z
-        rows[:, RATES] = h_zd + h_z * min((t_ns - self._t_ns) * 1e-9, 0.0)
+        rows[:, RATES] = h_zd
+        back = min((t_ns - self._t_ns) * 1e-9, 0.0)
+        if back < 0.0:
+            ahead, left = pose[_AHEAD], pose[_LEFT]
+            c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
+            east, north, up = h_z[:, 0] * back, h_z[:, 1] * back, h_z[:, 2] * back
+            rows[:, PAIRS] += c * east + s * north
+            rows[:, PAIRS + 1] += c * north - s * east
+            rows[:, PAIRS + 2 : PAIRS + CHART_PAIRS] += h_z[:, 2:] * back
+            rows[:, _YAW] += (c * ahead - s * left) * north - (s * ahead + c * left) * east
+            rows[:, _V1Z] += up * ahead
         return Sight(predicted, rows)
+
+    def _carried(self, pose: np.ndarray, h_z: np.ndarray, h_zd: np.ndarray) -> None:
+        """The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and
+        the third rate is that normal to the ground."""
+        c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
+        normal, up = self.car.ground[:3], h_zd[:, 2]
+        h_z[:, _V1Z] += up * pose[_AHEAD]
+        h_z[:, _V2Z] += up * pose[_LEFT]
+        h_zd[:, 0] -= up * ((normal[0] * c + normal[1] * s) / normal[2])
+        h_zd[:, 1] -= up * ((normal[1] * c - normal[0] * s) / normal[2])
 
     def sight_wheel(self, wheel: int, t_ns: int, rate: bool) -> Sight | None:
         """Angle or rate of a wheel relative to its knuckle."""
@@ -156,54 +203,64 @@ class VehicleFilter:
         self.ekf.noise[:m] = noise
         return self.ekf.judge(m)
 
+    def expect_level_ground(self, interval: float) -> None:
+        """What is known of roads: slope and bank are small. Call every `interval` seconds.
+
+        A random walk of density Q, seen as zero through noise of density r, settles at the variance √(Q r);
+        with r = σ²τ/2 beside Q = 2σ²/τ that is the variance σ² of slopes. No measurement: no gate, no record.
+        """
+        self.car.call("observe_pose")
+        normal = self.car.ground[:3]
+        yaw = self._pose[_YAW]
+        along = -(normal[0] * np.cos(yaw) + normal[1] * np.sin(yaw))
+        across = -(normal[1] * np.cos(yaw) - normal[0] * np.sin(yaw))
+        ekf, settings = self.ekf, self.settings
+        noise = 0.5 * settings.ground_slope**2 * settings.ground_slope_time / interval
+        for place, slope in ((_V1Z, along), (_V2Z, across)):
+            ekf.rows[0] = 0.0
+            ekf.rows[0, place] = 1.0
+            ekf.innovation[0] = -slope
+            ekf.noise[0] = noise
+            ekf.judge(1)
+            ekf.fuse(1)
+
     def correct(self) -> None:
         """Apply what the observations of this step have found to the car and to the extra states."""
         x = self.ekf.x
         if not x.any():
             return
-        car = self.car
-        car.correction[:CHART_PAIRS] = x[:CHART_PAIRS]
-        car.correction[CHART_PAIRS:] = x[RATES]
-        car.corner_correction[0] = x[WHEEL_ANGLE:PAIRS]
-        car.corner_correction[1] = x[WHEEL_RATE:GYRO_BIAS]
-        car.call("correct")
-        # The ground is wherever the car stands: a vertical correction moves both.
-        car.ground[3] += car.ground[2] * x[_HEIGHT]
+        pose = self._now.copy()
+        change = np.concatenate([x[:CHART_PAIRS], x[RATES]])
+        wheels = np.stack([x[WHEEL_ANGLE:PAIRS], x[WHEEL_RATE:GYRO_BIAS]])
+        self.car.correct(change, wheels, carry=True)
         self.extra += x[GYRO_BIAS:]
-        self.history.correct(x[:PAIRS], x[PAIRS:GYRO_BIAS], self.observe())
+        dz, dzd = x[:PAIRS], x[PAIRS:GYRO_BIAS]
+        self.history.correct(dz, self._drift(dz, dzd, pose), dzd, self.observe())
         x[:] = 0.0
 
     # -- placing -----------------------------------------------------------------------------------------
 
     def place(self, position: np.ndarray, yaw: float, speed: float) -> None:
-        """At rest height on level ground at world height `position[2]` − its height at rest; straight ahead at
-        `speed` with rolling wheels."""
+        """At rest on level ground with the vehicle origin at `position` (3,), but going straight ahead at `speed`
+        on rolling wheels."""
         car = self.car
         car.rest()
         car.ground[:] = (0.0, 0.0, 1.0, 0.0)
         car.call("observe_pose")
-        rest = self._pose[:CHART_PAIRS].copy()
-        car.correction[:] = 0.0
-        car.correction[:3] = position - rest[:3]
-        car.correction[3] = yaw - rest[3]
-        car.correction[6:8] = speed * np.cos(yaw), speed * np.sin(yaw)
-        car.corner_correction[:] = 0.0
-        car.corner_correction[1] = speed / car.rolling_radius
-        car.call("correct")
-        car.ground[3] = position[2] - rest[2]
+        change = np.zeros(2 * CHART_PAIRS)
+        change[:3] = position - self._pose[:3]
+        change[3] = yaw - self._pose[3]
+        change[_AHEAD] = speed
+        wheels = np.zeros((2, len(WHEELS)))
+        wheels[1] = speed / car.rolling_radius
+        car.correct(change, wheels, carry=True)
         self._yaw = yaw
 
     def turn(self, angle: float) -> None:
         """Turn the whole car, its velocity with it, about the vertical through its origin."""
-        car = self.car
-        car.call("observe_pose")
-        vx, vy = self._pose[CHART_PAIRS : CHART_PAIRS + 2]
-        c, s = np.cos(angle), np.sin(angle)
-        car.correction[:] = 0.0
-        car.correction[3] = angle
-        car.correction[6:8] = c * vx - s * vy - vx, s * vx + c * vy - vy
-        car.corner_correction[:] = 0.0
-        car.call("correct")
+        change = np.zeros(2 * CHART_PAIRS)
+        change[_YAW] = angle
+        self.car.correct(change, carry=True)
 
     def output_sigmas(self) -> np.ndarray:
         """(3,) standard deviations of vx, vy (vehicle axes) and sideslip, at the present pose."""
@@ -212,6 +269,7 @@ class VehicleFilter:
         rows[:] = 0.0
         rows[:, :CHART_PAIRS] = self._sensitivity[:, :CHART_PAIRS]
         rows[:, RATES] = self._sensitivity[:, CHART_PAIRS:]
+        self._carried(self._now, rows[:, :CHART_PAIRS], rows[:, RATES])
         self.ekf.noise[:] = 1e-12
         self.ekf.judge(LARGEST)
         # At standstill sideslip is anything; fmin also takes care of 0/0.

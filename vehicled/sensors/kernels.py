@@ -1,9 +1,10 @@
 """Sensor models on the chassis as compiled kernels: what a sensor would read, and the Jacobian of that.
 
-All are functions of the chassis' `pose`: the chart z = (r1, ψ, v1z, v2z), its rates ż, and the accelerations
-that the multibody simulation has (of the vehicle origin and of rotation, in vehicle axes, which a correction
-of the pose carries along). They are written once, and differentiated by the compiler, so that
-h_z = h_q ∂q/∂z + h_q̇ ∂q̇/∂z and h_ż = h_q̇ ∂q̇/∂ż hold exactly (Sanjurjo, sensor models).
+All are functions of the chassis' `pose`: the chart z = (r1, ψ, v1z, v2z); the rates, counted as a correction
+carries them along: velocity ahead, to the left and up, angular velocity about the car's axes; and the
+accelerations that the multibody simulation has (of the vehicle origin and of rotation, in vehicle axes). They
+are written once, and differentiated by the compiler, so that h_z = h_q ∂q/∂z + h_q̇ ∂q̇/∂z and
+h_ż = h_q̇ ∂q̇/∂ż hold exactly (Sanjurjo, sensor models).
 
 Because they read `pose` and not q, they serve for the present and for a stored past alike.
 """
@@ -13,11 +14,14 @@ from __future__ import annotations
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
-from vehicled.vehicle.chart import CHART, Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
+from vehicled.vehicle.chart import CHART, axes, body_rates, yaw_of
 from vehicled.vehicle.outputs import Parts
 
-POSE = (*CHART, *(f"{c}.rate" for c in CHART), "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
-"""Elements of the array `pose`: chart, its rates, accelerations in vehicle axes."""
+RATES = ("ahead", "left", "up", "wz", "-wy", "wx")
+"""Belonging to the elements of CHART: horizontal velocity along and across the heading and vertical velocity,
+m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v1z and v2z)."""
+POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
+"""Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
 CHART_SIZE = 2 * len(CHART)
 LARGEST = 3
 """Components of the largest observation."""
@@ -43,7 +47,10 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     d1, d2, d3 = (d.velocity for d in parts.directions)
     dd1, dd2, dd3 = (d.acceleration for d in parts.directions)
     w = body_rates(chassis, d1, d2, d3)
-    rates = chart_rates(chassis, chassis.to_world(w))
+    level = g.sqrt(chassis.v1.x * chassis.v1.x + chassis.v1.y * chassis.v1.y)
+    east, north = chassis.v1.x / level, chassis.v1.y / level
+    v = parts.origin.velocity
+    rates = [east * v.x + north * v.y, east * v.y - north * v.x, v.z, w.z, -w.y, w.x]
     linear = chassis.to_body(parts.origin.acceleration)
     # d/dt of (v̇2·v3, v̇3·v1, v̇1·v2)
     angular = Vector(
@@ -51,14 +58,15 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     )
     now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
     program.kernel(
-        "observe_pose", zip(pose, [*now, *parts.origin.velocity, *rates, *linear, *angular], strict=True)
+        "observe_pose", zip(pose, [*now, *rates, *linear, *angular], strict=True)
     )
 
     # From here on everything is a function of `pose`.
     a = axes(g, *pose[3:6])
-    position, velocity = Vector.of(pose[0:3]), Vector.of(pose[6:9])
-    w_world = angular_velocity(a, Vector.of(pose[9:12]))
-    w_body = a.to_body(w_world)
+    cos, sin = g.cos(pose[3]), g.sin(pose[3])
+    ahead, left, up = pose[6:9]
+    position, velocity = Vector.of(pose[0:3]), Vector(cos * ahead - sin * left, sin * ahead + cos * left, up)
+    w_body = Vector(pose[11], -pose[10], pose[9])
     acceleration, alpha = Vector.of(pose[12:15]), Vector.of(pose[15:18])
     antenna, imu = Vector.of(mounting[0:3]), Vector.of(mounting[3:6])
     rotation = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]

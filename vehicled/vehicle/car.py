@@ -92,6 +92,7 @@ class Car:
         self.states = self.view("states")
         self.correction = self.view("correction")
         self.corner_correction = self.view("corner_correction")
+        self._carry = self.view("carry")
         self._integration = self.view("integration")
         self._integration[1] = PENALTY
         self.design_height = float(vehicle.center_of_mass()[2])
@@ -130,10 +131,9 @@ class Car:
         for name in ("lambda", "branch.lambda", "states"):
             self.view(name)[:] = 0.0
         self.call("design")
-        self.correction[:] = 0.0
-        self.correction[2] = self.design_height
-        self.corner_correction[:] = 0.0
-        self.call("correct")
+        change = np.zeros_like(self.correction)
+        change[2] = self.design_height
+        self.correct(change)
 
     def settle(self, find_preload: bool = True) -> None:
         """Find the rest on level ground: springs without a given preload get what carries the car at design
@@ -179,10 +179,16 @@ class Car:
         for name in _STATE:
             self.view(name)[:] = self.layout.view(self._rest, name)
 
-    def correct(self, change: np.ndarray, wheels: np.ndarray | None = None) -> None:
-        """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels."""
+    def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
+        """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels
+        (angle, rate).
+
+        With `carry` velocity turns with heading, its change is counted along and across the car and normal to
+        the ground, and the ground moves along under the car.
+        """
         self.correction[:] = change
         self.corner_correction[:] = 0.0 if wheels is None else wheels
+        self._carry[0] = float(carry)
         self.call("correct")
 
     def step(self, h: float) -> int:

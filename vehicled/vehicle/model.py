@@ -231,8 +231,8 @@ def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
     brake_weight = half_h * (brake_stiffness * half_h + brake_damping) * grip
 
     # -- tyre -----------------------------------------------------------------------------------------------
-    *normal, ground_height = program.array("ground", 4)
-    ground = Vector.of(normal)
+    plane = program.array("ground", 4)
+    ground, ground_height = Vector.of(plane[:3]), plane[3]
     radius = cp("tyre.radius")
     across = ground - sv * ground.dot(sv)
     down = -across.unit()
@@ -346,6 +346,7 @@ def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
         strut_force=strut_force,
         elastic_energy=_elastic(g, cp, compression, height, penetration),
         gravity=Vector(p("gravity.x"), p("gravity.y"), p("gravity.z")),
+        ground=plane,
     )
     outputs.add_kernels(program, parts)
     for extend in extensions:

@@ -46,6 +46,8 @@ class Parts:
     strut_force: Atom
     elastic_energy: Atom
     gravity: Vector
+    ground: list[Atom]
+    """Unit normal (3) of the ground and its distance from the world's origin along it, m."""
 
 
 def add_kernels(program: Program, parts: Parts) -> None:
@@ -85,10 +87,18 @@ def _report(program: Program, parts: Parts) -> None:
 
 def _correct(program: Program, parts: Parts) -> None:
     """Kernel `correct`: moves the whole car by `correction` = (Δz, Δż) in the chart and `corner_correction` =
-    (Δθ, Δθ̇); the suspensions keep their travel, so that every constraint stays satisfied."""
+    (Δθ, Δθ̇); the suspensions keep their travel, so that every constraint stays satisfied.
+
+    With `carry` = 1 the car's motion and the ground are carried along: velocity turns with heading and angular
+    velocity with the car, their changes being counted along and across the car and normal to the ground, and
+    about the car's z, −y and x axes; and the ground is as far below the car, and as steep against it, as
+    before. What is known of height and slope of a road is where the car is, and tyres do not let a car slide
+    sideways because its heading is corrected.
+    """
     g, old, system = program.graph, parts.chassis, parts.system
     delta = program.array("correction", 2 * len(CHART))
     wheel_delta = program.array("corner_correction", len(CORNER_CORRECTIONS), 1)
+    (carry,) = program.array("carry", 1)
     new = axes(g, yaw_of(g, old) + delta[3], old.v1.z + delta[4], old.v2.z + delta[5])
     # Rows of the rotation that takes the old axes to the new ones: V_new V_oldᵀ.
     rows = [old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)]
@@ -98,9 +108,23 @@ def _correct(program: Program, parts: Parts) -> None:
 
     w_old = old.to_world(body_rates(old, *(d.velocity for d in parts.directions)))
     rates = chart_rates(old, w_old) + Vector(delta[9], delta[10], delta[11])
-    change = angular_velocity(new, rates) - turn(w_old)
+    free_change = angular_velocity(new, rates) - turn(w_old)
+    carried_change = new.to_world(Vector(delta[11], -delta[10], delta[9]))
+    change = Vector.of(
+        [g.where_less(carry, 0.5, a, b) for a, b in zip(free_change, carried_change, strict=True)]
+    )
     r_old, v_old, a_old = parts.origin.position, parts.origin.velocity, parts.origin.acceleration
     shift, push = Vector.of(delta[0:3]), Vector.of(delta[6:9])
+    normal, height = Vector.of(parts.ground[:3]), parts.ground[3]
+    turned = turn(normal)
+    level = g.sqrt(old.v1.x * old.v1.x + old.v1.y * old.v1.y)
+    ahead_x, ahead_y = old.v1.x / level, old.v1.y / level
+    wx, wy = v_old.x + ahead_x * push.x - ahead_y * push.y, v_old.y + ahead_y * push.x + ahead_x * push.y
+    cos, sin = g.cos(delta[3]), g.sin(delta[3])
+    ux, uy = cos * wx - sin * wy, sin * wx + cos * wy
+    uz = (normal.dot(v_old) + push.z - turned.x * ux - turned.y * uy) / turned.z
+    carried, free = Vector(ux, uy, uz), v_old + push
+    v_new = Vector.of([g.where_less(carry, 0.5, a, b) for a, b in zip(free, carried, strict=True)])
     stores: list[tuple[Atom, Atom]] = []
     for basic in system.basics:
         coordinates = system.of(basic)
@@ -108,13 +132,15 @@ def _correct(program: Program, parts: Parts) -> None:
         if basic.point:
             arm = turn(position - r_old)
             position = r_old + shift + arm
-            velocity = v_old + push + turn(velocity - v_old) + change.cross(arm)
+            velocity = v_new + turn(velocity - v_old) + change.cross(arm)
             acceleration = a_old + turn(acceleration - a_old)
         else:
             position, acceleration = turn(position), turn(acceleration)
             velocity = turn(velocity) + change.cross(position)
         for c, q, qd, qdd in zip(coordinates, position, velocity, acceleration, strict=True):
             stores += [(c.q, q), (c.qd, qd), (c.qdd, qdd)]
+    plane = [*turned, turned.dot(r_old + shift) - normal.dot(r_old) + height]
+    stores += [(old, g.where_less(carry, 0.5, old, new)) for old, new in zip(parts.ground, plane, strict=True)]
     axis = turn(parts.spin_axis.position)
     stores.append((parts.spin.qd, parts.spin.qd + wheel_delta[1] + change.dot(axis)))
     stores.append((parts.wheel_angle, parts.wheel_angle + wheel_delta[0]))
