@@ -413,12 +413,10 @@ class Estimator:
             self._observe_gnss(m)
         if s.imu is not None:
             if s.imu.gyroscopes is not None:
-                self._observe_axes(m, "imu.gyro", "imu_gyro", _GYRO, GYRO_BIAS, s.imu.gyroscopes.noise)
+                self._observe_axes(m, "imu.gyro", _GYRO, GYRO_BIAS, s.imu.gyroscopes.noise)
             if s.imu.accelerometers is not None:
                 a = s.imu.accelerometers
-                self._observe_axes(
-                    m, "imu.accel", "imu_accelerometer", _ACCELEROMETER, ACCELEROMETER_BIAS, a.noise
-                )
+                self._observe_axes(m, "imu.accel", _ACCELEROMETER, ACCELEROMETER_BIAS, a.noise)
         for n, w in enumerate(WHEELS):
             if s.wheel_angles is not None and f"wheel.{w}.angle" in v:
                 self._observe_wheel_angle(m, n, v[f"wheel.{w}.angle"])
@@ -432,14 +430,14 @@ class Estimator:
             self._fuse(m, "vehicle.speed", sight, value, np.array([s.vehicle_speed.noise**2]))
 
     def _observe_axes(
-        self, m: Measurement, name: str, kernel: str, channels: tuple[str, ...], bias: int, noise: float
+        self, m: Measurement, name: str, channels: tuple[str, ...], bias: int, noise: float
     ) -> None:
         """Gyroscopes or accelerometers, with whatever axes the measurement has."""
         present = [k for k, c in enumerate(channels) if c in m.values]
         if not present:
             return
         f = self._filter
-        sight = f.sight(kernel, m.t, 3)
+        sight = f.sight_accelerometer(m.t) if bias == ACCELEROMETER_BIAS else f.sight("imu_gyro", m.t, 3)
         value = np.array([m.values[channels[k]] for k in present])
         if sight is not None:
             sight.predicted = (sight.predicted + f.extra[bias - GYRO_BIAS : bias - GYRO_BIAS + 3])[present]

@@ -73,6 +73,7 @@ class VehicleFilter:
         self._pose = car.view("pose")
         self._predicted = car.view("predicted")
         self._sensitivity = car.view("sensitivity").reshape(LARGEST, CHART_SIZE)
+        self._tyre_damping = car.view("tyre_damping").reshape(3, 3)
         self._wheels = car.view("states")
         names = car.compiled.vehicle_program.states
         self._wheel_angle, self._wheel_rate = names.index("wheel.angle"), names.index("wheel.rate")
@@ -142,6 +143,19 @@ class VehicleFilter:
         return drift
 
     # -- observations ------------------------------------------------------------------------------------
+
+    def sight_accelerometer(self, t_ns: int) -> Sight | None:
+        """Accelerometers: beside attitude and rotation, what the tyres make of sideslip and yaw rate."""
+        sight = self.sight("imu_accelerometer", t_ns, LARGEST)
+        if sight is not None:
+            self.car.call("observe_tyres")
+            mounting = self.car.view("mounting")
+            arm, rotation = mounting[3:6], mounting[6:].reshape(3, 3)
+            ax, ay, alpha = self._tyre_damping
+            change = np.stack([ax - alpha * arm[1], ay + alpha * arm[0], 0.0 * ax])
+            sight.rows[:, PAIRS : PAIRS + 2] += rotation @ change[:, :2]
+            sight.rows[:, PAIRS + _YAW] += rotation @ change[:, 2]
+        return sight
 
     def sight(self, kernel: str, t_ns: int, m: int) -> Sight | None:
         """A sensor on the chassis at the time when it measured. None when that is too long ago."""

@@ -11,6 +11,7 @@ Because they read `pose` and not q, they serve for the present and for a stored 
 
 from __future__ import annotations
 
+from vehicled.multibody.system import System
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
@@ -56,6 +57,7 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     angular = Vector(
         dd2.dot(chassis.v3) + d2.dot(d3), dd3.dot(chassis.v1) + d3.dot(d1), dd1.dot(chassis.v2) + d1.dot(d2)
     )
+    _tyre_damping(program, parts)
     now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
     program.kernel(
         "observe_pose", zip(pose, [*now, *rates, *linear, *angular], strict=True)
@@ -91,3 +93,44 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     sensor("imu_gyro", [r.dot(w_body) for r in rotation])
     sensor("imu_accelerometer", [r.dot(specific_force) for r in rotation])
     sensor("body_velocity", [body_velocity.x, body_velocity.y, g.atan2(body_velocity.y, body_velocity.x)])
+
+
+def _tyre_damping(program: Program, parts: Parts) -> None:
+    """Kernel `observe_tyres`: `tyre_damping` (3, 3) by rows, ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) in vehicle axes.
+
+    A car that slides or turns otherwise than thought accelerates otherwise, as its tyres push back; without
+    this an accelerometer would take sideslip for a bank of the road. Along the car the wheels soon turn as fast
+    as the car goes, so that only the lateral forces count.
+    """
+    g, a, system = program.graph, parts.chassis, parts.system
+    place, left = a.to_body(parts.wheel_place), a.to_body(parts.wheel_left)
+    direction = [left.x, left.y, place.x * left.y - place.y * left.x]
+    mass, yaw_inertia = _planar_inertia(system)
+    stores = []
+    for i, inertia in enumerate((mass, mass, yaw_inertia)):
+        for j in range(3):
+            push = g.lane_sum(parts.lateral_damping * direction[i] * direction[j])
+            stores.append(-push / inertia)
+    program.kernel("observe_tyres", zip(program.array("tyre_damping", 9), stores, strict=True))
+
+
+def _planar_inertia(system: System) -> tuple[Atom, Atom]:
+    """Mass of the whole car, and its moment about the vertical through the vehicle origin, in design position."""
+    g = system.graph
+    design = dict(zip(system.coordinates, system.design, strict=True))
+    east, north = {}, {}
+    for basic in system.basics:
+        x, y, _ = system.of(basic)
+        # Velocities of a shift along x and of a turn about z.
+        east[x] = g.one if basic.point else g.zero
+        north[x], north[y] = -design[y], design[x]
+    totals = []
+    for motion in (east, north):
+        sums = {0: g.zero, 1: g.zero}
+        for a, b, m in system.mass:
+            if a in motion and b in motion:
+                term = m * motion[a] * motion[b]
+                if term is not g.zero:
+                    sums[term.rank] = sums[term.rank] + term
+        totals.append(sums[0] + g.lane_sum(sums[1]))
+    return totals[0], totals[1]

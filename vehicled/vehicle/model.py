@@ -12,7 +12,7 @@ exact equations hold one gyroscopic force, I φ̇ s×ṡ, on s. θ follows by in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
@@ -24,7 +24,7 @@ from vehicled.symbolic.vector import Vector
 from vehicled.vehicle import outputs
 from vehicled.vehicle.chart import Axes
 from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.tyres import LAWS, Contact
+from vehicled.vehicle.tyres import LAWS, Contact, LinearTyre, TMeasy
 
 AIR_DENSITY = 1.225
 """kg/m³, ISO 2533 at sea level."""
@@ -64,6 +64,7 @@ class VehicleProgram:
     coordinates: list[str]
 
 
+TyreLaw = LinearTyre | TMeasy
 Extension = Callable[[Program, Parts], None]
 """Adds further kernels on the state of the car."""
 
@@ -347,6 +348,9 @@ def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
         elastic_energy=_elastic(g, cp, compression, height, penetration),
         gravity=Vector(p("gravity.x"), p("gravity.y"), p("gravity.z")),
         ground=plane,
+        lateral_damping=_lateral_damping(g, law, contact, cp),
+        wheel_place=centre_position - origin.position,
+        wheel_left=left,
     )
     outputs.add_kernels(program, parts)
     for extend in extensions:
@@ -367,6 +371,14 @@ def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
         constraints=names([(n, f.rank) for n, f in system.constraints]),
         coordinates=names([(c.name, c.rank) for c in system.coordinates]),
     )
+
+
+def _lateral_damping(g: Graph, law: TyreLaw, contact: Contact, cp: _Parameters) -> Atom:
+    """−∂(steady lateral force)/∂(lateral velocity) of the tyres, N·s/m."""
+    probe = g.symbol("tyre.lateral velocity", 1)
+    steady = law.steady_lateral(g, replace(contact, v_l=probe), cp)
+    slope = g.substitute([-g.derivative(steady, probe)], {probe: contact.v_l})[0]
+    return g.max(slope, 0.0)
 
 
 def _travel_rate(offset: Combination, up: Combination) -> Atom:

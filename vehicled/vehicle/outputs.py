@@ -48,6 +48,12 @@ class Parts:
     gravity: Vector
     ground: list[Atom]
     """Unit normal (3) of the ground and its distance from the world's origin along it, m."""
+    lateral_damping: Atom
+    """−∂(lateral force)/∂(lateral velocity) of each tyre without transients, N·s/m."""
+    wheel_place: Vector
+    """Of the wheel centres from the vehicle origin, world axes, m."""
+    wheel_left: Vector
+    """Unit vectors of the lateral forces, world axes."""
 
 
 def add_kernels(program: Program, parts: Parts) -> None:

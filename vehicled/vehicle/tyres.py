@@ -64,6 +64,10 @@ class LinearTyre:
     parameters = ("tyre.slip_stiffness_x", "tyre.slip_stiffness_y", "tyre.friction", "tyre.least_speed")
     states: tuple[str, ...] = ()
 
+    def steady_lateral(self, g: Graph, c: Contact, parameter: Symbols) -> Atom:
+        """Lateral force without transients, N."""
+        return self.forces(g, c, parameter, parameter).fy
+
     def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
         speed = g.max(g.abs(c.hub_speed), parameter("tyre.least_speed"))
         kx = parameter("tyre.slip_stiffness_x") / speed
@@ -100,7 +104,15 @@ class TMeasy:
     greatest_load_ratio = 3.0
     """The degressive parabola is followed up to this multiple of the nominal load."""
 
-    def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
+    def steady_lateral(self, g: Graph, c: Contact, parameter: Symbols) -> Atom:
+        """Lateral force without transients, N."""
+        slip, _, gain, _ = self._characteristic(g, c, parameter)
+        return gain * slip["y"]
+
+    def _characteristic(
+        self, g: Graph, c: Contact, parameter: Symbols
+    ) -> tuple[dict[str, Atom], dict[str, Atom], Atom, dict[str, Atom]]:
+        """Normalised slips, the speeds v* that they refer to, force over slip, and the normalising factors."""
         ratio = g.min(c.load / parameter("tyre.nominal_load"), self.greatest_load_ratio)
 
         def degressive(axis: str, p: str) -> Atom:
@@ -143,8 +155,10 @@ class TMeasy:
         rising = stiffness / (1.0 + sigma * (sigma + stiffness * s_peak / (peak + 1e-6) - 2.0))
         u = (s - s_peak) / (s_slide - s_peak)
         falling = (peak - (peak - slide) * (u * u * (3.0 - 2.0 * u))) / s
-        gain = g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s))
+        return slip, v_star, g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s)), scale
 
+    def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
+        slip, v_star, gain, scale = self._characteristic(g, c, parameter)
         forces, dampings, states = {}, {}, []
         for axis, v in (("x", c.v_t), ("y", c.v_l)):
             k, d = parameter(f"tyre.{axis}.stiffness"), parameter(f"tyre.{axis}.damping")
