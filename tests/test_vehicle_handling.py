@@ -206,13 +206,13 @@ def steered(v: Vehicle, speed: float, acceleration: float) -> tuple[float, float
     [
         ("ferrari_250lm", True, 2e-5),
         ("ferrari_250lm", False, 6e-5),
-        ("prototype", True, 3e-5),
-        ("prototype", False, 6e-5),
+        ("prototype", True, 6e-5),
+        ("prototype", False, 8e-5),
         ("reference_vehicle", False, 3e-6),
     ],
 )
 def test_steady_cornering_has_the_closed_form_understeer_gradient(name, without_trail, within):
-    """`within` in rad/(m/s²), of slip angles of 5 to 9·10⁻³ rad/(m/s²) at either axle."""
+    """`within` in rad/(m/s²), where either axle has 5 to 9·10⁻³; the prototype also steers a little as it rolls."""
     v = rolling_free(vehicle(name), without_trail)
     for speed in (12.0, 25.0):
         surplus, acceleration, _ = steered(v, speed, 0.3)

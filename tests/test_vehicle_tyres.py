@@ -129,8 +129,8 @@ def test_relaxation_length_is_slip_stiffness_over_carcass_stiffness():
             way += speed * h
             if force > (1 - np.exp(-1)) * final:
                 break
-        # The carcass' damper slows the deflection and carries force meanwhile: to first order the way to 1−1/e
-        # of the force does not depend on it.
+        # The carcass' damper slows the deflection and carries force meanwhile: to first order,
+        # the way to 1 − 1/e of the force does not depend on it.
         assert way == pytest.approx(c.df0[0] / c.stiffness, rel=0.05)
 
 
