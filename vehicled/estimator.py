@@ -18,12 +18,14 @@ from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation, Measurement
 from vehicled.observers.settings import Filter
 from vehicled.observers.vehicle_filter import (
+    ACCELERATION_ERROR,
     ACCELEROMETER_BIAS,
     CHART_PAIRS,
     GYRO_BIAS,
     PAIRS,
     RATES,
     SIZE,
+    SPEED_SCALE,
     WANDER,
     WHEEL_ANGLE,
     WHEEL_RATE,
@@ -129,6 +131,7 @@ class Estimator:
         self._filter.car.view("mounting")[:] = [mounting[n] for n in MOUNTING]
         drift = self._filter.extra_drift
         drift[:] = 0.0
+        self._filter.acceleration_error(s.imu.accelerometers if s.imu is not None else None)
         if s.imu is not None and s.imu.gyroscopes is not None:
             drift[0:3] = s.imu.gyroscopes.bias_drift**2
         if s.imu is not None and s.imu.accelerometers is not None:
@@ -276,7 +279,7 @@ class Estimator:
         if fix is not None:
             self._fix = (m.t, *fix)
         if "vehicle.speed" in v and self._sensors.vehicle_speed is not None:
-            self._speed = v["vehicle.speed"] * self._sensors.vehicle_speed.scale
+            self._speed = v["vehicle.speed"]
         elif "gnss.speed" in v and self._sensors.gnss is not None:
             self._speed = v["gnss.speed"]
         elif "wheel.rl.speed" in v and "wheel.rr.speed" in v and self._sensors.wheel_speeds is not None:
@@ -304,7 +307,7 @@ class Estimator:
         gnss = self._sensors.gnss
         self._aligned = False
         if self._course is not None and gnss is not None:
-            yaw, yaw_sigma = math.pi / 2 - self._course, max(gnss.velocity_noise / speed, 0.02)
+            yaw, yaw_sigma = math.pi / 2 - self._course, 0.03
             self._aligned = True
         if self._sensors.gnss is None or self._fix is None:
             self._aligned = True  # nothing will ever tell: the local frame is what it is
@@ -326,12 +329,15 @@ class Estimator:
         p[PAIRS + 2] = 1e-6
         p[PAIRS + 3] = settings.rate_sigma**2
         p[PAIRS + 4 : WHEEL_RATE] = 1e-6
-        p[WHEEL_RATE:GYRO_BIAS] = (settings.speed_sigma / 0.3) ** 2 + 1.0
+        p[WHEEL_RATE:GYRO_BIAS] = 0.1**2 + (0.002 * speed / 0.3) ** 2
         imu = self._sensors.imu
         if imu is not None and imu.gyroscopes is not None:
             p[GYRO_BIAS:ACCELEROMETER_BIAS] = imu.gyroscopes.bias**2
         if imu is not None and imu.accelerometers is not None:
             p[ACCELEROMETER_BIAS:WANDER] = imu.accelerometers.bias**2
+            p[ACCELERATION_ERROR:SIZE] = np.square(imu.accelerometers.model_error)
+        if self._sensors.vehicle_speed is not None:
+            p[SPEED_SCALE] = self._sensors.vehicle_speed.scale**2
         f.ekf.covariance = np.diag(p)
         f.ekf.x[:] = 0.0
         f.extra[:] = 0.0
@@ -426,7 +432,11 @@ class Estimator:
                 self._fuse(m, f"wheel.{w}.speed", sight, np.array([v[f"wheel.{w}.speed"]]), noise)
         if s.vehicle_speed is not None and "vehicle.speed" in v:
             sight = self._filter.sight("body_velocity", m.t, 1)
-            value = np.array([v["vehicle.speed"] * s.vehicle_speed.scale])
+            if sight is not None:
+                true = float(sight.predicted[0])
+                sight.predicted = sight.predicted * (1.0 + self._filter.extra[SPEED_SCALE - GYRO_BIAS])
+                sight.rows[0, SPEED_SCALE] = true
+            value = np.array([v["vehicle.speed"]])
             self._fuse(m, "vehicle.speed", sight, value, np.array([s.vehicle_speed.noise**2]))
 
     def _observe_axes(
@@ -440,9 +450,14 @@ class Estimator:
         sight = f.sight_accelerometer(m.t) if bias == ACCELEROMETER_BIAS else f.sight("imu_gyro", m.t, 3)
         value = np.array([m.values[channels[k]] for k in present])
         if sight is not None:
-            sight.predicted = (sight.predicted + f.extra[bias - GYRO_BIAS : bias - GYRO_BIAS + 3])[present]
+            error = f.extra[bias - GYRO_BIAS : bias - GYRO_BIAS + 3]
             for k in range(3):
                 sight.rows[k, bias + k] = 1.0
+            if bias == ACCELEROMETER_BIAS:
+                error = error + f.extra[ACCELERATION_ERROR - GYRO_BIAS : ACCELERATION_ERROR - GYRO_BIAS + 3]
+                for k in range(3):
+                    sight.rows[k, ACCELERATION_ERROR + k] = 1.0
+            sight.predicted = (sight.predicted + error)[present]
             sight.rows = sight.rows[present]
             imu = self._sensors.imu
             if name == "imu.accel" and imu is not None and imu.accelerometers is not None:
@@ -502,7 +517,7 @@ class Estimator:
             self._observe_position(m, fix)
         if "gnss.speed" in v:
             sight = f.sight("gnss_speed", m.t, 1)
-            noise = np.array([s.velocity_noise**2])
+            noise = np.array([self._fix_noise(v).velocity**2])
             if v["gnss.speed"] < 0.3:
                 # Next to standstill the speed of a noisy velocity is no longer Gaussian.
                 self._refuse(m, "gnss.speed", [v["gnss.speed"]], "not moving")
@@ -517,7 +532,7 @@ class Estimator:
             if sight is not None:
                 predicted = float(sight.predicted[0])
                 value[0] = predicted + (value[0] - predicted + math.pi) % (2 * math.pi) - math.pi
-            self._fuse(m, "gnss.course", sight, value, np.array([(s.velocity_noise / v["gnss.speed"]) ** 2]))
+            self._fuse(m, "gnss.course", sight, value, np.array([(self._fix_noise(v).velocity / v["gnss.speed"]) ** 2]))
 
     def _fix_noise(self, v: dict[str, float]) -> FixNoise:
         s = self._sensors.gnss
@@ -557,7 +572,7 @@ class Estimator:
         f.wander_time = time
         if abs(sigma - f.wander_sigma) > 0.2 * max(sigma, f.wander_sigma):
             f.wander_sigma = sigma
-            f.extra[6:] = 0.0
+            f.extra[6:9] = 0.0
             for k in range(3):
                 f.ekf.set_variance(WANDER + k, (sigma * (2.0 if k == 2 else 1.0)) ** 2 + 1e-12)
 
@@ -585,7 +600,7 @@ class Estimator:
         f.correct()
         error = (v["gnss.course"] - float(sight.predicted[0]) + math.pi) % (2 * math.pi) - math.pi
         f.turn(-error)
-        f.ekf.set_variance(3, (s.velocity_noise / v["gnss.speed"]) ** 2 + _SIDESLIP**2)
+        f.ekf.set_variance(3, (self._fix_noise(v).velocity / v["gnss.speed"]) ** 2 + _SIDESLIP**2)
         if fix is not None:
             self._move(self._antenna_offset((m.t, *fix)))
             for i in (0, 1):

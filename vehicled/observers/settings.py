@@ -19,7 +19,7 @@ class RateNoise:
     """Along the car: drive and brake torque, resistances."""
     lateral: AccelerationNoise = 0.01
     """Across the car at standstill, where the tyres leave no doubt."""
-    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.005
+    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.01
     """What that grows by with speed: the faster, the less the tyres determine the sideslip."""
     z: AccelerationNoise = 0.005
     yaw: AngularNoise = 0.05

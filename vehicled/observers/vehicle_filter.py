@@ -15,6 +15,7 @@ from vehicled.observers.error_ekf import ErrorEKF
 from vehicled.observers.history import History
 from vehicled.observers.settings import Filter
 from vehicled.sensors.kernels import CHART_SIZE, LARGEST, POSE, add_sensor_kernels
+from vehicled.sensors.settings import Accelerometers
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.parameters import Vehicle
@@ -28,7 +29,9 @@ WHEEL_RATE = PAIRS + CHART_PAIRS
 GYRO_BIAS = 2 * PAIRS
 ACCELEROMETER_BIAS = GYRO_BIAS + 3
 WANDER = ACCELEROMETER_BIAS + 3
-EXTRA = 9
+SPEED_SCALE = WANDER + 3
+ACCELERATION_ERROR = SPEED_SCALE + 1
+EXTRA = 13
 SIZE = 2 * PAIRS + EXTRA
 """Places in x."""
 
@@ -41,8 +44,10 @@ _COUPLING = (
     *((0, PAIRS), (0, PAIRS + 1), (0, _YAW)),
     *((1, PAIRS), (1, PAIRS + 1), (1, _YAW)),
     (2, _V1Z),
+    *((WHEEL_ANGLE + n, column) for n in range(len(WHEELS)) for column in (PAIRS, PAIRS + _YAW)),
 )
-"""Where velocities along and across the car, a turned heading and a slope move the position."""
+"""Where velocities along and across the car, a turned heading and a slope move the position, and speed and yaw
+rate the wheels."""
 
 
 @dataclass
@@ -62,10 +67,12 @@ class VehicleFilter:
         self.car = Car(vehicle, (add_sensor_kernels,))
         self.ekf = ErrorEKF(PAIRS, EXTRA, _COUPLING)
         self.extra = np.zeros(EXTRA)
-        """Estimates of the extra states: gyro bias, accelerometer bias (IMU axes), GNSS wander (world axes)."""
+        """Estimates of the extra states: gyro bias, accelerometer bias (IMU axes), GNSS wander (world axes), scale
+        error of the vehicle's own speed, slow error of the model's acceleration (IMU axes)."""
         self.extra_drift = np.zeros(EXTRA)
         """Spectral density of their random walks, per second."""
         self.wander_sigma, self.wander_time = 0.0, 120.0
+        self.acceleration_error(None)
         capacity = int(np.ceil(settings.memory * rate_hint)) + 2
         self.history = History(capacity, _POSE + 2 * len(WHEELS), PAIRS)
         self.set_noise(settings)
@@ -77,6 +84,10 @@ class VehicleFilter:
         self._wheels = car.view("states")
         names = car.compiled.vehicle_program.states
         self._wheel_angle, self._wheel_rate = names.index("wheel.angle"), names.index("wheel.rate")
+        radius = self.car.rolling_radius
+        left = np.array([car.get_corner_parameter("wheel.centre.y")[n] for n in range(len(WHEELS))])
+        self._rolling = np.stack([1.0 / radius, -left / radius], axis=1)
+        """(4, 2) wheel rates by speed ahead (rad/m) and by yaw rate, when the wheels roll."""
         self._yaw = 0.0
         self._now = np.zeros(_POSE + 2 * len(WHEELS))
         self.unconverged = 0
@@ -89,6 +100,14 @@ class VehicleFilter:
         self.ekf.rate_noise[:] = np.square([q.longitudinal, q.lateral, q.z, q.yaw, q.v1z, q.v2z, *[q.wheel] * 4])
         slope = 2 * settings.ground_slope**2 / settings.ground_slope_time
         self.ekf.position_noise[:] = [*np.square([p.x, p.x, p.z, p.yaw]), slope, slope, *[p.wheel**2] * 4]
+
+    def acceleration_error(self, settings: Accelerometers | None) -> None:
+        """What the model's accelerations leave unexplained, as a Gauss–Markov process per axis."""
+        self._acceleration_variance = np.zeros(3)
+        self._acceleration_time = 1.0
+        if settings is not None:
+            self._acceleration_variance = np.square(settings.model_error)
+            self._acceleration_time = settings.model_error_time
 
     # -- time -----------------------------------------------------------------------------------------
 
@@ -115,16 +134,20 @@ class VehicleFilter:
             self.unconverged += 1
         ekf = self.ekf
         decay = np.exp(-h / self.wander_time)
-        ekf.decay[:6] = 1.0
-        ekf.decay[6:] = decay
+        ekf.decay[:] = 1.0
+        ekf.decay[6:9] = decay
         ekf.extra_noise[:] = self.extra_drift * h
-        ekf.extra_noise[6:] += (1.0 - decay * decay) * np.square([1.0, 1.0, 2.0]) * self.wander_sigma**2
-        self.extra[6:] *= decay
+        ekf.extra_noise[6:9] += (1.0 - decay * decay) * np.square([1.0, 1.0, 2.0]) * self.wander_sigma**2
+        decay = np.exp(-h / self._acceleration_time)
+        ekf.decay[10:] = decay
+        ekf.extra_noise[10:] += (1.0 - decay * decay) * self._acceleration_variance
+        self.extra *= ekf.decay
         pose = self.observe()
         ahead, left = pose[_AHEAD], pose[_LEFT]
         c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
         east, north = c * ahead - s * left, s * ahead + c * left
-        ekf.coupling[:] = (h * c, -h * s, -h * north, h * s, h * c, h * east, h * ahead)
+        ekf.coupling[:7] = (h * c, -h * s, -h * north, h * s, h * c, h * east, h * ahead)
+        ekf.coupling[7:] = h * self._rolling.ravel()
         q = self.settings.rate_noise
         ekf.rate_noise[1] = (q.lateral + q.lateral_per_speed * abs(ahead)) ** 2
         ekf.predict(h)
@@ -140,6 +163,7 @@ class VehicleFilter:
         drift[0] = c * dzd[0] - s * dzd[1] - (s * ahead + c * left) * dz[_YAW]
         drift[1] = s * dzd[0] + c * dzd[1] + (c * ahead - s * left) * dz[_YAW]
         drift[2] += ahead * dz[_V1Z]
+        drift[WHEEL_ANGLE:] = self._wheel_rates(dzd)
         return drift
 
     # -- observations ------------------------------------------------------------------------------------
@@ -195,6 +219,11 @@ class VehicleFilter:
         h_zd[:, 0] -= up * ((normal[0] * c + normal[1] * s) / normal[2])
         h_zd[:, 1] -= up * ((normal[1] * c - normal[0] * s) / normal[2])
 
+    def _wheel_rates(self, dzd: np.ndarray) -> np.ndarray:
+        """(4,) errors of the wheels' rates: those of rolling, as the car's speed and yaw rate are wrong, and those
+        of slip, which are the states."""
+        return self._rolling @ dzd[[0, _YAW]] + dzd[WHEEL_ANGLE:]
+
     def sight_wheel(self, wheel: int, t_ns: int, rate: bool) -> Sight | None:
         """Angle or rate of a wheel relative to its knuckle."""
         past = self.history.at(t_ns)
@@ -202,12 +231,16 @@ class VehicleFilter:
             return None
         pose, dz, dzd = past
         rows = np.zeros((1, SIZE))
+        weight = 1.0
+        if not rate:
+            rows[0, WHEEL_ANGLE + wheel] = 1.0
+            weight = min((t_ns - self._t_ns) * 1e-9, 0.0)
+        rows[0, WHEEL_RATE + wheel] = weight
+        rows[0, PAIRS] = weight * self._rolling[wheel, 0]
+        rows[0, PAIRS + _YAW] = weight * self._rolling[wheel, 1]
         if rate:
-            rows[0, WHEEL_RATE + wheel] = 1.0
-            return Sight(pose[None, _POSE + 4 + wheel] + dzd[CHART_PAIRS + wheel], rows)
-        rows[0, WHEEL_ANGLE + wheel] = 1.0
-        rows[0, WHEEL_RATE + wheel] = min((t_ns - self._t_ns) * 1e-9, 0.0)
-        return Sight(pose[None, _POSE + wheel] + dz[CHART_PAIRS + wheel], rows)
+            return Sight(pose[_POSE + 4 + wheel] + self._wheel_rates(dzd)[wheel : wheel + 1], rows)
+        return Sight(pose[_POSE + wheel] + dz[CHART_PAIRS + wheel : CHART_PAIRS + wheel + 1], rows)
 
     def judge(self, sight: Sight, value: np.ndarray, noise: np.ndarray) -> float:
         """Normalised innovation squared of a measurement (m,) with variances `noise` (m,)."""
@@ -245,7 +278,7 @@ class VehicleFilter:
             return
         pose = self._now.copy()
         change = np.concatenate([x[:CHART_PAIRS], x[RATES]])
-        wheels = np.stack([x[WHEEL_ANGLE:PAIRS], x[WHEEL_RATE:GYRO_BIAS]])
+        wheels = np.stack([x[WHEEL_ANGLE:PAIRS], self._wheel_rates(x[PAIRS:GYRO_BIAS])])
         self.car.correct(change, wheels, carry=True)
         self.extra += x[GYRO_BIAS:]
         dz, dzd = x[:PAIRS], x[PAIRS:GYRO_BIAS]

@@ -21,6 +21,7 @@ from vehicled.units import (
     RadiansVector,
     Seconds,
     Unit,
+    Vector,
 )
 
 Policy = Literal["reset", "distrust"]
@@ -43,7 +44,8 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class Gyroscopes:
-    noise: Annotated[RadiansPerSecond, Positive] = 0.004
+    noise: Annotated[RadiansPerSecond, Positive] = 0.003
+    """Of one sample, with what the model leaves unexplained."""
     bias: Annotated[RadiansPerSecond, NonNegative] = 0.01
     """At the start."""
     bias_drift: Annotated[float, Unit("rad/s/√s"), NonNegative] = 2e-5
@@ -53,8 +55,11 @@ class Gyroscopes:
 
 @dataclass(frozen=True, kw_only=True)
 class Accelerometers:
-    noise: Annotated[MetresPerSecondSquared, Positive] = 0.5
-    """Of one sample, with what the model leaves unexplained: uneven road, tyre and mass errors."""
+    noise: Annotated[MetresPerSecondSquared, Positive] = 0.06
+    """Of one sample: sensor, vibration, uneven road."""
+    model_error: Annotated[Vector, Unit("m/s²"), NonNegative] = (0.2, 0.2, 0.05)
+    """What the model's accelerations leave unexplained for a while, per axis: errors of mass, torque, tyres."""
+    model_error_time: Annotated[Seconds, Positive] = 1.0
     bias: Annotated[MetresPerSecondSquared, NonNegative] = 0.1
     bias_drift: Annotated[float, Unit("m/s²/√s"), NonNegative] = 2e-4
     gravity_removed: bool = False
@@ -80,21 +85,19 @@ class FixNoise:
     wander: Annotated[Metres, NonNegative] = 0.0
     """The part of the noise that wanders slowly (Gauss–Markov), per axis; the rest is white."""
     wander_time: Annotated[Seconds, Positive] = 120.0
+    velocity: Annotated[MetresPerSecond, Positive] = 0.1
+    """Per horizontal axis: of the speed, and, divided by it, of the course."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gnss:
     antenna: MetresVector = (0.0, 0.0, 0.0)
-    rtk_fixed: FixNoise = field(default_factory=lambda: FixNoise(horizontal=0.02, vertical=0.03))
-    rtk_float: FixNoise = field(
-        default_factory=lambda: FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0)
-    )
-    dgnss: FixNoise = field(default_factory=lambda: FixNoise(horizontal=0.7, vertical=1.4, wander=0.35))
-    single: FixNoise = field(default_factory=lambda: FixNoise(horizontal=1.0, vertical=2.0, wander=0.5))
+    rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
+    rtk_float: FixNoise = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)
+    dgnss: FixNoise = FixNoise(horizontal=0.7, vertical=1.4, wander=0.35)
+    single: FixNoise = FixNoise(horizontal=1.0, vertical=2.0, wander=0.5)
     trust_reported_accuracy: bool = True
     """Take the receiver's own 1-σ accuracy instead of the horizontal and vertical noise above."""
-    velocity_noise: Annotated[MetresPerSecond, Positive] = 0.05
-    """Per horizontal axis: of the speed, and, divided by it, of the course."""
     least_speed: Annotated[MetresPerSecond, Positive] = 2.0
     """Below this the course over ground says nothing."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
@@ -119,9 +122,9 @@ class WheelSpeeds:
 
 @dataclass(frozen=True, kw_only=True)
 class VehicleSpeed:
-    noise: Annotated[MetresPerSecond, Positive] = 0.15
-    scale: Annotated[float, Positive] = 1.0
-    """Factor on what the bus says."""
+    noise: Annotated[MetresPerSecond, Positive] = 0.03
+    scale: Annotated[float, NonNegative] = 0.005
+    """Its scale error, which the filter estimates: 1 σ."""
     gate: Gate = field(default_factory=Gate)
 
 
