@@ -212,7 +212,7 @@ def steered(v: Vehicle, speed: float, acceleration: float) -> tuple[float, float
     ],
 )
 def test_steady_cornering_has_the_closed_form_understeer_gradient(name, without_trail, within):
-    """`within` in rad/(m/s²), where either axle has 5 to 9·10⁻³; the prototype also steers a little as it rolls."""
+    """`within` in rad/(m/s²), where either axle has 5 to 9·10⁻³; the prototype steers a little in roll."""
     v = rolling_free(vehicle(name), without_trail)
     for speed in (12.0, 25.0):
         surplus, acceleration, _ = steered(v, speed, 0.3)

@@ -135,8 +135,10 @@ class Handbook:
             if load / axle.tyre_stiffness > 0.2 * axle.wheel_radius:
                 yield f"{name}.tyre_stiffness", "so soft that the car stands on its rims"
                 return
-            if abs(axle.roll_center_height) > 0.5 * axle.wheel_radius:
-                yield f"{name}.roll_center_height", "out of the template's reach: half a wheel radius"
+            corner = Corner.of(self._points(name))
+            miss = abs(roll_center_height(corner) - axle.roll_center_height)
+            if miss > 1e-4 or max(abs(moved(corner, z).toe) for z in (-0.05, 0.05)) > math.radians(0.5):
+                yield f"{name}.roll_center_height", "out of the template's reach for this track and wheel"
                 return
         body = self._chassis([self._corner(n) for n in ("front", "rear")])
         if min(body.inertia) <= 0:
@@ -173,11 +175,11 @@ class Handbook:
         # 5° of caster there and none behind.
         ahead, caster = (0.42 * r, 0.04 * r) if name == "front" else (-0.48 * r, 0.0)
         template = HardPoints(
-            lower_hinge=(x, 0.47 * half, 0.66 * r),
+            lower_hinge=(x, 0.47 * half, 0.57 * r),
             lower_ball_joint=(x + caster, half - 0.20 * r, 0.58 * r),
-            upper_hinge=(x, 0.55 * half, 1.36 * r),
+            upper_hinge=(x, 0.55 * half, 1.35 * r),
             upper_ball_joint=(x - caster, half - 0.34 * r, 1.43 * r),
-            tie_rod_inner=(x + ahead, 0.52 * half, 0.83 * r),
+            tie_rod_inner=(x + ahead, 0.52 * half, 0.77 * r),
             tie_rod_outer=(x + ahead, half - 0.17 * r, 0.80 * r),
             spring_chassis=(x, 0.65 * half, 2.04 * r),
             spring_wishbone=(x, 0.79 * half, 0.63 * r),
@@ -200,7 +202,8 @@ class Handbook:
             toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
             return [(roll_center_height(corner) - axle.roll_center_height) / r, *toes]
 
-        return adapted(*map(float, fsolve(miss, np.zeros(3), xtol=1e-10)))
+        found, *_ = fsolve(miss, np.zeros(3), xtol=1e-10, full_output=True)  # judged in `check`
+        return adapted(*map(float, found))
 
     def _corner(self, name: str) -> Axle:
         axle, points = self._axle(name), self._points(name)
