@@ -121,7 +121,11 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> None:
         iter(program.array("branch.factor", sum(1 for r, _ in entries if r == 1), 1)),
     ]
     slots = [next(stores[rank]) for rank, _ in entries]
-    program.kernel("factor", zip(slots, (v for _, v in entries), strict=True))
+    factorised_at = {c.q: s for c, s in _twins(program, system, "q_factor").items()}
+    program.kernel(
+        "factor",
+        [*zip(slots, (v for _, v in entries), strict=True), *((s, q) for q, s in factorised_at.items())],
+    )
     factor = factorisation.with_entries(slots)
 
     # One Newton iteration.
@@ -157,7 +161,8 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> None:
     )
 
     # Projections of q̇ and q̈ onto the constraints, in the metric of W. The first pass takes what the
-    # trapezoidal rule says; further passes, what the one before left.
+    # trapezoidal rule says; further passes, what the one before left. Corrections go along the Jacobian that
+    # W was made of: along one that has turned since, the penalty would push where nothing resists.
     velocity, acceleration = system.constraint_rates()
     program.kernel(
         "recover",
@@ -174,7 +179,8 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> None:
     ):
         rhs = Assembly(system)
         for row, value in zip(jacobian, violation, strict=True):
-            rhs.add_transposed(row, -(penalty * value))
+            there = dict(zip(row, graph.substitute(list(row.values()), factorised_at), strict=True))
+            rhs.add_transposed(there, -(penalty * value))
         change = factor.solve(rhs.branch, rhs.root)
         program.kernel(name, [(getattr(c, target), getattr(c, target) + change[c]) for c in coordinates])
 
@@ -244,4 +250,5 @@ finish:
 }}
 """
 """One step as a function of (workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above which to factorise
-again, projection passes): the number of Newton iterations, negative when the tolerance was not reached. The model supplies the kernel `finish`."""
+again, projection passes): the number of Newton iterations, negative when the tolerance was not reached. The
+model supplies the kernel `finish`."""
