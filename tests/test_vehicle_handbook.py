@@ -152,8 +152,8 @@ def test_roll_stiffness_and_roll_centers(car):
 
 
 def test_body_roll_in_a_steady_corner():
-    """Roll moment of the sprung mass over the roll stiffness of springs and bars: the classical estimate, which
-    leaves out that wheels lean with the body and tyres give way (about a tenth)."""
+    """Roll moment of the sprung mass over the roll stiffness of springs and bars: the classical estimate,
+    which leaves out that wheels lean with the body and tyres give way (about a tenth)."""
     handbook = replace(
         CAR,
         front=replace(AXLE, roll_center_height=0.0),
@@ -260,7 +260,7 @@ rear: {{track: 1.5 m, wheel_radius: 0.31 m, cornering_stiffness: 95 kN/rad}}
         ("", "damping: 2 kN·s/m, damping_ratio: 0.3", "front.damping_ratio: "),
         ("", "unsprung_mass: 200 kg", "front.unsprung_mass: "),
         ("", "tyre_stiffness: 20 kN/m", "front.tyre_stiffness: "),
-        ("", "roll_center_height: 0.4 m", "front.roll_center_height: "),
+        ("", "roll_center_height: 0.8 m", "front.roll_center_height: "),
         ("", "friction: -1", "front.friction: "),
     ],
 )

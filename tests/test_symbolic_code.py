@@ -1,0 +1,241 @@
+"""Machine code and Python text of the same kernels, lanes and widths, and the cache of object code."""
+
+import ctypes
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+
+from vehicled.symbolic import cache, llvm, python
+from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.program import Layout, Program
+
+
+def everything(lanes: int, width: int = 1) -> Program:
+    """Every operation, plain and over lanes, with broadcasts from one to the other."""
+    g = Graph()
+    program = Program(g, lanes, width)
+    a, b, c = program.array("plain", 3)
+    u, v, w = program.array("lanes", 3, 1)
+    swapped = g.lane_swap(u) if lanes > 1 else u
+
+    def mix(x, y, z):
+        return [
+            x + y,
+            x - z,
+            x * y * z,
+            x / (1.5 + y * y),
+            -(x * z),
+            g.sqrt(1.0 + x * x),
+            g.sin(x),
+            g.cos(y),
+            g.tanh(z),
+            g.atan(x),
+            g.atan2(x, y),
+            g.exp(z),
+            g.abs(x - y),
+            g.where_less(x, y, z, x * 2.0),
+            g.clamp(x, -0.5, 0.5),
+        ]
+
+    plain = [*mix(a, b, c), g.lane_sum(u * v), g.lane_sum(g.sin(w) * a), g.lane_sum(-u) + b]
+    laned = [*mix(u, v, w), *mix(a, v, w), *mix(u, b, c), swapped * v, g.where_less(a, b, u, v), a * b]
+    outputs, lane_outputs = program.array("out", len(plain)), program.array("lane_out", len(laned), 1)
+    program.kernel("run", [*zip(outputs, plain, strict=True), *zip(lane_outputs, laned, strict=True)])
+    # Places that are read and written by one kernel: all reads come first.
+    program.kernel("rotate", [(a, b), (b, c), (c, a), (u, v), (v, u)])
+    program.finish([])
+    return program
+
+
+def machine(program: Program) -> dict:
+    code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), program.layout))
+    return {name: code.function(name, None, ctypes.c_void_p) for name in program.kernels}
+
+
+def randomised(layout: Layout, seed: int) -> np.ndarray:
+    workspace = layout.allocate()
+    workspace[:] = np.random.default_rng(seed).uniform(-1.5, 1.5, layout.size)
+    return workspace
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+def test_machine_code_agrees_with_python(lanes):
+    program = everything(lanes)
+    functions = machine(program)
+    for seed in range(5):
+        for name, kernel in program.kernels.items():
+            ours, theirs = randomised(program.layout, seed), randomised(program.layout, seed)
+            functions[name](ours.ctypes.data)
+            python.function(kernel, program.layout)(theirs)
+            assert ours == pytest.approx(theirs, rel=1e-13, abs=1e-14)
+
+
+@pytest.mark.parametrize("width", [2, 8])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_instances_side_by_side_are_computed_as_one_by_one(lanes, width):
+    wide, single = everything(lanes, width), everything(lanes)
+    run_wide, run = machine(wide), machine(single)
+    workspace = randomised(wide.layout, 7)
+    instances = []
+    for k in range(width):
+        one = single.layout.allocate()
+        for name in single.layout.places:
+            single.layout.view(one, name)[...] = wide.layout.view(workspace, name)[..., k]
+        instances.append(one)
+    for name in ("run", "rotate"):
+        run_wide[name](workspace.ctypes.data)
+        for k, one in enumerate(instances):
+            run[name](one.ctypes.data)
+            for array in single.layout.places:
+                expected = single.layout.view(one, array)
+                got = wide.layout.view(workspace, array)[..., k]
+                assert got == pytest.approx(expected, rel=1e-13, abs=1e-14), array
+
+
+def test_a_kernel_exchanges_what_it_reads():
+    program = everything(4)
+    w = randomised(program.layout, 3)
+    plain, laned = (program.layout.view(w, n).copy() for n in ("plain", "lanes"))
+    machine(program)["rotate"](w.ctypes.data)
+    assert program.layout.view(w, "plain") == pytest.approx(plain[[1, 2, 0]])
+    assert program.layout.view(w, "lanes") == pytest.approx(laned[[1, 0, 2]])
+
+
+def test_what_depends_on_parameters_alone_is_computed_once():
+    g = Graph()
+    program = Program(g, 2)
+    p, x, lane = g.symbol("p"), g.symbol("x"), g.symbol("lane", 1)
+    program.store("p", [p])
+    program.store("x", [x])
+    program.store("lane", [lane])
+    (out,) = program.array("out", 1)
+    costly = g.exp(g.sin(p) * 3.0) / (1.0 + p * p)
+    program.kernel("run", [(out, costly * x + g.lane_sum(lane * g.cos(p)))])
+    program.finish([p])
+    assert program.kernels["run"].operations().keys() <= {"mul", "add", "lane_sum"}
+    assert sum(program.kernels["prepare"].operations().values()) >= 6
+    run = machine(program)
+    w = program.layout.allocate()
+    program.layout.view(w, "p")[0], program.layout.view(w, "x")[0] = 0.7, 2.0
+    program.layout.view(w, "lane")[0] = (1.0, 3.0)
+    run["prepare"](w.ctypes.data)
+    run["run"](w.ctypes.data)
+    expected = np.exp(3 * np.sin(0.7)) / 1.49 * 2 + 4 * np.cos(0.7)
+    assert program.layout.view(w, "out")[0] == pytest.approx(expected, rel=1e-14)
+
+
+def test_reading_a_symbol_without_a_place_is_refused():
+    g = Graph()
+    program = Program(g)
+    (out,) = program.array("out", 1)
+    program.kernel("run", [(out, g.symbol("lost"))])
+    with pytest.raises(ValueError, match="lost"):
+        program.finish([])
+
+
+def test_storing_lanes_into_a_plain_number_is_refused():
+    g = Graph()
+    program = Program(g, 4)
+    (out,) = program.array("out", 1)
+    (lane,) = program.array("lane", 1, 1)
+    program.kernel("run", [(out, lane)])
+    with pytest.raises(ValueError, match="plain number"):
+        program.finish([])
+
+
+def test_invalid_code_is_refused():
+    with pytest.raises(RuntimeError):
+        llvm.MachineCode("define void @f() { nonsense }")
+
+
+# -- cache ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("CACHE_DIRECTORY", raising=False)
+    monkeypatch.setenv("VEHICLED_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def entry(folder):
+    (path,) = folder.glob("*.o")
+    return path
+
+
+def build(calls: list) -> bytes:
+    calls.append(1)
+    return b"object code" * 1000
+
+
+def test_an_entry_is_built_once(folder):
+    calls: list = []
+    for _ in range(3):
+        assert cache.load_or_build("source", "target", lambda: build(calls)) == b"object code" * 1000
+    assert len(calls) == 1
+    cache.load_or_build("other source", "target", lambda: build(calls))
+    cache.load_or_build("source", "other target", lambda: build(calls))
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda d: b"",
+        lambda d: d[: len(d) // 2],
+        lambda d: d[:-1],
+        lambda d: d[:500] + bytes([d[500] ^ 1]) + d[501:],
+        lambda d: b"x" + d[1:],
+        lambda d: d + b"more",
+    ],
+)
+def test_a_damaged_entry_is_built_again_and_mended(folder, damage):
+    calls: list = []
+    cache.load_or_build("source", "target", lambda: build(calls))
+    path = entry(folder)
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.load_or_build("source", "target", lambda: build(calls)) == b"object code" * 1000
+    assert len(calls) == 2
+    assert cache.load_or_build("source", "target", lambda: build(calls)) == b"object code" * 1000
+    assert len(calls) == 2
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch):
+    monkeypatch.delenv("CACHE_DIRECTORY", raising=False)
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("VEHICLED_CACHE", str(tmp_path / "file" / "cache"))
+    assert cache.load_or_build("source", "target", lambda: b"code") == b"code"
+
+
+def _writer(folder: str, n: int, results) -> None:
+    os.environ["VEHICLED_CACHE"] = folder
+    os.environ.pop("CACHE_DIRECTORY", None)
+    for k in range(30):
+        payload = f"code {k % 3}".encode() * 5000
+        results.put(cache.load_or_build(f"source {k % 3}", "target", lambda p=payload: p) == payload)
+
+
+def test_concurrent_writers_never_see_half_an_entry(folder):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    writers = [context.Process(target=_writer, args=(str(folder), n, results)) for n in range(3)]
+    for w in writers:
+        w.start()
+    assert all(results.get(timeout=30) for _ in range(90))
+    for w in writers:
+        w.join(30)
+    assert len(list(folder.glob("*.o"))) == 3
+    assert not list(folder.glob("*.tmp"))
+
+
+def test_code_from_the_cache_computes_the_same(folder):
+    program = everything(2)
+    results = []
+    for _ in range(2):
+        w = randomised(program.layout, 1)
+        machine(program)["run"](w.ctypes.data)
+        results.append(w.copy())
+    assert len(list(folder.glob("*.o"))) == 1
+    assert (results[0] == results[1]).all()
