@@ -204,7 +204,7 @@ def steered(v: Vehicle, speed: float, acceleration: float) -> tuple[float, float
 @pytest.mark.parametrize(
     "name, without_trail, within",
     [
-        ("ferrari_250lm", True, 2e-5),
+        ("ferrari_250lm", True, 4e-5),
         ("ferrari_250lm", False, 6e-5),
         ("prototype", True, 6e-5),
         ("prototype", False, 8e-5),
