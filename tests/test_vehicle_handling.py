@@ -137,6 +137,23 @@ def test_first_second_at_full_throttle_is_smooth():
     assert turns.sum(axis=0).max() <= 2
 
 
+@pytest.mark.parametrize("name", ["prototype", "ferrari_250lm"])
+def test_lands_from_jumps_without_losing_a_step(name):
+    """Wheels touch down one after the other, some driven, some steered, down to the bump stops."""
+    rng = np.random.default_rng(3)
+    rig = Rig(vehicle(name))
+    for _ in range(12):
+        rig.car.rest()
+        change = np.zeros(12)
+        change[2], change[10:] = 0.3, 0.2 * rng.normal(size=2)
+        rig.roll(rng.uniform(0, 40)).car.correct(change)
+        push = rng.uniform(-300, 600)
+        log = rig.drive(1.5, rack=ramp(rng.uniform(-0.01, 0.01)), torque=lambda t, push=push: push)
+        assert (log.iterations > 0).all()
+        assert log.violation < 1e-8
+        assert log["tyre.fz"].max() > 8000
+
+
 @pytest.mark.parametrize("speed", [0.3, 1.0, 3.0, 10.0, 40.0, 70.0])
 def test_constant_speed_is_clean(speed):
     """Free rolling with a little steering: no oscillation at walking pace nor at speed."""

@@ -257,8 +257,9 @@ def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
     slip_velocity = material_velocity(down * rolling_radius)
     sinking = contact_velocity.dot(ground)
     vertical_stiffness, vertical_damping = cp("tyre.vertical_stiffness"), cp("tyre.vertical_damping")
-    load = g.max(vertical_stiffness * penetration - vertical_damping * sinking, 0.0)
-    load = g.where_less(0.0, penetration, load, zero)
+    # The damper never outdoes the spring, so that the load of a wheel that touches down grows from zero.
+    pressed = vertical_stiffness * penetration
+    load = g.max(g.min(pressed - vertical_damping * sinking, 2.0 * pressed), 0.0)
     contact = Contact(
         v_t=slip_velocity.dot(t),
         v_l=contact_velocity.dot(left),
