@@ -132,3 +132,18 @@ def test_preload_given_is_kept():
     # Too little to carry it at design height: it squats in front until the springs make up for it.
     assert rig.car.output("z") < v.center_of_mass()[2]
     assert rig.car.get_corner_parameter("rest.travel")[0] > 0.005
+
+
+def test_load_grows_from_zero_at_touch_down():
+    """A tenth of a millimetre into the ground at 2 m/s: the tyre's damper cannot push before its spring does."""
+    rig = Rig(vehicle("prototype"))
+    rig.car.restart()
+    change = np.zeros(12)
+    tyre = rig.vehicle.front.tyre
+    change[2] = tyre.radius - rig.vehicle.front.hard_points.wheel_center[2] - 1e-4
+    change[8] = -2.0
+    rig.car.correct(change)
+    rig.car.report()
+    load = rig.car.corner_output("tyre.fz")[:2]
+    assert (load > 0).all()
+    assert load == pytest.approx(2 * tyre.vertical_stiffness * 1e-4, rel=0.6)
