@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from vehicle_rig import Rig, sine, vehicle
 
 PUBLISHED = np.genfromtxt(

@@ -135,7 +135,7 @@ def test_preload_given_is_kept():
 
 
 def test_load_grows_from_zero_at_touch_down():
-    """A tenth of a millimetre into the ground at 2 m/s: the tyre's damper cannot push before its spring does."""
+    """A tenth of a millimetre into the ground at 2 m/s, the damper does not push before the spring does."""
     rig = Rig(vehicle("prototype"))
     rig.car.restart()
     change = np.zeros(12)
