@@ -21,6 +21,7 @@ from vehicled.observers.vehicle_filter import (
     ACCELERATION_ERROR,
     ACCELEROMETER_BIAS,
     CHART_PAIRS,
+    DRIVE,
     GYRO_BIAS,
     PAIRS,
     RATES,
@@ -131,6 +132,8 @@ class Estimator:
         self._filter.car.view("mounting")[:] = [mounting[n] for n in MOUNTING]
         drift = self._filter.extra_drift
         drift[:] = 0.0
+        if self._filter_settings.drive_force is not None:
+            drift[DRIVE - GYRO_BIAS] = self._filter_settings.drive_force.noise ** 2
         self._filter.acceleration_error(s.imu.accelerometers if s.imu is not None else None)
         if s.imu is not None and s.imu.gyroscopes is not None:
             drift[0:3] = s.imu.gyroscopes.bias_drift**2
@@ -335,9 +338,11 @@ class Estimator:
             p[GYRO_BIAS:ACCELEROMETER_BIAS] = imu.gyroscopes.bias**2
         if imu is not None and imu.accelerometers is not None:
             p[ACCELEROMETER_BIAS:WANDER] = imu.accelerometers.bias**2
-            p[ACCELERATION_ERROR:SIZE] = np.square(imu.accelerometers.model_error)
+            p[ACCELERATION_ERROR:DRIVE] = np.square(imu.accelerometers.model_error)
         if self._sensors.vehicle_speed is not None:
             p[SPEED_SCALE] = self._sensors.vehicle_speed.scale**2
+        if self._filter_settings.drive_force is not None:
+            p[DRIVE] = 1.0
         f.ekf.covariance = np.diag(p)
         f.ekf.x[:] = 0.0
         f.extra[:] = 0.0

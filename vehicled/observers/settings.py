@@ -27,7 +27,7 @@ class RateNoise:
     """Pitch, as the slope of the chassis' x axis."""
     v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.001
     """Roll, as the slope of the chassis' y axis."""
-    wheel: AngularNoise = 0.5
+    wheel: AngularNoise = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import numpy as np
 from vehicled.messages import WHEELS
 from vehicled.observers.error_ekf import ErrorEKF
 from vehicled.observers.history import History
-from vehicled.observers.settings import Filter
+from vehicled.observers.settings import DriveForce, Filter
 from vehicled.sensors.kernels import CHART_SIZE, LARGEST, POSE, add_sensor_kernels
 from vehicled.sensors.settings import Accelerometers
 from vehicled.vehicle.car import Car
@@ -31,7 +31,8 @@ ACCELEROMETER_BIAS = GYRO_BIAS + 3
 WANDER = ACCELEROMETER_BIAS + 3
 SPEED_SCALE = WANDER + 3
 ACCELERATION_ERROR = SPEED_SCALE + 1
-EXTRA = 13
+DRIVE = ACCELERATION_ERROR + 3
+EXTRA = 14
 SIZE = 2 * PAIRS + EXTRA
 """Places in x."""
 
@@ -45,9 +46,10 @@ _COUPLING = (
     *((1, PAIRS), (1, PAIRS + 1), (1, _YAW)),
     (2, _V1Z),
     *((WHEEL_ANGLE + n, column) for n in range(len(WHEELS)) for column in (PAIRS, PAIRS + _YAW)),
+    (PAIRS, DRIVE),
 )
-"""Where velocities along and across the car, a turned heading and a slope move the position, and speed and yaw
-rate the wheels."""
+"""Where velocities along and across the car, a turned heading and a slope move the position, speed and yaw rate
+the wheels, and the drive force the speed."""
 
 
 @dataclass
@@ -65,10 +67,12 @@ class VehicleFilter:
 
     def __init__(self, vehicle: Vehicle, settings: Filter, rate_hint: float):
         self.car = Car(vehicle, (add_sensor_kernels,))
+        self._mass = vehicle.mass
         self.ekf = ErrorEKF(PAIRS, EXTRA, _COUPLING)
         self.extra = np.zeros(EXTRA)
         """Estimates of the extra states: gyro bias, accelerometer bias (IMU axes), GNSS wander (world axes), scale
-        error of the vehicle's own speed, slow error of the model's acceleration (IMU axes)."""
+        error of the vehicle's own speed, slow error of the model's acceleration (IMU axes), unknown drive force over
+        mass."""
         self.extra_drift = np.zeros(EXTRA)
         """Spectral density of their random walks, per second."""
         self.wander_sigma, self.wander_time = 0.0, 120.0
@@ -130,6 +134,8 @@ class VehicleFilter:
 
     def advance(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and let the errors' covariance grow."""
+        if self.settings.drive_force is not None:
+            self._drive(self.settings.drive_force)
         if self.car.step(h) < 0:
             self.unconverged += 1
         ekf = self.ekf
@@ -139,21 +145,29 @@ class VehicleFilter:
         ekf.extra_noise[:] = self.extra_drift * h
         ekf.extra_noise[6:9] += (1.0 - decay * decay) * np.square([1.0, 1.0, 2.0]) * self.wander_sigma**2
         decay = np.exp(-h / self._acceleration_time)
-        ekf.decay[10:] = decay
-        ekf.extra_noise[10:] += (1.0 - decay * decay) * self._acceleration_variance
+        ekf.decay[10:13] = decay
+        ekf.extra_noise[10:13] += (1.0 - decay * decay) * self._acceleration_variance
         self.extra *= ekf.decay
         pose = self.observe()
         ahead, left = pose[_AHEAD], pose[_LEFT]
         c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
         east, north = c * ahead - s * left, s * ahead + c * left
         ekf.coupling[:7] = (h * c, -h * s, -h * north, h * s, h * c, h * east, h * ahead)
-        ekf.coupling[7:] = h * self._rolling.ravel()
+        ekf.coupling[7:-1] = h * self._rolling.ravel()
+        ekf.coupling[-1] = h
         q = self.settings.rate_noise
         ekf.rate_noise[1] = (q.lateral + q.lateral_per_speed * abs(ahead)) ** 2
         ekf.predict(h)
         ekf.x[:] = 0.0
         self.history.step(t_ns, pose)
         self._t_ns = t_ns
+
+    def _drive(self, settings: DriveForce) -> None:
+        """The unknown force as torques on the wheels: forward at the rear, backward at all."""
+        force = self.extra[DRIVE - GYRO_BIAS] * self._mass
+        front = 0.0 if force > 0.0 else settings.front_brake_share
+        axles = np.array([front, front, 1.0 - front, 1.0 - front])
+        self.car.corner_inputs[3] = 0.5 * force * axles * self.car.rolling_radius
 
     def _drift(self, dz: np.ndarray, dzd: np.ndarray, pose: np.ndarray) -> np.ndarray:
         """(PAIRS,) how fast errors (PAIRS,) in coordinates and rates make the coordinates drift."""
@@ -179,6 +193,8 @@ class VehicleFilter:
             change = np.stack([ax - alpha * arm[1], ay + alpha * arm[0], 0.0 * ax])
             sight.rows[:, PAIRS : PAIRS + 2] += rotation @ change[:, :2]
             sight.rows[:, PAIRS + _YAW] += rotation @ change[:, 2]
+            if self.settings.drive_force is not None:
+                sight.rows[:, DRIVE] = rotation[:, 0]
         return sight
 
     def sight(self, kernel: str, t_ns: int, m: int) -> Sight | None:

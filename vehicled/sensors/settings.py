@@ -109,7 +109,7 @@ class WheelAngles:
 
     resolution: Annotated[Radians, NonNegative] = 0.0654
     """Angle of one count."""
-    noise: Annotated[Radians, Positive] = 0.005
+    noise: Annotated[Radians, Positive] = 0.002
     """Beside quantisation: pitch error of the ring, timing."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 

@@ -326,14 +326,16 @@ def roll_center_height(corner: Corner) -> float:
 def _tyre(axle: HandbookAxle, load: float) -> TMeasyTyre:
     """TMeasy through the cornering stiffness and friction at the static load of one wheel.
 
-    Shapes are those of ordinary tyres: at twice the load 1.6 times the stiffness and 1.9 times the force; the
-    greatest force at 2.6 times the slip at which the initial slope would reach it, sliding at 0.95 of it.
+    Shapes are those of ordinary tyres: at twice the load 1.6 times the stiffness and 1.9 times the force; sliding
+    at 0.95 of the greatest force. That is reached at twice the slip at which the initial slope would reach it:
+    then force over slip is flat at the origin, and the handbook's stiffness, which comes from ordinary driving
+    and not from an infinitesimal slip, holds over ordinary slips.
     """
     peak = axle.friction * load
     length = 1.3 * axle.wheel_radius if axle.relaxation_length is None else axle.relaxation_length
 
     def characteristic(slope: float) -> Characteristic:
-        slip = 2.6 * peak / slope
+        slip = 2.0 * peak / slope
         return Characteristic(
             df0=(slope, 1.6 * slope),
             fm=(peak, 1.9 * peak),

@@ -1,0 +1,1 @@
+"""Benchmarks, one module each; the command `bench` shows them."""

@@ -1,0 +1,114 @@
+"""How long a step takes: of the model, of the filter, and of a dense solver beside them."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from replay.problems import Problems
+from replay.steps import make_steps
+from vehicled.configuration import Configuration
+from vehicled.estimator import Estimator
+from vehicled.observers.vehicle_filter import VehicleFilter
+from vehicled.sensors.inputs import Inputs
+from vehicled.simulation.drive import simulate
+from vehicled.simulation.plant import make_plant
+from vehicled.simulation.scenario import Scenario
+from vehicled.vehicle.car import Car
+
+SIZE = 169
+"""Unknowns of the dense system: what a 14-DOF car has in natural coordinates with all its multipliers."""
+_DENSE_EVERY = 5
+"""Steps per solution of the dense system, which takes longer than they do."""
+_SIMULATING = 0.4
+"""Share of the whole run that goes into simulating the drive."""
+_SEED = 1
+
+
+def bench_step(
+    configuration: Configuration, scenario: Scenario, progress: Callable[[float], None]
+) -> dict[str, Any]:
+    """The contents of `vehicled bench step --json`: a car on a drive. `progress` is told the share that is done."""
+    plant = make_plant(configuration, scenario.plant)
+    share_per_second = _SIMULATING / scenario.length
+    measurements, _ = simulate(scenario, plant, _SEED, lambda t: progress(share_per_second * t))
+    rate = configuration.daemon.loop.rate
+    h = 1.0 / rate
+    estimator = Estimator(configuration, rate)
+    model = VehicleFilter(configuration.vehicle, configuration.filter, rate)
+    # Beside the filter the same car goes the same drive with the same inputs, but on its own.
+    car, inputs = model.car, Inputs(model.car, configuration.sensors.steering)
+    model.place(np.array([0.0, 0.0, car.design_height]), 0.0, scenario.begin.speed)
+    random = np.random.default_rng(_SEED)
+    matrix, right = random.standard_normal((SIZE, SIZE)), random.standard_normal(SIZE)
+
+    model_ns: list[int] = []
+    filter_ns: list[int] = []
+    with_fix_ns: list[int] = []
+    dense_ns: list[int] = []
+    iterations: Counter[int] = Counter()
+    clock = time.perf_counter_ns
+    # As the daemon does: the collector runs between steps or not at all.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        for n, step in enumerate(make_steps(measurements, round(1e9 * h), Problems("drive"))):
+            for m in step.measurements:
+                inputs.take(m.t * 1e-9, m.values)
+            inputs.apply(step.t * 1e-9)
+            begin = clock()
+            taken = car.step(h)
+            model_ns.append(clock() - begin)
+            iterations[abs(taken)] += 1
+
+            begin = clock()
+            estimate = estimator.step(step.t, step.measurements)
+            took = clock() - begin
+            if estimate is not None:
+                filter_ns.append(took)
+                if any("gnss.lat" in m.values for m in step.measurements):
+                    with_fix_ns.append(took)
+            if n % _DENSE_EVERY == 0:
+                begin = clock()
+                scipy.linalg.lu_solve(scipy.linalg.lu_factor(matrix), right)
+                dense_ns.append(clock() - begin)
+                progress(_SIMULATING + (1 - _SIMULATING) * min(1.0, step.t * 1e-9 / scenario.length))
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    return {
+        "model_step_us": _summary(model_ns),
+        "filter_step_us": _summary(filter_ns),
+        "filter_step_with_fix_us": _summary(with_fix_ns),
+        "lu169_us": _summary(dense_ns),
+        "operations": _operations(car, iterations.most_common(1)[0][0]),
+        "peers": {},
+    }
+
+
+def _summary(times_ns: list[int]) -> dict[str, float]:
+    points = np.percentile(np.array(times_ns) * 1e-3, (50, 99, 99.9))
+    return dict(zip(("median", "p99", "p999"), points.tolist(), strict=True))
+
+
+def _operations(car: Car, iterations: int) -> dict[str, Any]:
+    """Of a step whose tangent is factorised once, by kernel and in all."""
+    calls = {
+        "predict": 1,
+        "factor": 1,
+        "iterate": iterations,
+        "recover": 1,
+        "project_velocity": car.projection_passes,
+        "project_acceleration": car.projection_passes,
+        "finish": 1,
+    }
+    kernels = {name: sum(car.compiled.kernels[name].operations().values()) for name in calls}
+    total = sum(count * kernels[name] for name, count in calls.items())
+    return {"step": total, "iterations": iterations, "kernels": kernels}

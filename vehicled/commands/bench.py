@@ -1,0 +1,62 @@
+"""`vehicled bench`: what the program costs on this machine."""
+
+import argparse
+import json
+import os
+from typing import Any
+
+HELP = "Measure speed on this machine."
+
+EPILOG = """\
+examples:
+  vehicled bench step                 the prototype's model and filter, beside a dense solver
+  vehicled bench step --json          one JSON object, times in microseconds
+
+step: times of single calls, all in one run and taking turns: one step of the multibody model (4 ms), one whole
+step of the filter (simulate, correct with every sensor that has spoken, project, estimate with its standard
+deviations) over the drive mixed_drive, and scipy's LU solution of a dense 169 × 169 system."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("what", metavar="WHAT", choices=("step",), help="step")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    # One thread for the dense solver, as everything else has: before numpy loads its library.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from vehicled.benchmarks.step import bench_step
+    from vehicled.configuration import load_configuration
+    from vehicled.progress import Progress
+    from vehicled.simulation.scenario import find_scenario
+
+    configuration, scenario = load_configuration("prototype"), find_scenario("mixed_drive")
+    with Progress("benchmark", 100.0, "parts", quiet=args.json) as progress:
+        found = bench_step(configuration, scenario, lambda share: progress.update(100.0 * share))
+    print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
+    return 0
+
+
+_ROWS = {
+    "model_step_us": "model step",
+    "filter_step_us": "filter step",
+    "filter_step_with_fix_us": "  with a GNSS fix",
+    "lu169_us": "LU of 169 × 169",
+}
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines = [f"{'µs':<20} {'median':>9} {'99 %':>9} {'99.9 %':>9}"]
+    for key, name in _ROWS.items():
+        times = found[key]
+        lines.append(f"{name:<20} {times['median']:>9.1f} {times['p99']:>9.1f} {times['p999']:>9.1f}")
+    operations = found["operations"]
+    kernels = ", ".join(f"{name} {n}" for name, n in operations["kernels"].items())
+    return [
+        *lines,
+        "",
+        f"a model step of {operations['iterations']} iterations takes {operations['step']} operations,",
+        f"one on all four corners counted once: {kernels}",
+    ]

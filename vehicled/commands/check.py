@@ -1,0 +1,117 @@
+"""`vehicled check`: a configuration read to its last key, and the vehicle model that it makes."""
+
+import argparse
+import json
+import time
+from typing import Any
+
+from vehicled.configuration import Configuration
+from vehicled.daemon.daemon import DeviceOptions
+from vehicled.errors import UsageError
+from vehicled.messages import WHEELS
+from vehicled.settings import SettingsError
+
+HELP = "Validate a configuration, with its devices and its CAN database, and describe its vehicle model."
+
+EPILOG = """\
+examples:
+  vehicled check prototype
+  vehicled check my_car.yaml --json       one JSON object in SI units
+
+Nothing is opened: the devices need not be there. The first check of a kind of vehicle compiles its model, which
+the daemon then finds in the cache."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("config", metavar="CONFIG", help="YAML file, or a shipped one's name")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    from vehicled.configuration import load_configuration
+
+    configuration = load_configuration(args.config)
+    for name, device in configuration.daemon.devices.items():
+        _check_device(name, device)
+    found = _describe(configuration)
+    print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
+    return 0
+
+
+def _check_device(name: str, device: DeviceOptions) -> None:
+    """Make the device's driver, which reads its options and whatever they name; it opens nothing yet."""
+    from drivers.registry import load_driver
+
+    try:
+        kind = load_driver(device.driver)
+        kind(name, device.options.to(kind.Options), lambda _: None)
+    except SettingsError:
+        raise
+    except UsageError as error:
+        device.options.fail(str(error))
+
+
+def _describe(configuration: Configuration) -> dict[str, Any]:
+    from vehicled.estimator import Estimator
+    from vehicled.observers.vehicle_filter import VehicleFilter
+    from vehicled.vehicle.topology import calc_topology
+
+    begun = time.perf_counter()
+    estimator = Estimator(configuration)
+    seconds = time.perf_counter() - begun
+    # The estimator keeps its car to itself; a second one costs no second compilation.
+    car = VehicleFilter(configuration.vehicle, configuration.filter, configuration.daemon.loop.rate).car
+    topology = calc_topology(car)
+    car.rest()
+    car.report()
+    return {
+        "bodies": len(topology.bodies),
+        "coordinates": len(topology.coordinates),
+        "constraints": len(topology.constraints),
+        "rank": topology.rank,
+        "dof": topology.degrees_of_freedom,
+        "sensors": list(estimator.status()["sensors"]),
+        "body_names": topology.bodies,
+        "devices": {name: device.driver for name, device in configuration.daemon.devices.items()},
+        "steering": configuration.sensors.steering.source,
+        "tyre": configuration.vehicle.tyre,
+        "mass": configuration.vehicle.mass,
+        "design_height": car.design_height,
+        "wheel_loads": dict(zip(WHEELS, car.corner_output("tyre.fz").tolist(), strict=True)),
+        "rate": configuration.daemon.loop.rate,
+        "ready_seconds": seconds,
+    }
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    loads = ", ".join(f"{w} {load:.0f} N" for w, load in found["wheel_loads"].items())
+    rows = [
+        ("bodies", f"{found['bodies']}: {_gather(found['body_names'])}"),
+        ("coordinates", found["coordinates"]),
+        ("constraints", f"{found['constraints']}, of rank {found['rank']}"),
+        ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
+        ("mass", f"{found['mass']:.6g} kg"),
+        ("origin over ground", f"{found['design_height']:.4g} m, at design height"),
+        ("static wheel loads", loads),
+        ("tyres", found["tyre"]),
+        ("steering from", found["steering"]),
+        ("sensors", ", ".join(found["sensors"]) or "none"),
+        ("devices", ", ".join(f"{n} ({d})" for n, d in found["devices"].items()) or "none"),
+        ("rate", f"{found['rate']:g} Hz"),
+        ("estimator ready in", f"{found['ready_seconds']:.2f} s"),
+    ]
+    return [f"{name:<20} {value}" for name, value in rows]
+
+
+def _gather(names: list[str]) -> str:
+    """`chassis, rack, knuckle fl fr rl rr, …`: bodies of the corners once, with their corners."""
+    corners: dict[str, list[str]] = {}
+    for name in names:
+        body, _, corner = name.rpartition(" ")
+        if corner in WHEELS:
+            corners.setdefault(body, []).append(corner)
+        else:
+            corners[name] = []
+    return ", ".join(" ".join([body, *where]) for body, where in corners.items())
