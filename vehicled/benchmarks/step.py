@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,36 +15,36 @@ from replay.problems import Problems
 from replay.steps import make_steps
 from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
+from vehicled.messages import Measurement
 from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.inputs import Inputs
-from vehicled.simulation.drive import simulate
-from vehicled.simulation.plant import make_plant
-from vehicled.simulation.scenario import Scenario
 from vehicled.vehicle.car import Car
 
 SIZE = 169
 """Unknowns of the dense system: what a 14-DOF car has in natural coordinates with all its multipliers."""
 _DENSE_EVERY = 5
 """Steps per solution of the dense system, which takes longer than they do."""
-_SIMULATING = 0.4
-"""Share of the whole run that goes into simulating the drive."""
 _SEED = 1
 
 
 def bench_step(
-    configuration: Configuration, scenario: Scenario, progress: Callable[[float], None]
+    configuration: Configuration,
+    measurements: Iterable[Measurement],
+    speed: float,
+    progress: Callable[[float], None],
 ) -> dict[str, Any]:
-    """The contents of `vehicled bench step --json`: a car on a drive. `progress` is told the share that is done."""
-    plant = make_plant(configuration, scenario.plant)
-    share_per_second = _SIMULATING / scenario.length
-    measurements, _ = simulate(scenario, plant, _SEED, lambda t: progress(share_per_second * t))
+    """The contents of `vehicled bench step --json` for a drive.
+
+    `measurements` of it from t = 0 in order of arrival; `speed` at its start, m/s. `progress` is told the time
+    driven, s.
+    """
     rate = configuration.daemon.loop.rate
     h = 1.0 / rate
     estimator = Estimator(configuration, rate)
     model = VehicleFilter(configuration.vehicle, configuration.filter, rate)
     # Beside the filter the same car goes the same drive with the same inputs, but on its own.
     car, inputs = model.car, Inputs(model.car, configuration.sensors.steering)
-    model.place(np.array([0.0, 0.0, car.design_height]), 0.0, scenario.begin.speed)
+    model.place(np.array([0.0, 0.0, car.design_height]), 0.0, speed)
     random = np.random.default_rng(_SEED)
     matrix, right = random.standard_normal((SIZE, SIZE)), random.standard_normal(SIZE)
 
@@ -79,7 +79,7 @@ def bench_step(
                 begin = clock()
                 scipy.linalg.lu_solve(scipy.linalg.lu_factor(matrix), right)
                 dense_ns.append(clock() - begin)
-                progress(_SIMULATING + (1 - _SIMULATING) * min(1.0, step.t * 1e-9 / scenario.length))
+                progress(step.t * 1e-9)
     finally:
         gc.enable()
         gc.unfreeze()

@@ -12,9 +12,9 @@ examples:
   vehicled bench step                 the prototype's model and filter, beside a dense solver
   vehicled bench step --json          one JSON object, times in microseconds
 
-step: times of single calls, all in one run and taking turns: one step of the multibody model (4 ms), one whole
-step of the filter (simulate, correct with every sensor that has spoken, project, estimate with its standard
-deviations) over the drive mixed_drive, and scipy's LU solution of a dense 169 × 169 system."""
+step: times of single calls, taking turns in one run of the drive mixed_drive: one step of the multibody model
+(4 ms), one whole step of the filter (simulate, correct with every sensor that has spoken, project, estimate
+with standard deviations), and scipy's LU solution of a dense 169 × 169 system."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,11 +30,16 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.benchmarks.step import bench_step
     from vehicled.configuration import load_configuration
     from vehicled.progress import Progress
+    from vehicled.simulation.drive import simulate
+    from vehicled.simulation.plant import make_plant
     from vehicled.simulation.scenario import find_scenario
 
     configuration, scenario = load_configuration("prototype"), find_scenario("mixed_drive")
-    with Progress("benchmark", 100.0, "parts", quiet=args.json) as progress:
-        found = bench_step(configuration, scenario, lambda share: progress.update(100.0 * share))
+    plant = make_plant(configuration, scenario.plant)
+    with Progress("simulating", scenario.length, "s", quiet=args.json) as progress:
+        measurements, _ = simulate(scenario, plant, 1, progress.update)
+    with Progress("measuring", scenario.length, "s", quiet=args.json) as progress:
+        found = bench_step(configuration, measurements, scenario.begin.speed, progress.update)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
 

@@ -18,8 +18,8 @@ examples:
   vehicled check prototype
   vehicled check my_car.yaml --json       one JSON object in SI units
 
-Nothing is opened: the devices need not be there. The first check of a kind of vehicle compiles its model, which
-the daemon then finds in the cache."""
+Nothing is opened: the devices need not be there. The first check of a kind of vehicle compiles its model,
+which the daemon then finds in the cache."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,69 @@
+"""`vehicled bench step`: the shape of its result, and figures that belong together."""
+
+import dataclasses
+import json
+
+import pytest
+
+from vehicled.benchmarks import step
+from vehicled.cli import main
+from vehicled.configuration import load_configuration
+from vehicled.simulation import drive
+from vehicled.simulation.drive import simulate
+from vehicled.simulation.plant import make_plant
+from vehicled.simulation.scenario import find_scenario
+
+TIMES = ("model_step_us", "filter_step_us", "filter_step_with_fix_us", "lu169_us")
+
+
+@pytest.fixture(scope="module")
+def found():
+    """A second of the drive, and the progress that was told."""
+    configuration = load_configuration("prototype")
+    scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=1.0)
+    measurements, _ = simulate(scenario, make_plant(configuration, scenario.plant), seed=1)
+    told: list[float] = []
+    return step.bench_step(configuration, measurements, scenario.begin.speed, told.append), told
+
+
+def test_times_are_ordered(found):
+    result, _ = found
+    for key in TIMES:
+        times = result[key]
+        assert 0.0 < times["median"] <= times["p99"] <= times["p999"]
+    assert result["peers"] == {}
+
+
+def test_operations_add_up(found):
+    operations = found[0]["operations"]
+    kernels, n = operations["kernels"], operations["iterations"]
+    once = sum(kernels[k] for k in ("predict", "factor", "recover", "finish"))
+    twice = sum(kernels[k] for k in ("project_velocity", "project_acceleration"))
+    assert operations["step"] == once + n * kernels["iterate"] + 2 * twice
+    # The tangent alone: a sparse elimination of 91 coordinates, far from the 169³/3 of a dense one.
+    assert 1_000 < kernels["factor"] < step.SIZE**3 / 30
+
+
+def test_progress_goes_through_the_drive(found):
+    told = found[1]
+    assert told == sorted(told)
+    assert told[0] < 0.05 and told[-1] == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
+    monkeypatch.setattr(step, "bench_step", lambda *_: found[0])
+    monkeypatch.setattr(drive, "simulate", lambda *_: ([], None))
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    assert main(["bench", "step", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == found[0]
+    assert err == ""
+    assert main(["bench", "step"]) == 0
+    out, _ = capsys.readouterr()
+    assert f"{found[0]['filter_step_us']['median']:.1f}" in out
+    assert f"{found[0]['operations']['step']} operations" in out
+
+
+def test_an_unknown_benchmark_is_bad_usage(capsys):
+    assert main(["bench", "coffee"]) == 2
+    assert "coffee" in capsys.readouterr().err

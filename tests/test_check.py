@@ -1,0 +1,143 @@
+"""`vehicled check`: counts of the model from the model, and mistakes in one line with their place."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from vehicled import settings
+from vehicled.cli import main
+from vehicled.configuration import load_configuration
+from vehicled.vehicle.car import Car
+from vehicled.vehicle.topology import calc_constraint_jacobian, calc_topology
+
+
+def check(capsys, config, *options):
+    status = main(["check", str(config), *options])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+@pytest.fixture(scope="module")
+def car():
+    return Car(load_configuration("prototype").vehicle)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A copy of the prototype's configuration, to be spoilt."""
+    for name in ("prototype.yaml", "prototype.dbc"):
+        shutil.copy(settings.shipped_folder() / name, tmp_path)
+
+    def spoil(old, new):
+        path = tmp_path / "prototype.yaml"
+        text = path.read_text()
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new))
+        return path
+
+    return spoil
+
+
+@pytest.mark.parametrize("name", ["prototype", "reference_vehicle", "ferrari_250lm"])
+def test_shipped_cars_have_18_bodies_and_14_degrees_of_freedom(capsys, name):
+    status, out, err = check(capsys, name, "--json")
+    found = json.loads(out)
+    assert (status, err) == (0, "")
+    assert found["bodies"] == len(set(found["body_names"])) == 18
+    assert found["dof"] == found["coordinates"] - found["rank"] == 14
+    vehicle = load_configuration(name).vehicle
+    assert found["mass"] == pytest.approx(vehicle.mass)
+    assert sum(found["wheel_loads"].values()) == pytest.approx(vehicle.mass * vehicle.gravity, rel=1e-6)
+
+
+def test_sensors_are_those_of_the_configuration(capsys, config):
+    path = config("wheel_speeds: null", "wheel_speeds: {noise: 0.2 rad/s}")
+    _, before, _ = check(capsys, "prototype", "--json")
+    _, after, _ = check(capsys, path, "--json")
+    more = set(json.loads(after)["sensors"]) - set(json.loads(before)["sensors"])
+    assert more == {f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr")}
+
+
+def test_the_table_says_the_same(capsys):
+    _, out, _ = check(capsys, "prototype", "--json")
+    found = json.loads(out)
+    status, out, err = check(capsys, "prototype")
+    rows = {line[:20].strip(): line[20:].strip() for line in out.splitlines()}
+    assert (status, err) == (0, "")
+    assert rows["bodies"].startswith("18: chassis, rack, lower wishbone fl fr rl rr")
+    assert rows["coordinates"] == str(found["coordinates"])
+    assert rows["degrees of freedom"].startswith("14 =")
+    assert rows["sensors"] == ", ".join(found["sensors"])
+    assert rows["devices"] == "imu (xsens), gnss (nmea), can (can)"
+
+
+def test_rank_tells_dependent_constraints_from_independent_ones(car):
+    jacobian = calc_constraint_jacobian(car)
+    names = car.compiled.vehicle_program
+    assert jacobian.shape == (len(names.constraints), len(names.coordinates))
+    values = np.linalg.svd(jacobian, compute_uv=False)
+    # Nothing hovers about the threshold: the rank is certain.
+    assert values[-1] > 1e-3
+    assert np.linalg.matrix_rank(np.vstack([jacobian, jacobian[:3].sum(axis=0)])) == len(values)
+
+
+def test_the_jacobian_resists_what_violates_and_lets_pass_what_moves(car):
+    names = car.compiled.vehicle_program
+    jacobian = calc_constraint_jacobian(car)
+    spin = [n for n, name in enumerate(names.coordinates) if name.startswith("wheel.spin")]
+    assert len(spin) == 4 and not jacobian[:, spin].any()
+    # A shift of everything: points move, directions stay.
+    points = ("r1", "rack", "lower.joint", "upper.joint")
+    shift = np.array([float(name.split(" ")[0] in {f"{p}.z" for p in points}) for name in names.coordinates])
+    assert shift.sum() == 10
+    assert np.abs(jacobian @ shift).max() < 1e-9
+    one_point = np.zeros(len(shift))
+    one_point[names.coordinates.index("r1.z")] = 1.0
+    assert np.abs(jacobian @ one_point).max() > 0.01
+
+
+def test_counting_leaves_the_car_as_it_was(car):
+    before = car.workspace.copy()
+    calc_topology(car)
+    assert np.array_equal(car.workspace, before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("baud: 921600", "baut: 921600", ["prototype.yaml:", "imu", "baut", "baud"]),
+        ("driver: xsens", "driver: xesns", ["prototype.yaml:", "xesns", "vectornav"]),
+        ("dbc: prototype.dbc", "dbc: other.dbc", ["prototype.yaml:", "can", "other.dbc"]),
+        (
+            "signal: RackPosition",
+            "signal: RackPostion",
+            ["prototype.yaml:", "can", "RackPostion", "RackPosition"],
+        ),
+        ("message: Brake,", "message: Break,", ["prototype.yaml:", "brake.pressure", "Break", "Brake"]),
+        ("steer.rack: {", "steer.rock: {", ["prototype.yaml:", "steer.rock"]),
+        (
+            "spring: {stiffness: 52 kN/m}",
+            "spring: {stiffness: 52 kN}",
+            ["prototype.yaml:", "stiffness", "N/m"],
+        ),
+        (
+            "endpoint: tcp://127.0.0.1:5550",
+            "endpoint: tcp://*:5550",
+            ["prototype.yaml:", "endpoint", "loopback"],
+        ),
+    ],
+)
+def test_a_mistake_gets_one_line_with_its_place(capsys, config, old, new, parts):
+    status, out, err = check(capsys, config(old, new))
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    for part in parts:
+        assert part in err
+
+
+def test_no_such_configuration(capsys):
+    status, out, err = check(capsys, "prototpye")
+    assert (status, out) == (2, "")
+    assert "prototpye" in err and "prototype" in err
