@@ -35,8 +35,8 @@ def bench_step(
 ) -> dict[str, Any]:
     """The contents of `vehicled bench step --json` for a drive.
 
-    `measurements` of it from t = 0 in order of arrival; `speed` at its start, m/s. `progress` is told the time
-    driven, s.
+    `measurements` of it from t = 0 in order of arrival; `speed` at its start, m/s. `progress` is told how far
+    it has come, s.
     """
     rate = configuration.daemon.loop.rate
     h = 1.0 / rate

@@ -47,8 +47,8 @@ class Factorisation:
     def __init__(
         self, graph: Graph, order: list[Coordinate], matrix: dict[Pair, Atom], root_matrix: dict[Pair, Atom]
     ):
-        """Either (a, b) or (b, a) of each symmetric pair is given. `matrix` holds what belongs to a branch, also
-        on pairs of root unknowns (lane vectors, to be summed); `root_matrix` holds plain numbers."""
+        """Either (a, b) or (b, a) of each symmetric pair is given. `matrix` holds what belongs to a branch,
+        also on pairs of root unknowns (lane vectors, to be summed); `root_matrix` holds plain numbers."""
         self.graph = graph
         self.order = order
         position = {c: k for k, c in enumerate(order)}
@@ -87,7 +87,8 @@ class Factorisation:
 
     def entries(self) -> list[tuple[int, Atom]]:
         """(rank, atom) of everything that has to be stored: L by pair, then D⁻¹, in a fixed order."""
-        return [(k.rank, v) for (_, k), v in self.lower.items()] + [(k.rank, v) for k, v in self.inverse.items()]
+        lower = [(k.rank, v) for (_, k), v in self.lower.items()]
+        return lower + [(k.rank, v) for k, v in self.inverse.items()]
 
     def with_entries(self, symbols: Iterable[Atom]) -> Factorisation:
         """The same factorisation read back from storage, symbols in the order of `entries`."""

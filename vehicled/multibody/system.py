@@ -46,7 +46,7 @@ class System:
     """Value of each coordinate in the design configuration."""
     basics: list[Basic] = field(default_factory=list)
     mass_entries: dict[tuple[Coordinate, Coordinate, int], Atom] = field(default_factory=dict)
-    """By rank of the entry: what branches put on the root stays apart from the root's own, to be summed once."""
+    """By rank of the entry: what branches put on the root stays apart from its own, to be summed once."""
     constraints: list[tuple[str, Atom]] = field(default_factory=list)
     forces: list[tuple[Coordinate, Atom]] = field(default_factory=list)
     soft: list[Soft] = field(default_factory=list)

@@ -43,7 +43,7 @@ class Atom:
         depends = 0
         for a in args:
             depends |= a.depends
-        self.depends = depends
+        self.depends: int = depends
         """Bit set of the symbols that this atom depends on (bit = `Graph.bit` of the symbol)."""
 
     def __add__(self, other: Atom | Number) -> Atom:
@@ -241,7 +241,9 @@ class Graph:
             return self.constant(math.atan2(y.value, x.value))
         return self._make("atan2", (y, x))
 
-    def where_less(self, a: Atom | Number, b: Atom | Number, then: Atom | Number, other: Atom | Number) -> Atom:
+    def where_less(
+        self, a: Atom | Number, b: Atom | Number, then: Atom | Number, other: Atom | Number
+    ) -> Atom:
         """`then` where a < b, else `other` (both are evaluated)."""
         a, b, then, other = self.atom(a), self.atom(b), self.atom(then), self.atom(other)
         if then is other:
@@ -280,7 +282,7 @@ class Graph:
     def reachable(self, outputs: Iterable[Atom]) -> list[Atom]:
         """The atoms that the outputs depend on, operands before results."""
         seen: set[int] = set()
-        stack = [a for a in outputs]
+        stack = list(outputs)
         while stack:
             a = stack.pop()
             if a.id not in seen:

@@ -147,7 +147,8 @@ class _Emitter:
         broadcasts: dict[int, str] = {}
 
         def load(a: Atom) -> str:
-            align = 8 * (1 if self.layout.stride(a.rank) == 1 else min(8, self.layout.stride(a.rank) & -8 or 1))
+            stride = self.layout.stride(a.rank)
+            align = 8 * (1 if stride == 1 else min(8, stride & -8 or 1))
             t = self.type(a.rank)
             return self.new(f"load {t}, ptr {self.pointer(kernel.loads[a.id])}, align {align}")
 
@@ -204,7 +205,12 @@ def _target_machine(optimisation: int) -> llvm.TargetMachine:
     target = llvm.Target.from_default_triple()
     features = llvm.get_host_cpu_features().flatten()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=optimisation, jit=True, reloc="pic", codemodel="default"
+        cpu=llvm.get_host_cpu_name(),
+        features=features,
+        opt=optimisation,
+        jit=True,
+        reloc="pic",
+        codemodel="default",
     )
 
 
@@ -212,7 +218,7 @@ class MachineCode:
     """Compiled and loaded code. Calls release the interpreter's lock for their duration."""
 
     def __init__(self, ir: str):
-        """Compile IR text, or take its object code from the cache. Raises RuntimeError when it is not valid."""
+        """Compile IR text, or take its object code from the cache. Raises RuntimeError if it is not valid."""
         _initialise()
         object_code = cache.load_or_build(ir, target_description(), lambda: compile_object(ir))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(0))

@@ -81,7 +81,7 @@ class Kernel:
 
     name: str
     stores: tuple[tuple[int, int, Atom], ...]
-    """Workspace offset and rank of the target, and its value (of that rank, or a plain number for all lanes)."""
+    """Workspace offset and rank of the target, and its value (of that rank, or a number for all lanes)."""
     loads: dict[int, int]
     """Atom id to workspace offset, of every atom that is read rather than computed."""
 

@@ -1,4 +1,4 @@
-"""Back end to readable Python: for inspection, and as the slow reference that machine code must agree with."""
+"""Back end to readable Python: for inspection, and as the slow reference for the machine code."""
 
 from __future__ import annotations
 
