@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pymap3d
 
-_NEAR = 20.0
-"""m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm."""
+_NEAR = 10.0
+"""m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm up to 80° of
+latitude, beyond which meridians converge too fast."""
 
 
 class WorldOrigin:
