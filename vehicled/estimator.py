@@ -72,6 +72,19 @@ _SIGMA = np.array(
 _X, _YAW, _VX = ESTIMATE_INDEX["x"], ESTIMATE_INDEX["yaw"], ESTIMATE_INDEX["vx"]
 
 
+LIMITS = {
+    **dict.fromkeys(_ACCELEROMETER, 500.0),
+    **dict.fromkeys(_GYRO, 50.0),
+    **{"gnss.lat": 90.0, "gnss.lon": 360.0, "gnss.alt": 1e5, "gnss.quality": 100.0},
+    **{"gnss.h_acc": 1e5, "gnss.v_acc": 1e5, "gnss.speed": _FASTEST, "gnss.course": 7.0},
+    **{f"wheel.{w}.angle": 1e9 for w in WHEELS},
+    **{f"wheel.{w}.speed": 1000.0 for w in WHEELS},
+    **{"steer.wheel": 50.0, "steer.rack": 0.3, "steer.fl": 1.5, "steer.fr": 1.5},
+    **{"brake.pressure": 1e8, "torque.rl": 1e5, "torque.rr": 1e5, "vehicle.speed": _FASTEST},
+}
+"""Magnitudes beyond which a value is no measurement (NaN never is within), by channel, in its unit."""
+
+
 class Estimator:
     """Runs the filter on a car's measurements.
 
@@ -87,7 +100,7 @@ class Estimator:
         self._filter = VehicleFilter(configuration.vehicle, configuration.filter, rate)
         self._gravity = configuration.vehicle.gravity
         self._records: list[Innovation] = []
-        self._counters = {"steps": 0, "starts": 0, "restarts": 0, "position_sets": 0, "alignments": 0}
+        self._counters = {"steps": 0, "starts": 0, "restarts": 0, "position_sets": 0, "alignments": 0, "absurd": 0}
         self._configure_sensors()
         world = configuration.world
         self._given_origin = (
@@ -168,15 +181,17 @@ class Estimator:
             raise RunError(f"step at {t_ns} ns after one at {self._t_ns} ns: time went back")
         if self._first_ns is None:
             self._first_ns = t_ns
+        measurements = [self._sound(m) for m in measurements]
         for m in measurements:
             self._inputs.take(m.t * 1e-9, m.values)
+            self._note(m)
         if self._running and self._t_ns is not None and t_ns - self._t_ns > _LONGEST_GAP_NS:
             self._counters["restarts"] += 1
             self._forget()
             self._first_ns = t_ns
         if not self._running:
             self._t_ns = t_ns
-            self._look_for_start(t_ns, measurements)
+            self._look_for_start(t_ns)
             if not self._running:
                 return None
         else:
@@ -185,6 +200,8 @@ class Estimator:
             self._advance(t_ns)
             for m in measurements:
                 self._observe(m)
+            if self._disbelieved():
+                self._restart_in_place(t_ns)
             self._since_level_ns += t_ns - before
             if self._since_level_ns >= _LEVEL_EVERY_NS:
                 self._filter.expect_level_ground(self._since_level_ns * 1e-9)
@@ -213,8 +230,8 @@ class Estimator:
         }
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`reset`; `set_position` (x, y, yaw, and optionally z, in the world frame); `reload_noise` (sensors,
-        filter). Raises UsageError."""
+        """`reset`; `set_position` (lat and lon, or x and y; optionally alt or z, yaw, sigma, yaw_sigma);
+        `reload_noise` (sensors, filter). Raises UsageError."""
         handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "reset": self._command_reset,
             "set_position": self._command_set_position,
@@ -237,14 +254,24 @@ class Estimator:
         if not self._running or self._t_ns is None:
             raise UsageError("set_position: the filter has not started yet")
         f = self._filter
+        if wanted.yaw is not None:
+            f.turn(wanted.yaw - f.observe()[3])
+            f.ekf.set_variance(3, wanted.yaw_sigma**2)
+            self._aligned = True
         pose = f.observe()
-        f.turn(wanted.yaw - pose[3])
-        pose = f.observe()
-        z = pose[2] if wanted.z is None else wanted.z
-        self._move(np.array([wanted.x, wanted.y, z]) - pose[:3])
-        for i, sigma in ((0, wanted.sigma), (1, wanted.sigma), (3, wanted.yaw_sigma)):
-            f.ekf.set_variance(i, sigma**2)
-        self._aligned = True
+        if wanted.lat is not None and wanted.lon is not None:
+            if self._origin is None:
+                height = (wanted.alt or 0.0) - pose[2]
+                self._origin = WorldOrigin(wanted.lat, wanted.lon, height)
+            alt = wanted.alt if wanted.alt is not None else self._origin.height + pose[2]
+            target = self._origin.to_world(wanted.lat, wanted.lon, alt)
+        elif wanted.x is not None and wanted.y is not None:
+            target = np.array([wanted.x, wanted.y, pose[2] if wanted.z is None else wanted.z])
+        else:
+            raise UsageError("set_position: expected either lat and lon, or x and y")
+        self._move(target - pose[:3])
+        for i in (0, 1):
+            f.ekf.set_variance(i, wanted.sigma**2)
         f.remember(self._t_ns)
         self._counters["position_sets"] += 1
         return {}
@@ -262,10 +289,25 @@ class Estimator:
 
     # -- start --------------------------------------------------------------------------------------------
 
-    def _look_for_start(self, t_ns: int, measurements: list[Measurement]) -> None:
+    def _sound(self, m: Measurement) -> Measurement:
+        """The measurement without values that no sensor of a car can give; each is counted and recorded."""
+        if all(abs(v) <= LIMITS.get(c, math.inf) for c, v in m.values.items()):
+            return m
+        good = {}
+        for channel, value in m.values.items():
+            if abs(value) <= LIMITS.get(channel, math.inf):
+                good[channel] = value
+                continue
+            self._counters["absurd"] += 1
+            nan = math.nan
+            t = self._t_ns if self._t_ns is not None else m.t
+            self._records.append(
+                Innovation(m.t, t, channel, m.source, [value], [], [], [], nan, nan, False, "absurd")
+            )
+        return Measurement(m.source, m.t, m.arrival, good)
+
+    def _look_for_start(self, t_ns: int) -> None:
         """Start as soon as position and speed are known, or without position when none will come."""
-        for m in measurements:
-            self._note(m)
         assert self._first_ns is not None
         settings = self._filter_settings.start
         waited = (t_ns - self._first_ns) * 1e-9
@@ -415,6 +457,32 @@ class Estimator:
         for i in (0, 1, 3):
             f.ekf.set_variance(i, variances[i] + (25.0 if i < 2 else 0.1))
         f.remember(self._t_ns)
+
+    def _disbelieved(self) -> bool:
+        """Whether most of the sensors that speak have long been failing their gates: then it is the filter that
+        has lost its way, and not they."""
+        speaking = [s for s in self._sources.values() if s.state in ("active", "distrusted")]
+        lost = [s for s in speaking if s.failures >= s.gate.persistent]
+        return len(lost) >= 2 and 2 * len(lost) > len(speaking)
+
+    def _restart_in_place(self, t_ns: int) -> None:
+        """Begin anew where the car is thought to be, at the speed that is measured now."""
+        f = self._filter
+        pose = f.observe().copy()
+        sigmas = np.sqrt(np.abs(f.ekf.variances[:4]))
+        seen, origin, aligned = list(self._wheel_seen), self._origin, self._aligned
+        self._counters["restarts"] += 1
+        self._fix = self._course = None
+        self._start(t_ns)
+        self._origin, self._aligned, self._wheel_seen = origin, aligned, [False] * len(seen)
+        if np.isfinite(pose[:4]).all():
+            f.turn(pose[3] - f.observe()[3])
+            self._move(pose[:3] - f.observe()[:3])
+            for i, least in ((0, 1.0), (1, 1.0), (3, 0.1)):
+                f.ekf.set_variance(i, max(float(sigmas[i]), least) ** 2)
+        f.remember(t_ns)
+        for source in self._sources.values():
+            source.failures = 0
 
     # -- observations -----------------------------------------------------------------------------------------
 
@@ -688,12 +756,16 @@ class Estimator:
 
 
 class _Position(msgspec.Struct, forbid_unknown_fields=True):
-    """Arguments of the command `set_position`: metres and radians in the world frame."""
+    """Arguments of the command `set_position`: degrees and metres on the Earth, or metres in the world frame."""
 
-    x: float
-    y: float
-    yaw: float
+    lat: float | None = None
+    lon: float | None = None
+    alt: float | None = None
+    x: float | None = None
+    y: float | None = None
     z: float | None = None
+    yaw: float | None = None
+    """rad."""
     sigma: float = 0.1
     yaw_sigma: float = 0.05
 

@@ -1,0 +1,249 @@
+"""The car and its daemon, in a process of their own: simulated, then spoken as device bytes in real time.
+
+The daemon is the real one. The emulated devices share its process, because python-can's virtual bus does not
+reach further; everything that watches is outside, as on the road.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Self
+
+from vehicled.errors import RunError, UsageError, VehicledError
+from vehicled.messages import Measurement
+from vehicled.simulation.drive import Truth
+from vehicled.simulation.scenario import Scenario
+
+_END_WITHIN_S = 5.0
+_LOOK_EVERY_S = 0.05
+_TELL_EVERY_S = 0.1
+_LEAD_S = 0.3
+"""Between the announcement of a drive and its first byte, for subscribers to connect."""
+_CONNECT_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the process shall do."""
+
+    scenario: Scenario
+    seed: int
+    configuration: Path
+    """From `write_configuration`."""
+    log: Path
+    """Where the process leaves what it would have said on stderr."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far the preparations are."""
+
+    what: str
+    done: float
+    total: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The drive is about to begin."""
+
+    endpoint: str
+    """Where the daemon publishes."""
+    offset: int
+    """Host monotonic time less the time of the drive, ns."""
+    truth: Truth
+    """On the time of the drive."""
+    measurements: list[Measurement]
+    """All that the sensors will say, on the time of the drive."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The drive is over, everything is on the disk."""
+
+    counters: dict[str, Any]
+    """Of the daemon's last status."""
+    sent: dict[str, int]
+    """By device, messages with a measurement that it sent."""
+    unread_bytes: int
+    """That no driver took from its port in time."""
+    late_max: int
+    """How late the emulation sent at most, ns."""
+    cpu: float
+    """Seconds of processor time per second of the drive, daemon and emulated devices together."""
+
+
+@dataclass(frozen=True)
+class _Failed:
+    message: str
+    exit_status: int
+
+
+class Rig:
+    """The process, seen from outside. A context manager; leaving it ends the process, whatever it does."""
+
+    def __init__(self, job: Job) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._log = job.log
+        self._begun = False
+        self._process = context.Process(target=_run, args=(theirs, job), name="vehicled-demo", daemon=True)
+        # Ctrl-C reaches all processes of a terminal. This one is ended by us alone, in order; it inherits
+        # the mask.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        theirs.close()
+
+    def poll(self, seconds: float) -> Stage | Begun | Ended | None:
+        """What the process says within so many seconds. Raises UsageError or RunError when it failed."""
+        try:
+            if not self._pipe.poll(seconds):
+                return None
+            message = self._pipe.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join(_END_WITHIN_S)
+            raise RunError(
+                f"the daemon's process ended unexpectedly, status {self._process.exitcode}; see {self._log}"
+            ) from None
+        if isinstance(message, _Failed):
+            raise (UsageError if message.exit_status == 2 else RunError)(message.message)
+        self._begun |= isinstance(message, Begun)
+        assert isinstance(message, Stage | Begun | Ended)
+        return message
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pipe.close()
+        if self._begun:
+            self._process.join(_END_WITHIN_S)  # it sees the pipe's end, and closes recording and devices
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+class _Abandoned(Exception):
+    """Nobody waits for the result any more."""
+
+
+def _run(pipe: Connection, job: Job) -> None:
+    """The process. Ends early when the other end of the pipe is closed."""
+    from vehicled.daemon.log import Logging
+
+    log = os.open(job.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(log, 2)  # tracebacks and warnings too: the terminal belongs to the view
+    os.close(log)
+    try:
+        with Logging(20):
+            pipe.send(_drive(pipe, job))
+    except VehicledError as error:
+        pipe.send(_Failed(str(error), error.exit_status))
+    except (_Abandoned, BrokenPipeError):
+        pass
+
+
+def _drive(pipe: Connection, job: Job) -> Ended:
+    from replay.emulate import Emulation
+    from vehicled.configuration import load_configuration
+    from vehicled.daemon.daemon import Daemon
+    from vehicled.demo.configuration import emulated_devices
+    from vehicled.estimator import Estimator
+    from vehicled.simulation.drive import simulate
+    from vehicled.simulation.plant import make_plant
+
+    def look() -> None:
+        if pipe.poll():
+            raise _Abandoned
+
+    scenario = job.scenario
+    configuration = load_configuration(job.configuration)
+    compiling = "compiling the vehicle model, once"
+    pipe.send(Stage(compiling, 0, 2, "parts"))
+    plant = make_plant(configuration, scenario.plant)
+    pipe.send(Stage(compiling, 1, 2, "parts"))
+    estimator = Estimator(configuration)
+    pipe.send(Stage(compiling, 2, 2, "parts"))
+
+    def tell(done: float) -> None:
+        look()
+        pipe.send(Stage("simulating the drive", done, scenario.length, "s"))
+
+    measurements, truth = simulate(scenario, plant, job.seed, _seldom(tell))
+    tell(scenario.length)
+    devices = emulated_devices(configuration)
+    emulation = Emulation(measurements, devices)
+    daemon = Daemon(configuration.daemon, estimator, configuration.text, configuration.noise_arguments)
+    try:
+        with daemon:
+            _wait_for_devices(daemon, look)
+            start = time.monotonic_ns() + round(_LEAD_S * 1e9)
+            emulation.start(start)
+            pipe.send(Begun(daemon.endpoint, emulation.offset_ns, truth, measurements))
+            cpu = time.process_time()
+            while not emulation.join(_LOOK_EVERY_S):
+                look()
+            end = time.monotonic_ns()
+            cpu = time.process_time() - cpu
+            while daemon.status is None or daemon.status.t < end:
+                look()
+                time.sleep(_LOOK_EVERY_S)
+            counters = daemon.status.counters
+    finally:
+        emulation.stop()
+    return Ended(
+        counters,
+        {name: device.counters["messages"] for name, device in devices.items()},
+        sum(device.counters.get("unread_bytes", 0) for device in devices.values()),
+        emulation.latest_ns,
+        cpu / ((end - start) * 1e-9),
+    )
+
+
+def _seldom(tell: Callable[[float], None]) -> Callable[[float], None]:
+    due = 0.0
+
+    def update(done: float) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if now >= due:
+            due = now + _TELL_EVERY_S
+            tell(done)
+
+    return update
+
+
+def _wait_for_devices(daemon: Any, look: Callable[[], None]) -> None:
+    """Until every driver has opened its device, as the daemon's status tells. Raises RunError."""
+    give_up = time.monotonic() + _CONNECT_WITHIN_S
+    while True:
+        states: dict[str, str] = {}
+        if daemon.status is not None:
+            states = {name: d["state"] for name, d in daemon.status.counters["devices"].items()}
+            if all(state != "disconnected" for state in states.values()):
+                return
+        if time.monotonic() > give_up:
+            shut = [name for name, state in states.items() if state == "disconnected"]
+            raise RunError(f"not open within {_CONNECT_WITHIN_S:g} s: {', '.join(shut) or 'the daemon'}")
+        look()
+        time.sleep(_LOOK_EVERY_S)
+
+
+def excerpt(scenario: Scenario, duration: float | None, gnss: str) -> Scenario:
+    """The drive's first `duration` seconds (None: all), with another receiver. Raises UsageError."""
+    if duration is not None and not 0 < duration <= scenario.length:
+        raise UsageError(f"--duration {duration:g}: expected up to {scenario.length:g} s")
+    sensors = dataclasses.replace(scenario.sensors, gnss=gnss)
+    return dataclasses.replace(scenario, duration=duration, sensors=sensors)
