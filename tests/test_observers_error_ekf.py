@@ -171,7 +171,7 @@ class Trolley:
 
 
 def fixes(delay: int) -> list[tuple[int, int, float]]:
-    """At four times, one of them between two steps; the second is late by a number of steps, past the others."""
+    """At four times, one between two steps; the second is late by a number of steps, past the others."""
     h = Trolley.H_NS
     return [(20, 20 * h, 0.3), (30 + delay, 29 * h + h // 4, 0.1), (40, 40 * h, 0.6), (50, 50 * h, 0.2)]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pymap3d
 
 _NEAR = 10.0
-"""m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm up to 80° of
+"""m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm up to 75° of
 latitude, beyond which meridians converge too fast."""
 
 
