@@ -24,7 +24,6 @@ from vehicled.observers.vehicle_filter import (
     DRIVE,
     GYRO_BIAS,
     PAIRS,
-    RATES,
     SIZE,
     SPEED_SCALE,
     WANDER,
@@ -60,15 +59,10 @@ _FASTEST = 200.0
 _N_ROOT = len(ROOT_OUTPUTS)
 _ROOT_PLACES = np.array([ESTIMATE_INDEX[n] for n in ROOT_OUTPUTS])
 _CORNER_PLACES = np.array(
-    [
-        [ESTIMATE_INDEX[f"{n.split('.')[0]}.{w}.{n.split('.')[1]}"] for w in WHEELS]
-        for n in CORNER_OUTPUTS
-    ]
+    [[ESTIMATE_INDEX[f"{n.split('.')[0]}.{w}.{n.split('.')[1]}"] for w in WHEELS] for n in CORNER_OUTPUTS]
 )
 _GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
-_SIGMA = np.array(
-    [ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "yaw", "vx", "vy", "sideslip")]
-)
+_SIGMA = np.array([ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "yaw", "vx", "vy", "sideslip")])
 _X, _YAW, _VX = ESTIMATE_INDEX["x"], ESTIMATE_INDEX["yaw"], ESTIMATE_INDEX["vx"]
 
 
@@ -100,7 +94,14 @@ class Estimator:
         self._filter = VehicleFilter(configuration.vehicle, configuration.filter, rate)
         self._gravity = configuration.vehicle.gravity
         self._records: list[Innovation] = []
-        self._counters = {"steps": 0, "starts": 0, "restarts": 0, "position_sets": 0, "alignments": 0, "absurd": 0}
+        self._counters = {
+            "steps": 0,
+            "starts": 0,
+            "restarts": 0,
+            "position_sets": 0,
+            "alignments": 0,
+            "absurd": 0,
+        }
         self._configure_sensors()
         world = configuration.world
         self._given_origin = (
@@ -110,7 +111,7 @@ class Estimator:
         )
         self._forget()
 
-    # -- configuration --------------------------------------------------------------------------------
+    # -- configuration -----------------------------------------------------------------------------
 
     def _configure_sensors(self) -> None:
         s = self._sensors
@@ -146,7 +147,7 @@ class Estimator:
         drift = self._filter.extra_drift
         drift[:] = 0.0
         if self._filter_settings.drive_force is not None:
-            drift[DRIVE - GYRO_BIAS] = self._filter_settings.drive_force.noise ** 2
+            drift[DRIVE - GYRO_BIAS] = self._filter_settings.drive_force.noise**2
         self._filter.acceleration_error(s.imu.accelerometers if s.imu is not None else None)
         if s.imu is not None and s.imu.gyroscopes is not None:
             drift[0:3] = s.imu.gyroscopes.bias_drift**2
@@ -169,7 +170,7 @@ class Estimator:
         self._since_saved = 0
         self._since_level_ns = 0
 
-    # -- the loop's interface ---------------------------------------------------------------------------
+    # -- the loop's interface ----------------------------------------------------------------------
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
         """Advance to `t_ns` with what arrived since the last step; None until the filter has started.
@@ -287,7 +288,7 @@ class Estimator:
         self._filter.set_noise(settings)
         return {}
 
-    # -- start --------------------------------------------------------------------------------------------
+    # -- start -------------------------------------------------------------------------------------
 
     def _sound(self, m: Measurement) -> Measurement:
         """The measurement without values that no sensor of a car can give; each is counted and recorded."""
@@ -417,7 +418,7 @@ class Estimator:
         change[:3] = offset
         self._filter.car.correct(change, carry=True)
 
-    # -- prediction -----------------------------------------------------------------------------------------
+    # -- prediction --------------------------------------------------------------------------------
 
     def _advance(self, t_ns: int) -> None:
         assert self._t_ns is not None
@@ -435,7 +436,11 @@ class Estimator:
         """Divergence: begin again from the last good state."""
         f = self._filter
         pose = f._now
-        sound = np.isfinite(pose).all() and np.isfinite(f.ekf.packed).all() and abs(pose[6]) + abs(pose[7]) < _FASTEST
+        sound = (
+            np.isfinite(pose).all()
+            and np.isfinite(f.ekf.packed).all()
+            and abs(pose[6]) + abs(pose[7]) < _FASTEST
+        )
         if sound:
             self._since_saved += 1
             if self._since_saved >= _SAVE_EVERY or self._saved is None:
@@ -484,7 +489,7 @@ class Estimator:
         for source in self._sources.values():
             source.failures = 0
 
-    # -- observations -----------------------------------------------------------------------------------------
+    # -- observations ------------------------------------------------------------------------------
 
     def _observe(self, m: Measurement) -> None:
         v, s = m.values, self._sensors
@@ -533,9 +538,9 @@ class Estimator:
             sight.predicted = (sight.predicted + error)[present]
             sight.rows = sight.rows[present]
             imu = self._sensors.imu
-            if name == "imu.accel" and imu is not None and imu.accelerometers is not None:
-                if imu.accelerometers.gravity_removed:
-                    self._remove_gravity(sight, present)
+            accelerometers = imu.accelerometers if imu is not None and name == "imu.accel" else None
+            if accelerometers is not None and accelerometers.gravity_removed:
+                self._remove_gravity(sight, present)
         self._fuse(m, name, sight, value, np.full(len(present), noise**2))
 
     def _remove_gravity(self, sight: Sight, present: list[int]) -> None:
@@ -573,7 +578,7 @@ class Estimator:
         dz[WHEEL_ANGLE + wheel] = change
         f.history.correct(dz, np.zeros(PAIRS), np.zeros(PAIRS), f.observe())
 
-    # -- GNSS -------------------------------------------------------------------------------------------------
+    # -- GNSS --------------------------------------------------------------------------------------
 
     def _observe_gnss(self, m: Measurement) -> None:
         s, f, v = self._sensors.gnss, self._filter, m.values
@@ -590,7 +595,7 @@ class Estimator:
             self._observe_position(m, fix)
         if "gnss.speed" in v:
             sight = f.sight("gnss_speed", m.t, 1)
-            noise = np.array([self._fix_noise(v).velocity**2])
+            noise = np.array([self._fix_noise(v).velocity ** 2])
             if v["gnss.speed"] < 0.3:
                 # Next to standstill the speed of a noisy velocity is no longer Gaussian.
                 self._refuse(m, "gnss.speed", [v["gnss.speed"]], "not moving")
@@ -605,7 +610,13 @@ class Estimator:
             if sight is not None:
                 predicted = float(sight.predicted[0])
                 value[0] = predicted + (value[0] - predicted + math.pi) % (2 * math.pi) - math.pi
-            self._fuse(m, "gnss.course", sight, value, np.array([(self._fix_noise(v).velocity / v["gnss.speed"]) ** 2]))
+            self._fuse(
+                m,
+                "gnss.course",
+                sight,
+                value,
+                np.array([(self._fix_noise(v).velocity / v["gnss.speed"]) ** 2]),
+            )
 
     def _fix_noise(self, v: dict[str, float]) -> FixNoise:
         s = self._sensors.gnss
@@ -628,7 +639,9 @@ class Estimator:
         m_dim = 2 if math.isnan(fix[2]) else 3
         place = self._origin.to_world(fix[0], fix[1], self._origin.height if m_dim == 2 else fix[2])
         sight = f.sight("gnss_position", m.t, m_dim)
-        white = np.array([horizontal**2 - wander**2] * 2 + [max(vertical**2 - 4 * wander**2, 0.25 * vertical**2)])
+        white = np.array(
+            [horizontal**2 - wander**2] * 2 + [max(vertical**2 - 4 * wander**2, 0.25 * vertical**2)]
+        )
         if sight is not None:
             sight.predicted = sight.predicted + f.extra[6 : 6 + m_dim]
             for k in range(m_dim):
@@ -682,7 +695,7 @@ class Estimator:
         self._counters["alignments"] += 1
         self._aligned = True
 
-    # -- fusion -------------------------------------------------------------------------------------------------
+    # -- fusion ------------------------------------------------------------------------------------
 
     def _fuse(
         self, m: Measurement, name: str, sight: Sight | None, value: np.ndarray, noise: np.ndarray
@@ -733,7 +746,7 @@ class Estimator:
             Innovation(m.t, self._t_ns, name, m.source, value, [], [], [], nan, nan, False, reason)
         )
 
-    # -- output -------------------------------------------------------------------------------------------------
+    # -- output ------------------------------------------------------------------------------------
 
     def _estimate(self, t_ns: int) -> Estimate:
         f = self._filter

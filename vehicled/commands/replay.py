@@ -24,8 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pace.add_argument("--rate", type=float, default=1.0, metavar="R", help="times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="as fast as the machine can")
     parser.add_argument("--estimates", type=Path, metavar="OUT.csv", help="write a row per filter step")
-    parser.add_argument("--record", type=Path, metavar="OUT.mcap", help="record all that goes in and comes out")
-    parser.add_argument("--publish", metavar="ENDPOINT", help="publish as the daemon does, such as tcp://127.0.0.1:5550")
+    parser.add_argument(
+        "--record", type=Path, metavar="OUT.mcap", help="record all that goes in and comes out"
+    )
+    parser.add_argument(
+        "--publish", metavar="ENDPOINT", help="publish as the daemon does, such as tcp://127.0.0.1:5550"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.daemon.recorder import Recorder
     from vehicled.errors import RunError, UsageError
     from vehicled.estimator import Estimator
+    from vehicled.messages import Estimate
     from vehicled.playback import Sink, run_steps
     from vehicled.progress import Progress
 
@@ -63,7 +68,12 @@ def run(args: argparse.Namespace) -> int:
         on_command = None
         if args.estimates is not None:
             write = stack.enter_context(EstimatesWriter(args.estimates)).write
-            sinks.append(lambda t, measurements, estimate, innovations: estimate and write(estimate))
+
+            def keep(t: int, measurements: object, estimate: Estimate | None, innovations: object) -> None:
+                if estimate is not None:
+                    write(estimate)
+
+            sinks.append(keep)
         if args.record is not None:
             offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
             recorder = stack.enter_context(Recorder(args.record, configuration.text, 0, offset, live=False))
@@ -76,7 +86,9 @@ def run(args: argparse.Namespace) -> int:
             publisher = Publisher(endpoints, options)
             publisher.start()
             stack.callback(publisher.close)
-            sinks.append(lambda t, measurements, estimate, innovations: publisher.publish_step(estimate, innovations))
+            sinks.append(
+                lambda t, measurements, estimate, innovations: publisher.publish_step(estimate, innovations)
+            )
         progress = stack.enter_context(Progress("replaying", unit="s"))
         summary = run_steps(estimator, steps, sinks, on_command, progress.update)
         progress.update(summary.drive_seconds)

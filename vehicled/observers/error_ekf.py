@@ -52,7 +52,7 @@ class _Compiled:
         for m in range(1, LARGEST + 1):
             h = [rows[k * n : (k + 1) * n] for k in range(m)]
             ph = [[_dot(g, [p[i, j] for j in range(n)], row) for i in range(n)] for row in h]
-            s = {(k, l): _dot(g, h[k], ph[l]) for k in range(m) for l in range(k, m)}
+            s = {(k, i): _dot(g, h[k], ph[i]) for k in range(m) for i in range(k, m)}
             for k in range(m):
                 s[k, k] = s[k, k] + noise[k]
             lower, diagonal = _ldl(s, m)
@@ -62,9 +62,9 @@ class _Compiled:
             for k in range(m):
                 left = innovation[k] - _dot(g, h[k], x)
                 column = list(ph[k])
-                for l in range(k):
-                    left = left - lower[k, l] * nu[l]
-                    column = [c - lower[k, l] * w for c, w in zip(column, white[l], strict=True)]
+                for i in range(k):
+                    left = left - lower[k, i] * nu[i]
+                    column = [c - lower[k, i] * w for c, w in zip(column, white[i], strict=True)]
                 nu.append(left)
                 white.append(column)
             gains = [[w / diagonal[k] for w in white[k]] for k in range(m)]
@@ -113,7 +113,9 @@ class _Compiled:
         before = {(i, j): p[i, j] + half[i] if i == j else p[i, j] for i in range(n) for j in range(n)}
         rows = [transition(i) for i in range(n)]
         # F P first, then (F P) Fᵀ: fewer operations than both at once.
-        fp = [[_dot(program.graph, list(r.values()), [before[a, j] for a in r]) for j in range(n)] for r in rows]
+        fp = [
+            [_dot(program.graph, list(r.values()), [before[a, j] for a in r]) for j in range(n)] for r in rows
+        ]
         stores = []
         for i in range(n):
             for j in range(i, n):
@@ -136,13 +138,13 @@ def _ldl(s: Triangle, m: int) -> tuple[Triangle, list[Atom]]:
     diagonal: list[Atom] = []
     for k in range(m):
         d = s[k, k]
-        for l in range(k):
-            d = d - lower[k, l] * lower[k, l] * diagonal[l]
+        for i in range(k):
+            d = d - lower[k, i] * lower[k, i] * diagonal[i]
         diagonal.append(d)
         for i in range(k + 1, m):
             value = s[k, i]
-            for l in range(k):
-                value = value - lower[i, l] * lower[k, l] * diagonal[l]
+            for j in range(k):
+                value = value - lower[i, j] * lower[k, j] * diagonal[j]
             lower[i, k] = value / d
     return lower, diagonal
 

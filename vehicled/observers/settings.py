@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, RadiansPerSecond, Seconds, Unit
+from vehicled.units import (
+    Metres,
+    MetresPerSecond,
+    NonNegative,
+    Positive,
+    Radians,
+    RadiansPerSecond,
+    Seconds,
+    Unit,
+)
 
 AccelerationNoise = Annotated[float, Unit("m/s²/√Hz"), NonNegative]
 AngularNoise = Annotated[float, Unit("rad/s²/√Hz"), NonNegative]

@@ -101,7 +101,9 @@ class VehicleFilter:
         """Plant noise from the configuration."""
         self.settings = settings
         q, p = settings.rate_noise, settings.position_noise
-        self.ekf.rate_noise[:] = np.square([q.longitudinal, q.lateral, q.z, q.yaw, q.v1z, q.v2z, *[q.wheel] * 4])
+        self.ekf.rate_noise[:] = np.square(
+            [q.longitudinal, q.lateral, q.z, q.yaw, q.v1z, q.v2z, *[q.wheel] * 4]
+        )
         slope = 2 * settings.ground_slope**2 / settings.ground_slope_time
         self.ekf.position_noise[:] = [*np.square([p.x, p.x, p.z, p.yaw]), slope, slope, *[p.wheel**2] * 4]
 

@@ -59,9 +59,7 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     )
     _tyre_damping(program, parts)
     now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
-    program.kernel(
-        "observe_pose", zip(pose, [*now, *rates, *linear, *angular], strict=True)
-    )
+    program.kernel("observe_pose", zip(pose, [*now, *rates, *linear, *angular], strict=True))
 
     # From here on everything is a function of `pose`.
     a = axes(g, *pose[3:6])
@@ -76,7 +74,9 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     antenna_position = position + a.to_world(antenna)
     antenna_velocity = velocity + a.to_world(w_body.cross(antenna))
     vx, vy = antenna_velocity.x, antenna_velocity.y
-    specific_force = acceleration - a.to_body(parts.gravity) + alpha.cross(imu) + w_body.cross(w_body.cross(imu))
+    specific_force = (
+        acceleration - a.to_body(parts.gravity) + alpha.cross(imu) + w_body.cross(w_body.cross(imu))
+    )
     body_velocity = a.to_body(velocity)
 
     def sensor(name: str, h: list[Atom]) -> None:

@@ -20,6 +20,7 @@ _CORNER_PLACES = np.array(
     [[ESTIMATE_INDEX[f"{n.split('.')[0]}.{w}.{n.split('.')[1]}"] for w in WHEELS] for n in CORNER_OUTPUTS]
 )
 
+
 class MultibodyPlant:
     """A car with parameter errors against its vehicle file; see `drive.Plant`."""
 

@@ -75,56 +75,116 @@ def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
     Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
     given in chassis axes relative to the vehicle origin.
     """
-    g = Graph()
-    lanes = len(WHEELS)
-    program = Program(g, lanes)
-    system = System(g, lanes)
-    p = _Parameters(g, "", 0)
-    cp = _Parameters(g, "corner.", 1)
-    law = LAWS[tyre]
-    zero, one = g.zero, g.one
+    return _Builder(LAWS[tyre]).build(extensions)
 
-    h, alpha = program.array("integration", 2)
-    rack, rack_rate, rack_acceleration = (g.symbol(f"input.{n}") for n in ("rack", "rack.rate", "rack.acceleration"))
-    rod, rod_rate, rod_acceleration = (g.symbol(f"input.{n}", 1) for n in ("rod", "rod.rate", "rod.acceleration"))
-    drive, pressure = g.symbol("input.drive", 1), g.symbol("input.brake", 1)
-    program.store("inputs", [rack, rack_rate, rack_acceleration])
-    program.store("corner_inputs", [rod, rod_rate, rod_acceleration, drive, pressure])
-    system.rates |= {rack: rack_rate, rack_rate: rack_acceleration, rod: rod_rate, rod_rate: rod_acceleration}
-    states = _Parameters(g, "state.", 1)
 
-    # -- chassis and rack ------------------------------------------------------------------------------
-    origin = system.vector("r1", Vector(zero, zero, zero), point=True)
-    v1 = system.vector("v1", Vector(one, zero, zero), point=False)
-    v2 = system.vector("v2", Vector(zero, one, zero), point=False)
-    v3 = system.vector("v3", Vector(zero, zero, one), point=False)
-    chassis = Frame(origin, (v1, v2, v3))
-    system.body("chassis", chassis, p.inertia("chassis"))
-    axes = {"v1": v1.position, "v2": v2.position, "v3": v3.position}
-    for name, a in axes.items():
-        system.constraint(f"chassis: {name} is a unit vector", a.dot(a) - 1.0)
-    for a, b in (("v1", "v2"), ("v2", "v3"), ("v3", "v1")):
-        system.constraint(f"chassis: {a} and {b} are at right angles", axes[a].dot(axes[b]))
+class _Builder:
+    """Puts the car together part by part; each method adds bodies, constraints and forces of one part."""
 
-    rack_design = p.vector("rack.com")
-    rack_point = system.vector("rack", rack_design, point=True)
-    system.body("rack", Frame(rack_point, (v1, v2, v3)), p.inertia("rack"))
-    guided = chassis.point(rack_design).position + v2.position * rack
-    for axis, a, b in zip("xyz", rack_point.position, guided, strict=True):
-        system.constraint(f"rack: guided along {axis}", a - b)
+    def __init__(self, law: TyreLaw):
+        self.law = law
+        self.g = g = Graph()
+        self.program = Program(g, len(WHEELS))
+        self.system = System(g, len(WHEELS))
+        self.p = _Parameters(g, "", 0)
+        self.cp = _Parameters(g, "corner.", 1)
+        self.states = _Parameters(g, "state.", 1)
+        self.h, self.alpha = self.program.array("integration", 2)
+        self.half_h = 0.5 * self.h
+        rates = ("", ".rate", ".acceleration")
+        self.rack, *rack_rates = rack = [g.symbol(f"input.rack{r}") for r in rates]
+        self.rod, *rod_rates = rod = [g.symbol(f"input.rod{r}", 1) for r in rates]
+        self.drive, self.pressure = g.symbol("input.drive", 1), g.symbol("input.brake", 1)
+        self.program.store("inputs", rack)
+        self.program.store("corner_inputs", [*rod, self.drive, self.pressure])
+        self.system.rates |= dict(zip([*rack[:2], *rod[:2]], [*rack_rates, *rod_rates], strict=True))
 
-    # -- corners ---------------------------------------------------------------------------------------
-    def wishbone(side: str, joint: Combination, joint_design: Vector) -> tuple[Frame, Combination]:
-        """Constraints and body of a wishbone; its frame and its hinge point."""
+    def build(self, extensions: Sequence[Extension]) -> VehicleProgram:
+        self._chassis()
+        self._rack()
+        self._suspension()
+        self._wheel()
+        gravity = Vector(self.p("gravity.x"), self.p("gravity.y"), self.p("gravity.z"))
+        self.system.gravity(gravity)
+        self._strut()
+        self._anti_roll_bar()
+        self._brake()
+        self._tyre()
+        self._driveline()
+        self._air()
+        return self._finish(gravity, extensions)
+
+    # -- bodies and joints ----------------------------------------------------------------------------
+
+    def _chassis(self) -> None:
+        system, zero, one = self.system, self.g.zero, self.g.one
+        self.origin = system.vector("r1", Vector(zero, zero, zero), point=True)
+        self.v1 = system.vector("v1", Vector(one, zero, zero), point=False)
+        self.v2 = system.vector("v2", Vector(zero, one, zero), point=False)
+        self.v3 = system.vector("v3", Vector(zero, zero, one), point=False)
+        self.chassis = Frame(self.origin, (self.v1, self.v2, self.v3))
+        system.body("chassis", self.chassis, self.p.inertia("chassis"))
+        axes = {"v1": self.v1.position, "v2": self.v2.position, "v3": self.v3.position}
+        for name, axis in axes.items():
+            system.constraint(f"chassis: {name} is a unit vector", axis.dot(axis) - 1.0)
+        for one_name, other in (("v1", "v2"), ("v2", "v3"), ("v3", "v1")):
+            right_angle = axes[one_name].dot(axes[other])
+            system.constraint(f"chassis: {one_name} and {other} are at right angles", right_angle)
+
+    def _rack(self) -> None:
+        """A body that moves along the chassis' y axis as prescribed."""
+        design = self.p.vector("rack.com")
+        point = self.system.vector("rack", design, point=True)
+        self.system.body("rack", Frame(point, (self.v1, self.v2, self.v3)), self.p.inertia("rack"))
+        guide = self.chassis.point(design).position + self.v2.position * self.rack
+        for axis, is_there, should_be in zip("xyz", point.position, guide, strict=True):
+            self.system.constraint(f"rack: guided along {axis}", is_there - should_be)
+
+    def _suspension(self) -> None:
+        """Double wishbones, knuckle and tie rod."""
+        system, cp = self.system, self.cp
+        lower_design, upper_design = cp.vector("lower.joint"), cp.vector("upper.joint")
+        lower = system.vector("lower.joint", lower_design, point=True, rank=1)
+        upper = system.vector("upper.joint", upper_design, point=True, rank=1)
+        self.lower_frame, hinge = self._wishbone("lower", lower, lower_design)
+        self._wishbone("upper", upper, upper_design)
+        self.lower_arm = lower - hinge
+
+        spin_design = cp.vector("wheel.axis")
+        # Forward and square to the spin axis: s × z, made a unit vector.
+        forward_design = Vector(spin_design.y, -spin_design.x, self.g.zero).unit()
+        self.e = system.vector("knuckle.forward", forward_design, point=False, rank=1)
+        self.s = system.vector("wheel.axis", spin_design, point=False, rank=1)
+        self.knuckle = Frame(lower, (upper - lower, self.e, self.s))
+        system.body("knuckle", self.knuckle, cp.inertia("knuckle"))
+        pin, pin_design = (upper - lower).position, upper_design - lower_design
+        ev, sv = self.e.position, self.s.position
+        system.constraint("knuckle: distance of the ball joints", pin.dot(pin) - pin_design.dot(pin_design))
+        system.constraint("knuckle: kingpin and forward", pin.dot(ev) - pin_design.dot(forward_design))
+        system.constraint("knuckle: kingpin and spin axis", pin.dot(sv) - pin_design.dot(spin_design))
+        system.constraint("knuckle: forward is a unit vector", ev.dot(ev) - 1.0)
+        system.constraint("knuckle: spin axis is a unit vector", sv.dot(sv) - 1.0)
+        system.constraint("knuckle: forward and spin axis are at right angles", ev.dot(sv))
+
+        # The rack is guided by the chassis, so that the rods' forces reach the chassis either way.
+        inner_design, outer_design = cp.vector("tie.inner"), cp.vector("tie.outer")
+        inner = self.chassis.point(inner_design).position + self.v2.position * self.rod
+        tie = self.knuckle.point(outer_design).position - inner
+        tie_design = outer_design - inner_design
+        system.constraint("tie rod: length", tie.dot(tie) - tie_design.dot(tie_design))
+
+    def _wishbone(self, side: str, joint: Combination, joint_design: Vector) -> tuple[Frame, Combination]:
+        """Its frame and its hinge point."""
+        system, cp = self.system, self.cp
         hinge_design, axis_design = cp.vector(f"{side}.hinge"), cp.vector(f"{side}.axis")
-        hinge, axis = chassis.point(hinge_design), chassis.direction(axis_design)
+        hinge, axis = self.chassis.point(hinge_design), self.chassis.direction(axis_design)
         arm_design = joint_design - hinge_design
         normal_design = axis_design.cross(arm_design).unit()
         normal = system.vector(f"{side}.normal", normal_design, point=False, rank=1)
         frame = Frame(hinge, (axis, joint - hinge, normal))
-        system.body(f"{side} wishbone", frame, cp.inertia(f"{side}_wishbone"))
-        arm, u, n = (joint - hinge).position, axis.position, normal.position
         name = f"{side} wishbone"
+        system.body(name, frame, cp.inertia(f"{side}_wishbone"))
+        arm, u, n = (joint - hinge).position, axis.position, normal.position
         system.constraint(f"{name}: length", arm.dot(arm) - arm_design.dot(arm_design))
         system.constraint(f"{name}: hinge axis", arm.dot(u) - arm_design.dot(axis_design))
         system.constraint(f"{name}: normal at right angles to the hinge", n.dot(u))
@@ -132,264 +192,258 @@ def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
         system.constraint(f"{name}: normal is a unit vector", n.dot(n) - 1.0)
         return frame, hinge
 
-    lower_design, upper_design = cp.vector("lower.joint"), cp.vector("upper.joint")
-    lower = system.vector("lower.joint", lower_design, point=True, rank=1)
-    upper = system.vector("upper.joint", upper_design, point=True, rank=1)
-    lower_frame, lower_hinge = wishbone("lower", lower, lower_design)
-    wishbone("upper", upper, upper_design)
+    def _wheel(self) -> None:
+        """Axisymmetric, counted by its absolute spin."""
+        system, cp = self.system, self.cp
+        self.centre_design = cp.vector("wheel.centre")
+        self.centre = self.knuckle.point(self.centre_design)
+        self.spin = system.coordinate("wheel.spin", 1, self.g.zero)
+        system.bodies.append(("wheel", 1))
+        mass, axial, transverse = cp("wheel.mass"), cp("wheel.axial"), cp("wheel.transverse")
+        for one, its_share in self.centre.terms.items():
+            for other, other_share in self.centre.terms.items():
+                system.add_mass(one, other, mass * its_share * other_share)
+        (self.axis_basic,) = self.s.terms
+        system.add_mass(self.axis_basic, self.axis_basic, transverse)
+        system.add_scalar_mass(self.spin, self.spin, axial)
+        gyroscopic = self.s.position.cross(self.s.velocity) * (axial * self.spin.qd)
+        system.force(self.s, gyroscopic)
+        # θ̇ = φ̇ − Ω
+        ev, sv = self.e.position, self.s.position
+        self.wheel_rate = self.spin.qd - self.e.velocity.dot(sv.cross(ev))
+        self.last_wheel_rate = self.states("wheel.rate")
 
-    spin_design = cp.vector("wheel.axis")
-    # Forward and square to the spin axis: s × z, made a unit vector.
-    forward_design = Vector(spin_design.y, -spin_design.x, zero).unit()
-    e = system.vector("knuckle.forward", forward_design, point=False, rank=1)
-    s = system.vector("wheel.axis", spin_design, point=False, rank=1)
-    knuckle = Frame(lower, (upper - lower, e, s))
-    system.body("knuckle", knuckle, cp.inertia("knuckle"))
-    pin, pin_design = (upper - lower).position, upper_design - lower_design
-    ev, sv = e.position, s.position
-    system.constraint("knuckle: distance of the ball joints", pin.dot(pin) - pin_design.dot(pin_design))
-    system.constraint("knuckle: kingpin and forward", pin.dot(ev) - pin_design.dot(forward_design))
-    system.constraint("knuckle: kingpin and spin axis", pin.dot(sv) - pin_design.dot(spin_design))
-    system.constraint("knuckle: forward is a unit vector", ev.dot(ev) - 1.0)
-    system.constraint("knuckle: spin axis is a unit vector", sv.dot(sv) - 1.0)
-    system.constraint("knuckle: forward and spin axis are at right angles", ev.dot(sv))
+    # -- forces within the car ------------------------------------------------------------------------
 
-    inner_design, outer_design = cp.vector("tie.inner"), cp.vector("tie.outer")
-    inner = chassis.point(inner_design).position + v2.position * rod
-    tie = knuckle.point(outer_design).position - inner
-    tie_design = outer_design - inner_design
-    system.constraint("tie rod: length", tie.dot(tie) - tie_design.dot(tie_design))
+    def _strut(self) -> None:
+        """Spring, damper and rubber stops."""
+        g, cp, half_h = self.g, self.cp, self.half_h
+        top_design, foot_design = cp.vector("spring.chassis"), cp.vector("spring.wishbone")
+        strut = self.chassis.point(top_design) - self.lower_frame.point(foot_design)
+        length = strut.position.norm()
+        direction = strut.position / length
+        length_rate = direction.dot(strut.velocity)
+        self.compression = (top_design - foot_design).norm() - length
+        stiffness = cp("spring.stiffness")
+        damping = g.where_less(length_rate, 0.0, cp("damper.bump"), cp("damper.rebound"))
 
-    # -- wheel: axisymmetric, absolute spin --------------------------------------------------------------
-    centre_design = cp.vector("wheel.centre")
-    centre = knuckle.point(centre_design)
-    spin = system.coordinate("wheel.spin", 1, zero)
-    system.bodies.append(("wheel", 1))
-    wheel_mass, axial, transverse = cp("wheel.mass"), cp("wheel.axial"), cp("wheel.transverse")
-    for a, ca in centre.terms.items():
-        for b, cb in centre.terms.items():
-            system.add_mass(a, b, wheel_mass * ca * cb)
-    (axis_basic,) = s.terms
-    system.add_mass(axis_basic, axis_basic, transverse)
-    system.add_scalar_mass(spin, spin, axial)
-    sd = s.velocity
-    gyroscopic = sv.cross(sd) * (axial * spin.qd)
-    system.force(s, gyroscopic)
+        def stop(depth: Atom) -> tuple[Atom, Atom]:
+            """Force and stiffness of a rubber stop: soft over its first millimetres, then linear."""
+            depth = g.max(depth, 0.0)
+            share = depth / (depth + cp("stop.softness"))
+            return cp("stop.stiffness") * depth * share, cp("stop.stiffness") * share * (2.0 - share)
 
-    system.gravity(Vector(p("gravity.x"), p("gravity.y"), p("gravity.z")))
+        bump, bump_stiffness = stop(self.compression - cp("stop.bump"))
+        droop, droop_stiffness = stop(-self.compression - cp("stop.droop"))
+        elastic = cp("spring.preload") + stiffness * self.compression + bump - droop
+        self.strut_force = elastic - damping * length_rate
+        self.system.force(strut, direction * self.strut_force)
+        jacobian: dict[Coordinate, Atom] = {}
+        for basic, share in strut.terms.items():
+            for x, d in zip(self.system.of(basic), direction, strict=True):
+                jacobian[x] = d * share
+        total = stiffness + bump_stiffness + droop_stiffness
+        self.system.soft.append(Soft(jacobian, half_h * damping + half_h * half_h * total))
 
-    # -- spring, damper, stops ---------------------------------------------------------------------------
-    top_design, foot_design = cp.vector("spring.chassis"), cp.vector("spring.wishbone")
-    strut = chassis.point(top_design) - lower_frame.point(foot_design)
-    strut_vector, strut_velocity = strut.position, strut.velocity
-    length = strut_vector.norm()
-    direction = strut_vector / length
-    length_rate = direction.dot(strut_velocity)
-    design_length = (top_design - foot_design).norm()
-    compression = design_length - length
-    stiffness, damping = cp("spring.stiffness"), g.where_less(length_rate, 0.0, cp("damper.bump"), cp("damper.rebound"))
+    def _anti_roll_bar(self) -> None:
+        """Resists the difference of the lower ball joints' heights over the chassis."""
+        arm, up = self.lower_arm.position, self.v3.position
+        self.joint_height = arm.dot(up)
+        difference = self.joint_height - self.g.lane_swap(self.joint_height)
+        force = self.cp("anti_roll.stiffness") * difference
+        self.system.force(self.lower_arm, up * -force)
+        self.system.force(self.v3, arm * -force)
 
-    def stop(depth: Atom) -> tuple[Atom, Atom]:
-        """Force and stiffness of a rubber stop: soft over its first millimetres, then linear."""
-        depth = g.max(depth, 0.0)
-        soft = cp("stop.softness")
-        share = depth / (depth + soft)
-        return cp("stop.stiffness") * depth * share, cp("stop.stiffness") * share * (2.0 - share)
+    def _brake(self) -> None:
+        """Disc friction as an elastic-plastic element: what sticks does not creep."""
+        g, cp, half_h = self.g, self.cp, self.half_h
+        self.windup = self.states("brake.windup")
+        limit = cp("brake.gain") * self.pressure
+        stiffness, damping = cp("brake.stiffness"), cp("brake.damping")
+        wound = self.windup + half_h * (self.last_wheel_rate + self.wheel_rate)
+        trial = stiffness * wound + damping * self.wheel_rate
+        self.brake_torque = g.clamp(trial, -limit, limit)
+        left_over = (self.brake_torque - damping * self.wheel_rate) / stiffness
+        self.new_windup = g.clamp(left_over, -(limit / stiffness), limit / stiffness)
+        ev, sv = self.e.position, self.s.position
+        self.system.generalised_force(self.spin, -self.brake_torque)
+        self.system.force(self.e, sv.cross(ev) * self.brake_torque)
+        grip = g.where_less(g.abs(trial), limit, g.one, limit / (g.abs(trial) + 1e-9))
+        weight = half_h * (stiffness * half_h + damping) * grip
+        self.system.soft.append(Soft({self.spin: g.one}, weight))
 
-    bump, bump_stiffness = stop(compression - cp("stop.bump"))
-    droop, droop_stiffness = stop(-compression - cp("stop.droop"))
-    strut_force = cp("spring.preload") + stiffness * compression + bump - droop - damping * length_rate
-    push = direction * strut_force
-    system.force(strut, push)
-    half_h = 0.5 * h
-    weight = half_h * damping + half_h * half_h * (stiffness + bump_stiffness + droop_stiffness)
-    strut_jacobian: dict[Coordinate, Atom] = {}
-    for basic, c in strut.terms.items():
-        for x, d in zip(system.of(basic), direction, strict=True):
-            strut_jacobian[x] = d * c
-    system.soft.append(Soft(strut_jacobian, weight))
+    def _driveline(self) -> None:
+        """Wheel torques; they react on the final drive, which is part of the chassis: −τ about v2."""
+        self.system.generalised_force(self.spin, self.drive)
+        self.system.force(self.v3, self.v1.position * -self.drive)
 
-    # -- anti-roll bar: resists the difference of the lower ball joints' heights over the chassis ---------
-    arm = (lower - lower_hinge).position
-    up_v = v3.position
-    height = arm.dot(up_v)
-    bar_force = cp("anti_roll.stiffness") * (height - g.lane_swap(height))
-    system.force(lower - lower_hinge, up_v * -bar_force)
-    system.force(v3, arm * -bar_force)
+    # -- forces from outside ----------------------------------------------------------------------------
 
-    # -- brake: disc friction that sticks without creep -----------------------------------------------------
-    knuckle_rate = e.velocity.dot(sv.cross(ev))
-    theta_rate = spin.qd - knuckle_rate
-    windup, old_rate = states("brake.windup"), states("wheel.rate")
-    brake_limit = cp("brake.gain") * pressure
-    brake_stiffness, brake_damping = cp("brake.stiffness"), cp("brake.damping")
-    trial = brake_stiffness * (windup + half_h * (old_rate + theta_rate)) + brake_damping * theta_rate
-    brake = g.clamp(trial, -brake_limit, brake_limit)
-    new_windup = (brake - brake_damping * theta_rate) / brake_stiffness
-    limit_windup = brake_limit / brake_stiffness
-    new_windup = g.clamp(new_windup, -limit_windup, limit_windup)
-    grip = g.where_less(g.abs(trial), brake_limit, one, brake_limit / (g.abs(trial) + 1e-9))
-    brake_weight = half_h * (brake_stiffness * half_h + brake_damping) * grip
+    def _tyre(self) -> None:
+        """Contact of an ideally thin disc with the ground plane."""
+        g, cp, system = self.g, self.cp, self.system
+        self.plane = self.program.array("ground", 4)
+        up, height = Vector.of(self.plane[:3]), self.plane[3]
+        sv, sd, spin = self.s.position, self.s.velocity, self.spin.qd
+        centre, velocity = self.centre.position, self.centre.velocity
+        radius = cp("tyre.radius")
+        down = -(up - sv * up.dot(sv)).unit()
+        ahead = sv.cross(up).unit()
+        self.left = up.cross(ahead)
+        # Along the wheel's plane, and normal to the ground.
+        depth = radius - (centre.dot(up) - height) / -down.dot(up)
+        self.penetration = depth * -down.dot(up)
 
-    # -- tyre -----------------------------------------------------------------------------------------------
-    plane = program.array("ground", 4)
-    ground, ground_height = Vector.of(plane[:3]), plane[3]
-    radius = cp("tyre.radius")
-    across = ground - sv * ground.dot(sv)
-    down = -across.unit()
-    t = sv.cross(ground).unit()
-    left = ground.cross(t)
-    centre_position, centre_velocity = centre.position, centre.velocity
-    depth = radius - (centre_position.dot(ground) - ground_height) / -down.dot(ground)
-    penetration = depth * -down.dot(ground)
+        def material_velocity(r: Vector) -> Vector:
+            """Of the wheel's material at r from the hub, r square to s: ω = s×ṡ + φ̇ s."""
+            return velocity - sv * sd.dot(r) + sv.cross(r) * spin
 
-    def material_velocity(r: Vector) -> Vector:
-        """Of the wheel's material at r from the hub, r square to s: ω = s×ṡ + φ̇ s."""
-        return centre_velocity - sv * sd.dot(r) + sv.cross(r) * spin.qd
+        if self.law.contact_on_ground:
+            arm = down * (radius - g.max(depth, 0.0))
+            # The rolling radius lies between the undeformed and the loaded one (TMeasy, section on slip).
+            rolling_radius = radius - g.max(depth, 0.0) * cp("tyre.rolling_share")
+        else:
+            arm, rolling_radius = down * radius, radius
+        contact_velocity = material_velocity(arm)
+        vertical_stiffness, vertical_damping = cp("tyre.vertical_stiffness"), cp("tyre.vertical_damping")
+        # The damper never outdoes the spring, so that the load of a wheel that touches down grows from zero.
+        pressed = vertical_stiffness * self.penetration
+        damped = pressed - vertical_damping * contact_velocity.dot(up)
+        load = g.max(g.min(damped, 2.0 * pressed), 0.0)
+        self.contact = Contact(
+            v_t=material_velocity(down * rolling_radius).dot(ahead),
+            v_l=contact_velocity.dot(self.left),
+            hub_speed=velocity.dot(ahead),
+            rolling_speed=rolling_radius * spin,
+            load=load,
+            penetration=self.penetration,
+            radius=radius,
+            h=self.h,
+        )
+        self.tyre_forces = tyre = self.law.forces(g, self.contact, cp, self.states)
+        force = ahead * tyre.fx + self.left * tyre.fy + up * load
+        system.force(self.centre, force)
+        # δr of the contact = δc − s (δs·r) + δφ s×r.
+        system.force(self.s, arm * -(force.dot(sv)) + (up * tyre.mz).cross(sv))
+        slow = cp("tyre.rolling_speed")
+        resistance = cp("tyre.rolling_resistance") * load * radius * spin / g.sqrt(spin * spin + slow * slow)
+        about_axle = force.dot(sv.cross(arm)) + tyre.mz * up.dot(sv) - resistance
+        system.generalised_force(self.spin, about_axle)
 
-    if law.contact_on_ground:
-        arm_vector = down * (radius - g.max(depth, 0.0))
-        # The rolling radius lies between the undeformed and the loaded one (TMeasy, section on slip).
-        rolling_radius = radius - g.max(depth, 0.0) * cp("tyre.rolling_share")
-    else:
-        arm_vector, rolling_radius = down * radius, radius
-    contact_velocity = material_velocity(arm_vector)
-    slip_velocity = material_velocity(down * rolling_radius)
-    sinking = contact_velocity.dot(ground)
-    vertical_stiffness, vertical_damping = cp("tyre.vertical_stiffness"), cp("tyre.vertical_damping")
-    # The damper never outdoes the spring, so that the load of a wheel that touches down grows from zero.
-    pressed = vertical_stiffness * penetration
-    load = g.max(g.min(pressed - vertical_damping * sinking, 2.0 * pressed), 0.0)
-    contact = Contact(
-        v_t=slip_velocity.dot(t),
-        v_l=contact_velocity.dot(left),
-        hub_speed=centre_velocity.dot(t),
-        rolling_speed=rolling_radius * spin.qd,
-        load=load,
-        penetration=penetration,
-        radius=radius,
-        h=h,
-    )
-    tyre_forces = law.forces(g, contact, cp, states)
-    force = t * tyre_forces.fx + left * tyre_forces.fy + ground * load
-    system.force(centre, force)
-    # δr of the contact = δc − s (δs·r) + δφ s×r.
-    system.force(s, arm_vector * -(force.dot(sv)) + (ground * tyre_forces.mz).cross(sv))
-    rolling = cp("tyre.rolling_resistance") * load * radius
-    slow = cp("tyre.rolling_speed")
-    rolling_torque = rolling * spin.qd / g.sqrt(spin.qd * spin.qd + slow * slow)
-    axial_arm = sv.cross(arm_vector)
-    wheel_torque = drive - brake
-    system.generalised_force(
-        spin, force.dot(axial_arm) + tyre_forces.mz * ground.dot(sv) - rolling_torque + wheel_torque
-    )
-    system.force(e, sv.cross(ev) * brake)
-    # The drive torque reacts on the final drive, which is part of the chassis: −τ about v2.
-    system.force(v3, v1.position * -drive)
+        half_h = self.half_h
+        touching = g.where_less(0.0, load, g.one, g.zero)
+        vertical = (vertical_damping * half_h + vertical_stiffness * half_h * half_h) * touching
+        roll = sv.cross(down * rolling_radius).dot(ahead)
+        self._soft_contact(ahead, None, roll, tyre.damping_t * half_h)
+        self._soft_contact(self.left, arm, g.zero, tyre.damping_l * half_h)
+        self._soft_contact(up, arm, g.zero, vertical)
 
-    in_contact = g.where_less(0.0, load, one, zero)
-    for axis, per_rate, spin_part in (
-        (t, tyre_forces.damping_t * half_h, sv.cross(down * rolling_radius).dot(t)),
-        (left, tyre_forces.damping_l * half_h, zero),
-        (ground, (vertical_damping * half_h + vertical_stiffness * half_h * half_h) * in_contact, zero),
-    ):
-        row: dict[Coordinate, Atom] = {}
-        for basic, c in centre.terms.items():
-            for x, a in zip(system.of(basic), axis, strict=True):
-                row[x] = a * c
-        tilt = axis.dot(sv)
-        if axis is not t:
-            for x, r in zip(system.of(axis_basic), arm_vector, strict=True):
+    def _soft_contact(self, axis: Vector, arm: Vector | None, per_spin: Atom, weight: Atom) -> None:
+        """Share of a contact force along an axis in the tangent; `arm` where the wheel's tilt moves the contact
+        along it."""
+        zero = self.g.zero
+        row: dict[Coordinate, Atom] = {self.spin: per_spin}
+        for basic, share in self.centre.terms.items():
+            for x, component in zip(self.system.of(basic), axis, strict=True):
+                row[x] = component * share
+        if arm is not None:
+            tilt = axis.dot(self.s.position)
+            for x, r in zip(self.system.of(self.axis_basic), arm, strict=True):
                 row[x] = row.get(x, zero) - r * tilt
-        row[spin] = spin_part
-        system.soft.append(Soft(row, per_rate))
-    system.soft.append(Soft({spin: one}, brake_weight))
+        self.system.soft.append(Soft(row, weight))
 
-    # -- air ------------------------------------------------------------------------------------------------
-    forward = v1.position
-    air_speed = origin.velocity.dot(forward)
-    dynamic = 0.5 * AIR_DENSITY * air_speed * air_speed
-    drag = 0.5 * AIR_DENSITY * p("aero.drag_area") * air_speed * g.abs(air_speed)
-    system.force(chassis.point(p.vector("aero.centre")), forward * -drag)
-    for axle in ("front", "rear"):
-        point = chassis.point(Vector(p(f"aero.{axle}"), zero, zero))
-        system.force(point, v3.position * (dynamic * p(f"aero.{axle}_lift_area")))
+    def _air(self) -> None:
+        g, p = self.g, self.p
+        forward = self.v1.position
+        speed = self.origin.velocity.dot(forward)
+        pressure = 0.5 * AIR_DENSITY * speed * speed
+        drag = 0.5 * AIR_DENSITY * p("aero.drag_area") * speed * g.abs(speed)
+        self.system.force(self.chassis.point(p.vector("aero.centre")), forward * -drag)
+        for axle in ("front", "rear"):
+            point = self.chassis.point(Vector(p(f"aero.{axle}"), g.zero, g.zero))
+            self.system.force(point, self.v3.position * (pressure * p(f"aero.{axle}_lift_area")))
 
-    # -- kernels --------------------------------------------------------------------------------------------
-    ali3p.declare_state(program, system)
-    for name in ("wheel.angle", *law.states):
-        states(name)
-    program.store("states", list(states.symbols.values()))
-    ali3p.build(program, system, h, alpha)
-    wheel_angle = states("wheel.angle")
-    program.kernel(
-        "finish",
-        [
-            (windup, new_windup),
-            (wheel_angle, wheel_angle + half_h * (old_rate + theta_rate)),
-            (old_rate, theta_rate),
-            *tyre_forces.states,
-        ],
-    )
-    parts = Parts(
-        system=system,
-        chassis=Axes(v1.position, v2.position, v3.position),
-        origin=origin,
-        directions=(v1, v2, v3),
-        spin=spin,
-        spin_axis=s,
-        wheel_angle=wheel_angle,
-        wheel_rate=old_rate,
-        tyre_forces=tyre_forces,
-        contact=contact,
-        hub_lateral=centre_velocity.dot(left),
-        travel=(centre - chassis.point(centre_design)).position.dot(v3.position) - cp("rest.travel"),
-        travel_rate=_travel_rate(centre - chassis.point(centre_design), v3),
-        strut_force=strut_force,
-        elastic_energy=_elastic(g, cp, compression, height, penetration),
-        gravity=Vector(p("gravity.x"), p("gravity.y"), p("gravity.z")),
-        ground=plane,
-        lateral_damping=_lateral_damping(g, law, contact, cp),
-        wheel_place=centre_position - origin.position,
-        wheel_left=left,
-    )
-    outputs.add_kernels(program, parts)
-    for extend in extensions:
-        extend(program, parts)
-    program.store("parameters", list(p.symbols.values()))
-    program.store("corner_parameters", list(cp.symbols.values()))
-    program.finish([*p.symbols.values(), *cp.symbols.values()])
+    # -- kernels ------------------------------------------------------------------------------------------
 
-    def names(items: list[tuple[str, int]]) -> list[str]:
-        return [n if rank == 0 else f"{n} {w}" for n, rank in items for w in (WHEELS if rank else ("",))]
+    def _finish(self, gravity: Vector, extensions: Sequence[Extension]) -> VehicleProgram:
+        program, system, states = self.program, self.system, self.states
+        ali3p.declare_state(program, system)
+        for name in ("wheel.angle", *self.law.states):
+            states(name)
+        program.store("states", list(states.symbols.values()))
+        ali3p.build(program, system, self.h, self.alpha)
+        wheel_angle = states("wheel.angle")
+        turned = self.half_h * (self.last_wheel_rate + self.wheel_rate)
+        program.kernel(
+            "finish",
+            [
+                (self.windup, self.new_windup),
+                (wheel_angle, wheel_angle + turned),
+                (self.last_wheel_rate, self.wheel_rate),
+                *self.tyre_forces.states,
+            ],
+        )
+        parts = self._parts(gravity, wheel_angle)
+        outputs.add_kernels(program, parts)
+        for extend in extensions:
+            extend(program, parts)
+        program.store("parameters", list(self.p.symbols.values()))
+        program.store("corner_parameters", list(self.cp.symbols.values()))
+        program.finish([*self.p.symbols.values(), *self.cp.symbols.values()])
 
-    return VehicleProgram(
-        program=program,
-        parameters=list(p.symbols),
-        corner_parameters=list(cp.symbols),
-        states=list(states.symbols),
-        bodies=names(system.bodies),
-        constraints=names([(n, f.rank) for n, f in system.constraints]),
-        coordinates=names([(c.name, c.rank) for c in system.coordinates]),
-    )
+        def names(items: list[tuple[str, int]]) -> list[str]:
+            return [n if rank == 0 else f"{n} {w}" for n, rank in items for w in (WHEELS if rank else ("",))]
 
+        return VehicleProgram(
+            program=program,
+            parameters=list(self.p.symbols),
+            corner_parameters=list(self.cp.symbols),
+            states=list(states.symbols),
+            bodies=names(system.bodies),
+            constraints=names([(n, f.rank) for n, f in system.constraints]),
+            coordinates=names([(c.name, c.rank) for c in system.coordinates]),
+        )
 
-def _lateral_damping(g: Graph, law: TyreLaw, contact: Contact, cp: _Parameters) -> Atom:
-    """−∂(steady lateral force)/∂(lateral velocity) of the tyres, N·s/m."""
-    probe = g.symbol("tyre.lateral velocity", 1)
-    steady = law.steady_lateral(g, replace(contact, v_l=probe), cp)
-    slope = g.substitute([-g.derivative(steady, probe)], {probe: contact.v_l})[0]
-    return g.max(slope, 0.0)
+    def _parts(self, gravity: Vector, wheel_angle: Atom) -> Parts:
+        offset, up = self.centre - self.chassis.point(self.centre_design), self.v3
+        travel = offset.position.dot(up.position) - self.cp("rest.travel")
+        travel_rate = offset.velocity.dot(up.position) + offset.position.dot(up.velocity)
+        return Parts(
+            system=self.system,
+            chassis=Axes(self.v1.position, self.v2.position, self.v3.position),
+            origin=self.origin,
+            directions=(self.v1, self.v2, self.v3),
+            spin=self.spin,
+            spin_axis=self.s,
+            wheel_angle=wheel_angle,
+            wheel_rate=self.last_wheel_rate,
+            tyre_forces=self.tyre_forces,
+            contact=self.contact,
+            hub_lateral=self.centre.velocity.dot(self.left),
+            travel=travel,
+            travel_rate=travel_rate,
+            strut_force=self.strut_force,
+            elastic_energy=self._elastic_energy(),
+            gravity=gravity,
+            ground=self.plane,
+            lateral_damping=self._lateral_damping(),
+            wheel_place=self.centre.position - self.origin.position,
+            wheel_left=self.left,
+        )
 
+    def _elastic_energy(self) -> Atom:
+        """Potential energy of springs, bars and tyres' vertical stiffness, per corner (stops left out), J."""
+        g, cp = self.g, self.cp
+        spring = self.compression * (cp("spring.preload") + 0.5 * cp("spring.stiffness") * self.compression)
+        difference = self.joint_height - g.lane_swap(self.joint_height)
+        bar = 0.25 * cp("anti_roll.stiffness") * difference * difference
+        pressed = g.max(self.penetration, 0.0)
+        return spring + bar + 0.5 * cp("tyre.vertical_stiffness") * pressed * pressed
 
-def _travel_rate(offset: Combination, up: Combination) -> Atom:
-    return offset.velocity.dot(up.position) + offset.position.dot(up.velocity)
-
-
-def _elastic(g: Graph, cp: _Parameters, compression: Atom, height: Atom, penetration: Atom) -> Atom:
-    """Potential energy of springs, bars and tyres' vertical stiffness, per corner (stops left out), J."""
-    spring = compression * (cp("spring.preload") + 0.5 * cp("spring.stiffness") * compression)
-    difference = height - g.lane_swap(height)
-    bar = 0.25 * cp("anti_roll.stiffness") * difference * difference
-    pressed = g.max(penetration, 0.0)
-    return spring + bar + 0.5 * cp("tyre.vertical_stiffness") * pressed * pressed
+    def _lateral_damping(self) -> Atom:
+        """−∂(steady lateral force)/∂(lateral velocity) of the tyres, N·s/m."""
+        g = self.g
+        probe = g.symbol("tyre.lateral velocity", 1)
+        steady = self.law.steady_lateral(g, replace(self.contact, v_l=probe), self.cp)
+        slope = g.substitute([-g.derivative(steady, probe)], {probe: self.contact.v_l})[0]
+        return g.max(slope, 0.0)

@@ -13,7 +13,24 @@ from vehicled.vehicle.chart import CHART, Axes, angular_velocity, axes, body_rat
 from vehicled.vehicle.tyres import Contact, TyreForces
 
 ROOT_OUTPUTS = (
-    *("x", "y", "z", "roll", "pitch", "yaw", "vx", "vy", "vz", "wx", "wy", "wz", "ax", "ay", "az", "sideslip"),
+    *(
+        "x",
+        "y",
+        "z",
+        "roll",
+        "pitch",
+        "yaw",
+        "vx",
+        "vy",
+        "vz",
+        "wx",
+        "wy",
+        "wz",
+        "ax",
+        "ay",
+        "az",
+        "sideslip",
+    ),
 )
 CORNER_OUTPUTS = (
     *("slip.angle", "slip.ratio", "tyre.fx", "tyre.fy", "tyre.fz"),
@@ -146,7 +163,9 @@ def _correct(program: Program, parts: Parts) -> None:
         for c, q, qd, qdd in zip(coordinates, position, velocity, acceleration, strict=True):
             stores += [(c.q, q), (c.qd, qd), (c.qdd, qdd)]
     plane = [*turned, turned.dot(r_old + shift) - normal.dot(r_old) + height]
-    stores += [(old, g.where_less(carry, 0.5, old, new)) for old, new in zip(parts.ground, plane, strict=True)]
+    stores += [
+        (old, g.where_less(carry, 0.5, old, new)) for old, new in zip(parts.ground, plane, strict=True)
+    ]
     axis = turn(parts.spin_axis.position)
     stores.append((parts.spin.qd, parts.spin.qd + wheel_delta[1] + change.dot(axis)))
     stores.append((parts.wheel_angle, parts.wheel_angle + wheel_delta[0]))
@@ -182,5 +201,9 @@ def _energy(program: Program, parts: Parts) -> None:
     gravitational = heights[0] + (g.lane_sum(heights[1]) if heights[1].rank else g.zero)
     program.kernel(
         "energy",
-        zip(program.array("energy", 3), [kinetic, gravitational, g.lane_sum(parts.elastic_energy)], strict=True),
+        zip(
+            program.array("energy", 3),
+            [kinetic, gravitational, g.lane_sum(parts.elastic_energy)],
+            strict=True,
+        ),
     )

@@ -275,7 +275,8 @@ class Vehicle:
         """Of the whole car in design position, design frame, (3,) m: the vehicle origin."""
         parts = [(b.mass, np.array(b.center_of_mass)) for b in (self.chassis, self.rack)]
         parts += self._corner_masses()
-        return sum(m * r for m, r in parts) / sum(m for m, _ in parts)
+        masses = np.array([m for m, _ in parts])
+        return masses @ np.array([r for _, r in parts]) / masses.sum()
 
     def _corner_masses(self) -> list[tuple[float, np.ndarray]]:
         parts = []
@@ -290,7 +291,9 @@ class Vehicle:
 def _spin_axis(points: HardPoints, side: float) -> np.ndarray:
     """To the left, from toe-in and camber of the left wheel, mirrored for the right."""
     cos = np.cos(points.camber)
-    return np.array([side * np.sin(points.toe) * cos, np.cos(points.toe) * cos, -side * np.sin(points.camber)])
+    return np.array(
+        [side * np.sin(points.toe) * cos, np.cos(points.toe) * cos, -side * np.sin(points.camber)]
+    )
 
 
 def _spread(name: str, values: Iterable[float]) -> dict[str, float]:
@@ -303,9 +306,7 @@ def _inertia(name: str, body: Body, place: np.ndarray) -> dict[str, float]:
 
 
 def root_parameters(v: Vehicle) -> dict[str, float]:
-    """Values of the model's plain parameters by name: SI, chassis axes, relative to the vehicle origin.
-
-    """
+    """Values of the model's plain parameters by name: SI, chassis axes, relative to the vehicle origin."""
     origin = v.center_of_mass()
     aero = v.aerodynamics
     height = 0.0 if aero.drag_height is None else aero.drag_height - origin[2]

@@ -155,7 +155,12 @@ class TMeasy:
         rising = stiffness / (1.0 + sigma * (sigma + stiffness * s_peak / (peak + 1e-6) - 2.0))
         u = (s - s_peak) / (s_slide - s_peak)
         falling = (peak - (peak - slide) * (u * u * (3.0 - 2.0 * u))) / s
-        return slip, v_star, g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s)), scale
+        return (
+            slip,
+            v_star,
+            g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s)),
+            scale,
+        )
 
     def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
         slip, v_star, gain, scale = self._characteristic(g, c, parameter)
