@@ -1,1 +1,1 @@
-"""The demonstration: a simulated car whose sensors speak to the real daemon, and a subscriber that watches."""
+"""The demonstration: a simulated car that speaks to the real daemon, and a subscriber that watches."""

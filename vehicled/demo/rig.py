@@ -6,7 +6,6 @@ reach further; everything that watches is outside, as on the road.
 
 from __future__ import annotations
 
-import dataclasses
 import multiprocessing
 import os
 import signal
@@ -53,6 +52,15 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Simulated:
+    """The drive is known. Told before the daemon runs, which would wait for so much to be packed."""
+
+    truth: Truth
+    measurements: list[Measurement]
+    """All that the sensors will say; both on the time of the drive."""
+
+
+@dataclass(frozen=True)
 class Begun:
     """The drive is about to begin."""
 
@@ -60,10 +68,6 @@ class Begun:
     """Where the daemon publishes."""
     offset: int
     """Host monotonic time less the time of the drive, ns."""
-    truth: Truth
-    """On the time of the drive."""
-    measurements: list[Measurement]
-    """All that the sensors will say, on the time of the drive."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class Rig:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
 
-    def poll(self, seconds: float) -> Stage | Begun | Ended | None:
+    def poll(self, seconds: float) -> Stage | Simulated | Begun | Ended | None:
         """What the process says within so many seconds. Raises UsageError or RunError when it failed."""
         try:
             if not self._pipe.poll(seconds):
@@ -120,7 +124,7 @@ class Rig:
         if isinstance(message, _Failed):
             raise (UsageError if message.exit_status == 2 else RunError)(message.message)
         self._begun |= isinstance(message, Begun)
-        assert isinstance(message, Stage | Begun | Ended)
+        assert isinstance(message, Stage | Simulated | Begun | Ended)
         return message
 
     def __enter__(self) -> Self:
@@ -183,6 +187,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
 
     measurements, truth = simulate(scenario, plant, job.seed, _seldom(tell))
     tell(scenario.length)
+    pipe.send(Simulated(truth, measurements))
     devices = emulated_devices(configuration)
     emulation = Emulation(measurements, devices)
     daemon = Daemon(configuration.daemon, estimator, configuration.text, configuration.noise_arguments)
@@ -191,7 +196,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
             _wait_for_devices(daemon, look)
             start = time.monotonic_ns() + round(_LEAD_S * 1e9)
             emulation.start(start)
-            pipe.send(Begun(daemon.endpoint, emulation.offset_ns, truth, measurements))
+            pipe.send(Begun(daemon.endpoint, emulation.offset_ns))
             cpu = time.process_time()
             while not emulation.join(_LOOK_EVERY_S):
                 look()
@@ -239,11 +244,3 @@ def _wait_for_devices(daemon: Any, look: Callable[[], None]) -> None:
             raise RunError(f"not open within {_CONNECT_WITHIN_S:g} s: {', '.join(shut) or 'the daemon'}")
         look()
         time.sleep(_LOOK_EVERY_S)
-
-
-def excerpt(scenario: Scenario, duration: float | None, gnss: str) -> Scenario:
-    """The drive's first `duration` seconds (None: all), with another receiver. Raises UsageError."""
-    if duration is not None and not 0 < duration <= scenario.length:
-        raise UsageError(f"--duration {duration:g}: expected up to {scenario.length:g} s")
-    sensors = dataclasses.replace(scenario.sensors, gnss=gnss)
-    return dataclasses.replace(scenario, duration=duration, sensors=sensors)

@@ -1,0 +1,273 @@
+"""The live view: a page that redraws itself in a terminal, a line every five seconds elsewhere."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from typing import Self, TextIO
+
+import numpy as np
+
+from vehicled.demo.feed import Feed
+from vehicled.messages import ESTIMATE_INDEX, WHEELS
+from vehicled.simulation.drive import Truth
+
+_SPARSE_S = 5.0
+_WIDTH = 78
+_LABEL = 11
+_NAMES = {"fl": "front left", "fr": "front right", "rl": "rear left", "rr": "rear right"}
+_DEG = 180 / math.pi
+
+_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+_DIM, _RED, _PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
+
+
+class Screen:
+    """Shows a drive while it runs. A context manager."""
+
+    def __init__(
+        self, title: str, truth: Truth, offset: int, quiet: bool, stream: TextIO | None = None
+    ) -> None:
+        """`offset`: host monotonic time less the time of `truth`, ns. `quiet` shows nothing at all."""
+        self._stream = sys.stderr if stream is None else stream
+        self._quiet = quiet
+        self._terminal = self._stream.isatty()
+        self._title = title
+        self._offset = offset
+        self._truth = truth
+        self._length = float(truth.t[-1]) * 1e-9
+        x, y = (truth.values[:, ESTIMATE_INDEX[c]] for c in ("x", "y"))
+        self._map = Map(x, y, _WIDTH)
+        self._drawn = 0
+        self._next_line = time.monotonic() + _SPARSE_S
+
+    def show(self, feed: Feed) -> None:
+        """The present state of affairs."""
+        if self._quiet:
+            return
+        now = (time.monotonic_ns() - self._offset) * 1e-9
+        estimate = feed.estimate()
+        if self._terminal:
+            self._draw(self._page(now, estimate, feed))
+        elif estimate is not None and time.monotonic() >= self._next_line:
+            self._next_line += _SPARSE_S
+            self._stream.write(self._line(now, estimate, feed) + "\n")
+            self._stream.flush()
+
+    def __enter__(self) -> Self:
+        if self._terminal and not self._quiet:
+            self._stream.write(_HIDE_CURSOR)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._terminal and not self._quiet:
+            self._stream.write(_SHOW_CURSOR)
+            self._stream.flush()
+
+    def _draw(self, lines: list[str]) -> None:
+        columns, rows = os.get_terminal_size(self._stream.fileno())
+        lines = lines[: rows - 1]
+        up = f"\x1b[{self._drawn}A" if self._drawn else ""
+        styled = (_style(line[: columns - 1]) + "\x1b[K\n" for line in lines)
+        self._stream.write(f"{up}\r{''.join(styled)}\x1b[J")
+        self._stream.flush()
+        self._drawn = len(lines)
+
+    def _page(self, now: float, estimate: dict[str, float | None] | None, feed: Feed) -> list[str]:
+        lines = [_spread(self._title, f"{min(max(now, 0.0), self._length):.1f} of {self._length:.1f} s")]
+        lines += [_bar(now / self._length, _WIDTH), ""]
+        if estimate is None:
+            return [*lines, "waiting for the first estimate"]
+        e, true = estimate, self._true(estimate)
+        self._map.visit(e["x"], e["y"])
+        speed = _number(e["vx"])
+        lines += [
+            _row(
+                "position",
+                _value(e["x"], 1, "m east", 8, 2),
+                _value(e["y"], 1, "m north", 8, 2),
+                _value(e["z"], 1, "m up", 6, 2),
+            ),
+            _row(
+                "motion",
+                f"{speed * 3.6:8.1f} km/h",
+                _value(e["yaw"], _DEG, "° heading", 10),
+                _value(e["ax"], 1, "m/s² ahead", 8, 1),
+                _value(e["ay"], 1, "m/s² left", 6, 1),
+            ),
+            _row(
+                "sideslip",
+                _value(_moving(e, "sideslip"), _DEG, "°", 8, 2),
+                " ",
+                _swing(_moving(e, "sideslip"), 6 / _DEG, 41),
+            ),
+            "",
+            _row("", *(f"{title:^21}" for title in ("slip angle", "slip ratio", "deflection"))),
+        ]
+        for w in WHEELS:
+            angle, ratio = _moving(e, f"slip.{w}.angle"), _moving(e, f"slip.{w}.ratio")
+            deflection = e[f"suspension.{w}.deflection"]
+            lines.append(
+                _row(
+                    _NAMES[w],
+                    f"{_value(angle, _DEG, '°', 6)} {_swing(angle, 4 / _DEG)}",
+                    f"{_value(ratio, 100, '%', 6)} {_swing(ratio, 0.1)}",
+                    f"{_value(deflection, 1e3, 'mm', 6, 0)} {_swing(deflection, 0.03)}",
+                )
+            )
+        lines += ["", *self._errors(e, true), *_gnss(feed), *_health(feed), "", *self._map.lines()]
+        return lines
+
+    def _true(self, estimate: dict[str, float | None]) -> dict[str, float]:
+        """The truth at the time of an estimate, angles within a turn of it."""
+        t = _number(estimate["t"]) - self._offset
+        i = int(np.clip(np.searchsorted(self._truth.t, t), 1, len(self._truth.t) - 1))
+        before, after = self._truth.t[i - 1], self._truth.t[i]
+        share = min(max((t - before) / (after - before), 0.0), 1.0)
+        result = {}
+        for column in ("x", "y", "yaw", "sideslip"):
+            a, b = self._truth.values[i - 1 : i + 1, ESTIMATE_INDEX[column]]
+            if column in ("yaw", "sideslip"):
+                b = a + _wrapped(b - a)
+            result[column] = float(a + share * (b - a))
+        return result
+
+    def _errors(self, e: dict[str, float | None], true: dict[str, float]) -> list[str]:
+        horizontal = math.hypot(_number(e["x"]) - true["x"], _number(e["y"]) - true["y"])
+        sigma = math.hypot(_number(e["sigma.x"]), _number(e["sigma.y"]))
+        yaw = _wrapped(_number(e["yaw"]) - true["yaw"])
+        parts = [
+            f"{horizontal * 100:6.1f} cm (3σ {3 * sigma * 100:.1f})",
+            f"heading {yaw * _DEG:+.2f}° ({3 * _number(e['sigma.yaw']) * _DEG:.2f})",
+        ]
+        if _moving(e, "sideslip") is not None:
+            slip = _wrapped(_number(e["sideslip"]) - true["sideslip"])
+            parts.append(f"sideslip {slip * _DEG:+.2f}° ({3 * _number(e['sigma.sideslip']) * _DEG:.2f})")
+        return [_row("true error", "  ".join(parts))]
+
+    def _line(self, now: float, e: dict[str, float | None], feed: Feed) -> str:
+        true = self._true(e)
+        horizontal = math.hypot(_number(e["x"]) - true["x"], _number(e["y"]) - true["y"])
+        parts = [
+            f"{now:5.1f} of {self._length:.1f} s",
+            f"{_number(e['vx']) * 3.6:.0f} km/h",
+            f"off by {horizontal * 100:.1f} cm",
+            f"sideslip {_number(_moving(e, 'sideslip')) * _DEG:+.2f}°",
+        ]
+        if feed.status is not None:
+            loop = feed.status["loop"]
+            parts.append(f"step {_number(loop['step_us']['median']):.0f} µs")
+            parts.append(f"{loop['missed']} of {loop['steps']} deadlines missed")
+        return ", ".join(parts)
+
+
+class Map:
+    """The track seen from above, in Braille dots; where the car has been is drawn, and where it is."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, columns: int, rows: int = 7) -> None:
+        """`x`, `y`: (n,) m, of what the map has to hold."""
+        self._west, self._north = float(np.nanmin(x)), float(np.nanmax(y))
+        width, height = float(np.nanmax(x)) - self._west, self._north - float(np.nanmin(y))
+        self._scale = max(width / (2 * columns - 2), height / (4 * rows - 2), 0.01)
+        """m per dot."""
+        self._cells = np.zeros((int(height / self._scale) // 4 + 1, int(width / self._scale) // 2 + 1), int)
+        self._car: tuple[int, int] | None = None
+
+    def visit(self, x: float | None, y: float | None) -> None:
+        if x is None or y is None:
+            return
+        column = round((x - self._west) / self._scale)
+        row = round((self._north - y) / self._scale)
+        self._car = row // 4, column // 2
+        if 0 <= row < 4 * len(self._cells) and 0 <= column < 2 * self._cells.shape[1]:
+            self._cells[self._car] |= _DOTS[row % 4][column % 2]
+
+    def lines(self) -> list[str]:
+        lines = ["".join(chr(0x2800 + cell) if cell else " " for cell in row) for row in self._cells]
+        if self._car is not None:
+            row, column = self._car
+            if 0 <= row < len(lines) and 0 <= column < self._cells.shape[1]:
+                lines[row] = f"{lines[row][:column]}●{lines[row][column + 1 :]}"
+        return lines
+
+
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Of a Braille cell, by row and column."""
+
+
+def _gnss(feed: Feed) -> list[str]:
+    if not feed.fixes:
+        return [_row("GNSS", "no position in the last second")]
+    fused = [fix for fix in feed.fixes if fix.fused]
+    text = f"{len(fused):6} of {len(feed.fixes)} fixes fused within a second"
+    last = feed.fixes[-1]
+    if last.horizontal is not None and last.sigma is not None:
+        text += f", last one {last.horizontal * 100:.1f} cm off (σ {last.sigma * 100:.1f})"
+    return [_row("GNSS", text)]
+
+
+def _health(feed: Feed) -> list[str]:
+    if feed.status is None:
+        return []
+    loop, queue, recorder = (feed.status[part] for part in ("loop", "queue", "recorder"))
+    median, most, largest = (_number(loop["step_us"][key]) for key in ("median", "p999", "max"))
+    step = f"{median:6.0f} µs (99.9 % {most:.0f}, max {largest:.0f})"
+    deadlines = f"{loop['missed']} of {loop['steps']} deadlines missed{'!' if loop['missed'] else ''}"
+    rate = "" if feed.measurement_rate is None else f"{feed.measurement_rate:6.0f} measurements/s, "
+    data = f"{rate}{sum(queue['dropped'].values())} dropped, {recorder['bytes'] / 1e6:.1f} MB recorded"
+    return [_row("filter step", f"{step}, {deadlines}"), _row("data", data)]
+
+
+def _style(line: str) -> str:
+    """Labels dim, missed deadlines red."""
+    if line.endswith("!"):
+        return f"{_RED}{line[:-1]}{_PLAIN}"
+    return f"{_DIM}{line[:_LABEL]}{_PLAIN}{line[_LABEL:]}" if line[:1].isalpha() else line
+
+
+def _row(label: str, *cells: str) -> str:
+    return f"{label:<{_LABEL}} {' '.join(cells)}".rstrip()
+
+
+def _spread(left: str, right: str) -> str:
+    return f"{left}{right:>{_WIDTH - len(left)}}"
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _moving(e: dict[str, float | None], column: str) -> float | None:
+    """A slip, which means something only from walking pace on."""
+    return e[column] if abs(_number(e["vx"])) > 1.0 else None
+
+
+def _wrapped(angle: float) -> float:
+    return math.pi - (math.pi - angle) % (2 * math.pi)
+
+
+def _value(value: float | None, factor: float, unit: str, width: int, decimals: int = 1) -> str:
+    # The sum makes −0 a plain 0.
+    number = "–" if value is None else f"{round(value * factor, decimals) + 0.0:.{decimals}f}"
+    return f"{number:>{width}}{'' if unit[0] in '°%' else ' '}{unit}"
+
+
+def _bar(fraction: float, width: int) -> str:
+    eighths = round(min(max(fraction, 0.0), 1.0) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width, "░")
+
+
+def _swing(value: float | None, full: float, width: int = 13) -> str:
+    """A bar from the middle to either side, which `full` fills; to the right is positive."""
+    side = width // 2
+    if value is None or not math.isfinite(value):
+        return " " * side + "│" + " " * side
+    halves = round(min(abs(value) / full, 1.0) * side * 2)
+    whole, half = divmod(halves, 2)
+    # Left is the same turned round: half a block then is the right half of its cell.
+    if value >= 0:
+        return " " * side + "│" + ("█" * whole + "▌" * half).ljust(side)
+    return ("▐" * half + "█" * whole).rjust(side) + "│" + " " * side
