@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def driven() -> tuple[VehicleFilter, np.ndarray, History, int]:
 
 
 @pytest.fixture
-def drive(driven) -> tuple[VehicleFilter, np.ndarray, int]:
+def drive(driven) -> Iterator[tuple[VehicleFilter, np.ndarray, int]]:
     """The filter as it was then, its car's workspace, and the time, ns."""
     f, workspace, history, t = driven
     restore(f, workspace, history, t)
@@ -164,7 +165,7 @@ def test_position_now_follows_from_errors_then_as_the_rows_say(drive):
 @pytest.mark.parametrize("late", [0, 5])
 @pytest.mark.parametrize("rate", [False, True])
 def test_wheels_follow_corrections_of_angle_slip_speed_and_yaw_rate(drive, rate, late):
-    f, workspace, t_now = drive
+    f, _, t_now = drive
     for k in range(1, 11):
         f.advance(t_now + k * STEP_NS, STEP_NS * 1e-9)
     t_now += 10 * STEP_NS
@@ -193,7 +194,7 @@ def test_rolling_wheels_turn_faster_outside():
 
 
 def test_correct_gives_the_car_the_change_and_the_extra_states_theirs(drive):
-    f, workspace, t_now = drive
+    f = drive[0]
     before, extra = f.observe().copy(), f.extra.copy()
     rng = np.random.default_rng(3)
     x = rng.normal(size=SIZE) * 1e-3
@@ -209,15 +210,14 @@ def test_correct_gives_the_car_the_change_and_the_extra_states_theirs(drive):
 
 
 def test_judge_counts_noise_and_covariance(drive):
-    f, workspace, t_now = drive
+    f, _, t_now = drive
     f.ekf.covariance = np.eye(SIZE) * 0.01
     f.ekf.x[:] = 0.0
     sight = f.sight("gnss_position", t_now, 3)
     noise = np.array([0.1, 0.2, 0.3])
     s = 0.01 * sight.rows @ sight.rows.T + np.diag(noise)
-    value = sight.predicted + (0.2, -0.1, 0.3)
-    nu = value - sight.predicted
-    assert f.judge(sight, value, noise) == pytest.approx(nu @ np.linalg.solve(s, nu))
+    nu = np.array([0.2, -0.1, 0.3])
+    assert f.judge(sight, sight.predicted + nu, noise) == pytest.approx(nu @ np.linalg.solve(s, nu))
 
 
 def test_reminders_of_level_ground_settle_at_the_roads_standard_deviation():
