@@ -24,8 +24,8 @@ from vehicled.observers.vehicle_filter import (
     DRIVE,
     GYRO_BIAS,
     PAIRS,
-    SIZE,
     SPEED_SCALE,
+    SUSPENSION,
     WANDER,
     WHEEL_ANGLE,
     WHEEL_RATE,
@@ -283,6 +283,8 @@ class Estimator:
             settings = msgspec.convert(arguments["filter"], Filter, strict=False)
         except (KeyError, msgspec.ValidationError) as error:
             raise UsageError(f"reload_noise: {error}") from None
+        if (settings.suspension is None) != (self._filter_settings.suspension is None):
+            raise UsageError("reload_noise: filter.suspension adds or removes states, which takes a restart")
         self._sensors, self._filter_settings = sensors, settings
         self._configure_sensors()
         self._filter.set_noise(settings)
@@ -364,7 +366,7 @@ class Estimator:
         if self._fix is not None:
             self._set_origin(self._fix)
             self._move(self._antenna_offset(self._fix))
-        p = np.zeros(SIZE)
+        p = np.zeros(f.ekf.size)
         p[0:2] = settings.position_sigma**2 if known else 1e-6
         p[2] = settings.position_sigma**2 if known else 1e-6
         p[3] = yaw_sigma**2 if self._aligned else _UNKNOWN_YAW
@@ -386,6 +388,8 @@ class Estimator:
             p[SPEED_SCALE] = self._sensors.vehicle_speed.scale**2
         if self._filter_settings.drive_force is not None:
             p[DRIVE] = 1.0
+        if self._filter_settings.suspension is not None:
+            p[SUSPENSION:] = 1e-8
         f.ekf.covariance = np.diag(p)
         f.ekf.x[:] = 0.0
         f.extra[:] = 0.0

@@ -86,6 +86,16 @@ class DriveForce:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Suspension:
+    """Errors of the four suspensions as further states, known through the vertical accelerometer."""
+
+    travel: Annotated[Metres, Positive] = 5e-4
+    """How wrong the model's travel may be."""
+    time: Annotated[Seconds, Positive] = 0.2
+    """How long such an error lasts: springs and dampers take it back."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Filter:
     """The errorEKF."""
 
@@ -97,6 +107,7 @@ class Filter:
     ground_slope_time: Annotated[Seconds, Positive] = 10.0
     """Time over which slope and bank change; with the above it makes the plant noise on v1z and v2z."""
     drive_force: DriveForce | None = None
+    suspension: Suspension | None = None
     start: Start = field(default_factory=Start)
     memory: Annotated[Seconds, Positive] = 0.6
     """Measurements that arrive later than this after they were made are too old."""

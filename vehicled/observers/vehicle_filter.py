@@ -13,11 +13,12 @@ import numpy as np
 from vehicled.messages import WHEELS
 from vehicled.observers.error_ekf import ErrorEKF
 from vehicled.observers.history import History
-from vehicled.observers.settings import DriveForce, Filter
+from vehicled.observers.settings import DriveForce, Filter, Suspension
 from vehicled.sensors.kernels import CHART_SIZE, LARGEST, POSE, add_sensor_kernels
 from vehicled.sensors.settings import Accelerometers
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.chart import CHART
+from vehicled.vehicle.kinematics import Corner, calc_rates
 from vehicled.vehicle.parameters import Vehicle
 
 CHART_PAIRS = len(CHART)
@@ -32,8 +33,8 @@ WANDER = ACCELEROMETER_BIAS + 3
 SPEED_SCALE = WANDER + 3
 ACCELERATION_ERROR = SPEED_SCALE + 1
 DRIVE = ACCELERATION_ERROR + 3
-EXTRA = 14
-SIZE = 2 * PAIRS + EXTRA
+SUSPENSION = DRIVE + 1
+"""Optional: travel of the four wheels, and its rates, from here on."""
 """Places in x."""
 
 _POSE = len(POSE)
@@ -41,7 +42,9 @@ _AHEAD, _LEFT = CHART_PAIRS, CHART_PAIRS + 1
 _YAW, _V1Z, _V2Z = (CHART.index(n) for n in ("yaw", "v1z", "v2z"))
 
 
-_COUPLING = (
+_BODY_FREQUENCY = 9.0
+"""rad/s: of a car's body on its springs."""
+_COUPLING: tuple[tuple[int, int], ...] = (
     *((0, PAIRS), (0, PAIRS + 1), (0, _YAW)),
     *((1, PAIRS), (1, PAIRS + 1), (1, _YAW)),
     (2, _V1Z),
@@ -59,7 +62,7 @@ class Sight:
     predicted: np.ndarray
     """(m,) with all corrections that are already decided."""
     rows: np.ndarray
-    """(m, SIZE) Jacobian with respect to the errors of now."""
+    """(m, n) Jacobian with respect to the errors of now."""
 
 
 class VehicleFilter:
@@ -68,12 +71,17 @@ class VehicleFilter:
     def __init__(self, vehicle: Vehicle, settings: Filter, rate_hint: float):
         self.car = Car(vehicle, (add_sensor_kernels,))
         self._mass = vehicle.mass
-        self.ekf = ErrorEKF(PAIRS, EXTRA, _COUPLING)
-        self.extra = np.zeros(EXTRA)
+        extra = SUSPENSION - GYRO_BIAS
+        coupling = _COUPLING
+        if settings.suspension is not None:
+            extra += 2 * len(WHEELS)
+            coupling += tuple((SUSPENSION + n, SUSPENSION + len(WHEELS) + n) for n in range(len(WHEELS)))
+        self.ekf = ErrorEKF(PAIRS, extra, coupling)
+        self.extra = np.zeros(extra)
         """Estimates of the extra states: gyro bias, accelerometer bias (IMU axes), GNSS wander (world axes), scale
         error of the vehicle's own speed, slow error of the model's acceleration (IMU axes), unknown drive force over
-        mass."""
-        self.extra_drift = np.zeros(EXTRA)
+        mass. Those of the suspensions are not kept: they are applied to the car."""
+        self.extra_drift = np.zeros(extra)
         """Spectral density of their random walks, per second."""
         self.wander_sigma, self.wander_time = 0.0, 120.0
         self.acceleration_error(None)
@@ -92,6 +100,10 @@ class VehicleFilter:
         left = np.array([car.get_corner_parameter("wheel.centre.y")[n] for n in range(len(WHEELS))])
         self._rolling = np.stack([1.0 / radius, -left / radius], axis=1)
         """(4, 2) wheel rates by speed ahead (rad/m) and by yaw rate, when the wheels roll."""
+        places = np.stack([car.get_corner_parameter(f"wheel.centre.{a}") for a in "xy"], axis=1)
+        self._body_fit = np.linalg.pinv(np.column_stack([np.ones(len(WHEELS)), places]))
+        """(3, 4) heave and slopes of a body from heights at its wheels."""
+        self._heave = _heave_stiffness(vehicle) / vehicle.mass
         self._yaw = 0.0
         self._now = np.zeros(_POSE + 2 * len(WHEELS))
         self.unconverged = 0
@@ -149,20 +161,30 @@ class VehicleFilter:
         decay = np.exp(-h / self._acceleration_time)
         ekf.decay[10:13] = decay
         ekf.extra_noise[10:13] += (1.0 - decay * decay) * self._acceleration_variance
+        if self.settings.suspension is not None:
+            self._relax_suspension(self.settings.suspension, h)
         self.extra *= ekf.decay
         pose = self.observe()
         ahead, left = pose[_AHEAD], pose[_LEFT]
         c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
         east, north = c * ahead - s * left, s * ahead + c * left
         ekf.coupling[:7] = (h * c, -h * s, -h * north, h * s, h * c, h * east, h * ahead)
-        ekf.coupling[7:-1] = h * self._rolling.ravel()
-        ekf.coupling[-1] = h
+        ekf.coupling[7:15] = h * self._rolling.ravel()
+        ekf.coupling[15:] = h
         q = self.settings.rate_noise
         ekf.rate_noise[1] = (q.lateral + q.lateral_per_speed * abs(ahead)) ** 2
         ekf.predict(h)
         ekf.x[:] = 0.0
         self.history.step(t_ns, pose)
         self._t_ns = t_ns
+
+    def _relax_suspension(self, settings: Suspension, h: float) -> None:
+        """Gauss–Markov processes of travel and of its rate, whose ratio is that of a body on its springs."""
+        decay = np.exp(-h / settings.time)
+        place = slice(SUSPENSION - GYRO_BIAS, None)
+        self.ekf.decay[place] = decay
+        variance = np.repeat([settings.travel**2, (settings.travel * _BODY_FREQUENCY) ** 2], len(WHEELS))
+        self.ekf.extra_noise[place] = (1.0 - decay * decay) * variance
 
     def _drive(self, settings: DriveForce) -> None:
         """The unknown force as torques on the wheels: forward at the rear, backward at all."""
@@ -197,6 +219,8 @@ class VehicleFilter:
             sight.rows[:, PAIRS + _YAW] += rotation @ change[:, 2]
             if self.settings.drive_force is not None:
                 sight.rows[:, DRIVE] = rotation[:, 0]
+            if self.settings.suspension is not None:
+                sight.rows[:, SUSPENSION:] = rotation[:, 2:] * self._heave
         return sight
 
     def sight(self, kernel: str, t_ns: int, m: int) -> Sight | None:
@@ -212,7 +236,7 @@ class VehicleFilter:
         self._carried(pose, h_z, h_zd)
         predicted = self._predicted[:m] + h_z @ dz[:CHART_PAIRS] + h_zd @ dzd[:CHART_PAIRS]
         # Errors of then by errors of now: z(then) = z(now) − drift·(now − then).
-        rows = np.zeros((m, SIZE))
+        rows = np.zeros((m, self.ekf.size))
         rows[:, :CHART_PAIRS] = h_z
         rows[:, RATES] = h_zd
         back = min((t_ns - self._t_ns) * 1e-9, 0.0)
@@ -248,7 +272,7 @@ class VehicleFilter:
         if past is None:
             return None
         pose, dz, dzd = past
-        rows = np.zeros((1, SIZE))
+        rows = np.zeros((1, self.ekf.size))
         weight = 1.0
         if not rate:
             rows[0, WHEEL_ANGLE + wheel] = 1.0
@@ -298,10 +322,21 @@ class VehicleFilter:
         change = np.concatenate([x[:CHART_PAIRS], x[RATES]])
         wheels = np.stack([x[WHEEL_ANGLE:PAIRS], self._wheel_rates(x[PAIRS:GYRO_BIAS])])
         self.car.correct(change, wheels, carry=True)
+        if self.settings.suspension is not None:
+            self._correct_suspension(*x[SUSPENSION:].reshape(2, len(WHEELS)))
+            x[SUSPENSION:] = 0.0
         self.extra += x[GYRO_BIAS:]
         dz, dzd = x[:PAIRS], x[PAIRS:GYRO_BIAS]
         self.history.correct(dz, self._drift(dz, dzd, pose), dzd, self.observe())
         x[:] = 0.0
+
+    def _correct_suspension(self, travel: np.ndarray, rate: np.ndarray) -> None:
+        """Tyres are stiff: where a wheel travels up in the body, it is the body that comes down."""
+        self.car.correct_suspension(travel, rate)
+        change = np.zeros(2 * CHART_PAIRS)
+        change[[2, _V1Z, _V2Z]] = -self._body_fit @ travel
+        change[[CHART_PAIRS + 2, CHART_PAIRS + _V1Z, CHART_PAIRS + _V2Z]] = -self._body_fit @ rate
+        self.car.correct(change)
 
     # -- placing -----------------------------------------------------------------------------------------
 
@@ -339,3 +374,14 @@ class VehicleFilter:
         self.ekf.judge(LARGEST)
         # At standstill sideslip is anything; fmin also takes care of 0/0.
         return np.fmin(np.sqrt(self.ekf.variance), (np.inf, np.inf, np.pi))
+
+
+def _heave_stiffness(vehicle: Vehicle) -> np.ndarray:
+    """(8,) vertical force on the body by travel (N/m) and by rate of travel (N·s/m) of each wheel, about design."""
+    stiffness, damping = [], []
+    for wheel in WHEELS:
+        axle = vehicle.axle(wheel)
+        ratio = calc_rates(Corner.of(axle.hard_points)).strut
+        stiffness.append(ratio**2 * axle.spring.stiffness)
+        damping.append(ratio**2 * 0.5 * (axle.damper.bump + axle.damper.rebound))
+    return np.array([*stiffness, *damping])

@@ -93,6 +93,8 @@ class Car:
         self.correction = self.view("correction")
         self.corner_correction = self.view("corner_correction")
         self._carry = self.view("carry")
+        self._travel_jacobian = self.view("travel_jacobian")
+        self._branch_q, self._branch_qd = self.view("branch.q"), self.view("branch.qd")
         self._integration = self.view("integration")
         self._integration[1] = PENALTY
         self.design_height = float(vehicle.center_of_mass()[2])
@@ -190,6 +192,20 @@ class Car:
         self.corner_correction[:] = 0.0 if wheels is None else wheels
         self._carry[0] = float(carry)
         self.call("correct")
+
+    def correct_suspension(self, travel: np.ndarray, rate: np.ndarray) -> None:
+        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s.
+
+        Constraints hold to first order; the next step mends the rest.
+        """
+        self.call("travel_jacobian")
+        n = len(self._branch_q) - 1
+        jacobian = self._travel_jacobian.reshape(n, n, len(WHEELS)).transpose(2, 0, 1)
+        unit = np.zeros((len(WHEELS), n, 1))
+        unit[:, -1] = 1.0
+        motion = np.linalg.solve(jacobian, unit)[:, :, 0].T
+        self._branch_q[:n] += motion * travel
+        self._branch_qd[:n] += motion * rate
 
     def step(self, h: float) -> int:
         """Advance by h seconds. Returns the number of Newton iterations, negative when not converged."""

@@ -76,6 +76,7 @@ class Parts:
 def add_kernels(program: Program, parts: Parts) -> None:
     _report(program, parts)
     _correct(program, parts)
+    _travel_jacobian(program, parts)
     _design(program, parts)
     _energy(program, parts)
 
@@ -171,6 +172,32 @@ def _correct(program: Program, parts: Parts) -> None:
     stores.append((parts.wheel_angle, parts.wheel_angle + wheel_delta[0]))
     stores.append((parts.wheel_rate, parts.wheel_rate + wheel_delta[1]))
     program.kernel("correct", stores)
+
+
+def _travel_jacobian(program: Program, parts: Parts) -> None:
+    """Kernel `travel_jacobian`: `travel_jacobian` (n, n) by rows and corners, n = corner coordinates without the
+    wheel's spin: the corners' constraints, and last the wheel's travel, by those coordinates.
+
+    Its inverse's last column is how a corner moves when its wheel travels (matrix R of the suspension).
+    """
+    system = parts.system
+    coordinates = [c for c in system.branch if c is not parts.spin]
+    n = len(coordinates)
+    rows = [
+        row
+        for (_, phi), row in zip(system.constraints, system.constraint_jacobian(), strict=True)
+        if phi.rank
+    ]
+    g = program.graph
+    rows.append({c: g.derivative(parts.travel, c.q) for c in coordinates})
+    array = program.array("travel_jacobian", n * n, 1)
+    stores = [
+        (array[i * n + j], row[c])
+        for i, row in enumerate(rows)
+        for j, c in enumerate(coordinates)
+        if c in row and row[c] is not g.zero
+    ]
+    program.kernel("travel_jacobian", stores)
 
 
 def _design(program: Program, parts: Parts) -> None:
