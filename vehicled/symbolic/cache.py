@@ -8,10 +8,14 @@ cannot be written only costs time.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+
+_log = logging.getLogger(__name__)
 
 _MAGIC = b"vehicled-object-1\n"
 
@@ -30,7 +34,11 @@ def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes
     path = directory() / f"{key}.o"
     code = _read(path)
     if code is None:
+        begun = time.monotonic()
+        # At this level it is shown without any set-up: whoever waits shall know for what.
+        _log.warning("compiling %d kB of model code for this processor, once", len(source) // 1000)
         code = build()
+        _log.warning("compiled in %.1f s, kept in %s", time.monotonic() - begun, path.parent)
         _write(path, code)
     return code
 
