@@ -42,6 +42,9 @@ _LONGEST_STEP_NS = 10_000_000
 """A longer time between steps is simulated in several."""
 _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without steps the filter starts anew."""
+_WHEEL_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
+_WHEEL_SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
+_UNIT = np.eye(3)
 _GYRO = ("imu.wx", "imu.wy", "imu.wz")
 _ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
 _SIDESLIP = 0.01
@@ -505,13 +508,16 @@ class Estimator:
             if s.imu.accelerometers is not None:
                 a = s.imu.accelerometers
                 self._observe_axes(m, "imu.accel", _ACCELEROMETER, ACCELEROMETER_BIAS, a.noise)
-        for n, w in enumerate(WHEELS):
-            if s.wheel_angles is not None and f"wheel.{w}.angle" in v:
-                self._observe_wheel_angle(m, n, v[f"wheel.{w}.angle"])
-            if s.wheel_speeds is not None and f"wheel.{w}.speed" in v:
-                sight = self._filter.sight_wheel(n, m.t, True)
-                noise = np.array([s.wheel_speeds.noise**2])
-                self._fuse(m, f"wheel.{w}.speed", sight, np.array([v[f"wheel.{w}.speed"]]), noise)
+        if s.wheel_angles is not None:
+            for n, channel in enumerate(_WHEEL_ANGLES):
+                if channel in v:
+                    self._observe_wheel_angle(m, n, channel)
+        if s.wheel_speeds is not None:
+            for n, channel in enumerate(_WHEEL_SPEEDS):
+                if channel in v:
+                    sight = self._filter.sight_wheel(n, m.t, True)
+                    noise = np.array([s.wheel_speeds.noise**2])
+                    self._fuse(m, channel, sight, np.array([v[channel]]), noise)
         if s.vehicle_speed is not None and "vehicle.speed" in v:
             sight = self._filter.sight("body_velocity", m.t, 1)
             if sight is not None:
@@ -533,14 +539,13 @@ class Estimator:
         value = np.array([m.values[channels[k]] for k in present])
         if sight is not None:
             error = f.extra[bias - GYRO_BIAS : bias - GYRO_BIAS + 3]
-            for k in range(3):
-                sight.rows[k, bias + k] = 1.0
+            sight.rows[:, bias : bias + 3] = _UNIT
             if bias == ACCELEROMETER_BIAS:
                 error = error + f.extra[ACCELERATION_ERROR - GYRO_BIAS : ACCELERATION_ERROR - GYRO_BIAS + 3]
-                for k in range(3):
-                    sight.rows[k, ACCELERATION_ERROR + k] = 1.0
-            sight.predicted = (sight.predicted + error)[present]
-            sight.rows = sight.rows[present]
+                sight.rows[:, ACCELERATION_ERROR : ACCELERATION_ERROR + 3] = _UNIT
+            sight.predicted = sight.predicted + error
+            if len(present) < 3:
+                sight.predicted, sight.rows = sight.predicted[present], sight.rows[present]
             imu = self._sensors.imu
             accelerometers = imu.accelerometers if imu is not None and name == "imu.accel" else None
             if accelerometers is not None and accelerometers.gravity_removed:
@@ -556,20 +561,18 @@ class Estimator:
         # What is left does not depend on the attitude to first order.
         sight.rows[:, 4:6] = 0.0
 
-    def _observe_wheel_angle(self, m: Measurement, wheel: int, angle: float) -> None:
+    def _observe_wheel_angle(self, m: Measurement, wheel: int, channel: str) -> None:
         s, f = self._sensors.wheel_angles, self._filter
         assert s is not None
-        name = f"wheel.{WHEELS[wheel]}.angle"
-        source = self._sources[name]
-        value = np.array([angle])
-        if not self._wheel_seen[wheel] or source.state == "lost":
+        angle = m.values[channel]
+        if not self._wheel_seen[wheel] or self._sources[channel].state == "lost":
             # Counters start anywhere: the first one sets the angle.
             self._wheel_seen[wheel] = True
             sight = f.sight_wheel(wheel, m.t, False)
             if sight is not None:
                 self._set_wheel_angle(wheel, angle - float(sight.predicted[0]))
         noise = np.array([s.resolution**2 / 12 + s.noise**2])
-        self._fuse(m, name, f.sight_wheel(wheel, m.t, False), value, noise)
+        self._fuse(m, channel, f.sight_wheel(wheel, m.t, False), np.array([angle]), noise)
 
     def _set_wheel_angle(self, wheel: int, change: float) -> None:
         f = self._filter

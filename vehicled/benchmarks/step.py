@@ -21,7 +21,7 @@ from vehicled.sensors.inputs import Inputs
 from vehicled.vehicle.car import Car
 
 SIZE = 169
-"""Unknowns of the dense system: what a 14-DOF car has in natural coordinates with all its multipliers."""
+"""Unknowns of the dense system: natural coordinates of the published model of such a car (Sanjurjo)."""
 _DENSE_EVERY = 5
 """Steps per solution of the dense system, which takes longer than they do."""
 _SEED = 1

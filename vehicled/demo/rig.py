@@ -93,7 +93,10 @@ class _Failed:
 
 
 class Rig:
-    """The process, seen from outside. A context manager; leaving it ends the process, whatever it does."""
+    """The process, seen from outside. A context manager; leaving it ends the process, whatever it does.
+
+    For the main thread, as it deals with Ctrl-C.
+    """
 
     def __init__(self, job: Job) -> None:
         context = multiprocessing.get_context("spawn")
@@ -101,13 +104,13 @@ class Rig:
         self._log = job.log
         self._begun = False
         self._process = context.Process(target=_run, args=(theirs, job), name="vehicled-demo", daemon=True)
-        # Ctrl-C reaches all processes of a terminal. This one is ended by us alone, in order; it inherits
-        # the mask.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # Ctrl-C reaches all processes of a terminal. This one inherits that it ignores it: it is ended by us
+        # alone, in order.
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             self._process.start()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            signal.signal(signal.SIGINT, handler)
         theirs.close()
 
     def poll(self, seconds: float) -> Stage | Simulated | Begun | Ended | None:
@@ -174,7 +177,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
 
     scenario = job.scenario
     configuration = load_configuration(job.configuration)
-    compiling = "compiling the vehicle model, once"
+    compiling = "compiling the model, once"
     pipe.send(Stage(compiling, 0, 2, "parts"))
     plant = make_plant(configuration, scenario.plant)
     pipe.send(Stage(compiling, 1, 2, "parts"))
@@ -183,7 +186,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
 
     def tell(done: float) -> None:
         look()
-        pipe.send(Stage("simulating the drive", done, scenario.length, "s"))
+        pipe.send(Stage("simulating", done, scenario.length, "s"))
 
     measurements, truth = simulate(scenario, plant, job.seed, _seldom(tell))
     tell(scenario.length)

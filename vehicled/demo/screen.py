@@ -94,8 +94,8 @@ class Screen:
                 "motion",
                 f"{speed * 3.6:8.1f} km/h",
                 _value(e["yaw"], _DEG, "° heading", 10),
-                _value(e["ax"], 1, "m/s² ahead", 8, 1),
-                _value(e["ay"], 1, "m/s² left", 6, 1),
+                _value(e["ax"], 1, "m/s² ahead", 6, 1),
+                _value(e["ay"], 1, "left", 6, 1),
             ),
             _row(
                 "sideslip",
@@ -152,9 +152,9 @@ class Screen:
         horizontal = math.hypot(_number(e["x"]) - true["x"], _number(e["y"]) - true["y"])
         parts = [
             f"{now:5.1f} of {self._length:.1f} s",
-            f"{_number(e['vx']) * 3.6:.0f} km/h",
+            _value(e["vx"], 3.6, "km/h", 5),
+            f"sideslip {_value(_moving(e, 'sideslip'), _DEG, '°', 5, 2)}",
             f"off by {horizontal * 100:.1f} cm",
-            f"sideslip {_number(_moving(e, 'sideslip')) * _DEG:+.2f}°",
         ]
         if feed.status is not None:
             loop = feed.status["loop"]
@@ -201,7 +201,7 @@ def _gnss(feed: Feed) -> list[str]:
     if not feed.fixes:
         return [_row("GNSS", "no position in the last second")]
     fused = [fix for fix in feed.fixes if fix.fused]
-    text = f"{len(fused):6} of {len(feed.fixes)} fixes fused within a second"
+    text = f"{len(fused):6} of {len(feed.fixes)} fixes fused in 1 s"
     last = feed.fixes[-1]
     if last.horizontal is not None and last.sigma is not None:
         text += f", last one {last.horizontal * 100:.1f} cm off (σ {last.sigma * 100:.1f})"

@@ -28,8 +28,12 @@ class History:
         self._rate_now = np.zeros(pairs)
         self._count = 0
         self._origin = 0
+        # Sensors measure together: the last answer is likely to be wanted again.
+        self._asked: int | None = None
+        self._answer: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def clear(self) -> None:
+        self._asked = None
         self._count = 0
         for total in (self._offset_now, self._drift_now, self._rate_now):
             total[:] = 0.0
@@ -38,6 +42,7 @@ class History:
         """A new step: the pose that the simulation has reached, before any correction."""
         if self._count == 0:
             self._origin = t_ns
+        self._asked = None
         n = self._count % self._capacity
         self._times[n] = t_ns
         self._before[n] = self._after[n] = pose
@@ -49,6 +54,7 @@ class History:
     def correct(self, dz: np.ndarray, drift: np.ndarray, dzd: np.ndarray, pose: np.ndarray) -> None:
         """The last step's correction of z, the drift of z that it makes, and its correction of the rates,
         (pairs,) each; and the pose after it."""
+        self._asked = None
         n = (self._count - 1) % self._capacity
         s = (self._times[n] - self._origin) * 1e-9
         self._after[n] = pose
@@ -57,13 +63,19 @@ class History:
         self._rate_now += dzd
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Pose at a time, and the correction (Δz, Δż) that it has received since. None when too old.
+        """Pose at a time, and the correction (Δz, Δż) that it has received since; not to be changed. None when
+        too old.
 
         Linear between the pose after one step's correction and that before the next; a time after the last
         step counts as the last step.
         """
-        last = self._count - 1
-        n = last
+        if self._asked == t_ns:
+            return self._answer
+        self._asked, self._answer = t_ns, self._look_up(t_ns)
+        return self._answer
+
+    def _look_up(self, t_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        n = self._count - 1
         oldest = max(0, self._count - self._capacity)
         while n > oldest and self._times[(n - 1) % self._capacity] >= t_ns:
             n -= 1
