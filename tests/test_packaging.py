@@ -1,0 +1,123 @@
+"""The wheel carries all that a user needs, declares what it imports, and the README's words hold."""
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from drivers.registry import GROUP, known_drivers
+from vehicled import __version__
+from vehicled.cli import COMMANDS, make_parser
+from vehicled.errors import UsageError
+from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, WHEELS
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+README = (ROOT / "README.md").read_text()
+PACKAGES = ("vehicled", "drivers", "replay")
+MODULES = {"pyserial": "serial", "python_can": "can", "pyzmq": "zmq", "pyyaml": "yaml"}
+"""Distributions whose module has another name."""
+
+
+def test_the_version_is_said_once():
+    assert PROJECT["version"] == __version__
+
+
+def test_every_import_is_declared_and_every_declaration_is_needed():
+    imported = set()
+    for path in (p for package in PACKAGES for p in (ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                imported.add(node.module.split(".")[0])
+    names = [re.split(r"[^\w-]", d)[0].replace("-", "_").lower() for d in PROJECT["dependencies"]]
+    declared = {MODULES.get(name, name) for name in names}
+    assert imported - set(sys.stdlib_module_names) - set(PACKAGES) == declared
+
+
+def test_drivers_are_entry_points():
+    assert set(known_drivers()) >= set(PROJECT["entry-points"][GROUP])
+    assert len(PROJECT["entry-points"][GROUP]) == 4
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The wheel, unpacked where nothing else is."""
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, folder / "site"], check=True)
+    return folder / "site"
+
+
+def run_there(installed, folder, *arguments):
+    """`vehicled …` of the wheel, in a folder that knows nothing of the source tree."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(installed)!r}); from vehicled.cli import main; sys.exit(main())"
+    )
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_the_wheel_carries_configurations_and_units(installed):
+    shipped = installed / "vehicled" / "shipped"
+    for folder in ("config", "systemd"):
+        assert {p.name for p in (shipped / folder).iterdir()} == {p.name for p in (ROOT / folder).iterdir()}
+    names = {p.name for p in installed.iterdir()}
+    assert names == {*PACKAGES, f"vehicled-{__version__}.dist-info"}
+
+
+def test_the_wheel_works_from_any_folder(installed, tmp_path):
+    for name in ("prototype", "reference_vehicle", "ferrari_250lm"):
+        done = run_there(installed, tmp_path, "check", name)
+        assert done.returncode == 0, done.stderr
+        assert "degrees of freedom   14" in done.stdout
+    # A name that no shipped file has: the message lists those of the wheel.
+    done = run_there(installed, tmp_path, "check", "nothing")
+    assert done.returncode == 2 and "prototype" in done.stderr
+
+
+# -- the README ----------------------------------------------------------------------------------------------
+
+COMMAND_LINES = re.findall(
+    r"\bvehicled(?: [^\s`#|&]+)+", "\n".join(re.findall(r"```sh\n(.*?)```", README, re.S))
+)
+INLINE = [c for c in re.findall(r"`([^`\n]+)`", README) if c.startswith("vehicled ")]
+
+
+def test_the_readme_has_two_commands_for_a_new_user():
+    lines = re.findall(r"^python3 -m venv .*$", README, re.M)
+    assert len(lines) == 2
+    for line, end in zip(lines, ("vehicled demo", "pytest"), strict=True):
+        assert "pip install" in line and line.endswith(end)
+
+
+def test_the_readme_shows_commands_that_exist():
+    commands = [shlex.split(c)[1:] for c in (*COMMAND_LINES, *INLINE)]
+    assert {words[0] for words in commands} == set(COMMANDS)
+    for words in commands:
+        try:
+            make_parser(words[0]).parse_args(words)
+        except UsageError as error:
+            pytest.fail(f"{' '.join(words)}: {error}")
+
+
+def test_the_readme_links_to_files_that_are_there():
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_readme_names_every_channel_and_column():
+    words = set(re.findall(r"`([^`\n]+)`", README))
+    for name in (*CHANNELS, *ESTIMATE_COLUMNS):
+        general = re.sub(rf"\.({'|'.join(WHEELS)})(\.|$)", r".W\2", name)
+        assert {name, general} & words, name
