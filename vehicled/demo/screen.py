@@ -172,7 +172,8 @@ class Map:
         width, height = float(np.nanmax(x)) - self._west, self._north - float(np.nanmin(y))
         self._scale = max(width / (2 * columns - 2), height / (4 * rows - 2), 0.01)
         """m per dot."""
-        self._cells = np.zeros((int(height / self._scale) // 4 + 1, int(width / self._scale) // 2 + 1), int)
+        down, across = round(height / self._scale), round(width / self._scale)
+        self._cells = np.zeros((down // 4 + 1, across // 2 + 1), int)
         self._car: tuple[int, int] | None = None
 
     def visit(self, x: float | None, y: float | None) -> None:

@@ -1,0 +1,314 @@
+"""`vehicled demo`: the whole chain in real time, and the parts of its view and its verdict."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replay.mcap_log import McapLog
+from vehicled.cli import main
+from vehicled.configuration import load_configuration
+from vehicled.demo.configuration import write_configuration
+from vehicled.demo.result import Result, score_receiver
+from vehicled.demo.rig import Ended
+from vehicled.demo.screen import Map, Screen, _swing
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Measurement
+from vehicled.scoring import Score, Scores
+from vehicled.simulation.drive import Truth
+
+RTK_RMSE = 0.02 * math.sqrt(2)
+"""m: of the simulated receiver, horizontally."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """(result as JSON, folder, stderr) of a short demo."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "vehicled", "demo", "--duration", "6", "--no-report", "--json"]
+    done = subprocess.run([*command, "--output", folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), folder, done.stderr
+
+
+def test_the_estimate_is_better_than_the_receiver(run):
+    result, _, stderr = run
+    gnss, estimate = result["gnss"], result["estimate"]
+    assert 0.8 * RTK_RMSE < gnss["horizontal"]["rmse"] < 1.2 * RTK_RMSE
+    # Better than the receiver; but not so good as if the truth had been compared with itself.
+    assert 0.001 < estimate["horizontal"]["rmse"] < 0.02 < estimate["horizontal"]["max"] < 0.15
+    assert 1e-5 < estimate["yaw"]["rmse"] < math.radians(0.3)
+    assert 1e-5 < estimate["sideslip"]["rmse"] < math.radians(0.3)
+    assert 1e-3 < estimate["vx"]["rmse"] < 0.05
+    assert 1e-5 < estimate["suspension.deflection"]["rmse"] < 0.005
+    assert stderr == ""
+
+
+def test_nothing_is_lost_between_the_devices_and_the_recording(run):
+    result, folder, _ = run
+    # 250 Hz IMU, 50 Hz receiver, 5 CAN messages at 100 Hz, for 6 s
+    sent = result["measurements"]["sent"]
+    assert abs(sent - 6 * (250 + 50 + 5 * 100)) < 15
+    assert result["measurements"] == {"sent": sent, "received": sent, "lost": {}}
+    log = McapLog(folder / "run.mcap").read_run()
+    assert len(log.measurements) == sent
+    assert {m.source for m in log.measurements} == {"imu", "gnss", "can"}
+    assert set(result["nis"]) >= {"gnss.position", "imu.gyro", "imu.accel", "wheel.rl.angle", "vehicle.speed"}
+    assert all(0.2 < nis < 5 for nis in result["nis"].values())
+    assert set(result["files"]) == {"recording", "truth", "configuration"}
+
+
+def running_in_group(group):
+    """Processes of a group, but those that are only still in the table."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, process_group = path.read_text().rpartition(")")[2].split()[:3]
+            if int(process_group) == group and state != "Z":
+                found.append(path.parent.name)
+    return found
+
+
+def test_ctrl_c_ends_all_processes_and_leaves_no_ports(tmp_path):
+    ports, out = tmp_path / "tmp", tmp_path / "out"
+    ports.mkdir()
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "vehicled", "demo", "--output", out],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(ports)},
+        start_new_session=True,
+    )
+    give_up = time.monotonic() + 60
+    while not ((out / "daemon.log").exists() and b"can: connected" in (out / "daemon.log").read_bytes()):
+        assert time.monotonic() < give_up and demo.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)  # the drive runs
+    os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
+    stdout, stderr = demo.communicate(timeout=20)
+    assert demo.returncode == 130
+    assert stdout == b"" and b"Traceback" not in stderr
+    assert "Traceback" not in (out / "daemon.log").read_text()
+    assert list(ports.iterdir()) == []
+    while running_in_group(demo.pid):  # multiprocessing's own helper goes last
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    (recording,) = out.glob("*.mcap")
+    assert not McapLog(recording).read_run().problems  # closed in order
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--duration", "1"], ["--duration", "nan"], ["--duration", "60"], ["--seed", "-1"]]
+)
+def test_bad_arguments_are_one_line_each(arguments, tmp_path, capsys):
+    assert main(["demo", "--output", str(tmp_path / "out"), *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: expected ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_way_is_one_line(tmp_path, capsys):
+    (tmp_path / "out").touch()
+    assert main(["demo", "--output", str(tmp_path / "out")]) == 2
+    assert "expected a folder" in capsys.readouterr().err
+
+
+def test_only_the_devices_are_exchanged(tmp_path):
+    path = tmp_path / "odd: name #1.yaml"
+    write_configuration("prototype", path, tmp_path / "ports: #1", tmp_path, gnss_latency=0.08)
+    ours, shipped = load_configuration(path), load_configuration("prototype")
+    for part in ("vehicle", "sensors", "filter", "world"):
+        assert getattr(ours, part) == getattr(shipped, part)
+    assert ours.daemon.loop == shipped.daemon.loop
+    assert ours.daemon.record is not None and ours.daemon.record.directory == tmp_path
+    from drivers.can import CanOptions
+    from drivers.nmea import NmeaOptions
+
+    can = [d.daemon.devices["can"].options.to(CanOptions) for d in (ours, shipped)]
+    assert can[0].interface == "virtual"
+    assert can[0].dbc.is_file() and can[0].signals == can[1].signals
+    gnss = ours.daemon.devices["gnss"].options.to(NmeaOptions)
+    assert gnss.latency == pytest.approx(0.08)
+    assert gnss.port == str(tmp_path / "ports: #1" / "gnss")
+
+
+def straight_truth(speed=10.0, yaw=0.5, seconds=2.0):
+    t = np.arange(0, seconds, 0.004)
+    values = np.full((len(t), len(ESTIMATE_COLUMNS)), np.nan)
+    columns = {
+        "x": speed * t * math.cos(yaw),
+        "y": speed * t * math.sin(yaw),
+        "z": 0,
+        "yaw": yaw,
+        "vx": speed,
+    }
+    columns |= {"roll": 0, "pitch": 0, "sideslip": 0}
+    for name, column in columns.items():
+        values[:, ESTIMATE_INDEX[name]] = column
+    return Truth(np.round(t * 1e9).astype(np.int64), values)
+
+
+def test_the_receiver_is_scored_at_its_antenna_and_when_it_measured():
+    truth, origin, antenna = straight_truth(), WorldOrigin(43.0, -8.0, 100.0), (-0.5, 0.2, 0.7)
+    log = []
+    for k in range(1, 10):
+        t, forward = k * 0.2, k * 2.0
+        # 3 m north of where the antenna is, and late
+        x = (forward - 0.5) * math.cos(0.5) - 0.2 * math.sin(0.5)
+        y = (forward - 0.5) * math.sin(0.5) + 0.2 * math.cos(0.5) + 3.0
+        latitude, longitude, height = origin.to_geodetic(np.array([x, y, 0.7]))
+        values = {"gnss.lat": latitude, "gnss.lon": longitude, "gnss.alt": height}
+        values |= {"gnss.speed": 10.0, "gnss.course": math.pi / 2 - 0.5 - 0.01 + 2 * math.pi}
+        log.append(Measurement("gnss", round(t * 1e9), round(t * 1e9) + 80_000_000, values))
+    log.append(Measurement("gnss", 0, 0, {"gnss.speed": 0.1, "gnss.course": 1.0}))  # standing: no heading
+    scores = score_receiver(log, truth, antenna, origin)
+    assert scores["horizontal"].rmse == pytest.approx(3.0, abs=1e-3)
+    assert scores["horizontal"].samples == scores["yaw"].samples == 9
+    assert scores["yaw"].max == pytest.approx(0.01, abs=1e-6)
+
+
+def make_result(**changes):
+    counters = {
+        "devices": {"imu": {"measurements": 100}, "gnss": {"measurements": 50}},
+        "queue": {"dropped": {}, "put": 150},
+        "publisher": {"dropped": 0},
+        "recorder": {"dropped": 0, "lost": 0},
+        "loop": {"estimator_errors": 0},
+        "estimator": {"restarts": 0},
+    }
+    for path, value in changes.items():
+        part, _, key = path.partition("__")
+        counters[part] = counters[part] | {key: value}
+    end = Ended(counters, {"imu": 100, "gnss": 50}, 0, 0, 0.1)
+    scores = Scores({"horizontal": Score(0.01, 0.1, "m", 9, None)}, {}, (0.0, 1.0))
+    return Result(1.0, {"horizontal": Score(0.03, 0.1, "m", 9, None)}, scores, end)
+
+
+def test_a_good_run_has_no_fault():
+    assert make_result().fault() is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"devices__imu": {"measurements": 98}}, "imu: measurements 2"),
+        ({"queue__dropped": {"imu": 3}}, "queue: measurements 3"),
+        ({"publisher__dropped": 4}, "publisher: steps 4"),
+        ({"recorder__lost": 5}, "recorder: messages 5"),
+        ({"loop__estimator_errors": 1}, "the filter failed 1 times"),
+        ({"estimator__restarts": 2}, "began anew 2 times"),
+    ],
+)
+def test_whatever_went_wrong_is_said(changes, fault):
+    assert fault in make_result(**changes).fault()
+
+
+def test_an_estimate_worse_than_the_receiver_is_a_fault():
+    result = make_result()
+    worse = dataclasses.replace(result, receiver={"horizontal": Score(0.009, 0.1, "m", 9, None)})
+    assert "horizontal RMSE" in worse.fault()
+
+
+class FakeFeed:
+    fixes = ()
+    status = None
+    measurement_rate = None
+
+    def __init__(self, **values):
+        self._values = dict.fromkeys(ESTIMATE_COLUMNS) | values
+
+    def estimate(self):
+        return self._values
+
+
+class Terminal(io.StringIO):
+    def __init__(self):
+        super().__init__()
+        self._pty = os.openpty()
+
+    def isatty(self):
+        return True
+
+    def fileno(self):
+        return self._pty[1]
+
+    def close(self):
+        for end in self._pty:
+            os.close(end)
+        super().close()
+
+
+def test_the_view_shows_the_error_of_now_and_leaves_the_cursor():
+    truth, offset = straight_truth(), time.monotonic_ns() - 1_000_000_000
+    feed = FakeFeed(
+        t=offset + 1_002_000_000,  # between two rows of the truth
+        x=10.02 * math.cos(0.5) + 0.03,
+        y=10.02 * math.sin(0.5) - 0.04,
+        yaw=0.5 - 2 * math.pi + math.radians(0.2),
+        vx=10.0,
+        sideslip=math.radians(-1.0),
+        **{"sigma.x": 0.03, "sigma.y": 0.04, "sigma.yaw": 0.01, "sigma.sideslip": 0.01},
+    )
+    terminal = Terminal()
+    os_size = os.terminal_size((80, 40))
+    with pytest.MonkeyPatch.context() as patch, Screen("a drive", truth, offset, False, terminal) as screen:
+        patch.setattr(os, "get_terminal_size", lambda _: os_size)
+        screen.show(feed)
+        first = terminal.getvalue()
+        screen.show(feed)
+        second = terminal.getvalue()[len(first) :]
+    assert "5.0 cm (3σ 15.0)  heading +0.20° (1.72)  sideslip -1.00° (1.72)" in first
+    assert "36.0 km/h" in first
+    assert second.startswith(f"\x1b[{first.count(chr(10))}A")  # drawn over the first
+    assert terminal.getvalue().endswith("\x1b[?25h")
+    terminal.close()
+
+
+def test_without_a_terminal_it_is_a_plain_line_every_five_seconds(monkeypatch):
+    truth, stream = straight_truth(), io.StringIO()
+    screen = Screen("a drive", truth, time.monotonic_ns(), False, stream)
+    feed = FakeFeed(t=time.monotonic_ns(), x=0.0, y=0.0, vx=10.0, yaw=0.5)
+    begun = time.monotonic()
+    for seconds in (1, 4.9, 5.1, 5.2, 9.9, 10.1):
+        monkeypatch.setattr(time, "monotonic", lambda s=seconds: begun + s)
+        screen.show(feed)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 2
+    assert all(" 36.0 km/h" in line and "\x1b" not in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("value", "bar"),
+    [
+        (None, "  │  "),
+        (0.0, "  │  "),
+        (0.5, "  │█ "),
+        (-0.5, " █│  "),
+        (0.75, "  │█▌"),
+        (-0.75, "▐█│  "),
+        (9.0, "  │██"),
+        (-9.0, "██│  "),
+    ],
+)
+def test_bars_swing_to_both_sides(value, bar):
+    assert _swing(value, 1.0, 5) == bar
+
+
+def test_the_map_has_the_way_and_the_car_where_they_are():
+    x, y = np.array([0.0, 100.0]), np.array([0.0, 10.0])
+    view = Map(x, y, columns=20)
+    view.visit(0.0, 10.0)
+    view.visit(100.0, 0.0)
+    lines = view.lines()
+    assert lines[0].startswith("⠁") and lines[-1].rstrip().endswith("●")
+    view.visit(1e6, -1e6)  # lost: off the map, which stays
+    assert [len(line) for line in view.lines()] == [len(line) for line in lines]
