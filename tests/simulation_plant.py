@@ -7,6 +7,7 @@ import numpy as np
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.driver import Handling
 from vehicled.simulation.manoeuvres import Initial
+from vehicled.simulation.scenario import Ground
 from vehicled.simulation.sensors import Mounting
 
 G = 9.81
@@ -31,7 +32,7 @@ class SingleTrack:
             brake_torque_per_pressure=3e-4,
         )
 
-    def reset(self, initial: Initial) -> None:
+    def reset(self, initial: Initial, ground: Ground) -> None:
         self.x, self.y, self.yaw = initial.x, initial.y, initial.yaw
         self.vx, self.vy, self.r = initial.speed, 0.0, 0.0
         self.wheel = 0.0

@@ -15,7 +15,6 @@ from vehicled.observers.vehicle_filter import (
     GYRO_BIAS,
     PAIRS,
     RATES,
-    SIZE,
     WHEEL_ANGLE,
     WHEEL_RATE,
     VehicleFilter,
@@ -48,7 +47,7 @@ def driven() -> tuple[VehicleFilter, np.ndarray, History, int]:
     tilt = np.zeros(12)
     tilt[4:6] = 0.05, -0.03
     f.car.correct(tilt, carry=True)
-    f.ekf.covariance = np.eye(SIZE) * 1e-4
+    f.ekf.covariance = np.eye(f.ekf.size) * 1e-4
     f.remember(0)
     for k in range(1, 126):
         f.car.corner_inputs[0, :2] = min(k / 50, 1.0) * 0.008
@@ -83,7 +82,7 @@ def test_rows_are_the_change_of_the_reading_when_the_car_is_corrected(drive, sen
     car.workspace[:] = workspace
     car.call("observe_pose")
     accelerations = car.view("pose")[ACCELERATIONS].copy()
-    differences = np.zeros((m, SIZE))
+    differences = np.zeros((m, f.ekf.size))
     step = 1e-5
     for j in range(2 * CHART_PAIRS):
         seen = []
@@ -155,7 +154,7 @@ def test_position_now_follows_from_errors_then_as_the_rows_say(drive):
         positions[j] = (start.predicted, state, past.rows)
     reference, state, rows = positions.pop(None)
     for j, (seen, moved, _) in positions.items():
-        error = np.zeros(SIZE)
+        error = np.zeros(f.ekf.size)
         error[:CHART_PAIRS] = moved[:CHART_PAIRS] - state[:CHART_PAIRS]
         error[RATES] = moved[CHART_PAIRS:] - state[CHART_PAIRS:]
         # The tyres change a disturbed velocity a little during these 40 ms, and no row can know.
@@ -197,7 +196,7 @@ def test_correct_gives_the_car_the_change_and_the_extra_states_theirs(drive):
     f = drive[0]
     before, extra = f.observe().copy(), f.extra.copy()
     rng = np.random.default_rng(3)
-    x = rng.normal(size=SIZE) * 1e-3
+    x = rng.normal(size=f.ekf.size) * 1e-3
     f.ekf.x[:] = x
     f.correct()
     after = f.observe()
@@ -211,7 +210,7 @@ def test_correct_gives_the_car_the_change_and_the_extra_states_theirs(drive):
 
 def test_judge_counts_noise_and_covariance(drive):
     f, _, t_now = drive
-    f.ekf.covariance = np.eye(SIZE) * 0.01
+    f.ekf.covariance = np.eye(f.ekf.size) * 0.01
     f.ekf.x[:] = 0.0
     sight = f.sight("gnss_position", t_now, 3)
     noise = np.array([0.1, 0.2, 0.3])
@@ -226,7 +225,7 @@ def test_reminders_of_level_ground_settle_at_the_roads_standard_deviation():
     for start in (1e-2, 1e-6):
         f = VehicleFilter(vehicle("prototype"), settings, 250.0)
         f.place(np.zeros(3), 0.3, 0.0)
-        f.ekf.covariance = np.eye(SIZE) * 1e-9
+        f.ekf.covariance = np.eye(f.ekf.size) * 1e-9
         f.ekf.set_variance(4, start)
         f.ekf.set_variance(5, start)
         f.ekf.rate_noise[:] = 0.0
@@ -242,7 +241,7 @@ def test_output_sigmas_are_those_of_body_velocity_and_sideslip(speed):
     f = VehicleFilter(vehicle("prototype"), Filter(), 250.0)
     f.place(np.zeros(3), 1.0, speed)
     f.remember(0)
-    p = np.diag(np.full(SIZE, 1e-12))
+    p = np.diag(np.full(f.ekf.size, 1e-12))
     p[PAIRS, PAIRS], p[PAIRS + 1, PAIRS + 1] = 0.3**2, 0.1**2
     f.ekf.covariance = p
     vx, vy, sideslip = f.output_sigmas()

@@ -12,7 +12,7 @@ from vehicled.errors import RunError
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Measurement
 from vehicled.simulation.driver import Handling, State
 from vehicled.simulation.manoeuvres import Initial
-from vehicled.simulation.scenario import Scenario
+from vehicled.simulation.scenario import Ground, Scenario
 from vehicled.simulation.sensors import Mounting, Track, measure
 
 STEP_NS = 1_000_000
@@ -29,8 +29,9 @@ class Plant(Protocol):
     gravity: float
     """m/s²."""
 
-    def reset(self, initial: Initial) -> None:
-        """Back to the beginning of a drive, wheels rolling, in the design position plus `height_offset`."""
+    def reset(self, initial: Initial, ground: Ground) -> None:
+        """Back to the beginning of a drive on a plane: in the design position plus `height_offset`, wheels rolling;
+        settled, if it stands without such an offset."""
 
     def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
         """From `t` to `t + dt` (s). The inputs are those at `t + dt`: m, N·m of both rear wheels, Pa."""
@@ -81,7 +82,7 @@ def _drive(
     """The track at every step of the plant, and the truth (steps + 1, len(ESTIMATE_COLUMNS))."""
     steps = round(scenario.length * 1e9 / STEP_NS)
     dt = STEP_NS * 1e-9
-    plant.reset(scenario.begin)
+    plant.reset(scenario.begin, scenario.ground)
     controller = scenario.make_controller(plant.handling)
     values = np.empty((steps + 1, len(ESTIMATE_COLUMNS)))
     controls = np.empty((steps + 1, 3))

@@ -8,7 +8,7 @@ from vehicled.configuration import Configuration
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.driver import Handling
 from vehicled.simulation.manoeuvres import Initial
-from vehicled.simulation.scenario import PlantErrors
+from vehicled.simulation.scenario import Ground, PlantErrors
 from vehicled.simulation.sensors import Mounting
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
@@ -38,14 +38,28 @@ class MultibodyPlant:
             antenna=gnss.antenna if gnss else (0.0, 0.0, 0.0),
         )
 
-    def reset(self, initial: Initial) -> None:
+    def reset(self, initial: Initial, ground: Ground) -> None:
         car = self._car
+        up = np.array([-ground.slope, -ground.bank, 1.0])
+        up /= np.linalg.norm(up)
+        car.ground[:] = (*up, ground.height * up[2])
         car.restart()
+        if initial.speed == 0.0 and initial.height_offset == 0.0:
+            car.rest()  # a car that stands has long since settled
         car.report()
+        height = car.output("z") + initial.height_offset
+        c, s = np.cos(initial.yaw), np.sin(initial.yaw)
+        ahead = np.array([c, s, ground.slope * c + ground.bank * s])
+        ahead /= np.linalg.norm(ahead)
+        left = np.cross(up, ahead)
+        foot = np.array(
+            [initial.x, initial.y, ground.height + ground.slope * initial.x + ground.bank * initial.y]
+        )
         change = np.zeros(12)
-        change[:3] = initial.x, initial.y, initial.height_offset
-        change[3] = initial.yaw
-        change[6:8] = initial.speed * np.cos(initial.yaw), initial.speed * np.sin(initial.yaw)
+        change[:3] = foot + up * height - car.outputs[:3]
+        change[3] = initial.yaw - car.output("yaw")
+        change[4], change[5] = ahead[2], left[2]
+        change[6:9] = initial.speed * ahead
         wheels = np.zeros((2, 4))
         wheels[1] = initial.speed / car.get_corner_parameter("tyre.radius")
         car.correct(change, wheels)

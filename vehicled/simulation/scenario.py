@@ -155,12 +155,25 @@ class PlantErrors:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ground:
+    """The plane that is driven on; plain numbers are SI."""
+
+    height: Annotated[float, Unit("m", plain=True)] = 0.0
+    """At the world's origin."""
+    slope: Annotated[float, Range(-0.5, 0.5)] = 0.0
+    """Rise per distance to the east: `5 %` or 0.05."""
+    bank: Annotated[float, Range(-0.5, 0.5)] = 0.0
+    """Rise per distance to the north."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A drive: open-loop `inputs` or a built-in `manoeuvre`, with the errors of plant and sensors."""
 
     duration: Annotated[float, Unit("s", plain=True), Range(0.0, 86400.0, above=True)] | None = None
     """A manoeuvre knows its own."""
     initial: Initial | None = None
+    ground: Ground = field(default_factory=Ground)
     inputs: Inputs | None = None
     manoeuvre: str | None = None
     plant: PlantErrors = field(default_factory=PlantErrors)
