@@ -1,0 +1,150 @@
+"""The estimator on simulated drives: one run of the plant per drive, as many sets of sensor errors as wanted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from replay.problems import Problems
+from replay.steps import Step, make_steps, sort_by_arrival
+from vehicled.configuration import Configuration, load_configuration
+from vehicled.estimator import Estimator
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
+from vehicled.playback import Summary, run_steps
+from vehicled.simulation.drive import STEP_NS, _drive
+from vehicled.simulation.manoeuvres import Initial
+from vehicled.simulation.plant import make_plant
+from vehicled.simulation.scenario import Inputs, Scenario, find_scenario
+from vehicled.simulation.sensors import measure
+
+PERIOD = 4_000_000
+SECOND = 1_000_000_000
+
+
+@lru_cache
+def prototype() -> Configuration:
+    return load_configuration("prototype")
+
+
+def with_sensors(**changes: Any) -> Configuration:
+    """The prototype with some of its sensors changed; None for absent."""
+    given = prototype()
+    return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
+
+
+class Drive:
+    """What a plant did, for any sensors."""
+
+    def __init__(self, scenario: Scenario):
+        self._scenario = scenario
+        plant = make_plant(prototype(), scenario.plant)
+        self._mounting = plant.mounting
+        self._track, self._values = _drive(scenario, plant, None)
+
+    def measurements(self, seed: int = 0, **sensors: Any) -> list[Measurement]:
+        """In order of arrival; `sensors` replaces fields of the scenario's own."""
+        chosen = dataclasses.replace(self._scenario.sensors, **sensors)
+        return measure(self._track, chosen, self._mounting, seed)
+
+    def truth(self, t_ns: np.ndarray, column: str) -> np.ndarray:
+        """A column of the truth at times within the drive; yaw without jumps."""
+        values = self._values[:, ESTIMATE_INDEX[column]]
+        if column == "yaw":
+            values = np.unwrap(values)
+        return np.interp(t_ns, np.arange(len(values)) * float(STEP_NS), values)
+
+
+@lru_cache
+def mixed(seconds: float = 25.0) -> Drive:
+    """The first part of the mixed drive: standstill, start, corners; the plant off by the standard errors."""
+    return Drive(dataclasses.replace(find_scenario("mixed_drive"), duration=seconds))
+
+
+@lru_cache
+def cruise(seconds: float = 8.0) -> Drive:
+    """From the first instant at 15 m/s, with a gentle bend; the plant as the file says."""
+    inputs = Inputs(rack=[(1.0, 0.0), (2.0, 0.004), (5.0, 0.004), (6.0, 0.0)], rear_torque=90.0)
+    return Drive(Scenario(duration=seconds, initial=Initial(speed=15.0, yaw=0.5), inputs=inputs))
+
+
+@lru_cache
+def parked(seconds: float = 6.0) -> Drive:
+    return Drive(Scenario(duration=seconds, inputs=Inputs(brake_pressure=20e5)))
+
+
+def steps(measurements: Iterable[Measurement], period: int = PERIOD) -> list[Step]:
+    problems = Problems("drive")
+    return list(make_steps(sort_by_arrival(measurements, problems), period, problems))
+
+
+class Run:
+    """An estimator after its measurements, and all that it said."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        given: Iterable[Step],
+        before: Callable[[Estimator], None] | None = None,
+        estimator: Estimator | None = None,
+    ):
+        self.estimator = estimator or Estimator(configuration)
+        self.estimates: list[Estimate] = []
+        self.innovations: list[Innovation] = []
+        if before is not None:
+            before(self.estimator)
+        self.summary: Summary = run_steps(self.estimator, given, [self._take])
+        self.t = np.array([e.t for e in self.estimates], dtype=np.int64)
+        self.values = np.array([e.values for e in self.estimates]).reshape(-1, len(ESTIMATE_COLUMNS))
+
+    def _take(
+        self, t: int, measurements: list[Measurement], estimate: Estimate | None, found: list[Innovation]
+    ) -> None:
+        if estimate is not None:
+            self.estimates.append(estimate)
+        self.innovations += found
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        return self.values[:, ESTIMATE_INDEX[column]]
+
+    def error(self, drive: Drive, column: str) -> np.ndarray:
+        """Estimate minus truth at each estimate; of angles within ±π."""
+        e = self[column] - drive.truth(self.t, column)
+        return (e + np.pi) % (2 * np.pi) - np.pi if column in ("yaw", "sideslip", "roll", "pitch") else e
+
+    def of(self, sensor: str) -> list[Innovation]:
+        return [i for i in self.innovations if i.sensor == sensor]
+
+    def fused(self, sensor: str) -> int:
+        return sum(i.fused for i in self.of(sensor))
+
+    @property
+    def sensors(self) -> dict[str, dict[str, Any]]:
+        return self.estimator.status()["sensors"]
+
+
+def rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def without(measurements: Iterable[Measurement], *prefixes: str) -> list[Measurement]:
+    """Measurements without the channels that begin so."""
+    kept = []
+    for m in measurements:
+        values = {c: v for c, v in m.values.items() if not c.startswith(prefixes)}
+        if values:
+            kept.append(Measurement(m.source, m.t, m.arrival, values))
+    return kept
+
+
+def only(measurements: Iterable[Measurement], *prefixes: str) -> list[Measurement]:
+    """Measurements with no channels but those that begin so."""
+    kept = []
+    for m in measurements:
+        values = {c: v for c, v in m.values.items() if c.startswith(prefixes)}
+        if values:
+            kept.append(Measurement(m.source, m.t, m.arrival, values))
+    return kept
