@@ -183,7 +183,7 @@ class Estimator:
         self._records = []
         if self._t_ns is not None and t_ns <= self._t_ns:
             raise RunError(f"step at {t_ns} ns after one at {self._t_ns} ns: time went back")
-        if self._first_ns is None:
+        if self._first_ns is None and measurements:
             self._first_ns = t_ns
         measurements = [self._sound(m) for m in measurements]
         for m in measurements:
@@ -314,7 +314,8 @@ class Estimator:
 
     def _look_for_start(self, t_ns: int) -> None:
         """Start as soon as position and speed are known, or without position when none will come."""
-        assert self._first_ns is not None
+        if self._first_ns is None:
+            return  # nothing has spoken yet
         settings = self._filter_settings.start
         waited = (t_ns - self._first_ns) * 1e-9
         if self._sensors.gnss is not None and self._fix is None and waited < settings.wait_for_gnss:
