@@ -6,6 +6,7 @@ reach further; everything that watches is outside, as on the road.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -27,6 +28,8 @@ _TELL_EVERY_S = 0.1
 _LEAD_S = 0.3
 """Between the announcement of a drive and its first byte, for subscribers to connect."""
 _CONNECT_WITHIN_S = 5.0
+_PRIORITY = 20
+"""As in the service's unit: below the estimator's thread, above everything ordinary."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
     devices = emulated_devices(configuration)
     emulation = Emulation(measurements, devices)
     daemon = Daemon(configuration.daemon, estimator, configuration.text, configuration.noise_arguments)
+    _claim_processor()
     try:
         with daemon:
             _wait_for_devices(daemon, look)
@@ -218,6 +222,16 @@ def _drive(pipe: Connection, job: Job) -> Ended:
         emulation.latest_ns,
         cpu / ((end - start) * 1e-9),
     )
+
+
+def _claim_processor() -> None:
+    """Real-time scheduling for all threads to come, as the service has it, where the system permits.
+
+    If only the estimator had it, it would wait for whichever thread has the interpreter, and that one for the
+    other programs on this machine.
+    """
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
 
 
 def _seldom(tell: Callable[[float], None]) -> Callable[[float], None]:
