@@ -59,14 +59,14 @@ _SAVE_EVERY = 250
 _FASTEST = 200.0
 """m/s: no car is faster; beyond it the filter has diverged."""
 
-_N_ROOT = len(ROOT_OUTPUTS)
+_FARTHEST = 1e5
+"""m: a given origin farther away than this is not meant for this drive; a tangent plane is no map of a country."""
 _ROOT_PLACES = np.array([ESTIMATE_INDEX[n] for n in ROOT_OUTPUTS])
 _CORNER_PLACES = np.array(
     [[ESTIMATE_INDEX[f"{n.split('.')[0]}.{w}.{n.split('.')[1]}"] for w in WHEELS] for n in CORNER_OUTPUTS]
 )
 _GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
 _SIGMA = np.array([ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "yaw", "vx", "vy", "sideslip")])
-_X, _YAW, _VX = ESTIMATE_INDEX["x"], ESTIMATE_INDEX["yaw"], ESTIMATE_INDEX["vx"]
 
 
 LIMITS = {
@@ -90,7 +90,6 @@ class Estimator:
 
     def __init__(self, configuration: Configuration, rate: float | None = None):
         """`rate`: steps per second to expect (Hz); the daemon's own if left out."""
-        self._configuration = configuration
         self._filter_settings = configuration.filter
         self._sensors = configuration.sensors
         rate = rate or configuration.daemon.loop.rate
@@ -163,6 +162,7 @@ class Estimator:
         self._t_ns: int | None = None
         self._first_ns: int | None = None
         self._origin = self._given_origin
+        self._in_world = False
         self._inputs = Inputs(self._filter.car, self._sensors.steering)
         self._fix: tuple[int, float, float, float] | None = None
         self._speed: float | None = None
@@ -229,6 +229,9 @@ class Estimator:
             **self._counters,
             "unconverged": self._filter.unconverged,
             "sensors": {name: source.status() for name, source in self._sources.items()},
+            "origin": None
+            if self._origin is None
+            else [self._origin.latitude, self._origin.longitude, self._origin.height],
             "gyro_bias": extra[0:3].tolist(),
             "accelerometer_bias": extra[3:6].tolist(),
         }
@@ -269,6 +272,7 @@ class Estimator:
                 self._origin = WorldOrigin(wanted.lat, wanted.lon, height)
             alt = wanted.alt if wanted.alt is not None else self._origin.height + pose[2]
             target = self._origin.to_world(wanted.lat, wanted.lon, alt)
+            self._in_world = True
         elif wanted.x is not None and wanted.y is not None:
             target = np.array([wanted.x, wanted.y, pose[2] if wanted.z is None else wanted.z])
         else:
@@ -369,6 +373,7 @@ class Estimator:
         f.place(position, yaw, speed)
         if self._fix is not None:
             self._set_origin(self._fix)
+            self._in_world = True
             self._move(self._antenna_offset(self._fix))
         p = np.zeros(f.ekf.size)
         p[0:2] = settings.position_sigma**2 if known else 1e-6
@@ -403,9 +408,14 @@ class Estimator:
         f.remember(t_ns)
 
     def _set_origin(self, fix: tuple[int, float, float, float]) -> None:
+        """The first fix, unless an origin is given that is not on the other side of the country."""
         _, latitude, longitude, height = fix
-        if self._origin is None:
-            self._origin = WorldOrigin(latitude, longitude, 0.0 if math.isnan(height) else height)
+        height = 0.0 if math.isnan(height) else height
+        if self._origin is not None:
+            away = self._origin.to_world(latitude, longitude, height)
+            if float(np.hypot(away[0], away[1])) <= _FARTHEST:
+                return
+        self._origin = WorldOrigin(latitude, longitude, height)
 
     def _antenna_offset(self, fix: tuple[int, float, float, float]) -> np.ndarray:
         """(3,) from where the antenna is to where a fix says it is; vertical 0 without height."""
@@ -483,11 +493,11 @@ class Estimator:
         f = self._filter
         pose = f.observe().copy()
         sigmas = np.sqrt(np.abs(f.ekf.variances[:4]))
-        seen, origin, aligned = list(self._wheel_seen), self._origin, self._aligned
+        aligned = self._aligned
         self._counters["restarts"] += 1
         self._fix = self._course = None
         self._start(t_ns)
-        self._origin, self._aligned, self._wheel_seen = origin, aligned, [False] * len(seen)
+        self._aligned, self._wheel_seen = aligned, [False] * len(WHEELS)
         if np.isfinite(pose[:4]).all():
             f.turn(pose[3] - f.observe()[3])
             self._move(pose[:3] - f.observe()[:3])
@@ -595,7 +605,7 @@ class Estimator:
         if fix is None and "gnss.lat" not in v and "gnss.quality" in v and v["gnss.quality"] < 1.0:
             self._refuse(m, "gnss.position", [], "no fix")
         moving = v.get("gnss.speed", 0.0) > s.least_speed
-        if fix is not None and self._origin is None:
+        if fix is not None and not self._in_world:
             self._join_world((m.t, *fix))
         if "gnss.course" in v and moving and not self._aligned:
             self._align(m, fix)
@@ -673,6 +683,7 @@ class Estimator:
     def _join_world(self, fix: tuple[int, float, float, float]) -> None:
         """The first fix of a filter that began without one: from now on it knows where in the world it is."""
         self._set_origin(fix)
+        self._in_world = True
         f = self._filter
         f.correct()
         self._move(self._antenna_offset(fix))
@@ -763,7 +774,7 @@ class Estimator:
         values = np.empty(len(ESTIMATE_COLUMNS))
         values[_ROOT_PLACES] = car.outputs
         values[_CORNER_PLACES] = car.corner_outputs
-        if self._origin is None:
+        if self._origin is None or not self._in_world:
             values[_GEODETIC] = math.nan
         else:
             values[_GEODETIC] = self._origin.to_geodetic(car.outputs[:3])
