@@ -394,7 +394,7 @@ class McapLog:
                 if opcode == Opcode.CHUNK:
                     yield from self._chunk(file.read(length), begin, channels, topics)
                 elif opcode in (Opcode.CHANNEL, Opcode.MESSAGE):
-                    yield from _records(head + file.read(length), channels, topics)
+                    yield from self._records(head + file.read(length), begin, channels, topics)
                 else:
                     file.seek(length, os.SEEK_CUR)
 
@@ -408,7 +408,32 @@ class McapLog:
         except Exception as error:  # Every library under this has exceptions of its own for the same damage.
             self.problems.add("damaged chunk", f"byte {begin}", f"{error or type(error).__name__}; skipped")
             return
-        yield from _records(body, channels, topics)
+        yield from self._records(body, begin, channels, topics)
+
+    def _records(
+        self, body: bytes, begin: int, channels: dict[int, str], topics: Collection[str]
+    ) -> Iterator[Message]:
+        """Messages of `topics` in a run of complete records, at byte `begin` of the file or in the chunk there;
+        channels that it declares go into `channels`."""
+        position, end = 0, len(body)
+        unpack = _MESSAGE.unpack_from
+        while position + _RECORD.size <= end:
+            opcode, length = _RECORD.unpack_from(body, position)
+            following = position + _RECORD.size + length
+            if opcode == Opcode.MESSAGE and length >= _MESSAGE_FIELDS:
+                _, _, channel, sequence, log_time, _ = unpack(body, position)
+                topic = channels.get(channel, "")
+                if topic in topics:
+                    yield Message(topic, log_time, sequence, body[position + _MESSAGE.size : following])
+            elif opcode == Opcode.CHANNEL:
+                stream = ReadDataStream(io.BytesIO(body[position + _RECORD.size : following]))
+                try:
+                    declared = Channel.read(stream)
+                    channels[declared.id] = declared.topic.lstrip("/")
+                except Exception as error:  # As for chunks.
+                    what = str(error) or type(error).__name__
+                    self.problems.add("damaged channel", f"byte {begin}", f"{what}; skipped")
+            position = following
 
     def _decode(self, message: Message, kind: type[Any]) -> Any:
         """The message as `kind`, None (and a problem) if it is not one."""
@@ -489,25 +514,6 @@ class McapLog:
                 steps.append(step)
         estimates = _table(rows, self.problems)
         return Run(estimates, measurements, innovations, statuses, steps, self.problems)
-
-
-def _records(body: bytes, channels: dict[int, str], topics: Collection[str]) -> Iterator[Message]:
-    """Messages of `topics` in a run of complete records; channels that it declares go into `channels`."""
-    position, end = 0, len(body)
-    unpack = _MESSAGE.unpack_from
-    while position + _RECORD.size <= end:
-        opcode, length = _RECORD.unpack_from(body, position)
-        following = position + _RECORD.size + length
-        if opcode == Opcode.MESSAGE and length >= _MESSAGE_FIELDS:
-            _, _, channel, sequence, log_time, _ = unpack(body, position)
-            topic = channels.get(channel, "")
-            if topic in topics:
-                yield Message(topic, log_time, sequence, body[position + _MESSAGE.size : following])
-        elif opcode == Opcode.CHANNEL:
-            stream = ReadDataStream(io.BytesIO(body[position + _RECORD.size : following]))
-            declared = Channel.read(stream)
-            channels[declared.id] = declared.topic.lstrip("/")
-        position = following
 
 
 def _finite_or_nan(record: _InnovationRecord) -> Innovation:

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcap.opcode import Opcode
 from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader
 
 from replay import mcap_log
-from replay.mcap_log import McapLog, McapLogWriter, McapWriter
+from replay.mcap_log import MAGIC, McapLog, McapLogWriter, McapWriter
 from replay.steps import Command
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import UsageError
@@ -157,6 +158,20 @@ def test_a_damaged_chunk_costs_that_chunk_only_and_is_said(tmp_path: Path) -> No
     assert 500 < len(steps) < 1000
     assert all((s.t, s.measurements) == step((s.t - START) // PERIOD)[:2] for s in steps)
     assert log.problems.counts == {"damaged chunk": 1, "steps missing": 1}
+
+
+@pytest.mark.parametrize(
+    "body", [b"abc", b"\x01\x00\x00\x00\x01\x00\x00\x00\x96" + bytes(8)], ids=["short", "text"]
+)
+def test_a_damaged_channel_is_counted_and_skipped(tmp_path: Path, body: bytes) -> None:
+    path = tmp_path / "run.mcap"
+    record(path, 30, live=False)
+    data = path.read_bytes()
+    damaged = bytes([Opcode.CHANNEL]) + len(body).to_bytes(8, "little") + body
+    path.write_bytes(data[: len(MAGIC)] + damaged + data[len(MAGIC) :])
+    log = McapLog(path)
+    assert len(list(log.recorded_steps())) == 30
+    assert log.problems.counts == {"damaged channel": 1}
 
 
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=40), st.integers(0, 40))
