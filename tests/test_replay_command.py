@@ -1,0 +1,152 @@
+"""`vehicled replay`, through the command line: logs in; estimates, recordings and messages out."""
+
+import csv
+import json
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import zmq
+from estimator_rig import mixed
+
+from replay.log import create_log
+from vehicled.cli import main
+from vehicled.messages import ESTIMATE_COLUMNS
+
+SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory) -> Path:
+    """A folder with the drive as CSV, its replay's estimates and its recording."""
+    folder = tmp_path_factory.mktemp("replay")
+    measurements = [m for m in mixed(12.0).measurements() if m.arrival < SECONDS * 1e9]
+    with create_log(folder / "drive.csv", {c for m in measurements for c in m.values}) as log:
+        for m in measurements:
+            log.write(m)
+    arguments = [str(folder / "drive.csv"), "--config", "prototype", "--fast"]
+    arguments += ["--estimates", str(folder / "estimates.csv"), "--record", str(folder / "run.mcap")]
+    assert main(["replay", *arguments]) == 0
+    return folder
+
+
+def replay(*arguments: object) -> int:
+    try:
+        return main(["replay", *map(str, arguments)])
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def test_estimates_have_a_row_per_step_from_the_start_on(logs):
+    with open(logs / "estimates.csv") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["t", *ESTIMATE_COLUMNS]
+    assert len(rows) == pytest.approx(SECONDS * 250, abs=10)
+    times = [float(r[0]) for r in rows]
+    assert all(b - a == pytest.approx(0.004) for a, b in pairwise(times))
+
+
+def test_a_recording_replays_to_the_same_bytes_and_records_to_the_same_bytes(logs, tmp_path):
+    again, recorded = tmp_path / "again.csv", tmp_path / "again.mcap"
+    arguments = ["--config", "prototype", "--fast", "--estimates", again, "--record", recorded]
+    assert replay(logs / "run.mcap", *arguments) == 0
+    assert again.read_bytes() == (logs / "estimates.csv").read_bytes()
+    assert recorded.read_bytes() == (logs / "run.mcap").read_bytes()
+
+
+def test_a_truncated_recording_gives_the_beginning_and_says_so(logs, tmp_path, capsys):
+    whole = (logs / "run.mcap").read_bytes()
+    cut = tmp_path / "cut.mcap"
+    cut.write_bytes(whole[: len(whole) * 2 // 3])
+    assert replay(cut, "--config", "prototype", "--fast", "--estimates", tmp_path / "cut.csv") == 0
+    assert "cut.mcap" in capsys.readouterr().err
+    beginning = (tmp_path / "cut.csv").read_bytes()
+    assert beginning.count(b"\n") > 300
+    assert (logs / "estimates.csv").read_bytes().startswith(beginning)
+
+
+def test_results_are_published(logs):
+    context = zmq.Context()
+    port = context.socket(zmq.PULL).bind_to_random_port("tcp://127.0.0.1")
+    context.destroy(linger=0)
+    endpoint = f"tcp://127.0.0.1:{port}"
+    context = zmq.Context()
+    socket = context.socket(zmq.SUB)
+    socket.setsockopt(zmq.RCVTIMEO, 10_000)
+    socket.subscribe(b"")
+    socket.connect(endpoint)
+    seen: dict[str, dict] = {}
+
+    def listen() -> None:
+        while not {"position", "slip", "suspension", "innovation"} <= set(seen):
+            topic, payload = socket.recv_multipart()
+            seen[topic.decode()] = json.loads(payload)
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    try:
+        assert replay(logs / "drive.csv", "--config", "prototype", "--rate", 4, "--publish", endpoint) == 0
+    finally:
+        listener.join(15)
+        context.destroy(linger=0)
+    assert {"position", "slip", "suspension", "innovation"} <= set(seen)
+    assert {"schema", "t", "x", "y", "lat", "sigma.x"} <= set(seen["position"])
+    assert seen["innovation"]["reason"] in ("fused", "gate", "not moving", "too old")
+
+
+def line(capsys) -> str:
+    """The one line on stderr."""
+    text = capsys.readouterr().err.strip()
+    assert text
+    assert "Traceback" not in text
+    return text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("log", "content", "status", "message"),
+    [
+        ("missing.csv", None, 2, "missing.csv: No such file"),
+        ("empty.csv", "", 2, "empty.csv: empty"),
+        ("odd.csv", "t,imu.speed\n0,1\n", 2, "unknown column 'imu.speed'"),
+        ("header.csv", "t,imu.ax\n", 1, "header.csv: no measurement that could be used"),
+        ("blank.csv", "t,imu.ax\n0,\n1,\n", 1, "blank.csv: no measurement that could be used"),
+        ("strange.xyz", "what\n", 2, "unknown kind of log"),
+        ("short.csv", "t,steer.rack\n0,0\n0.1,0\n", 1, "short.csv: the filter never started"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path, capsys, log, content, status, message):
+    if content is not None:
+        (tmp_path / log).write_text(content)
+    assert replay(tmp_path / log, "--config", "prototype", "--fast") == status
+    assert message in line(capsys)
+
+
+def test_wrong_configurations_and_rates_are_usage_errors(logs, tmp_path, capsys):
+    log = logs / "drive.csv"
+    assert replay(log, "--config", "spaceship") == 2
+    assert "spaceship" in line(capsys)
+    (tmp_path / "mine.yaml").write_text("vehicle: {kind: hard_points, wings: 2}\n")
+    assert replay(log, "--config", tmp_path / "mine.yaml") == 2
+    assert "mine.yaml" in line(capsys)
+    assert replay(log, "--config", "prototype", "--rate", "0") == 2
+    assert "--rate" in line(capsys)
+    assert replay(log, "--config", "prototype", "--rate", "2", "--fast") == 2
+    assert replay(log, "--config", "prototype", "--fast", "--estimates", tmp_path / "no" / "where.csv") in (
+        1,
+        2,
+    )
+    assert "where.csv" in line(capsys)
+
+
+def test_a_damaged_log_is_survived_and_its_damage_counted(logs, tmp_path, capsys):
+    rows = (logs / "drive.csv").read_text().splitlines()
+    rows[400] = rows[400][: len(rows[400]) // 2]
+    rows[500] = "nonsense" + rows[500]
+    rows[600] = rows[600].replace(",", ",nan", 1)
+    rows[700:720] = rows[719:699:-1]
+    (tmp_path / "damaged.csv").write_text("\n".join(rows) + "\n")
+    assert replay(tmp_path / "damaged.csv", "--config", "prototype", "--fast") == 0
+    shown = capsys.readouterr()
+    assert "problems survived" in shown.err
+    assert "estimates" in shown.out
