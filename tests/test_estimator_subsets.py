@@ -125,9 +125,6 @@ def test_moving_start_without_gnss_knows_its_speed_from_the_bus():
     assert np.degrees(rms(turned - true)) < 2.0
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the start takes the speed from no wheel angles: it begins at 0 m/s for ever"
-)
 def test_moving_start_knows_its_speed_from_wheel_angles():
     truth = cruise()
     run = within(drive(without(truth.measurements(), "gnss", "vehicle"), with_sensors(gnss=None)), 8.0)

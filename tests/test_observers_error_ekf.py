@@ -133,7 +133,7 @@ class Trolley:
         self.ekf = ErrorEKF(1, 0)
         self.ekf.covariance = np.diag([4.0, 1.0])
         self.ekf.rate_noise[:] = density
-        self.history = History(200, 2, 1)
+        self.history = History(0.8, 2, 1)
         self.pose = np.array([0.0, 2.0])
         self.t = 0
         self.history.step(0, self.pose)

@@ -9,9 +9,9 @@ H = 4_000_000
 NOTHING = np.zeros(1)
 
 
-def filled(steps: int, capacity: int = 10) -> History:
+def filled(steps: int, memory: float = 0.036) -> History:
     """Pose 10 k at step k, uncorrected."""
-    history = History(capacity, 1, 1)
+    history = History(memory, 1, 1)
     for k in range(steps):
         history.step(k * H, np.array([10.0 * k]))
     return history
@@ -35,12 +35,21 @@ def test_before_the_first_step_is_too_old():
     assert history.at(0) is not None
 
 
-def test_the_ring_forgets_what_it_has_no_room_for():
-    history = filled(25, capacity=10)
+def test_what_is_older_than_the_memory_is_forgotten():
+    history = filled(25)
     assert history.at(15 * H - 1) is None
     assert history.at(15 * H)[0] == pytest.approx([150.0])
     for t in np.arange(15.0, 24.0, 0.25):
         assert history.at(int(t * H))[0] == pytest.approx([10.0 * t])
+
+
+def test_steps_too_many_for_the_ring_push_out_the_oldest():
+    history = History(0.036, 1, 1)
+    for k in range(1000):
+        history.step(k * 100_000, np.array([10.0 * k]))
+    room = 36 + 2
+    assert history.at((1000 - room) * 100_000 - 1) is None
+    assert history.at(int((1000 - room + 0.5) * 100_000))[0] == pytest.approx([10 * (1000 - room + 0.5)])
 
 
 def test_clearing_leaves_nothing_of_the_past():
@@ -63,10 +72,10 @@ def test_between_steps_the_way_leads_from_the_corrected_pose_to_the_next():
     assert (pose[0], dz[0]) == (30.0, 5.0)
 
 
-@pytest.mark.parametrize("capacity", [12, 100])
-def test_corrections_since_are_added_up_with_the_drift_that_they_make(capacity):
+@pytest.mark.parametrize("memory", [0.04, 0.4])
+def test_corrections_since_are_added_up_with_the_drift_that_they_make(memory):
     rng = np.random.default_rng(0)
-    history = History(capacity, 1, 2)
+    history = History(memory, 1, 2)
     made: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
     for k in range(40):
         history.step(k * H, np.zeros(1))

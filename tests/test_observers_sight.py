@@ -41,7 +41,7 @@ def turned(angles: tuple[float, float, float]) -> np.ndarray:
 @pytest.fixture(scope="module")
 def driven() -> tuple[VehicleFilter, np.ndarray, History, int]:
     """Cornering at 17 m/s on a slope with bank; with workspace, history and time then."""
-    f = VehicleFilter(vehicle("prototype"), Filter(), 250.0)
+    f = VehicleFilter(vehicle("prototype"), Filter())
     f.car.view("mounting")[:] = [*MOUNTING, *turned((0.1, -0.2, 0.4)).ravel()]
     f.place(np.array([30.0, -20.0, 2.0]), 0.7, 17.0)
     tilt = np.zeros(12)
@@ -181,7 +181,7 @@ def test_wheels_follow_corrections_of_angle_slip_speed_and_yaw_rate(drive, rate,
 
 
 def test_rolling_wheels_turn_faster_outside():
-    f = VehicleFilter(vehicle("prototype"), Filter(), 250.0)
+    f = VehicleFilter(vehicle("prototype"), Filter())
     f.place(np.zeros(3), 0.0, 10.0)
     f.remember(0)
     rows = [f.sight_wheel(n, 0, True).rows[0] for n in range(4)]
@@ -223,7 +223,7 @@ def test_reminders_of_level_ground_settle_at_the_roads_standard_deviation():
     """Without other measurements: √(Qr) = σ², from above and from below."""
     settings = dataclasses.replace(Filter(), ground_slope=0.02, ground_slope_time=5.0)
     for start in (1e-2, 1e-6):
-        f = VehicleFilter(vehicle("prototype"), settings, 250.0)
+        f = VehicleFilter(vehicle("prototype"), settings)
         f.place(np.zeros(3), 0.3, 0.0)
         f.ekf.covariance = np.eye(f.ekf.size) * 1e-9
         f.ekf.set_variance(4, start)
@@ -238,7 +238,7 @@ def test_reminders_of_level_ground_settle_at_the_roads_standard_deviation():
 
 @pytest.mark.parametrize("speed", [0.0, 20.0])
 def test_output_sigmas_are_those_of_body_velocity_and_sideslip(speed):
-    f = VehicleFilter(vehicle("prototype"), Filter(), 250.0)
+    f = VehicleFilter(vehicle("prototype"), Filter())
     f.place(np.zeros(3), 1.0, speed)
     f.remember(0)
     p = np.diag(np.full(f.ekf.size, 1e-12))

@@ -36,6 +36,7 @@ from vehicled.sensors.inputs import Inputs
 from vehicled.sensors.kernels import MOUNTING
 from vehicled.sensors.settings import FixNoise, Gate, Sensors
 from vehicled.sensors.source import Source
+from vehicled.settings import find_fault
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 
 _LONGEST_STEP_NS = 10_000_000
@@ -49,6 +50,8 @@ _GYRO = ("imu.wx", "imu.wy", "imu.wz")
 _ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
+_TURNING_NS = 100_000_000
+"""Time over which the turning of wheels tells the speed."""
 _LEVEL_EVERY_NS = 100_000_000
 """Time between reminders that roads are level but for a small slope."""
 _UNKNOWN_YAW = 1e-4
@@ -59,6 +62,8 @@ _SAVE_EVERY = 250
 _FASTEST = 200.0
 """m/s: no car is faster; beyond it the filter has diverged."""
 
+_LEAST_ACCURACY = 2e-3
+"""m: no receiver is better, whatever it says."""
 _FARTHEST = 1e5
 """m: a given origin farther away than this is not meant for this drive; a tangent plane is no map of a country."""
 _ROOT_PLACES = np.array([ESTIMATE_INDEX[n] for n in ROOT_OUTPUTS])
@@ -88,12 +93,10 @@ class Estimator:
     Not for several threads at once. Between `step` calls nothing happens.
     """
 
-    def __init__(self, configuration: Configuration, rate: float | None = None):
-        """`rate`: steps per second to expect (Hz); the daemon's own if left out."""
+    def __init__(self, configuration: Configuration):
         self._filter_settings = configuration.filter
         self._sensors = configuration.sensors
-        rate = rate or configuration.daemon.loop.rate
-        self._filter = VehicleFilter(configuration.vehicle, configuration.filter, rate)
+        self._filter = VehicleFilter(configuration.vehicle, configuration.filter)
         self._gravity = configuration.vehicle.gravity
         self._records: list[Innovation] = []
         self._counters = {
@@ -167,6 +170,7 @@ class Estimator:
         self._fix: tuple[int, float, float, float] | None = None
         self._speed: float | None = None
         self._course: float | None = None
+        self._turned: tuple[int, float] | None = None
         self._wheel_seen = [False] * 4
         self._aligned = False
         self._saved: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
@@ -258,6 +262,9 @@ class Estimator:
             wanted = msgspec.convert(arguments, _Position)
         except msgspec.ValidationError as error:
             raise UsageError(f"set_position: {error}") from None
+        fault = wanted.find_fault()
+        if fault is not None:
+            raise UsageError(f"set_position: {fault}")
         if not self._running or self._t_ns is None:
             raise UsageError("set_position: the filter has not started yet")
         f = self._filter
@@ -290,6 +297,9 @@ class Estimator:
             settings = msgspec.convert(arguments["filter"], Filter, strict=False)
         except (KeyError, msgspec.ValidationError) as error:
             raise UsageError(f"reload_noise: {error}") from None
+        fault = find_fault(sensors, "sensors") or find_fault(settings, "filter")
+        if fault is not None:
+            raise UsageError(f"reload_noise: {fault}")
         if (settings.suspension is None) != (self._filter_settings.suspension is None):
             raise UsageError("reload_noise: filter.suspension adds or removes states, which takes a restart")
         self._sensors, self._filter_settings = sensors, settings
@@ -341,12 +351,23 @@ class Estimator:
         elif "wheel.rl.speed" in v and "wheel.rr.speed" in v and self._sensors.wheel_speeds is not None:
             mean = 0.5 * (v["wheel.rl.speed"] + v["wheel.rr.speed"])
             self._speed = mean * float(self._filter.car.rolling_radius[2])
+        elif "wheel.rl.angle" in v and "wheel.rr.angle" in v and self._sensors.wheel_angles is not None:
+            self._note_turning(m.t, 0.5 * (v["wheel.rl.angle"] + v["wheel.rr.angle"]))
         if (
             "gnss.course" in v
             and self._sensors.gnss is not None
             and (self._speed or 0.0) > self._sensors.gnss.least_speed
         ):
             self._course = v["gnss.course"]
+
+    def _note_turning(self, t_ns: int, angle: float) -> None:
+        """Speed from how far the rear wheels have turned in a while."""
+        if self._turned is None or t_ns < self._turned[0]:
+            self._turned = (t_ns, angle)
+        elif t_ns - self._turned[0] >= _TURNING_NS:
+            radius = float(self._filter.car.rolling_radius[2:].mean())
+            self._speed = radius * (angle - self._turned[1]) / ((t_ns - self._turned[0]) * 1e-9)
+            self._turned = (t_ns, angle)
 
     def _usable_fix(self, v: dict[str, float]) -> tuple[float, float, float] | None:
         """Latitude, longitude, height of a fix that has a position; height NaN where it has none."""
@@ -406,6 +427,7 @@ class Estimator:
         self._running = True
         self._counters["starts"] += 1
         f.remember(t_ns)
+        self._save()
 
     def _set_origin(self, fix: tuple[int, float, float, float]) -> None:
         """The first fix, unless an origin is given that is not on the other side of the country."""
@@ -462,24 +484,19 @@ class Estimator:
         if sound:
             self._since_saved += 1
             if self._since_saved >= _SAVE_EVERY or self._saved is None:
-                self._since_saved = 0
-                self._saved = (f.car.workspace.copy(), f.ekf.packed.copy(), f.extra.copy())
+                self._save()
             return
-        self._counters["restarts"] += 1
-        assert self._t_ns is not None
-        if self._saved is None:
-            self._forget()
-            return
+        assert self._t_ns is not None and self._saved is not None
         workspace, packed, extra = self._saved
         f.car.workspace[:] = workspace
         f.ekf.packed[:] = packed
-        f.ekf.x[:] = 0.0
         f.extra[:] = extra
-        # Where it has been since is unknown.
-        variances = f.ekf.variances
-        for i in (0, 1, 3):
-            f.ekf.set_variance(i, variances[i] + (25.0 if i < 2 else 0.1))
-        f.remember(self._t_ns)
+        self._restart_in_place(self._t_ns)
+
+    def _save(self) -> None:
+        f = self._filter
+        self._since_saved = 0
+        self._saved = (f.car.workspace.copy(), f.ekf.packed.copy(), f.extra.copy())
 
     def _disbelieved(self) -> bool:
         """Whether most of the sensors that speak have long been failing their gates: then it is the filter that
@@ -491,19 +508,21 @@ class Estimator:
     def _restart_in_place(self, t_ns: int) -> None:
         """Begin anew where the car is thought to be, at the speed that is measured now."""
         f = self._filter
-        pose = f.observe().copy()
-        sigmas = np.sqrt(np.abs(f.ekf.variances[:4]))
-        aligned = self._aligned
+        pose, extra, aligned = f.observe().copy(), f.extra.copy(), self._aligned
+        variances = f.ekf.variances
+        # A good state may be a second old.
+        travelled = abs(pose[6]) * _SAVE_EVERY / 250.0
         self._counters["restarts"] += 1
         self._fix = self._course = None
         self._start(t_ns)
         self._aligned, self._wheel_seen = aligned, [False] * len(WHEELS)
-        if np.isfinite(pose[:4]).all():
-            f.turn(pose[3] - f.observe()[3])
-            self._move(pose[:3] - f.observe()[:3])
-            for i, least in ((0, 1.0), (1, 1.0), (3, 0.1)):
-                f.ekf.set_variance(i, max(float(sigmas[i]), least) ** 2)
+        f.extra[:] = extra
+        f.turn(pose[3] - f.observe()[3])
+        self._move(pose[:3] - f.observe()[:3])
+        for i, least in ((0, 1.0 + travelled), (1, 1.0 + travelled), (2, 1.0), (3, 0.1)):
+            f.ekf.set_variance(i, max(float(variances[i]), least**2))
         f.remember(t_ns)
+        self._save()
         for source in self._sources.values():
             source.failures = 0
 
@@ -649,10 +668,10 @@ class Estimator:
         horizontal, vertical = kind.horizontal, kind.vertical
         wander = kind.wander
         if s.trust_reported_accuracy and "gnss.h_acc" in v:
-            scale = v["gnss.h_acc"] / horizontal
-            horizontal, wander = v["gnss.h_acc"], wander * scale
+            reported = max(v["gnss.h_acc"], _LEAST_ACCURACY)
+            horizontal, wander = reported, wander * reported / horizontal
         if s.trust_reported_accuracy and "gnss.v_acc" in v:
-            vertical = v["gnss.v_acc"]
+            vertical = max(v["gnss.v_acc"], _LEAST_ACCURACY)
         self._set_wander(wander, kind.wander_time)
         m_dim = 2 if math.isnan(fix[2]) else 3
         place = self._origin.to_world(fix[0], fix[1], self._origin.height if m_dim == 2 else fix[2])
@@ -664,11 +683,7 @@ class Estimator:
             sight.predicted = sight.predicted + f.extra[6 : 6 + m_dim]
             for k in range(m_dim):
                 sight.rows[k, WANDER + k] = 1.0
-        if self._fuse(m, "gnss.position", sight, place[:m_dim], white[:m_dim]):
-            # The policy believes the receiver: forget the position, and take this fix.
-            for i, variance in ((0, 100.0), (1, 100.0), (2, 100.0)):
-                f.ekf.set_variance(i, variance)
-            self._fuse(m, "gnss.position", sight, place[:m_dim], white[:m_dim])
+        self._fuse(m, "gnss.position", sight, place[:m_dim], white[:m_dim])
 
     def _set_wander(self, sigma: float, time: float) -> None:
         """The slow part of the error belongs to the kind of fix; it begins anew when that changes for worse."""
@@ -718,13 +733,13 @@ class Estimator:
 
     def _fuse(
         self, m: Measurement, name: str, sight: Sight | None, value: np.ndarray, noise: np.ndarray
-    ) -> bool:
-        """Judge and fuse one observation; record it. True when its persistent failure asks for a reset."""
+    ) -> None:
+        """Judge one observation; fuse it, refuse it, or, when the policy says so, begin anew from it; record it."""
         source = self._sources[name]
         source.heard(m.t)
         if sight is None:
             self._refuse(m, name, value.tolist(), "too old")
-            return False
+            return
         f = self._filter
         nis = f.judge(sight, value, noise)
         n = len(value)
@@ -732,9 +747,13 @@ class Estimator:
         passed = ratio <= 1.0
         innovation = f.ekf.innovation[:n] - sight.rows @ f.ekf.x
         variance = f.ekf.variance[:n].tolist()
+        reason = "fused" if passed else "gate"
         if passed:
             f.ekf.fuse(n)
             source.accept()
+        elif source.fail():
+            self._believe(name, sight, innovation, noise)
+            reason = "reset"
         assert self._t_ns is not None
         self._records.append(
             Innovation(
@@ -748,11 +767,31 @@ class Estimator:
                 variance,
                 nis,
                 ratio,
-                passed,
-                "fused" if passed else "gate",
+                reason != "gate",
+                reason,
             )
         )
-        return False if passed else source.fail()
+
+    def _believe(self, name: str, sight: Sight, innovation: np.ndarray, noise: np.ndarray) -> None:
+        """A source that keeps failing is right: take what it says, and forget what was thought of it."""
+        f = self._filter
+        if name == "gnss.position":
+            f.correct()
+            offset = np.zeros(3)
+            offset[: len(innovation)] = innovation
+            self._move(offset)
+            dz = np.zeros(PAIRS)
+            dz[:3] = offset
+            f.history.correct(dz, np.zeros(PAIRS), np.zeros(PAIRS), f.observe())
+            for i, variance in enumerate(noise):
+                f.ekf.set_variance(i, float(variance))
+        elif name.startswith("wheel.") and name.endswith(".angle"):
+            self._set_wheel_angle(WHEELS.index(name.split(".")[1]), float(innovation[0]))
+        else:
+            # Open the states that it sees to what it says, and let it in again.
+            variances = f.ekf.variances
+            for i in map(int, np.flatnonzero(np.abs(sight.rows).max(axis=0) > 0.1)):
+                f.ekf.set_variance(i, float(variances[i] + innovation @ innovation))
 
     def _refuse(self, m: Measurement, name: str, value: list[float], reason: str) -> None:
         """A measurement that cannot be judged."""
@@ -800,6 +839,20 @@ class _Position(msgspec.Struct, forbid_unknown_fields=True):
     """rad."""
     sigma: float = 0.1
     yaw_sigma: float = 0.05
+
+    def find_fault(self) -> str | None:
+        """The first number that cannot be; None if all can."""
+        bounds = {"lat": 90.0, "lon": 360.0, "alt": 1e5, "yaw": 100.0, "sigma": 1e5, "yaw_sigma": 4.0}
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            bound = bounds.get(name, 1e7)
+            if not abs(value) <= bound or ("sigma" in name and value <= 0.0):
+                return (
+                    f"{name}: expected a number within ±{bound:g}, standard deviations above 0, got {value:g}"
+                )
+        return None
 
 
 def _rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:

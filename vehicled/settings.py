@@ -79,6 +79,32 @@ def loads(text: str, cls: type[T], name: str = "<text>") -> T:
     return _loads(text, cls, name, Path())
 
 
+def find_fault(instance: Any, path: str = "") -> str | None:
+    """What is wrong with the numbers of a dataclass that came by another way than a file; None if nothing is."""
+    return _fault(instance, (), path)
+
+
+def _fault(value: Any, metadata: tuple[Any, ...], path: str) -> str | None:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = get_type_hints(type(value), include_extras=True)
+        for field in dataclasses.fields(value):
+            hint = hints[field.name]
+            own = getattr(hint, "__metadata__", ())
+            below = tuple(m for part in get_args(hint) for m in getattr(part, "__metadata__", ()))
+            fault = _fault(getattr(value, field.name), (*own, *below), _join(path, field.name))
+            if fault is not None:
+                return fault
+        return None
+    if isinstance(value, (tuple, list)):
+        return next((f for v in value if (f := _fault(v, metadata, path)) is not None), None)
+    if isinstance(value, float):
+        bounds = _find(metadata, Range)
+        if not math.isfinite(value) or (bounds is not None and value not in bounds):
+            wanted = "" if bounds is None else bounds.describe(Unit("1"))
+            return f"{path}: expected a number {wanted or 'that is finite'}, got {value:g}"
+    return None
+
+
 def shipped_folder() -> Path:
     """Where the configurations that come with the program are: in the wheel, or in the source tree."""
     package = Path(__file__).parent

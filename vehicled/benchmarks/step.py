@@ -40,8 +40,8 @@ def bench_step(
     """
     rate = configuration.daemon.loop.rate
     h = 1.0 / rate
-    estimator = Estimator(configuration, rate)
-    model = VehicleFilter(configuration.vehicle, configuration.filter, rate)
+    estimator = Estimator(configuration)
+    model = VehicleFilter(configuration.vehicle, configuration.filter)
     # Beside the filter the same car goes the same drive with the same inputs, but on its own.
     car, inputs = model.car, Inputs(model.car, configuration.sensors.steering)
     model.place(np.array([0.0, 0.0, car.design_height]), 0.0, speed)

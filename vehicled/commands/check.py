@@ -62,7 +62,7 @@ def _describe(configuration: Configuration) -> dict[str, Any]:
     estimator = Estimator(configuration)
     seconds = time.perf_counter() - begun
     # The estimator keeps its car to itself; a second one costs no second compilation.
-    car = VehicleFilter(configuration.vehicle, configuration.filter, configuration.daemon.loop.rate).car
+    car = VehicleFilter(configuration.vehicle, configuration.filter).car
     topology = calc_topology(car)
     car.rest()
     car.report()

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     steps = read_steps(log, round(1e9 / rate))
     if not args.fast:
         steps = play(steps, args.rate)
-    estimator = Estimator(configuration, rate)
+    estimator = Estimator(configuration)
     with contextlib.ExitStack() as stack:
         sinks: list[Sink] = []
         on_command = None

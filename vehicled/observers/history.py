@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
+FASTEST = 1000
+"""Steps per second for which the memory suffices."""
+
 
 class History:
     """Ring of poses before and after each step's correction."""
 
-    def __init__(self, capacity: int, size: int, pairs: int):
-        """`size` numbers per pose; `pairs` of (Δz, Δż)."""
-        self._capacity = capacity
+    def __init__(self, memory: float, size: int, pairs: int):
+        """`memory`: how far back it reaches, s, at up to 1,000 steps per second; `size` numbers per pose; `pairs` of
+        (Δz, Δż)."""
+        self._memory_ns = round(memory * 1e9)
+        self._capacity = capacity = int(np.ceil(memory * FASTEST)) + 2
         self._times = np.zeros(capacity, dtype=np.int64)
         self._before = np.zeros((capacity, size))
         self._after = np.zeros((capacity, size))
@@ -76,6 +81,8 @@ class History:
 
     def _look_up(self, t_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         n = self._count - 1
+        if t_ns < self._times[n % self._capacity] - self._memory_ns:
+            return None
         oldest = max(0, self._count - self._capacity)
         while n > oldest and self._times[(n - 1) % self._capacity] >= t_ns:
             n -= 1

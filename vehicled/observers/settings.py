@@ -102,6 +102,8 @@ class Filter:
     kind: Literal["errorEKF"] = "errorEKF"
     rate_noise: RateNoise = field(default_factory=RateNoise)
     position_noise: PositionNoise = field(default_factory=PositionNoise)
+    slip_time: Annotated[Seconds, Positive] = 1.0
+    """How long the slip of a wheel differs from the model's."""
     ground_slope: Annotated[Radians, Positive] = 0.01
     """Standard deviation of slope and bank of the roads that the car drives on."""
     ground_slope_time: Annotated[Seconds, Positive] = 10.0

@@ -50,6 +50,7 @@ _COUPLING: tuple[tuple[int, int], ...] = (
     (2, _V1Z),
     *((WHEEL_ANGLE + n, column) for n in range(len(WHEELS)) for column in (PAIRS, PAIRS + _YAW)),
     (PAIRS, DRIVE),
+    *((WHEEL_RATE + n, WHEEL_RATE + n) for n in range(len(WHEELS))),
 )
 """Where velocities along and across the car, a turned heading and a slope move the position, speed and yaw rate
 the wheels, and the drive force the speed."""
@@ -63,12 +64,14 @@ class Sight:
     """(m,) with all corrections that are already decided."""
     rows: np.ndarray
     """(m, n) Jacobian with respect to the errors of now."""
+    late_noise: np.ndarray | float = 0.0
+    """(m,) variance that plant noise since then adds to a measurement of the past."""
 
 
 class VehicleFilter:
     """A car that runs beside the real one, and the covariance of its errors."""
 
-    def __init__(self, vehicle: Vehicle, settings: Filter, rate_hint: float):
+    def __init__(self, vehicle: Vehicle, settings: Filter):
         self.car = Car(vehicle, (add_sensor_kernels,))
         self._mass = vehicle.mass
         extra = SUSPENSION - GYRO_BIAS
@@ -85,8 +88,7 @@ class VehicleFilter:
         """Spectral density of their random walks, per second."""
         self.wander_sigma, self.wander_time = 0.0, 120.0
         self.acceleration_error(None)
-        capacity = int(np.ceil(settings.memory * rate_hint)) + 2
-        self.history = History(capacity, _POSE + 2 * len(WHEELS), PAIRS)
+        self.history = History(settings.memory, _POSE + 2 * len(WHEELS), PAIRS)
         self.set_noise(settings)
         car = self.car
         self._pose = car.view("pose")
@@ -134,6 +136,8 @@ class VehicleFilter:
         self.car.call("observe_pose")
         now = self._now
         now[:_POSE] = self._pose
+        if not np.isfinite(self._yaw):
+            self._yaw = 0.0
         self._yaw += (now[_YAW] - self._yaw + np.pi) % (2 * np.pi) - np.pi
         now[_YAW] = self._yaw
         now[_POSE : _POSE + 4] = self._wheels[self._wheel_angle]
@@ -170,7 +174,9 @@ class VehicleFilter:
         east, north = c * ahead - s * left, s * ahead + c * left
         ekf.coupling[:7] = (h * c, -h * s, -h * north, h * s, h * c, h * east, h * ahead)
         ekf.coupling[7:15] = h * self._rolling.ravel()
-        ekf.coupling[15:] = h
+        ekf.coupling[15] = h
+        ekf.coupling[16:20] = np.exp(-h / self.settings.slip_time)
+        ekf.coupling[20:] = h
         q = self.settings.rate_noise
         ekf.rate_noise[1] = (q.lateral + q.lateral_per_speed * abs(ahead)) ** 2
         ekf.predict(h)
@@ -249,7 +255,14 @@ class VehicleFilter:
             rows[:, PAIRS + 2 : PAIRS + CHART_PAIRS] += h_z[:, 2:] * back
             rows[:, _YAW] += (c * ahead - s * left) * north - (s * ahead + c * left) * east
             rows[:, _V1Z] += up * ahead
+            return Sight(predicted, rows, self._late_noise(h_z, c, s, -back))
         return Sight(predicted, rows)
+
+    def _late_noise(self, h_z: np.ndarray, c: float, s: float, age: float) -> np.ndarray:
+        """Through h_z (m, 6), of the coordinates that white noise on the rates has moved within `age` seconds."""
+        grown = self.ekf.rate_noise[:CHART_PAIRS] * (age**3 / 3)
+        along, across = c * h_z[:, 0] + s * h_z[:, 1], c * h_z[:, 1] - s * h_z[:, 0]
+        return along**2 * grown[0] + across**2 * grown[1] + h_z[:, 2:] ** 2 @ grown[2:]
 
     def _carried(self, pose: np.ndarray, h_z: np.ndarray, h_zd: np.ndarray) -> None:
         """The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and
@@ -289,7 +302,7 @@ class VehicleFilter:
         m = len(value)
         self.ekf.rows[:m] = sight.rows
         self.ekf.innovation[:m] = value - sight.predicted
-        self.ekf.noise[:m] = noise
+        self.ekf.noise[:m] = noise + sight.late_noise
         return self.ekf.judge(m)
 
     def expect_level_ground(self, interval: float) -> None:

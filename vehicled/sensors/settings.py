@@ -6,6 +6,7 @@ standard deviation of one sample, unless the sensor reports its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -87,6 +88,10 @@ class FixNoise:
     wander_time: Annotated[Seconds, Positive] = 120.0
     velocity: Annotated[MetresPerSecond, Positive] = 0.1
     """Per horizontal axis: of the speed, and, divided by it, of the course."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        if self.wander >= self.horizontal:
+            yield "wander", "the part that wanders must be smaller than the whole horizontal noise"
 
 
 @dataclass(frozen=True, kw_only=True)
