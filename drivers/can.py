@@ -46,6 +46,7 @@ from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import NonNegative, Positive, Range, Seconds, UnitError, parse_unit
 
 _WAIT_S = 0.1
+_OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
 _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
 
 
@@ -159,8 +160,11 @@ class CanDecoder:
             for number, extended in self._sources
         ]
 
-    def feed(self, frame: can.Message, arrival_ns: int) -> list[Measurement]:
-        """The measurement in a frame, if there is one. arrival_ns: ns, host monotonic clock."""
+    def feed(self, frame: can.Message, arrival_ns: int, age_ns: int = 0) -> list[Measurement]:
+        """The measurement in a frame, if there is one.
+
+        arrival_ns: ns, host monotonic clock. age_ns: how long it had then been here already.
+        """
         if frame.is_error_frame:
             self.counters["error_frames"] += 1
             self.counters["bus_off"] += bool(frame.arbitration_id & _BUS_OFF)
@@ -189,7 +193,7 @@ class CanDecoder:
         if not values:
             return []
         self.counters["measurements"] += 1
-        return [Measurement(self.name, arrival_ns - self._latency_ns, arrival_ns, values)]
+        return [Measurement(self.name, arrival_ns - age_ns - self._latency_ns, arrival_ns, values)]
 
     def reset(self) -> None:
         """Frames stand alone: nothing is ever begun."""
@@ -280,7 +284,10 @@ class Can(Driver):
         if frame is None:
             return False, []
         offs = self.decoder.counters["bus_off"]
-        measurements = self.decoder.feed(frame, time.monotonic_ns())
+        # The kernel stamps a frame when it comes in; this thread may be woken milliseconds later.
+        age = time.time() - frame.timestamp
+        age_ns = round(age * 1e9) if 0.0 < age < _OLDEST_S else 0
+        measurements = self.decoder.feed(frame, time.monotonic_ns(), age_ns)
         if self.decoder.counters["bus_off"] > offs:
             raise can.CanOperationError("bus off")
         return True, measurements

@@ -50,6 +50,12 @@ def frame(number, data, **kind):
     return can.Message(arbitration_id=number, data=bytes.fromhex(data), is_extended_id=False, **kind)
 
 
+def test_a_frame_that_waited_was_measured_when_it_came():
+    decoder = CanDecoder("car", options())
+    (m,) = decoder.feed(frame(0x130, "1027"), 1_000_000_000, age_ns=7_000_000)
+    assert (m.t, m.arrival) == (993_000_000, 1_000_000_000)
+
+
 def test_round_trip_of_every_signal_of_the_prototype():
     values = {
         **{"wheel.fl.angle": 10 * 2 * math.pi / 96, "wheel.fr.angle": 0.0, "wheel.rl.angle": 100 * math.pi},

@@ -6,10 +6,7 @@ import time
 from typing import Any
 
 from vehicled.configuration import Configuration
-from vehicled.daemon.daemon import DeviceOptions
-from vehicled.errors import UsageError
 from vehicled.messages import WHEELS
-from vehicled.settings import SettingsError
 
 HELP = "Validate a configuration, with its devices and its CAN database, and describe its vehicle model."
 
@@ -31,26 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from vehicled.configuration import load_configuration
+    from vehicled.daemon.daemon import make_driver
 
     configuration = load_configuration(args.config)
     for name, device in configuration.daemon.devices.items():
-        _check_device(name, device)
+        make_driver(name, device, lambda _: None)  # reads its options and what they name; opens nothing
     found = _describe(configuration)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
-
-
-def _check_device(name: str, device: DeviceOptions) -> None:
-    """Make the device's driver, which reads its options and whatever they name; it opens nothing yet."""
-    from drivers.registry import load_driver
-
-    try:
-        kind = load_driver(device.driver)
-        kind(name, device.options.to(kind.Options), lambda _: None)
-    except SettingsError:
-        raise
-    except UsageError as error:
-        device.options.fail(str(error))
 
 
 def _describe(configuration: Configuration) -> dict[str, Any]:

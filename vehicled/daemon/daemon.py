@@ -22,9 +22,9 @@ from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recorder import Recorder
 from vehicled.daemon.signals import Signals
-from vehicled.errors import RunError
+from vehicled.errors import RunError, UsageError
 from vehicled.messages import Status
-from vehicled.settings import Deferred
+from vehicled.settings import Deferred, SettingsError
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class Daemon:
     def _open(self, opened: contextlib.ExitStack) -> None:
         options = self._options
         queue = MeasurementQueue(list(options.devices))
-        self._drivers = [_make_driver(name, device, queue.put) for name, device in options.devices.items()]
+        self._drivers = [make_driver(name, device, queue.put) for name, device in options.devices.items()]
         endpoints = Endpoints(options.publish)
         opened.callback(endpoints.close)
         publisher = Publisher(endpoints, options.publish)
@@ -227,9 +227,15 @@ def _say_reloaded(answer: Future[dict[str, Any]]) -> None:
         _log.error("noise settings not reloaded: %s", error)
 
 
-def _make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> Driver:
-    kind = load_driver(device.driver)
-    return kind(name, device.options.to(kind.Options), emit)
+def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> Driver:
+    """Raises SettingsError, with file and line, also for what only the driver itself can find fault with."""
+    try:
+        kind = load_driver(device.driver)
+        return kind(name, device.options.to(kind.Options), emit)
+    except SettingsError:
+        raise
+    except UsageError as error:
+        device.options.fail(str(error))
 
 
 def statistics_line(status: Status) -> str:

@@ -118,8 +118,11 @@ class SpeedPedals:
             command = feedforward + self._GAIN * error + self._integral
         torque = max(self._torque.follow(max(command, 0.0), dt), 0.0)
         brake = max(self._brake.follow(max(-command, 0.0), dt), 0.0)
-        scale = self._force_scale
-        return torque * scale, brake * scale / self._handling.brake_torque_per_pressure
+        scale, gain = self._force_scale, self._handling.brake_torque_per_pressure
+        if gain == 0.0:
+            # A car without brakes is slowed by its driveline.
+            return (torque - brake) * scale, 0.0
+        return torque * scale, brake * scale / gain
 
 
 class DriverModel:
