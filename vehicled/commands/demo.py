@@ -42,6 +42,12 @@ examples:
     parser.add_argument(
         "--gnss", choices=("rtk", "conventional"), default="rtk", help="the receiver (default: %(default)s)"
     )
+    parser.add_argument(
+        "--scenario",
+        default=_DRIVE,
+        metavar="NAME|FILE",
+        help="another drive, as `vehicled simulate` takes it (default: %(default)s)",
+    )
     parser.add_argument("--duration", type=float, metavar="S", help="only the first S seconds of the drive")
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N", help="of all noise (default: %(default)s)"
@@ -127,7 +133,7 @@ def _scenario(args: argparse.Namespace) -> "tuple[Scenario, float]":
 
     if args.seed < 0:
         raise UsageError(f"--seed {args.seed}: expected 0 or more")
-    scenario = find_scenario(_DRIVE)
+    scenario = find_scenario(args.scenario)
     if args.duration is not None and not _SHORTEST <= args.duration <= scenario.length:
         raise UsageError(f"--duration {args.duration:g}: expected {_SHORTEST:g} to {scenario.length:g} s")
     gnss = {"rtk": RTK, "conventional": CONVENTIONAL}[args.gnss]
