@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         write_configuration(_CAR, configuration, Path(ports), folder, latency)
         with Rig(Job(scenario, args.seed, configuration, folder / "daemon.log")) as rig:
             drive, begun = _prepare(rig, args.json)
-            title = f"{_DRIVE}, {'RTK' if args.gnss == 'rtk' else args.gnss} receiver"
+            title = f"{Path(args.scenario).stem}, {'RTK' if args.gnss == 'rtk' else args.gnss} receiver"
             end = _watch(rig, drive, begun, title, args.json)
 
     (recording,) = set(folder.glob("*.mcap")) - recordings
@@ -138,7 +138,8 @@ def _scenario(args: argparse.Namespace) -> "tuple[Scenario, float]":
         raise UsageError(f"--duration {args.duration:g}: expected {_SHORTEST:g} to {scenario.length:g} s")
     gnss = {"rtk": RTK, "conventional": CONVENTIONAL}[args.gnss]
     sensors = dataclasses.replace(scenario.sensors, gnss=gnss)
-    return dataclasses.replace(scenario, duration=args.duration, sensors=sensors), gnss.latency
+    duration = args.duration or scenario.duration
+    return dataclasses.replace(scenario, duration=duration, sensors=sensors), gnss.latency
 
 
 def _prepare(rig: "Rig", quiet: bool) -> "tuple[Simulated, Begun]":
