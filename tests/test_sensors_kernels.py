@@ -74,6 +74,10 @@ class Pose:
         }
 
 
+UP = POSE.index("up")
+SLOPES = {POSE.index("v1z"): POSE.index("ahead"), POSE.index("v2z"): POSE.index("left")}
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_a_sensor_reads_what_the_textbook_says(car, sensor, seed):
@@ -97,6 +101,9 @@ def test_jacobian_agrees_with_differences_in_the_pose(car, sensor, seed):
         for sign in (1, -1):
             pose[:] = start
             pose[j] += sign * step
+            if j in SLOPES:
+                # On level ground: as the slope changes, the car drives along it.
+                pose[UP] += sign * step * start[SLOPES[j]]
             car.call(sensor)
             seen.append(car.view("predicted")[:m].copy())
         change = seen[0] - seen[1]

@@ -138,6 +138,7 @@ class Estimator:
             mounting |= dict(zip(("antenna.x", "antenna.y", "antenna.z"), s.gnss.antenna, strict=True))
             for name in ("gnss.position", "gnss.speed", "gnss.course"):
                 source(name, s.gnss.gate)
+            self._fix_kinds = {1: s.gnss.single, 2: s.gnss.dgnss, 4: s.gnss.rtk_fixed, 5: s.gnss.rtk_float}
         for i in range(3):
             for j in range(3):
                 mounting[f"imu.r{i + 1}{j + 1}"] = rotation[i, j]
@@ -656,10 +657,7 @@ class Estimator:
             )
 
     def _fix_noise(self, v: dict[str, float]) -> FixNoise:
-        s = self._sensors.gnss
-        assert s is not None
-        by_quality = {2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
-        return by_quality.get(int(v.get("gnss.quality", 1.0)), s.single)
+        return self._fix_kinds.get(int(v.get("gnss.quality", 1.0)), self._fix_kinds[1])
 
     def _observe_position(self, m: Measurement, fix: tuple[float, float, float]) -> None:
         s, f, v = self._sensors.gnss, self._filter, m.values

@@ -237,14 +237,15 @@ class VehicleFilter:
         pose, dz, dzd = past
         self._pose[:] = pose[:_POSE]
         self.car.call(kernel)
-        h_z = self._sensitivity[:m, :CHART_PAIRS].copy()
-        h_zd = self._sensitivity[:m, CHART_PAIRS:].copy()
-        self._carried(pose, h_z, h_zd)
-        predicted = self._predicted[:m] + h_z @ dz[:CHART_PAIRS] + h_zd @ dzd[:CHART_PAIRS]
+        sensitivity = self._sensitivity[:m]
+        h_z = sensitivity[:, :CHART_PAIRS]
+        predicted = (
+            self._predicted[:m] + h_z @ dz[:CHART_PAIRS] + sensitivity[:, CHART_PAIRS:] @ dzd[:CHART_PAIRS]
+        )
         # Errors of then by errors of now: z(then) = z(now) − drift·(now − then).
         rows = np.zeros((m, self.ekf.size))
         rows[:, :CHART_PAIRS] = h_z
-        rows[:, RATES] = h_zd
+        rows[:, RATES] = sensitivity[:, CHART_PAIRS:]
         back = min((t_ns - self._t_ns) * 1e-9, 0.0)
         if back < 0.0:
             ahead, left = pose[_AHEAD], pose[_LEFT]
@@ -263,16 +264,6 @@ class VehicleFilter:
         grown = self.ekf.rate_noise[:CHART_PAIRS] * (age**3 / 3)
         along, across = c * h_z[:, 0] + s * h_z[:, 1], c * h_z[:, 1] - s * h_z[:, 0]
         return along**2 * grown[0] + across**2 * grown[1] + h_z[:, 2:] ** 2 @ grown[2:]
-
-    def _carried(self, pose: np.ndarray, h_z: np.ndarray, h_zd: np.ndarray) -> None:
-        """The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and
-        the third rate is that normal to the ground."""
-        c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
-        normal, up = self.car.ground[:3], h_zd[:, 2]
-        h_z[:, _V1Z] += up * pose[_AHEAD]
-        h_z[:, _V2Z] += up * pose[_LEFT]
-        h_zd[:, 0] -= up * ((normal[0] * c + normal[1] * s) / normal[2])
-        h_zd[:, 1] -= up * ((normal[1] * c - normal[0] * s) / normal[2])
 
     def _wheel_rates(self, dzd: np.ndarray) -> np.ndarray:
         """(4,) errors of the wheels' rates: those of rolling, as the car's speed and yaw rate are wrong, and those
@@ -382,7 +373,6 @@ class VehicleFilter:
         rows[:] = 0.0
         rows[:, :CHART_PAIRS] = self._sensitivity[:, :CHART_PAIRS]
         rows[:, RATES] = self._sensitivity[:, CHART_PAIRS:]
-        self._carried(self._now, rows[:, :CHART_PAIRS], rows[:, RATES])
         self.ekf.noise[:] = 1e-12
         self.ekf.judge(LARGEST)
         # At standstill sideslip is anything; fmin also takes care of 0/0.

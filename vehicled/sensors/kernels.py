@@ -79,11 +79,20 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     )
     body_velocity = a.to_body(velocity)
 
+    # The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and the
+    # third rate is that normal to the ground (see the kernel `correct`).
+    normal = Vector.of(parts.ground[:3])
+    rise_ahead = (normal.x * cos + normal.y * sin) / normal.z
+    rise_left = (normal.y * cos - normal.x * sin) / normal.z
+
     def sensor(name: str, h: list[Atom]) -> None:
         stores = list(zip(predicted, h, strict=False))
         for i, value in enumerate(h):
-            for j in range(CHART_SIZE):
-                stores.append((sensitivity[i * CHART_SIZE + j], g.derivative(value, pose[j])))
+            row = [g.derivative(value, pose[j]) for j in range(CHART_SIZE)]
+            by_up = row[8]
+            row[4], row[5] = row[4] + by_up * ahead, row[5] + by_up * left
+            row[6], row[7] = row[6] - by_up * rise_ahead, row[7] - by_up * rise_left
+            stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
         program.kernel(name, stores)
 
     sensor("gnss_position", list(antenna_position))
