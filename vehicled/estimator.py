@@ -46,6 +46,7 @@ _LONGEST_GAP_NS = 2_000_000_000
 _WHEEL_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 _WHEEL_SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
 _UNIT = np.eye(3)
+_GNSS = frozenset(("gnss.lat", "gnss.speed", "gnss.course", "gnss.quality"))
 _GYRO = ("imu.wx", "imu.wy", "imu.wz")
 _ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
 _SIDESLIP = 0.01
@@ -531,7 +532,7 @@ class Estimator:
 
     def _observe(self, m: Measurement) -> None:
         v, s = m.values, self._sensors
-        if s.gnss is not None and ("gnss.lat" in v or "gnss.speed" in v or "gnss.quality" in v):
+        if s.gnss is not None and not _GNSS.isdisjoint(v):
             self._observe_gnss(m)
         if s.imu is not None:
             if s.imu.gyroscopes is not None:
@@ -622,7 +623,7 @@ class Estimator:
         s, f, v = self._sensors.gnss, self._filter, m.values
         assert s is not None
         fix = self._usable_fix(v)
-        if fix is None and "gnss.lat" not in v and "gnss.quality" in v and v["gnss.quality"] < 1.0:
+        if fix is None and ("gnss.lat" in v or v.get("gnss.quality", 1.0) < 1.0):
             self._refuse(m, "gnss.position", [], "no fix")
         moving = v.get("gnss.speed", 0.0) > s.least_speed
         if fix is not None and not self._in_world:
@@ -642,7 +643,7 @@ class Estimator:
         if "gnss.course" in v:
             if not moving:
                 self._refuse(m, "gnss.course", [v["gnss.course"]], "not moving")
-                return
+                return  # nor without a speed beside it, which its noise depends on
             sight = f.sight("gnss_course", m.t, 1)
             value = np.array([v["gnss.course"]])
             if sight is not None:

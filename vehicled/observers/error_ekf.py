@@ -171,7 +171,7 @@ class ErrorEKF:
 
         self.packed = view("covariance")
         self.x = view("x")
-        """(n,) correction gathered since the last `clear`."""
+        """(n,) correction gathered so far; whoever applies it sets it to zero."""
         self._h = view("h")
         self.position_noise = view("noise_density")[:pairs]
         """(pairs,) spectral density of white noise on Δz, per second."""
