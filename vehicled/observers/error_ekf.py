@@ -236,7 +236,3 @@ class ErrorEKF:
     def fuse(self, m: int) -> None:
         """Update P and x with the observation just judged."""
         self._fuse[m - 1](self._pointer)
-
-    def variance_of(self, rows: np.ndarray) -> np.ndarray:
-        """Diagonal of rows P rowsᵀ for rows (m, n)."""
-        return np.einsum("ij,ij->i", rows @ self.covariance, rows)
