@@ -38,6 +38,7 @@ SUSPENSION = DRIVE + 1
 """Places in x."""
 
 _POSE = len(POSE)
+_CHART = np.arange(CHART_PAIRS)
 _AHEAD, _LEFT = CHART_PAIRS, CHART_PAIRS + 1
 _YAW, _V1Z, _V2Z = (CHART.index(n) for n in ("yaw", "v1z", "v2z"))
 
@@ -106,6 +107,7 @@ class VehicleFilter:
         self._body_fit = np.linalg.pinv(np.column_stack([np.ones(len(WHEELS)), places]))
         """(3, 4) heave and slopes of a body from heights at its wheels."""
         self._heave = _heave_stiffness(vehicle) / vehicle.mass
+        self._way = ((0, 0), np.empty(0), np.empty(0))
         self._yaw = 0.0
         self._now = np.zeros(_POSE + 2 * len(WHEELS))
         self.unconverged = 0
@@ -244,26 +246,33 @@ class VehicleFilter:
         )
         # Errors of then by errors of now: z(then) = z(now) − drift·(now − then).
         rows = np.zeros((m, self.ekf.size))
-        rows[:, :CHART_PAIRS] = h_z
-        rows[:, RATES] = sensitivity[:, CHART_PAIRS:]
-        back = min((t_ns - self._t_ns) * 1e-9, 0.0)
-        if back < 0.0:
+        if t_ns >= self._t_ns:
+            rows[:, :CHART_PAIRS] = h_z
+            rows[:, RATES] = sensitivity[:, CHART_PAIRS:]
+            return Sight(predicted, rows)
+        back, spread = self._way_back(t_ns, pose)
+        seen = sensitivity @ back
+        rows[:, :CHART_PAIRS] = seen[:, :CHART_PAIRS]
+        rows[:, RATES] = seen[:, CHART_PAIRS:]
+        return Sight(predicted, rows, np.square(h_z @ spread).sum(axis=1))
+
+    def _way_back(self, t_ns: int, pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(12, 12) errors of chart and rates at a past time by those of now, and a square root (6, 6) of what white
+        noise on the rates has added to the chart since; kept for the next sensor of that time."""
+        if self._way[0] != (t_ns, self._t_ns):
+            age = (self._t_ns - t_ns) * 1e-9
             ahead, left = pose[_AHEAD], pose[_LEFT]
             c, s = np.cos(pose[_YAW]), np.sin(pose[_YAW])
-            east, north, up = h_z[:, 0] * back, h_z[:, 1] * back, h_z[:, 2] * back
-            rows[:, PAIRS] += c * east + s * north
-            rows[:, PAIRS + 1] += c * north - s * east
-            rows[:, PAIRS + 2 : PAIRS + CHART_PAIRS] += h_z[:, 2:] * back
-            rows[:, _YAW] += (c * ahead - s * left) * north - (s * ahead + c * left) * east
-            rows[:, _V1Z] += up * ahead
-            return Sight(predicted, rows, self._late_noise(h_z, c, s, -back))
-        return Sight(predicted, rows)
-
-    def _late_noise(self, h_z: np.ndarray, c: float, s: float, age: float) -> np.ndarray:
-        """Through h_z (m, 6), of the coordinates that white noise on the rates has moved within `age` seconds."""
-        grown = self.ekf.rate_noise[:CHART_PAIRS] * (age**3 / 3)
-        along, across = c * h_z[:, 0] + s * h_z[:, 1], c * h_z[:, 1] - s * h_z[:, 0]
-        return along**2 * grown[0] + across**2 * grown[1] + h_z[:, 2:] ** 2 @ grown[2:]
+            drift = np.zeros((2 * CHART_PAIRS, 2 * CHART_PAIRS))
+            drift[_CHART, _CHART + CHART_PAIRS] = 1.0
+            turn = drift[:2, CHART_PAIRS : CHART_PAIRS + 2]
+            turn[:] = ((c, -s), (s, c))
+            drift[:2, _YAW] = -(s * ahead + c * left), c * ahead - s * left
+            drift[2, _V1Z] = ahead
+            spread = np.diag(np.sqrt(self.ekf.rate_noise[:CHART_PAIRS] * (age**3 / 3)))
+            spread[:2, :2] = turn * spread[[0, 1], [0, 1]]
+            self._way = ((t_ns, self._t_ns), np.eye(2 * CHART_PAIRS) - age * drift, spread)
+        return self._way[1:]
 
     def _wheel_rates(self, dzd: np.ndarray) -> np.ndarray:
         """(4,) errors of the wheels' rates: those of rolling, as the car's speed and yaw rate are wrong, and those
