@@ -470,3 +470,14 @@ def test_a_filter_without_position_fixes_says_that_it_waits():
     given = steps(without(parked(2.0).measurements(), "gnss"))
     assert all(e.step(s.t, s.measurements) is None for s in given)
     assert e.status()["state"] == "waiting"
+
+
+def test_a_late_sample_that_lacks_axes_is_fused():
+    measurements = [
+        Measurement(m.source, m.t, m.arrival, {"imu.wz": m.values["imu.wz"]}) if "imu.wz" in m.values else m
+        for m in delayed(parked(2.0).measurements(), 0.02, "imu.wz")
+    ]
+    run = Run(prototype(), steps(sorted(measurements, key=lambda m: m.arrival)))
+    found = run.of("imu.gyro")
+    assert len(found) > 100
+    assert {i.reason for i in found if i.step > SECOND} == {"fused"}

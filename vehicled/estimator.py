@@ -577,7 +577,7 @@ class Estimator:
                 sight.rows[:, ACCELERATION_ERROR : ACCELERATION_ERROR + 3] = _UNIT
             sight.predicted = sight.predicted + error
             if len(present) < 3:
-                sight.predicted, sight.rows = sight.predicted[present], sight.rows[present]
+                sight = sight.of(present)
             imu = self._sensors.imu
             accelerometers = imu.accelerometers if imu is not None and name == "imu.accel" else None
             if accelerometers is not None and accelerometers.gravity_removed:

@@ -68,6 +68,12 @@ class Sight:
     late_noise: np.ndarray | float = 0.0
     """(m,) variance that plant noise since then adds to a measurement of the past."""
 
+    def of(self, components: list[int]) -> Sight:
+        """Some of the components only."""
+        late = self.late_noise
+        late = late[components] if isinstance(late, np.ndarray) else late
+        return Sight(self.predicted[components], self.rows[components], late)
+
 
 class VehicleFilter:
     """A car that runs beside the real one, and the covariance of its errors."""
