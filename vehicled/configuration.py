@@ -11,7 +11,7 @@ from vehicled import settings
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.observers.settings import Filter, World
 from vehicled.sensors.settings import Sensors
-from vehicled.vehicle.handbook import Handbook
+from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
 
 
@@ -19,7 +19,7 @@ from vehicled.vehicle.parameters import Vehicle
 class _File:
     """What stands in the YAML file."""
 
-    vehicle: Vehicle | Handbook
+    vehicle: AnyVehicle
     sensors: Sensors = field(default_factory=Sensors)
     filter: Filter = field(default_factory=Filter)
     world: World | None = None
@@ -51,11 +51,5 @@ def load_configuration(name_or_path: str | Path) -> Configuration:
     return _configuration(file, path.read_text(encoding="utf-8"))
 
 
-def parse_configuration(text: str, name: str) -> Configuration:
-    """The configuration in a text, such as a recording carries. `name` stands in messages. Raises SettingsError."""
-    return _configuration(settings.loads(text, _File, name), text)
-
-
 def _configuration(file: _File, text: str) -> Configuration:
-    vehicle = file.vehicle if isinstance(file.vehicle, Vehicle) else file.vehicle.to_vehicle()
-    return Configuration(vehicle, file.sensors, file.filter, file.world, file.daemon, text)
+    return Configuration(file.vehicle.to_vehicle(), file.sensors, file.filter, file.world, file.daemon, text)

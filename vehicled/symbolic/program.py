@@ -63,17 +63,6 @@ class Layout:
             shape = (*shape, self.width)
         return workspace[place.offset : place.offset + place.count * self.stride(place.rank)].reshape(shape)
 
-    def to_dict(self) -> dict:
-        places = {name: [p.offset, p.count, p.rank] for name, p in self.places.items()}
-        return {"lanes": self.lanes, "width": self.width, "size": self.size, "places": places}
-
-    @classmethod
-    def from_dict(cls, data: Mapping) -> Layout:
-        layout = cls(data["lanes"], data["width"])
-        layout.size = data["size"]
-        layout.places = {name: Place(*p) for name, p in data["places"].items()}
-        return layout
-
 
 @dataclass(frozen=True)
 class Kernel:

@@ -119,9 +119,6 @@ class Car:
                 self.corner_parameters[self._corner_parameter[name], n] = value
         self.call("prepare")
 
-    def get_parameter(self, name: str) -> float:
-        return float(self.parameters[self._parameter[name]])
-
     def get_corner_parameter(self, name: str) -> np.ndarray:
         """(4,) values of the corners."""
         return self.corner_parameters[self._corner_parameter[name]]
