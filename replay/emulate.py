@@ -63,7 +63,12 @@ class EmulatedDevice(Protocol):
     """What the device measures."""
     counters: dict[str, int]
 
-    def send(self, m: Measurement) -> None: ...
+    def pack(self, m: Measurement) -> Any:
+        """What the device will send of a measurement."""
+
+    def send(self, packed: Any, due_ns: int) -> None:
+        """Put it on the line. due_ns: when a real device would have, host monotonic clock."""
+
     def unplug(self) -> None: ...
     def replug(self) -> None: ...
     def close(self) -> None: ...
@@ -81,11 +86,13 @@ class EmulatedSerial:
         self._ends: tuple[int, int] | None = None
         self.replug()
 
-    def send(self, m: Measurement) -> None:
-        data = self._encoder.encode(m)
-        if data:
+    def pack(self, m: Measurement) -> bytes:
+        return self._encoder.encode(m)
+
+    def send(self, packed: bytes, due_ns: int) -> None:
+        if packed:
             self.counters["messages"] += 1
-            self.write(self.noise.apply(data))
+            self.write(self.noise.apply(packed))
 
     def write(self, data: bytes) -> None:
         """Raw bytes onto the line. What nobody reads in time is lost, as on a real one, but counted."""
@@ -124,17 +131,26 @@ class EmulatedSerial:
 
 
 class EmulatedCan:
-    """All control units of a bus, on one of python-can's interfaces."""
+    """All control units of a bus, on one of python-can's interfaces.
+
+    On the virtual one, frames bear the time at which they were due: as on a real bus, whose controller stamps what
+    comes in, they do not age while this process waits for its turn.
+    """
 
     def __init__(self, interface: str, channel: str, encoder: CanEncoder) -> None:
         self.channels = encoder.channels
         self.counters = {"messages": 0, "send_errors": 0}
         self._encoder = encoder
-        self._bus = can.Bus(interface=interface, channel=channel)
+        stamped: dict[str, Any] = {"preserve_timestamps": True} if interface == "virtual" else {}
+        self._bus = can.Bus(interface=interface, channel=channel, **stamped)
         self._plugged = True
 
-    def send(self, m: Measurement) -> None:
-        for frame in self._encoder.encode(m):
+    def pack(self, m: Measurement) -> list[can.Message]:
+        return self._encoder.encode(m)
+
+    def send(self, packed: list[can.Message], due_ns: int) -> None:
+        for frame in packed:
+            frame.timestamp = time.time() - (time.monotonic_ns() - due_ns) * 1e-9
             if self._plugged:
                 try:
                     self._bus.send(frame)
@@ -230,9 +246,11 @@ class Emulation:
                     return
                 plug[1]()
                 plug = next(plugs, None)
+            packed = self._pack(m)
             if not self._wait(m.arrival):
                 return
-            self._send(m)
+            for device, message in packed:
+                device.send(message, m.arrival + self.offset_ns)
             self.sent += 1
 
     def _wait(self, log_ns: int) -> bool:
@@ -244,12 +262,15 @@ class Emulation:
         self.latest_ns = max(self.latest_ns, -left)
         return not self._stopping.is_set()
 
-    def _send(self, m: Measurement) -> None:
+    def _pack(self, m: Measurement) -> list[tuple[EmulatedDevice, Any]]:
+        """Before it is due, which takes longer than sending."""
         named = self._devices.get(m.source)
+        packed = []
         for device in [named] if named is not None else self._devices.values():
             values = {c: v for c, v in m.values.items() if c in device.channels}
             if values:
-                device.send(msgspec.structs.replace(m, values=values))
+                packed.append((device, device.pack(msgspec.structs.replace(m, values=values))))
+        return packed
 
 
 def _plugs(

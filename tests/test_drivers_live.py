@@ -55,7 +55,7 @@ def test_a_device_is_unplugged_and_replugged_under_the_same_name(tmp_path):
             until(lambda: driver.state in ("connected", "silent"))
             before = len(out)
             for i in range(5):
-                device.send(sample(i * 10 * MS))
+                device.send(device.pack(sample(i * 10 * MS)), 0)
             until(lambda before=before: len(out) == before + 5)
             device.write(b"\xfa\xff\x36\x40half")
             device.unplug()
@@ -85,7 +85,7 @@ def test_a_device_that_is_not_there_is_waited_for(tmp_path):
         assert driver.state == "disconnected"
         device = emulate("vectornav", driver.options)
         until(lambda: driver.state == "connected")
-        device.send(sample(0))
+        device.send(device.pack(sample(0)), 0)
         until(lambda: len(out) == 1)
     finally:
         driver.stop()
@@ -101,7 +101,7 @@ def test_a_receiver_that_pauses_hands_out_its_epoch(tmp_path):
     driver.start()
     try:
         until(lambda: driver.state == "connected")
-        device.send(sample(0, GNSS))
+        device.send(device.pack(sample(0, GNSS)), 0)
         until(lambda: out)
     finally:
         driver.stop()
@@ -122,10 +122,10 @@ def test_an_error_of_the_receiving_end_is_outlived(tmp_path):
     driver.start()
     try:
         until(lambda: driver.state == "connected")
-        device.send(sample(0))
+        device.send(device.pack(sample(0)), 0)
         until(lambda: driver.counters()["internal_errors"] == 1)
         until(lambda: driver.counters()["reconnects"] == 1)
-        device.send(sample(10 * MS))
+        device.send(device.pack(sample(10 * MS)), 0)
         until(lambda: len(out) == 2)
     finally:
         driver.stop()
