@@ -76,7 +76,8 @@ def test_without_gnss_the_rest_goes_on_in_a_frame_of_its_own(name):
     run = within(drive(only(truth.measurements(), *left, *INPUTS), with_sensors(gnss=None)), SECONDS)
     assert rms(run.error(truth, "vx")) < speed
     assert horizontal(run, truth) < distance
-    assert np.degrees(rms(run.error(truth, "yaw"))) < 0.5
+    # Without a gyroscope the heading is the model's own, whose tyres are 10 % too stiff.
+    assert np.degrees(rms(run.error(truth, "yaw"))) < (0.3 if "imu" in left else 0.6)
 
 
 def test_channels_that_are_no_sensors_of_this_configuration_are_left_alone():

@@ -28,10 +28,10 @@ class RateNoise:
     """Along the car: drive and brake torque, resistances."""
     lateral: AccelerationNoise = 0.01
     """Across the car at standstill, where the tyres leave no doubt."""
-    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.01
+    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.004
     """What that grows by with speed: the faster, the less the tyres determine the sideslip."""
     z: AccelerationNoise = 0.005
-    yaw: AngularNoise = 0.05
+    yaw: AngularNoise = 0.04
     v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.001
     """Pitch, as the slope of the chassis' x axis."""
     v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.001
