@@ -110,11 +110,7 @@ class Estimator:
         }
         self._configure_sensors()
         world = configuration.world
-        self._given_origin = (
-            None
-            if world is None
-            else WorldOrigin(math.degrees(world.latitude), math.degrees(world.longitude), world.height)
-        )
+        self._given_origin = None if world is None else WorldOrigin.of(world)
         self._forget()
 
     # -- configuration -----------------------------------------------------------------------------
