@@ -393,7 +393,9 @@ class Estimator:
         if self._fix is not None:
             self._set_origin(self._fix)
             self._in_world = True
-            self._move(self._antenna_offset(self._fix))
+            # The fix is as old as its way here was long; the car has gone on since.
+            gone = speed * (t_ns - self._fix[0]) * 1e-9
+            self._move(self._antenna_offset(self._fix) + gone * np.array([math.cos(yaw), math.sin(yaw), 0.0]))
         p = np.zeros(f.ekf.size)
         p[0:2] = settings.position_sigma**2 if known else 1e-6
         p[2] = settings.position_sigma**2 if known else 1e-6
@@ -650,7 +652,7 @@ class Estimator:
                 "gnss.course",
                 sight,
                 value,
-                np.array([(self._fix_noise(v).velocity / v["gnss.speed"]) ** 2]),
+                np.array([(self._fix_noise(v).velocity / v["gnss.speed"]) ** 2 + s.sideslip_error**2]),
             )
 
     def _fix_noise(self, v: dict[str, float]) -> FixNoise:
