@@ -26,12 +26,12 @@ from vehicled.vehicle.chart import CHART
 
 STEP_NS = 4_000_000
 SENSORS = {
-    "gnss_position": ("see.gnss.position", 3),
-    "gnss_speed": ("see.gnss.speed", 1),
-    "gnss_course": ("see.gnss.course", 1),
-    "imu_gyro": ("see.imu.gyro", 3),
-    "imu_accelerometer": ("see.imu.accel", 3),
-    "body_velocity": ("see.vehicle.speed", 1),
+    "gnss_position": ("gnss.position", 3),
+    "gnss_speed": ("gnss.speed", 1),
+    "gnss_course": ("gnss.course", 1),
+    "imu_gyro": ("imu.gyro", 3),
+    "imu_accelerometer": ("imu.accel", 3),
+    "body_velocity": ("vehicle.speed", 1),
 }
 """Sensor model to what the filter sees by it, and components."""
 ACCELERATIONS = slice(POSE.index("ax"), len(POSE))
@@ -196,11 +196,11 @@ def test_position_now_follows_from_errors_then_as_the_rows_say(drive):
             change[j if j < CHART_PAIRS else CHART_PAIRS + j - PAIRS] = step
             f.car.correct(change, carry=True)
         f.remember(begin)
-        start, _ = sight(f, "see.gnss.position", begin, 3)
+        start, _ = sight(f, "gnss.position", begin, 3)
         for k in range(1, steps + 1):
             f.advance(begin + k * STEP_NS, STEP_NS * 1e-9)
         state = f.look()[:12].copy()
-        _, rows = sight(f, "see.gnss.position", begin, 3)
+        _, rows = sight(f, "gnss.position", begin, 3)
         positions[j] = (start[:2], state, rows[:2])
     reference, state, rows = positions.pop(None)
     for j, (seen, moved, _) in positions.items():
@@ -222,7 +222,7 @@ def test_wheels_follow_corrections_of_angle_slip_speed_and_yaw_rate(drive, rate,
     for wheel in range(4):
         for j in (WHEEL_ANGLE + wheel, WHEEL_RATE + wheel, PAIRS, PAIRS + 3, WHEEL_ANGLE + (wheel + 1) % 4):
             restore(f, saved, history, t_now)
-            observation = f"see.wheel.{WHEELS[wheel]}.{'speed' if rate else 'angle'}"
+            observation = f"wheel.{WHEELS[wheel]}.{'speed' if rate else 'angle'}"
             before, rows = sight(f, observation, t, 1)
             f.ekf.x[j] = 1e-3
             f.correct()
@@ -234,7 +234,7 @@ def test_rolling_wheels_turn_faster_outside():
     f = VehicleFilter(vehicle("prototype"), Filter())
     f.place(np.zeros(3), 0.0, 10.0)
     f.remember(0)
-    rows = [sight(f, f"see.wheel.{w}.speed", 0, 1)[1][0] for w in WHEELS]
+    rows = [sight(f, f"wheel.{w}.speed", 0, 1)[1][0] for w in WHEELS]
     radius = f.car.rolling_radius
     assert [r[PAIRS] for r in rows] == pytest.approx(1 / radius)
     left = [f.car.get_corner_parameter("wheel.centre.y")[n] for n in range(4)]
@@ -262,11 +262,11 @@ def test_judge_counts_noise_and_covariance(drive):
     f, _, t_now = drive
     f.ekf.covariance = np.eye(f.ekf.size) * 0.01
     f.ekf.x[:] = 0.0
-    predicted, rows = sight(f, "see.gnss.position", t_now, 3)
+    predicted, rows = sight(f, "gnss.position", t_now, 3)
     noise = np.array([0.1, 0.2, 0.3])
     s = 0.01 * rows @ rows.T + np.diag(noise)
     nu = np.array([0.2, -0.1, 0.3])
-    assert f.judge("see.gnss.position", t_now, predicted + nu, noise) == pytest.approx(
+    assert f.judge("gnss.position", t_now, predicted + nu, noise) == pytest.approx(
         nu @ np.linalg.solve(s, nu)
     )
 

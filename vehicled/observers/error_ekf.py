@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from vehicled.sensors.source import LARGEST
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Layout, Program
 
-LARGEST = 3
-"""Components of the largest observation."""
 UNSEEN = 1e30
 """Noise variance of a component that was not measured: it then changes nothing."""
 

@@ -50,6 +50,11 @@ PLANT = (
 of what that of the lateral velocity gains with speed; time (s) that a wheel's slip differs from the model's."""
 SLOW = ("time", "sigma.x", "sigma.y", "sigma.z")
 """Elements of the arrays `wander` and `acceleration_error`: Gauss–Markov processes."""
+OBSERVATIONS = (
+    *("gnss.position", "gnss.speed", "gnss.course", "imu.gyro", "imu.accel", "vehicle.speed"),
+    *(f"wheel.{w}.{quantity}" for quantity in ("angle", "speed") for w in WHEELS),
+)
+"""What can be judged: kernels of these names after `see.`; beside them `see.slope` and `see.bank` of the road."""
 SUSPENSION_PROCESS = ("time", "sigma", "rate sigma")
 
 

@@ -15,6 +15,7 @@ from vehicled.observers.vehicle_errors import (
     DRIVE,
     EXTENSIONS,
     GYRO_BIAS,
+    OBSERVATIONS,
     PAIRS,
     SUSPENSION,
     V1Z,
@@ -33,6 +34,7 @@ _BODY_FREQUENCY = 9.0
 """rad/s: of a car's body on its springs."""
 _AHEAD = CHART_PAIRS
 """In a pose."""
+_KERNEL = {sensor: f"see.{sensor}" for sensor in OBSERVATIONS}
 
 
 class VehicleFilter:
@@ -135,8 +137,9 @@ class VehicleFilter:
     # -- observations ------------------------------------------------------------------------------------
 
     def judge(self, sensor: str, t_ns: int, value: Sequence[float], noise: Sequence[float]) -> float | None:
-        """Normalised innovation squared of what a sensor measured at a time, with variances `noise`; None when that
-        is too long ago. `ekf` then tells the rest; UNSEEN as noise stands for a component that is missing."""
+        """Normalised innovation squared of what a sensor (one of OBSERVATIONS) measured at a time, with variances
+        `noise`; None when that is too long ago. `ekf` then tells the rest; UNSEEN as noise stands for a component
+        that is missing."""
         if t_ns != self._seen:
             past = self.history.at(t_ns)
             if past is None:
@@ -150,7 +153,7 @@ class VehicleFilter:
         m = len(value)
         self.ekf.value[:m] = value
         self.ekf.noise[:m] = noise
-        return self.ekf.judge(sensor)
+        return self.ekf.judge(_KERNEL[sensor])
 
     def expect_level_ground(self, interval: float) -> None:
         """What is known of roads: slope and bank are small. Call every `interval` seconds.

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vehicled.multibody.system import System
+from vehicled.sensors.source import LARGEST
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
@@ -26,8 +27,6 @@ m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v
 POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
 """Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
 CHART_SIZE = 2 * len(CHART)
-LARGEST = 3
-"""Components of the largest reading."""
 
 MOUNTING = (
     *("antenna.x", "antenna.y", "antenna.z"),

@@ -18,9 +18,7 @@ class Source:
     """
 
     def __init__(self, gate: Gate):
-        self.gate = gate
-        self.thresholds = [float(chi2.ppf(gate.probability, m)) for m in range(1, LARGEST + 1)]
-        self._timeout_ns = round(gate.timeout * 1e9)
+        self.set_gate(gate)
         self.state = "waiting"
         self.last_ns: int | None = None
         """Time of the last measurement."""
@@ -29,6 +27,12 @@ class Source:
         self.fused = self.rejected = self.resets = 0
         self.reasons: dict[str, int] = {}
         """Of those not fused, how many for which reason."""
+
+    def set_gate(self, gate: Gate) -> None:
+        """Other limits from now on."""
+        self.gate = gate
+        self.thresholds = [float(chi2.ppf(gate.probability, m)) for m in range(1, LARGEST + 1)]
+        self._timeout_ns = round(gate.timeout * 1e9)
 
     def heard(self, t_ns: int) -> None:
         """A measurement has come."""

@@ -1,0 +1,97 @@
+"""The sensors that look at the car itself: IMU, wheels, speed from its bus."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from vehicled.aiding.fusion import Fusion
+from vehicled.messages import WHEELS, Measurement
+from vehicled.observers.error_ekf import UNSEEN
+from vehicled.observers.vehicle_errors import CHART_PAIRS, WHEEL_ANGLE
+from vehicled.observers.vehicle_filter import VehicleFilter
+from vehicled.sensors.settings import Sensors
+
+GYRO = ("imu.wx", "imu.wy", "imu.wz")
+ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
+WHEEL_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
+WHEEL_SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
+_KNOWN_ANGLE = 1e-4
+"""rad²: variance of a wheel angle that has been set to what its counter says."""
+
+
+class Onboard:
+    """Hands their measurements to the filter."""
+
+    def __init__(self, filter: VehicleFilter, fusion: Fusion):
+        self._filter, self._fusion = filter, fusion
+        self.forget()
+
+    def configure(self, sensors: Sensors) -> None:
+        """Noise, gates, and which sensors there are."""
+        self._sensors, add = sensors, self._fusion.add
+        if sensors.imu is not None and sensors.imu.gyroscopes is not None:
+            add("imu.gyro", sensors.imu.gyroscopes.gate)
+        if sensors.imu is not None and sensors.imu.accelerometers is not None:
+            add("imu.accel", sensors.imu.accelerometers.gate)
+        for n, (angle, speed) in enumerate(zip(WHEEL_ANGLES, WHEEL_SPEEDS, strict=True)):
+            if sensors.wheel_angles is not None:
+                add(angle, sensors.wheel_angles.gate, partial(self._set_angle, n))
+            if sensors.wheel_speeds is not None:
+                add(speed, sensors.wheel_speeds.gate)
+        if sensors.vehicle_speed is not None:
+            add("vehicle.speed", sensors.vehicle_speed.gate)
+
+    def forget(self) -> None:
+        """Counters may start anywhere again."""
+        self._angle_seen = [False] * len(WHEELS)
+
+    def observe(self, m: Measurement) -> None:
+        """Everything in a measurement that is configured."""
+        v, s, fuse = m.values, self._sensors, self._fusion.fuse
+        if s.imu is not None:
+            if s.imu.gyroscopes is not None:
+                self._observe_axes(m, "imu.gyro", GYRO, s.imu.gyroscopes.noise**2)
+            if s.imu.accelerometers is not None:
+                self._observe_axes(m, "imu.accel", ACCELEROMETER, s.imu.accelerometers.noise**2)
+        if s.wheel_angles is not None:
+            noise = s.wheel_angles.resolution**2 / 12 + s.wheel_angles.noise**2
+            for n, channel in enumerate(WHEEL_ANGLES):
+                if channel in v:
+                    self._observe_angle(m, n, channel, noise)
+        if s.wheel_speeds is not None:
+            for channel in WHEEL_SPEEDS:
+                if channel in v:
+                    fuse(m, channel, [v[channel]], [s.wheel_speeds.noise**2])
+        if s.vehicle_speed is not None and "vehicle.speed" in v:
+            fuse(m, "vehicle.speed", [v["vehicle.speed"]], [s.vehicle_speed.noise**2])
+
+    def _observe_axes(self, m: Measurement, name: str, channels: tuple[str, ...], variance: float) -> None:
+        """Gyroscopes or accelerometers, with whatever axes the measurement has."""
+        v = m.values
+        present = [k for k, c in enumerate(channels) if c in v]
+        if len(present) == len(channels):
+            self._fusion.fuse(m, name, [v[c] for c in channels], [variance] * len(channels))
+        elif present:
+            value = [v.get(c, 0.0) for c in channels]
+            self._fusion.fuse(m, name, value, [variance if c in v else UNSEEN for c in channels], present)
+
+    def _observe_angle(self, m: Measurement, wheel: int, channel: str, noise: float) -> None:
+        if not self._angle_seen[wheel] or self._fusion.sources[channel].state == "lost":
+            # Counters start anywhere: the first one sets the angle.
+            self._angle_seen[wheel] = True
+            self._filter.correct()
+            if self._filter.judge(channel, m.t, [m.values[channel]], [noise]) is not None:
+                self._set_angle(wheel, self._filter.ekf.innovation, self._filter.ekf.noise)
+        self._fusion.fuse(m, channel, [m.values[channel]], [noise])
+
+    def _set_angle(self, wheel: int, innovation: np.ndarray, _noise: np.ndarray) -> None:
+        """The wheel stands as its counter says."""
+        f, change = self._filter, float(innovation[0])
+        f.correct()
+        wheels = np.zeros((2, len(WHEELS)))
+        wheels[0, wheel] = change
+        f.car.correct(np.zeros(2 * CHART_PAIRS), wheels)
+        f.ekf.set_variance(WHEEL_ANGLE + wheel, _KNOWN_ANGLE)
+        f.note(WHEEL_ANGLE + wheel, change)
