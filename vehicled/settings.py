@@ -97,6 +97,10 @@ def _fault(value: Any, metadata: tuple[Any, ...], path: str) -> str | None:
         return None
     if isinstance(value, (tuple, list)):
         return next((f for v in value if (f := _fault(v, metadata, path)) is not None), None)
+    if isinstance(value, dict):
+        return next(
+            (f for k, v in value.items() if (f := _fault(v, metadata, _join(path, k))) is not None), None
+        )
     if isinstance(value, float):
         bounds = _find(metadata, Range)
         if not math.isfinite(value) or (bounds is not None and value not in bounds):

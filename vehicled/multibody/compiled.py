@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
+from vehicled import settings
 from vehicled.multibody import ali3p
 from vehicled.multibody.bodies import add_bodies
-from vehicled.multibody.description import Description
+from vehicled.multibody.description import Description, Rigid
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint
 from vehicled.multibody.loads import add_load
-from vehicled.multibody.model import Model
+from vehicled.multibody.model import MechanismError, Model
 from vehicled.symbolic import llvm
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
@@ -21,6 +22,7 @@ Extension = Callable[[Program, Model], None]
 
 def build_model(description: Description) -> Model:
     """The mechanism as atoms. Raises MechanismError."""
+    _refuse_faults(description)
     model = Model(description)
     add_bodies(model)
     for name, angle in description.angles.items():
@@ -33,7 +35,22 @@ def build_model(description: Description) -> Model:
         add_drive(model, name, drive)
     for name, load in description.forces.items():
         add_load(model, name, load)
+    system = model.system
+    applied = model.program.array("applied", len(system.coordinates))
+    for c, force in zip(system.coordinates, applied, strict=True):
+        system.generalised_force(c, force)
     return model
+
+
+def _refuse_faults(description: Description) -> None:
+    """Descriptions from a file have been looked at; those made in a program have not."""
+    faults = [*filter(None, [settings.find_fault(description)])]
+    for name, body in description.bodies.items():
+        if isinstance(body, Rigid):
+            faults += [f"bodies.{name}.{where}: {message}" for where, message in body.check()]
+    faults += [f"{where}: {message}" for where, message in description.check()]
+    if faults:
+        raise MechanismError(faults[0])
 
 
 class CompiledMechanism:
@@ -114,8 +131,8 @@ def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> 
     matrix("jacobian_rate", n, dict(zip(flat, graph.directional(list(flat.values()), seeds), strict=True)))
     vector("drift", graph.substitute(velocity, at_rest))
     vector("gamma", gamma)
-    matrix("gamma_by_q", n, derivatives(gamma, "q"))
-    matrix("gamma_by_qd", n, derivatives(gamma, "qd"))
+    matrix("acceleration_by_q", n, derivatives(acceleration, "q"))
+    matrix("acceleration_by_qd", n, derivatives(acceleration, "qd"))
     matrix("mass", n, {(index[x], index[y]): value for x, y, value in system.mass})
     vector("forces", forces)
     matrix("forces_by_q", n, derivatives(forces, "q"))
@@ -130,4 +147,4 @@ def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> 
     vector("angle_sides", [x for pair in model.sines.values() for x in pair])
 
 
-_BY_CONSTRAINT = {"jacobian", "jacobian_rate", "gamma_by_q", "gamma_by_qd"}
+_BY_CONSTRAINT = {"jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd"}

@@ -40,17 +40,34 @@ class _Unsolved(Exception):
 class Ali3p:
     """Index-3 augmented Lagrangian with projections, trapezoidal rule, compiled as a whole: `ali3p`."""
 
-    tolerance: float = 1e-10
-    """On ‖Δq‖ of the last iteration."""
+    penalty: float | None = None
+    """α; left out: what outweighs the masses in every constraint, at the step in use."""
+    tolerance: float = 1e-11
+    """On ‖Δq‖ of the last iteration, relative to ‖q‖ (at least 1)."""
     limit: int = 30
     large: float = 1e-4
     """‖Δq‖ of an iteration above which the tangent is factorised again."""
     projections: int = 2
+    _scaled_for: tuple[int, float] | None = None
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
-        count = mechanism.step_ali3p(h, self.limit, self.tolerance, self.large, self.projections)
+        if self._scaled_for != (id(mechanism), h):
+            self._scaled_for = id(mechanism), h
+            self._alpha = self.penalty or calc_penalty(mechanism, h)
+        tolerance = self.tolerance * max(1.0, float(np.linalg.norm(mechanism.q)))
+        count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
         residual = float(np.abs(mechanism.view("phi")).max(initial=0.0))
         return Solution(count > 0, abs(count), residual, float(np.sqrt(mechanism.view("newton")[0])))
+
+
+def calc_penalty(mechanism: Mechanism, h: float) -> float:
+    """α with which (h²/4) α Φ_qᵀΦ_q outweighs the mass matrix in the weakest constraint."""
+    rows = np.linalg.norm(mechanism.calc_jacobian(), axis=1)
+    weakest = float(rows.min(initial=np.inf, where=rows > 0.0))
+    return 4.0 * _OUTWEIGHS * float(np.abs(mechanism.mass).max()) / (h * h * weakest**2)
+
+
+_OUTWEIGHS = 1e3
 
 
 class _SecondOrder:
@@ -81,6 +98,8 @@ class _SecondOrder:
             *_, solution = self._rule(acceleration, mechanism.t, *start, h)
         except _Unsolved as failure:
             return failure.solution
+        except np.linalg.LinAlgError:
+            return Solution(False, 1, np.inf, np.inf)
         return solution
 
 
@@ -91,12 +110,13 @@ class MatrixR(_SecondOrder):
     says which.
     """
 
-    worst_growth = 30.0
-    """‖R‖ over that of the best choice from which other coordinates are taken."""
+    worst_growth = 5.0
+    """‖R‖ over what it was when the coordinates were chosen, from which others are taken."""
 
     def __init__(self, integrator: str):
         super().__init__(integrator)
-        self._accepted = 0.0
+        self._growth = 0.0
+        """‖R‖ when the coordinates were chosen."""
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
         self._choose(mechanism)
@@ -105,17 +125,19 @@ class MatrixR(_SecondOrder):
     def _choose(self, mechanism: Mechanism) -> None:
         r, _ = problems.calc_velocity_map(mechanism)
         growth = float(np.linalg.norm(r, 2)) if r.size else 0.0
-        if growth <= 2.0 * self._accepted or not r.size:
+        if self._growth == 0.0:
+            self._growth = growth
+        if growth <= self.worst_growth * self._growth:
             return
         motions = problems.nullspace(mechanism.calc_jacobian())
         if motions.shape[1] != len(mechanism.independent):
             return  # Right on a singular position, where nothing can be told.
         best = problems.choose_independent(motions)
         least = float(1.0 / np.linalg.svd(motions[best], compute_uv=False)[-1])
-        if growth > self.worst_growth * least:
+        if growth > 2.0 * least:
             mechanism.set_independent(best)
             growth = least
-        self._accepted = growth
+        self._growth = growth
 
     def accelerate(self, mechanism: Mechanism) -> None:
         solution = problems.solve_position(mechanism, mechanism.z)

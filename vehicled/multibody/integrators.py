@@ -10,6 +10,8 @@ from vehicled.multibody.problems import Solution
 
 Acceleration = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
 """a(t, x, ẋ); it leaves the mechanism in that state."""
+_DIVERGED = 1e3
+"""Growth of the changes from which an iteration is given up."""
 Step = tuple[np.ndarray, np.ndarray, Solution]
 """x and ẋ at the end, and how the iteration ended."""
 
@@ -51,16 +53,17 @@ def trapezoidal(
     """
     half = 0.5 * h
     x_end, a_end = x + h * v + half * h * a, a
-    step = np.inf
+    step = first = np.inf
     for iteration in range(1, limit + 1):
         v_end = v + half * (a + a_end)
         x_new = x + half * (v + v_end)
         step = float(np.abs(x_new - x_end).max(initial=0.0))
+        first = min(first, step)
         x_end = x_new
         a_new = f(t + h, x_end, v_end)
         residual = float(np.abs(a_new - a_end).max(initial=0.0)) * half * h
         a_end = a_new
-        if not np.isfinite(residual):
+        if not residual < np.inf or step > _DIVERGED * max(first, 1.0):
             break
         if iteration > 1 and max(step, residual) <= tolerance * max(
             1.0, float(np.abs(x_end).max(initial=0.0))

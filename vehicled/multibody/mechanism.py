@@ -12,9 +12,6 @@ from vehicled.multibody import checks, problems
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 
-PENALTY = 1e9
-"""α of the augmented Lagrangian: large against masses over h², small against 1/rounding."""
-
 
 @dataclass(frozen=True)
 class State:
@@ -51,17 +48,19 @@ class Mechanism:
         """(m,) λ."""
         self.inputs = self.view("inputs").reshape(-1, 3)
         """(inputs, 3): value, rate and acceleration of each at the end of a step."""
+        self.applied = self.view("applied")
+        """(n,) further generalised forces, which the caller sets; part of Q."""
         self._time = self.view("time")
         self._index = {name: k for k, name in enumerate(self.coordinate_names)}
         self._parameter = {name: k for k, name in enumerate(compiled.parameters)}
         shapes: dict[str, tuple[int, ...]] = {
-            **dict.fromkeys(("jacobian", "jacobian_rate", "gamma_by_q", "gamma_by_qd"), (m, n)),
+            **dict.fromkeys(("jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd"), (m, n)),
             **dict.fromkeys(("mass", "forces_by_q", "forces_by_qd", "pull_by_q"), (n, n)),
             **dict.fromkeys(("point_position", "point_velocity", "point_acceleration"), (-1, 3)),
             **dict.fromkeys(("constraints", "drift", "gamma", "forces", "energy"), (-1,)),
         }
         self._arrays = {name: self.view(name).reshape(shape) for name, shape in shapes.items()}
-        self.view("integration")[1] = PENALTY
+        self._integration = self.view("integration")
         self.guess = np.array(compiled.model.guess)
         """(n,) about where it starts."""
         self.set_parameters(compiled.parameters)
@@ -78,9 +77,12 @@ class Mechanism:
     def call(self, kernel: str) -> None:
         self.compiled[kernel](self._pointer)
 
-    def step_ali3p(self, h: float, limit: int, tolerance: float, large: float, passes: int) -> int:
-        """One compiled step of ALI3-P to t + h: see `ali3p.STEP_LOOP`, with ‖Δq‖ instead of its square."""
-        self.view("integration")[0] = h
+    def step_ali3p(
+        self, h: float, penalty: float, limit: int, tolerance: float, large: float, passes: int
+    ) -> int:
+        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.STEP_LOOP`, but for ‖Δq‖ instead of
+        its square."""
+        self._integration[:] = h, penalty
         self._time[0] += h
         return self.compiled.ali3p_step(self._pointer, limit, tolerance**2, large**2, passes)
 
@@ -98,10 +100,6 @@ class Mechanism:
 
     def get_parameter(self, name: str) -> float:
         return float(self.view("parameters")[self._parameter[name]])
-
-    def set_penalty(self, penalty: float) -> None:
-        """α of ALI3-P."""
-        self.view("integration")[1] = penalty
 
     @property
     def t(self) -> float:
@@ -166,7 +164,7 @@ class Mechanism:
         return self._calc("jacobian")
 
     def calc_jacobian_rate(self) -> np.ndarray:
-        """(m, n) dΦ_q/dt."""
+        """(m, n) dΦ_q/dt, which is ∂Φ̇/∂q too."""
         return self._calc("jacobian_rate")
 
     def calc_drift(self) -> np.ndarray:
@@ -177,13 +175,13 @@ class Mechanism:
         """(m,) γ(q, q̇, t): Φ_q q̈ = γ."""
         return self._calc("gamma")
 
-    def calc_gamma_by_q(self) -> np.ndarray:
-        """(m, n) ∂γ/∂q."""
-        return self._calc("gamma_by_q")
+    def calc_acceleration_by_q(self) -> np.ndarray:
+        """(m, n) ∂Φ̈/∂q of Φ̈ = Φ_q q̈ − γ, q̇ and q̈ held."""
+        return self._calc("acceleration_by_q")
 
-    def calc_gamma_by_qd(self) -> np.ndarray:
-        """(m, n) ∂γ/∂q̇."""
-        return self._calc("gamma_by_qd")
+    def calc_acceleration_by_qd(self) -> np.ndarray:
+        """(m, n) ∂Φ̈/∂q̇ = −∂γ/∂q̇."""
+        return self._calc("acceleration_by_qd")
 
     def calc_forces(self) -> np.ndarray:
         """(n,) Q(q, q̇, t)."""

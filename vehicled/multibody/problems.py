@@ -129,6 +129,26 @@ def calc_velocity_map(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
     return r, s
 
 
+def calc_acceleration_jacobians(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+    """∂z̈/∂z and ∂z̈/∂ż (f, f) of the present state, exact; q̇, q̈ and λ must be those of `solve_dynamics`.
+
+    Moving z by dz moves q by R dz and, with ż held, q̇ by −S Φ̇_q R dz; the equations of motion are linearised
+    about the state.
+    """
+    r, s = calc_velocity_map(mechanism)
+    qd_by_z = -s @ (mechanism.calc_jacobian_rate() @ r)
+    stiffness = mechanism.calc_forces_by_q() - mechanism.calc_pull_by_q()
+    damping = mechanism.calc_forces_by_qd()
+    by_q, by_qd = mechanism.calc_acceleration_by_q(), mechanism.calc_acceleration_by_qd()
+    reduced = r.T @ mechanism.mass @ r
+
+    def linearised(dq: np.ndarray, dqd: np.ndarray) -> np.ndarray:
+        drift = -s @ (by_q @ dq + by_qd @ dqd)
+        return np.linalg.solve(reduced, r.T @ (stiffness @ dq + damping @ dqd - mechanism.mass @ drift))
+
+    return linearised(r, qd_by_z), linearised(np.zeros_like(r), r)
+
+
 def solve_dynamics(mechanism: Mechanism, position_gain: float = 0.0, velocity_gain: float = 0.0) -> None:
     """q̈ and λ of the present t, q, q̇: [M Φ_qᵀ; Φ_q 0] [q̈; λ] = [Q; γ − velocity_gain Φ̇ − position_gain Φ].
 
