@@ -75,7 +75,7 @@ bodies:
 
 @pytest.mark.parametrize(("formulation", "integrator", "order"), FITTING)
 def test_energy_of_a_double_pendulum_stays(formulation, integrator, order):
-    """What is lost falls with the order of the rule; Euler's gains whatever the step, so that it shows the order too."""
+    """What is lost or gained falls with the step."""
     lost = []
     for h in (4e-3, 2e-3):
         m = mechanism(DOUBLE_PENDULUM)
@@ -184,7 +184,7 @@ def test_torque_free_body_keeps_energy_and_momentum(formulation, integrator):
     q, qd = m.q.reshape(4, 3), m.qd.reshape(4, 3)
     assert q[1:] == pytest.approx(np.eye(3))
     qd[1:] = np.cross(w, q[1:])
-    qd[0] = np.cross(w, [0.2, -0.1, 0.3]) + [1.0, 0.0, -0.5]
+    qd[0] = np.cross(w, [0.2, -0.1, 0.3]) + np.array([1.0, 0.0, -0.5])
     solve_dynamics(m)
     expected = 0.5 * w @ inertia @ w + 0.5 * 3.0 * 1.25
     assert m.calc_kinetic_energy() == pytest.approx(expected, rel=1e-12)
@@ -256,4 +256,4 @@ def test_a_step_that_does_not_converge_says_so(formulation):
     m.qd *= 1e4
     solution = make_stepper(formulation).step(m, 0.1)
     assert not solution.converged
-    assert solution.iterations > 0 and not solution.residual < 1e-9
+    assert not solution.residual < 1e-9

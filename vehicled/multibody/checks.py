@@ -91,16 +91,13 @@ def _worst(mechanism: Mechanism, solution: problems.Solution) -> str:
 
 
 def _check_angles(mechanism: Mechanism) -> None:
-    """The constraint of an angle is met half a turn away too."""
-    mechanism.call("angle_sides")
-    sides = mechanism.view("angle_sides").reshape(-1, 2)
-    for name, (sine, cosine) in zip(mechanism.compiled.model.sines, sides, strict=True):
+    name = mechanism.find_turned_angle()
+    if name is not None:
         theta = mechanism.q[mechanism.index(name)]
-        if sine * np.sin(theta) + cosine * np.cos(theta) < 0.0:
-            raise MechanismError(
-                f"cannot be assembled: angle {name} is {theta:.4g} rad at the start, "
-                "but the places of the points lie on the other side"
-            )
+        raise MechanismError(
+            f"cannot be assembled: angle {name} is {theta:.4g} rad at the start, "
+            "but the places of the points lie on the other side"
+        )
 
 
 def _check_determined(mechanism: Mechanism, given: list[int]) -> None:

@@ -51,8 +51,12 @@ class Mechanism:
         self.applied = self.view("applied")
         """(n,) further generalised forces, which the caller sets; part of Q."""
         self._time = self.view("time")
+        self._sides = self.view("angle_sides").reshape(-1, 2)
         self._index = {name: k for k, name in enumerate(self.coordinate_names)}
         self._parameter = {name: k for k, name in enumerate(compiled.parameters)}
+        angles = [self._index[name] for name in compiled.description.angles]
+        self.lengths = np.setdiff1d(np.arange(n), angles)
+        """Indices of the coordinates that are not angles."""
         shapes: dict[str, tuple[int, ...]] = {
             **dict.fromkeys(("jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd"), (m, n)),
             **dict.fromkeys(("mass", "forces_by_q", "forces_by_qd", "pull_by_q"), (n, n)),
@@ -158,6 +162,15 @@ class Mechanism:
     def calc_constraints(self) -> np.ndarray:
         """(m,) Φ(q, t)."""
         return self._calc("constraints")
+
+    def find_turned_angle(self) -> str | None:
+        """An angle that is half a turn off what its directions enclose, which meets its constraint too."""
+        self.call("angle_sides")
+        for name, (sine, cosine) in zip(self.description.angles, self._sides, strict=True):
+            theta = self.q[self.index(name)]
+            if sine * np.sin(theta) + cosine * np.cos(theta) < 0.0:
+                return name
+        return None
 
     def calc_jacobian(self) -> np.ndarray:
         """(m, n) Φ_q."""

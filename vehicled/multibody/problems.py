@@ -7,7 +7,7 @@ constraints are welcome as long as they agree: least squares where there are mor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +47,8 @@ class Solution:
 
 def tolerance(mechanism: Mechanism) -> float:
     """On |Φ|: rounding of lengths squared, with a margin."""
-    return 1e-13 * max(10.0, float(mechanism.q @ mechanism.q))
+    lengths = mechanism.q[mechanism.lengths]
+    return 1e-14 * max(1.0, float(lengths @ lengths))
 
 
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
@@ -80,7 +81,27 @@ def dependent_solve(mechanism: Mechanism, jacobian: np.ndarray, right: np.ndarra
 
 
 def solve_position(mechanism: Mechanism, z: np.ndarray, limit: int = 30) -> Solution:
-    """q with Φ(q, t) = 0 and the independent coordinates z (f,), by Newton from the present q."""
+    """q with Φ(q, t) = 0 and the independent coordinates z (f,), by Newton from the present q.
+
+    A move so long that Newton fails, or finds an angle's constraint met half a turn away, is made in parts.
+    An angle that stays half a turn away counts as a residual of π.
+    """
+    start, z_start = mechanism.q.copy(), mechanism.z
+    for parts in (1, 8, 64):
+        mechanism.q[:] = start
+        for k in range(1, parts + 1):
+            there = z if k == parts else z_start + (z - z_start) * (k / parts)
+            solution = _newton_position(mechanism, there, limit)
+            if not solution.converged:
+                break
+        else:
+            if mechanism.find_turned_angle() is None:
+                return solution
+            solution = replace(solution, converged=False, residual=np.pi)
+    return solution
+
+
+def _newton_position(mechanism: Mechanism, z: np.ndarray, limit: int) -> Solution:
     q, dependent = mechanism.q, mechanism.dependent
     q[mechanism.independent] = z
     step = np.inf
