@@ -507,6 +507,17 @@ def mechanisms_folder() -> Path:
     return Path(__file__).parent / "mechanisms"
 
 
+def is_mechanism(name_or_path: str | Path) -> bool:
+    """Whether that is a shipped mechanism's name, or a file that has a mechanism's key `space`."""
+    path = Path(name_or_path)
+    if len(path.parts) == 1 and (mechanisms_folder() / f"{path}.yaml").is_file():
+        return True
+    try:
+        return any(line.startswith("space:") for line in path.read_text(encoding="utf-8").splitlines())
+    except (OSError, ValueError):
+        return False
+
+
 def load_description(name_or_path: str | Path) -> Description:
     """The mechanism in a file, or the shipped one of that name (`four_bar`). Raises SettingsError."""
     return settings.load(settings.config_path(name_or_path, mechanisms_folder()), Description)

@@ -7,6 +7,7 @@ sin, cos, sqrt, tanh, exp, abs, min, max and `rate` (d/dt of any expression). Nu
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Callable, Mapping
 
 from vehicled.symbolic.graph import Atom, Graph
@@ -39,6 +40,10 @@ def parse(
         raise ExpressionError(f"{text[:60]!r} is nested too deeply") from None
     except (ZeroDivisionError, OverflowError):
         raise ExpressionError(f"{text[:60]!r} divides by zero or overflows") from None
+    except ValueError as error:
+        if isinstance(error, ExpressionError):
+            raise
+        raise ExpressionError(f"{text[:60]!r} has no value") from None
 
 
 class _Parser:
@@ -66,7 +71,9 @@ class _Parser:
         if name == "pi":
             return self.graph.constant(3.141592653589793)
         if name not in self.names:
-            raise ExpressionError(f"unknown name {name[:60]!r}; known here: {', '.join(self.names)}")
+            near = difflib.get_close_matches(name[:60], self.names, n=1, cutoff=0.5)
+            hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join([*self.names][:12])}"
+            raise ExpressionError(f"unknown name {name[:60]!r}; {hint}")
         return self.names[name]
 
     def binary(self, node: ast.BinOp) -> Atom:
@@ -94,10 +101,10 @@ class _Parser:
 
     def call(self, node: ast.Call) -> Atom:
         name = ast.unparse(node.func)
-        arguments = [self.visit(a) for a in node.args]
         count = 2 if name in ("min", "max") else 1
         if name not in RESERVED - {"pi", "t"} or node.keywords or (name == "rate" and self.rate is None):
             raise ExpressionError(f"unknown function {name[:60]!r}")
+        arguments = [self.visit(a) for a in node.args]
         if len(arguments) != count:
             raise ExpressionError(f"{name} takes {count} argument{'s' if count > 1 else ''}")
         if name == "rate" and self.rate is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from vehicled.multibody import checks, problems
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
+from vehicled.multibody.model import MechanismError
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,11 @@ class Mechanism:
     @classmethod
     def load(cls, name_or_path: str | Path) -> Mechanism:
         """The mechanism in a file, or the shipped one of that name. Raises SettingsError, MechanismError."""
-        return cls(CompiledMechanism(load_description(name_or_path)))
+        description = load_description(name_or_path)
+        try:
+            return cls(CompiledMechanism(description))
+        except MechanismError as error:
+            raise MechanismError(f"{name_or_path}: {error}") from None
 
     def view(self, name: str) -> np.ndarray:
         return self.layout.view(self.workspace, name)

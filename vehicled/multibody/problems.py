@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
+import scipy.optimize
 
 from vehicled.errors import RunError
 
@@ -22,6 +23,9 @@ RANK_TOLERANCE = 1e-8
 """Singular values of a Jacobian below this share of the largest count as zero."""
 _EQUATION_TOLERANCE = 1e-12
 """As `RANK_TOLERANCE`, of the equations of motion, where small inertias stand beside large ones."""
+
+_SETTLED = 1e-6
+"""Change of the coordinates from which an assembly counts as nearest to its guess."""
 
 
 @dataclass(frozen=True)
@@ -203,36 +207,61 @@ def assemble(
 ) -> Solution:
     """q nearest to a rough guess (n,) with Φ(q, t) = 0, and `held` coordinates at their values.
 
-    Nearest: least Σ weight (q − guess)², all weights (n,) 1 when left out. Sequential quadratic programming
-    with the distance's own curvature, which is Gauss-Newton on the constraints: what is nearest is exact to
-    first order in the curvature of the constraints.
+    Nearest: least Σ weight (q − guess)², all weights (n,) 1 when left out, to first order in the curvature of
+    the constraints. Where that leads nowhere, the search begins again from the least Σ Φ² near the guess, and
+    there the mechanism is left when it cannot be assembled.
     """
-    q, n = mechanism.q, len(mechanism.q)
+    q = mechanism.q
     q[:] = guess
     held = held or {}
     for k, value in held.items():
         q[k] = value
-    free = np.setdiff1d(np.arange(n), list(held))
-    root = np.sqrt(np.ones(n) if weights is None else weights)[free]
+    free = np.setdiff1d(np.arange(len(q)), list(held))
+    root = np.sqrt(np.ones(len(q)) if weights is None else weights)[free]
+    anchor = q[free]
+    solution = _approach(mechanism, anchor, free, root, limit)
+    if solution.converged or not len(free):
+        return solution
+
+    def violation(x: np.ndarray) -> np.ndarray:
+        q[free] = x
+        return mechanism.calc_constraints().copy()
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        q[free] = x
+        return mechanism.calc_jacobian()[:, free].copy()
+
+    compromise = scipy.optimize.least_squares(violation, anchor, slope).x
+    q[free] = compromise
+    solution = _approach(mechanism, compromise, free, root, limit)
+    if not solution.converged:
+        residual = float(np.abs(violation(compromise)).max(initial=0.0))
+        solution = replace(solution, residual=residual)
+    return solution
+
+
+def _approach(
+    mechanism: Mechanism, anchor: np.ndarray, free: np.ndarray, root: np.ndarray, limit: int
+) -> Solution:
+    """Steps to the linearised constraints that end nearest to the anchor; the latter half of them, that are
+    shortest."""
+    q = mechanism.q
     step = residual = np.inf
     for iteration in range(limit + 1):
         phi = mechanism.calc_constraints()
         residual = float(np.abs(phi).max(initial=0.0))
         if not np.isfinite(residual):
             break
-        if residual <= tolerance(mechanism) and step < 1e-6:
+        if residual <= tolerance(mechanism) and step < _SETTLED:
             return Solution(True, iteration, residual, step)
         if iteration == limit:
             break
-        # In units of the weights: the step to the linearised constraints that ends nearest to the guess.
         jacobian = mechanism.calc_jacobian()[:, free] / root
-        back = root * (guess[free] - q[free])
-        change = back - least_squares(jacobian, jacobian @ back + phi) if len(free) else back
-        change /= root
-        size = float(np.abs(change).max(initial=0.0))
-        largest = 0.5 * (1.0 + float(np.abs(q).max()))
-        q[free] += change * min(1.0, largest / size) if size else change
-        step = size
+        back = root * (anchor - q[free]) if iteration < limit // 2 else np.zeros(len(free))
+        change = (back - least_squares(jacobian, jacobian @ back + phi)) / root
+        step = float(np.abs(change).max(initial=0.0))
+        largest = 0.5 * (1.0 + float(np.abs(q).max(initial=0.0)))
+        q[free] += change * min(1.0, largest / step) if step else change
     return Solution(False, iteration, residual, step)
 
 

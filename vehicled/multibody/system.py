@@ -57,7 +57,7 @@ class System:
     bodies: list[tuple[str, int]] = field(default_factory=list)
     """Name and rank; one of rank 1 stands for a body in every branch."""
     rates: dict[Atom, Atom] = field(default_factory=dict)
-    """Time derivative of each prescribed input symbol (itself a symbol)."""
+    """Time derivative of time and of each prescribed input symbol (a symbol or a constant)."""
     _by_rank: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     _axes: dict[Basic, tuple[Axis, Axis, Axis]] = field(default_factory=dict)
     _twins: dict[Basic, Combination] = field(default_factory=dict)
