@@ -153,7 +153,11 @@ def test_a_mechanism_is_counted_and_listed(capsys):
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
-        ("length: 8 m", "length: 80 m", ["cannot be assembled: '", ": length of ", "' stays ", " away from zero"]),
+        (
+            "length: 8 m",
+            "length: 80 m",
+            ["cannot be assembled: '", ": length of ", "' stays ", " away from zero"],
+        ),
         ("length: 8 m", "lenght: 8 m", [":9: ", "bodies.coupler.lenght", "length"]),
         ("independent: [theta]", "degrees_of_freedom: 2", ["over-determined"]),
     ],

@@ -109,7 +109,9 @@ def _check_determined(mechanism: Mechanism, given: list[int]) -> None:
         declared = len(given) if description.independent is not None else free
     if free > declared:
         held = motions[given] if given else np.zeros((0, free))
-        left = motions @ scipy.linalg.null_space(held) if len(given) else motions
+        left = (
+            motions @ scipy.linalg.null_space(held, rcond=problems.RANK_TOLERANCE) if len(given) else motions
+        )
         who = _movers(mechanism, left if left.shape[1] else motions)
         raise MechanismError(
             f"under-determined: {free} degrees of freedom, {declared} declared; {who} can move"
@@ -128,7 +130,7 @@ def _check_determined(mechanism: Mechanism, given: list[int]) -> None:
 
 
 def _redundant(mechanism: Mechanism) -> list[int]:
-    """Constraints that follow from the others, the last ones of the file first."""
+    """Constraints that follow from those before them."""
     jacobian = mechanism.calc_jacobian()
     if not jacobian.size:
         return []
@@ -188,6 +190,5 @@ def _check_mass(mechanism: Mechanism) -> None:
         return
     values, vectors = np.linalg.eigh(motions.T @ mechanism.mass @ motions)
     if values[0] <= 1e-12 * max(values[-1], 0.0):
-        what = "negative" if values[0] < -1e-12 * abs(values[-1]) else "singular"
         who = _movers(mechanism, motions @ vectors[:, :1])
-        raise MechanismError(f"the mass matrix is {what}: {who} can move without moving any mass")
+        raise MechanismError(f"the mass matrix is singular: {who} can move without moving any mass")

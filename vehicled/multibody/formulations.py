@@ -6,8 +6,8 @@ mechanism in a state and leave it at the end of the step, with q̇, q̈ and λ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -17,9 +17,6 @@ from vehicled.multibody import problems
 from vehicled.multibody.integrators import RULES
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.problems import Solution
-
-FormulationName = Literal["ali3p", "matrix_r", "penalty", "lagrange"]
-IntegratorName = Literal["trapezoidal", "forward_euler", "runge_kutta_4"]
 
 
 class Stepper(Protocol):
@@ -48,12 +45,13 @@ class Ali3p:
     large: float = 1e-4
     """‖Δq‖ of an iteration above which the tangent is factorised again."""
     projections: int = 2
-    _scaled_for: tuple[int, float] | None = None
+    _scaled_for: tuple[Mechanism, float] | None = field(default=None, init=False)
+    _alpha: float = field(default=0.0, init=False)
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
-        if self._scaled_for != (id(mechanism), h):
-            self._scaled_for = id(mechanism), h
-            self._alpha = self.penalty or calc_penalty(mechanism, h)
+        if self._scaled_for != (mechanism, h):
+            self._scaled_for = mechanism, h
+            self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
         tolerance = self.tolerance * max(1.0, float(np.linalg.norm(mechanism.q)))
         count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
         residual = float(np.abs(mechanism.view("phi")).max(initial=0.0))
@@ -68,6 +66,7 @@ def calc_penalty(mechanism: Mechanism, h: float) -> float:
 
 
 _OUTWEIGHS = 1e3
+"""Enough to gain three digits of λ an iteration; more would drown λ in the rounding of Φ."""
 
 
 class _SecondOrder:
@@ -191,6 +190,7 @@ class Penalty(_SecondOrder):
 
 
 _PENALTY_ITERATIONS = 20
+"""Each gains as many digits of λ as the penalty outweighs the masses by."""
 
 
 def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: float) -> Stepper:
