@@ -9,6 +9,7 @@ import pytest
 from vehicled import settings
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
+from vehicled.multibody.description import mechanisms_folder
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.topology import calc_constraint_jacobian, calc_topology
 
@@ -134,6 +135,42 @@ def test_a_mistake_gets_one_line_with_its_place(capsys, config, old, new, parts)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     for part in parts:
+        assert part in err
+
+
+def test_a_mechanism_is_counted_and_listed(capsys):
+    status, out, err = check(capsys, "five_bar", "--json")
+    found = json.loads(out)
+    assert (status, err) == (0, "")
+    assert (found["bodies"], found["coordinates"], found["rank"], found["dof"]) == (4, 8, 6, 2)
+    assert found["independent"] == ["theta1", "theta2"] and found["redundant"] == []
+    status, out, err = check(capsys, "five_bar")
+    rows = {line[:20].strip(): line[20:].strip() for line in out.splitlines()}
+    assert rows["degrees of freedom"] == "2 = 8 − 6"
+    assert rows["bodies"] == "4: left_crank, left_coupler, right_coupler, right_crank"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        (
+            "length: 8 m",
+            "length: 80 m",
+            ["cannot be assembled: '", ": length of ", "' stays ", " away from zero"],
+        ),
+        ("length: 8 m", "lenght: 8 m", [":9: ", "bodies.coupler.lenght", "length"]),
+        ("independent: [theta]", "degrees_of_freedom: 2", ["over-determined"]),
+    ],
+)
+def test_a_mechanism_that_is_none_gets_one_line(capsys, tmp_path, old, new, parts):
+    text = (mechanisms_folder() / "four_bar.yaml").read_text()
+    assert text.count(old) == 1
+    path = tmp_path / "linkage.yaml"
+    path.write_text(text.replace(old, new))
+    status, out, err = check(capsys, path)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    for part in ["linkage.yaml", *parts]:
         assert part in err
 
 

@@ -80,6 +80,9 @@ def test_the_wheel_works_from_any_folder(installed, tmp_path):
         done = run_there(installed, tmp_path, "check", name)
         assert done.returncode == 0, done.stderr
         assert "degrees of freedom   14" in done.stdout
+    done = run_there(installed, tmp_path, "check", "suspension_corner")
+    assert done.returncode == 0, done.stderr
+    assert "degrees of freedom   1 = 23 − 22" in done.stdout
     # A name that no shipped file has: the message lists those of the wheel.
     done = run_there(installed, tmp_path, "check", "nothing")
     assert done.returncode == 2 and "prototype" in done.stderr

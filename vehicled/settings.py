@@ -97,6 +97,10 @@ def _fault(value: Any, metadata: tuple[Any, ...], path: str) -> str | None:
         return None
     if isinstance(value, (tuple, list)):
         return next((f for v in value if (f := _fault(v, metadata, path)) is not None), None)
+    if isinstance(value, dict):
+        return next(
+            (f for k, v in value.items() if (f := _fault(v, metadata, _join(path, k))) is not None), None
+        )
     if isinstance(value, float):
         bounds = _find(metadata, Range)
         if not math.isfinite(value) or (bounds is not None and value not in bounds):
@@ -112,8 +116,9 @@ def shipped_folder() -> Path:
     return wheel if wheel.is_dir() else package.parent / "config"
 
 
-def config_path(name_or_path: str | Path) -> Path:
-    """A path as it is; a bare word as the shipped configuration of that name (`prototype`).
+def config_path(name_or_path: str | Path, folder: Path | None = None) -> Path:
+    """A path as it is; a bare word as the file of that name (`prototype`) in `folder`, or among the shipped
+    configurations.
 
     Raises SettingsError, listing the names, for a word that is neither.
     """
@@ -121,7 +126,7 @@ def config_path(name_or_path: str | Path) -> Path:
     bare = len(path.parts) == 1 and not path.suffix and not path.is_absolute()
     if not bare:
         return path
-    shipped = {p.stem: p for p in sorted(shipped_folder().glob("*.yaml"))}
+    shipped = {p.stem: p for p in sorted((folder or shipped_folder()).glob("*.yaml"))}
     if path.name in shipped:
         return shipped[path.name]
     if path.is_file():

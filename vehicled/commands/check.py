@@ -1,4 +1,4 @@
-"""`vehicled check`: a configuration read to its last key, and the vehicle model that it makes."""
+"""`vehicled check`: a configuration or mechanism read to its last key, and the model that it makes."""
 
 import argparse
 import json
@@ -8,12 +8,13 @@ from typing import Any
 from vehicled.configuration import Configuration
 from vehicled.messages import WHEELS
 
-HELP = "Validate a configuration, with its devices and its CAN database, and describe its vehicle model."
+HELP = "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model."
 
 EPILOG = """\
 examples:
   vehicled check prototype
   vehicled check my_car.yaml --json       one JSON object in SI units
+  vehicled check four_bar                 a mechanism: pendulum, four_bar, five_bar, slider_crank, …
 
 Nothing is opened: the devices need not be there. The first check of a kind of vehicle compiles its model,
 which the daemon then finds in the cache."""
@@ -27,6 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from vehicled.multibody.description import is_mechanism
+
+    if is_mechanism(args.config):
+        found = _describe_mechanism(args.config)
+        print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
+        return 0
     from vehicled.configuration import load_configuration
     from vehicled.daemon.daemon import make_driver
 
@@ -68,6 +75,37 @@ def _describe(configuration: Configuration) -> dict[str, Any]:
         "rate": configuration.daemon.loop.rate,
         "ready_seconds": seconds,
     }
+
+
+def _describe_mechanism(name_or_path: str) -> dict[str, Any]:
+    from vehicled.multibody.checks import calc_topology
+    from vehicled.multibody.mechanism import Mechanism
+
+    topology = calc_topology(Mechanism.load(name_or_path))
+    return {
+        "bodies": len(topology.bodies),
+        "coordinates": len(topology.coordinates),
+        "constraints": len(topology.constraints),
+        "rank": topology.rank,
+        "dof": topology.degrees_of_freedom,
+        "sensors": [],
+        "body_names": topology.bodies,
+        "coordinate_names": topology.coordinates,
+        "independent": topology.independent,
+        "redundant": topology.redundant,
+    }
+
+
+def _mechanism_lines(found: dict[str, Any]) -> list[str]:
+    rows = [
+        ("bodies", f"{found['bodies']}: {', '.join(found['body_names'])}"),
+        ("coordinates", f"{found['coordinates']}: {', '.join(found['coordinate_names'])}"),
+        ("constraints", f"{found['constraints']}, of rank {found['rank']}"),
+        ("redundant", "; ".join(found["redundant"]) or "none"),
+        ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
+        ("independent", ", ".join(found["independent"]) or "none"),
+    ]
+    return [f"{name:<20} {value}" for name, value in rows]
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -1,1 +1,13 @@
-"""Rigid multibody systems in natural coordinates."""
+"""Rigid multibody systems in natural coordinates.
+
+A `Description` (a file, `description`) is built into atoms (`model`, `bodies`, `joints`, `loads`), compiled once
+(`compiled`) and run in any number of instances (`mechanism`), which the `problems` of kinematics and statics
+and the steppers of `formulations` work on:
+
+    m = Mechanism.load("four_bar")
+    stepper = make_stepper("ali3p")
+    stepper.step(m, 5e-3).require("step")
+    m.z, m.calc_point_positions()["Q"]
+
+The vehicle builds its `system` itself and takes `ali3p` directly.
+"""

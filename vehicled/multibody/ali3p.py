@@ -58,13 +58,13 @@ def _multipliers(program: Program, system: System, name: str) -> list[Atom]:
     return [next(stores[phi.rank]) for _, phi in system.constraints]
 
 
-def build(program: Program, system: System, h: Atom, alpha: Atom) -> None:
+def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
     """Add the kernels of one step to a program: `predict`, `factor`, `iterate`, `project_velocity`,
     `project_acceleration`, and the loop's interface, the array `newton` = [norm of Δq², λ update on/off].
 
     `h` (s) and `alpha` (penalty) are stored symbols. Forces in `system` are functions of q, q̇ at the end of
     the step. State arrays must be declared (`declare_state`). The values of the constraints at the end of a
-    step are found in `phi` and `branch.phi`.
+    step are found in `phi` and `branch.phi`. Returns the symbols of λ, one per constraint.
     """
     graph = program.graph
     coordinates = system.coordinates
@@ -183,6 +183,7 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> None:
             rhs.add_transposed(there, -(penalty * value))
         change = factor.solve(rhs.branch, rhs.root)
         program.kernel(name, [(getattr(c, target), getattr(c, target) + change[c]) for c in coordinates])
+    return multipliers
 
 
 def _twins(program: Program, system: System, name: str) -> dict[Coordinate, Atom]:

@@ -27,6 +27,8 @@ class Basic:
     acceleration: Vector
     design: Vector
     """Its value in the design configuration (atoms of parameters)."""
+    turned: bool = False
+    """Whether it is another basic vector of the plane turned by a right angle, on the same coordinates."""
 
 
 class Combination:
@@ -75,36 +77,48 @@ class Combination:
 class Frame:
     """Origin and three directions in which every point of a body has constant coordinates."""
 
-    def __init__(self, origin: Combination, directions: Sequence[Combination]):
+    def __init__(
+        self,
+        origin: Combination,
+        directions: Sequence[Combination],
+        local: tuple[Vector, Sequence[Vector]] | None = None,
+    ):
+        """`local`: origin and directions in axes of the body's own; left out, those of the design configuration
+        are the body's axes. Places and directions given to the methods are in these axes."""
         self.origin = origin
         self.directions = tuple(directions)
-        self._origin = origin.design
-        d1, d2, d3 = (d.design for d in directions)
+        self.place, axes = local or (origin.design, [d.design for d in directions])
+        """Of the origin, in the body's axes."""
+        d1, d2, d3 = axes
         normals = (d2.cross(d3), d3.cross(d1), d1.cross(d2))
         volume = d1.dot(normals[0])
         self.inverse = tuple(n / volume for n in normals)
-        """Rows of the inverse of [d1 d2 d3] in the design configuration."""
+        """Rows of the inverse of [d1 d2 d3] in the body's axes."""
 
     def coordinates(self, direction: Vector) -> list[Atom]:
-        """Coordinates of a direction given by its design value."""
+        """Coordinates of a direction given in the body's axes."""
         return [row.dot(direction) for row in self.inverse]
 
-    def point(self, design: Vector) -> Combination:
-        """The body's point that lies there in the design configuration."""
+    def point(self, place: Vector) -> Combination:
+        """The body's point that lies there in the body's axes."""
         total = self.origin
-        for d, c in zip(self.directions, self.coordinates(design - self._origin), strict=True):
+        for d, c in zip(self.directions, self.coordinates(place - self.place), strict=True):
             total = total + d * c
         return total
 
-    def direction(self, design: Vector) -> Combination:
-        """The body's direction that has that value in the design configuration."""
-        c = self.coordinates(design)
+    def direction(self, value: Vector) -> Combination:
+        """The body's direction that has that value in the body's axes."""
+        c = self.coordinates(value)
         return self.directions[0] * c[0] + self.directions[1] * c[1] + self.directions[2] * c[2]
+
+    def reciprocal(self) -> list[Combination]:
+        """dⁱ with dⁱ·d_k = 1 for i = k, else 0; the body's angular velocity is ½ Σ dⁱ × ḋ_i."""
+        return [self.direction(row) for row in self.inverse]
 
 
 @dataclass(frozen=True)
 class Inertia:
-    """Mass, centre of mass (design position, m) and central inertia matrix in design axes (kg·m²)."""
+    """Mass, centre of mass (m) and central inertia matrix (kg·m²), in the axes of the body's frame."""
 
     mass: Atom
     centre: Vector
@@ -129,7 +143,7 @@ def mass_terms(frame: Frame, inertia: Inertia) -> dict[tuple[Basic, Basic], Atom
     """
     graph = inertia.mass.graph
     m = inertia.mass
-    mean = frame.coordinates(inertia.centre - frame.origin.design)
+    mean = frame.coordinates(inertia.centre - frame.place)
     central = inertia.second_moments(graph)
     rows = [list(r) for r in frame.inverse]
     elements = (frame.origin, *frame.directions)
@@ -139,7 +153,11 @@ def mass_terms(frame: Frame, inertia: Inertia) -> dict[tuple[Basic, Basic], Atom
         projected = [sum((rows[i][k] * central[k][n] for k in range(3)), graph.zero) for n in range(3)]
         row = [m * mean[i]]
         for j in range(3):
-            row.append(sum((projected[n] * rows[j][n] for n in range(3)), graph.zero) + m * mean[i] * mean[j])
+            if j < i:
+                row.append(moment[1 + j][1 + i])
+            else:
+                central_ij = sum((projected[n] * rows[j][n] for n in range(3)), graph.zero)
+                row.append(central_ij + m * mean[i] * mean[j])
         moment.append(row)
     terms: dict[tuple[Basic, Basic], Atom] = {}
     for i, x in enumerate(elements):

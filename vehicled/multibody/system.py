@@ -35,6 +35,10 @@ class Soft:
     """∂force/∂rate · h/2 + ∂force/∂displacement · h²/4."""
 
 
+Axis = tuple[Coordinate, float] | None
+"""What a component of a basic vector is: a coordinate times 1 or −1, or fixed."""
+
+
 @dataclass
 class System:
     """Collects what the model is made of; a formulation turns it into kernels."""
@@ -53,9 +57,11 @@ class System:
     bodies: list[tuple[str, int]] = field(default_factory=list)
     """Name and rank; one of rank 1 stands for a body in every branch."""
     rates: dict[Atom, Atom] = field(default_factory=dict)
-    """Time derivative of each prescribed input symbol (itself a symbol)."""
+    """Time derivative of time and of each prescribed input symbol (a symbol or a constant)."""
     _by_rank: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
-    _of: dict[Basic, list[Coordinate]] = field(default_factory=dict)
+    _axes: dict[Basic, tuple[Axis, Axis, Axis]] = field(default_factory=dict)
+    _twins: dict[Basic, Combination] = field(default_factory=dict)
+    _mass_on_fixed: list[tuple[Basic, Basic, Atom]] = field(default_factory=list)
 
     def coordinate(self, name: str, rank: int, design: Atom) -> Coordinate:
         graph = self.graph
@@ -73,25 +79,73 @@ class System:
         self.design.append(design)
         return c
 
-    def vector(self, name: str, design: Vector, *, point: bool, rank: int = 0) -> Combination:
-        """A new basic vector (three coordinates), as a combination of itself."""
-        cs = [self.coordinate(f"{name}.{a}", rank, d) for a, d in zip("xyz", design, strict=True)]
-        basic = Basic(
-            name,
-            rank,
-            point,
-            Vector.of([c.q for c in cs]),
-            Vector.of([c.qd for c in cs]),
-            Vector.of([c.qdd for c in cs]),
-            design,
-        )
+    def vector(
+        self, name: str, design: Vector, *, point: bool, rank: int = 0, planar: bool = False
+    ) -> Combination:
+        """A new basic vector, as a combination of itself: three coordinates, or two in the plane z = 0."""
+        axes = "xy" if planar else "xyz"
+        cs = [self.coordinate(f"{name}.{a}", rank, d) for a, d in zip(axes, design, strict=False)]
+
+        def part(of: str) -> Vector:
+            components = [getattr(c, of) for c in cs]
+            return Vector.of(components + [self.graph.zero] * (3 - len(cs)))
+
+        basic = Basic(name, rank, point, part("q"), part("qd"), part("qdd"), design)
         self.basics.append(basic)
-        self._of[basic] = cs
+        x, y, *z = cs
+        self._axes[basic] = ((x, 1.0), (y, 1.0), (z[0], 1.0) if z else None)
         return Combination(self.graph, {basic: self.graph.one})
 
+    def fixed(self, name: str, value: Vector, *, point: bool) -> Combination:
+        """A basic vector that belongs to the ground: no coordinates."""
+        zero = self.graph.zero
+        rest = Vector(zero, zero, zero)
+        basic = Basic(name, 0, point, value, rest, rest, value)
+        self._axes[basic] = (None, None, None)
+        return Combination(self.graph, {basic: self.graph.one})
+
+    def turned(self, vector: Combination) -> Combination:
+        """A vector of the plane turned by a right angle, from x to y."""
+        total = Combination(self.graph, {})
+        for basic, c in vector.terms.items():
+            total = total + self._turned(basic) * c
+        return total
+
+    def _turned(self, basic: Basic) -> Combination:
+        if basic not in self._twins:
+
+            def turn(v: Vector) -> Vector:
+                return Vector(-v.y, v.x, v.z)
+
+            twin = Basic(
+                f"{basic.name} turned",
+                basic.rank,
+                basic.point,
+                turn(basic.position),
+                turn(basic.velocity),
+                turn(basic.acceleration),
+                turn(basic.design),
+                turned=True,
+            )
+            x, y, z = self._axes[basic]
+            self._axes[twin] = ((y[0], -y[1]) if y else None, x, z)
+            self._twins[basic] = Combination(self.graph, {twin: self.graph.one})
+            self._twins[twin] = Combination(self.graph, {basic: -self.graph.one})
+        return self._twins[basic]
+
     def of(self, basic: Basic) -> list[Coordinate]:
-        """The three coordinates of a basic vector."""
-        return self._of[basic]
+        """The coordinates of a basic vector."""
+        return [axis[0] for axis in self._axes[basic] if axis]
+
+    def jacobian(self, along: Vector, vector: Combination) -> dict[Coordinate, Atom]:
+        """∂(along · vector)/∂q with `along` held: what a force along it does to each coordinate."""
+        row: dict[Coordinate, Atom] = {}
+        for basic, c in vector.terms.items():
+            for axis, a in zip(self._axes[basic], along, strict=True):
+                if axis:
+                    x, sign = axis
+                    row[x] = row.get(x, self.graph.zero) + a * c * sign
+        return row
 
     def body(self, name: str, frame: Frame, inertia: Inertia) -> None:
         rank = max((b.rank for d in (frame.origin, *frame.directions) for b in d.terms), default=0)
@@ -100,8 +154,11 @@ class System:
             self.add_mass(a, b, m)
 
     def add_mass(self, a: Basic, b: Basic, m: Atom) -> None:
-        for x, y in zip(self.of(a), self.of(b), strict=True):
-            self.add_scalar_mass(x, y, m)
+        for x, y in zip(self._axes[a], self._axes[b], strict=True):
+            if x and y:
+                self.add_scalar_mass(x[0], y[0], m * (x[1] * y[1]))
+        if self.of(a) and not self.of(b):
+            self._mass_on_fixed.append((a, b, m))
 
     def add_scalar_mass(self, x: Coordinate, y: Coordinate, m: Atom) -> None:
         key = (x, y, m.rank)
@@ -114,8 +171,15 @@ class System:
     def force(self, point: Combination, force: Vector) -> None:
         """Apply a force (world axes, N) at a point of a body."""
         for basic, c in point.terms.items():
-            for x, f in zip(self.of(basic), force, strict=True):
-                self.forces.append((x, f * c))
+            for axis, f in zip(self._axes[basic], force, strict=True):
+                if axis:
+                    self.forces.append((axis[0], f * c * axis[1]))
+
+    def torque(self, frame: Frame, torque: Vector) -> None:
+        """Apply a torque (world axes, N·m) to a body: ½ T × dⁱ on each direction d_i of its frame, the power of
+        which is T·ω."""
+        for direction, reciprocal in zip(frame.directions, frame.reciprocal(), strict=True):
+            self.force(direction, (torque * 0.5).cross(reciprocal.position))
 
     def generalised_force(self, coordinate: Coordinate, force: Atom) -> None:
         self.forces.append((coordinate, force))
@@ -127,6 +191,12 @@ class System:
         for x, y, m in self.mass:
             if y in points:
                 self.forces.append((x, m * pull[points[y]]))
+        for a, b, m in self._mass_on_fixed:
+            if b.point:
+                weight = (Vector(-g.y, g.x, g.z) if b.turned else g) * m
+                for axis, f in zip(self._axes[a], weight, strict=True):
+                    if axis:
+                        self.forces.append((axis[0], f * axis[1]))
 
     # -- quantities that formulations need -------------------------------------------------------------
 

@@ -148,6 +148,14 @@ class Program:
                 self._offset[s.id] = place.offset + i * layout.stride(1) + k * layout.width
         return symbols
 
+    def sparse_array(self, name: str, count: int, indices: Sequence[int]) -> list[Atom]:
+        """New symbols for some elements of a new array of plain numbers; the others stay zero."""
+        place = self.layout.add(name, count)
+        symbols = [self.graph.symbol(f"{name}[{i}]") for i in indices]
+        for i, s in zip(indices, symbols, strict=True):
+            self._offset[s.id] = place.offset + i * self.layout.stride(0)
+        return symbols
+
     def kernel(self, name: str, stores: Iterable[tuple[Atom, Atom]]) -> None:
         """Declare a kernel that computes expressions and stores them into symbols: (symbol, expression)."""
         self._pending.append((name, list(stores)))

@@ -1,0 +1,323 @@
+"""Mistakes in a mechanism's file: one line each, with the body, joint or key that it is about."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from mechanism_rig import describe, mechanism
+
+from vehicled import settings
+from vehicled.errors import UsageError
+from vehicled.multibody.checks import calc_topology
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import Bar, Description, Ground, load_description
+from vehicled.multibody.mechanism import Mechanism
+
+PLANAR = """
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m, B: 3 0 m}}
+points: {P: 0 1 m, Q: 3 1 m}
+vectors: {u: 1 0}
+angles: {theta: {between: [x, [A, P]], start: 90 deg}}
+distances: {s: {points: [A, Q]}}
+parameters: {k: 3 N/m}
+bodies:
+  left: {kind: bar, points: [A, P], length: 1 m, mass: 1 kg}
+  middle: {kind: rigid, points: [P, Q], vectors: [u], mass: 1 kg, center_of_mass: 1 1 m, inertia: 1 kg·m²}
+  right: {kind: bar, points: [B, Q], length: 1 m, mass: 1 kg}
+joints:
+  rod: {kind: distance, points: [A, B]}
+forces:
+  push: {kind: on_coordinate, coordinate: theta, force: -k*theta}
+independent: [theta]
+"""
+SOUND = PLANAR.replace("joints:\n  rod: {kind: distance, points: [A, B]}\n", "")
+
+SPATIAL = """
+space: spatial
+ground: {points: {A: 0 0 0 m}}
+points: {P: 1 0 0 m}
+vectors: {u: 0 0 1, n: 0 1 0}
+bodies:
+  arm:
+    kind: rigid
+    points: [P]
+    vectors: [u, n]
+    mass: 1 kg
+    center_of_mass: 1 0 0 m
+    inertia: 1 1 1 kg·m²
+joints:
+  hinge: {kind: revolute, points: [A, P], axes: [z, u]}
+"""
+
+
+def test_the_sound_ones_are_sound():
+    assert calc_topology(mechanism(SOUND)).degrees_of_freedom == 1
+    assert calc_topology(mechanism(SPATIAL)).degrees_of_freedom == 1
+
+
+IN_THE_FILE = [
+    ("space: planar", "space: flat", "space: expected planar or spatial, got 'flat'"),
+    (
+        "gravity: 0 -9.81 m/s²",
+        "gravity: 0 0 -9.81 m/s²",
+        "gravity: expected 2 numbers in a planar mechanism, got 3",
+    ),
+    ("gravity: 0 -9.81 m/s²", "gravity: 0 -9.81 m", "gravity: expected"),
+    ("P: 0 1 m", "P: 0 1 2 m", "points.P: expected 2 numbers in a planar mechanism, got 3"),
+    ("u: 1 0}", "u: 0 0}", "vectors.u: expected a direction, got the zero vector"),
+    ("Q: 3 1 m", "A: 3 1 m", "points.A: 'A' stands in ground.points already"),
+    ("{P: 0 1 m", "{x: 0 1 m", "points.x: 'x' stands in the ground's directions already"),
+    ("{k: 3 N/m}", "{sin: 3 N/m}", "parameters.sin: expected a name of letters, digits and _, got 'sin'"),
+    ("{k: 3 N/m}", "{k: 3 Nm}", "parameters: 'Nm' is not a unit"),
+    ("{k: 3 N/m}", "{k: 1 2 m}", "parameters: expected one number and a unit, got '1 2 m'"),
+    (
+        "points: [A, P], length: 1 m, mass",
+        "points: [A, X], length: 1 m, mass",
+        "bodies.left: unknown point 'X'",
+    ),
+    (
+        "points: [A, P], length",
+        "points: [A, A], length",
+        "bodies.left.points: expected points that are not",
+    ),
+    ("vectors: [u], mass", "vectors: [v], mass", "bodies.middle.vectors: unknown vector 'v'"),
+    ("mass: 1 kg, center", "mass: -1 kg, center", "bodies.middle.mass: expected at least 0 kg"),
+    (
+        "length: 1 m, mass: 1 kg}\n  middle",
+        "length: 0 m, mass: 1 kg}\n  middle",
+        "bodies.left.length: expected",
+    ),
+    (
+        "inertia: 1 kg·m²",
+        "inertia: -1 kg·m²",
+        "bodies.middle.inertia: no body has a negative moment of inertia",
+    ),
+    ("inertia: 1 kg·m²", "inertia: 1 1 1 kg·m²", "bodies.middle.inertia: expected one number, Izz"),
+    ("[x, [A, P]]", "[x, [A, X]]", "angles.theta: unknown point 'X'"),
+    ("[x, [A, P]]", "[w, [A, P]]", "angles.theta: unknown vector 'w'"),
+    ("{points: [A, Q]}", "{points: [A, X]}", "distances.s: unknown point 'X'"),
+    ("coordinate: theta", "coordinate: phi", "forces.push.coordinate: unknown coordinate 'phi'"),
+    ("kind: on_coordinate", "kind: on_cordinate", "forces.push.kind: expected spring, torsion_spring"),
+    ("independent: [theta]", "independent: [phi]", "independent: unknown coordinate 'phi'; known here: P.x"),
+    ("independent: [theta]", "drives: {phi: t}", "drives: unknown coordinate 'phi'"),
+    ("independent: [theta]", "velocities: {A: 1 0 m/s}", "velocities.A: unknown point 'A'"),
+    ("independent: [theta]", "joints: {j: {kind: revolute, points: [P, X]}}", "joints.j: unknown point 'X'"),
+    (
+        "independent: [theta]",
+        "joints: {j: {kind: prismatic, points: [P, Q], axes: [u, w]}}",
+        "joints.j: unknown vector 'w'",
+    ),
+    (
+        "independent: [theta]",
+        "joints: {j: {kind: universal, points: [P, Q], axes: [u, u]}}",
+        "joints.j.kind: a universal joint needs space, this mechanism is planar",
+    ),
+    (
+        "push: {kind: on_coordinate, coordinate: theta, force: -k*theta}",
+        "push: {kind: torsion_spring, angle: s}",
+        "forces.push.angle: unknown angle 's'",
+    ),
+    (
+        "push: {kind: on_coordinate, coordinate: theta, force: -k*theta}",
+        "push: {kind: torque, body: arm, torque: [1]}",
+        "forces.push.body: unknown body 'arm'",
+    ),
+    (
+        "push: {kind: on_coordinate, coordinate: theta, force: -k*theta}",
+        "push: {kind: torque, body: middle, torque: [1, 2, 3]}",
+        "forces.push.torque: expected 1 component",
+    ),
+    (
+        "push: {kind: on_coordinate, coordinate: theta, force: -k*theta}",
+        "push: {kind: force, point: P, force: [1]}",
+        "forces.push.force: expected 2 components",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "says"), IN_THE_FILE)
+def test_mistake_in_the_file_is_told_with_line_and_key(old, new, says):
+    assert SOUND.count(old) == 1
+    with pytest.raises(settings.SettingsError) as error:
+        describe(SOUND.replace(old, new))
+    where, line, message = str(error.value).split(":", 2)
+    assert where == "test.yaml" and int(line) > 0
+    assert message.strip().startswith(says)
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("axes: [z, u]", "axes: [z, q]", "joints.hinge: unknown vector 'q'"),
+        (", axes: [z, u]", "", "joints.hinge.axes: missing; expected the two axes"),
+        ("kind: revolute", "kind: rigid", "joints.hinge.normals: missing; expected two directions"),
+        ("inertia: 1 1 1", "inertia: 1 1 2.1", "bodies.arm.inertia: no body has these moments"),
+        ("inertia: 1 1 1", "inertia: 1 1 -1", "bodies.arm.inertia: no body has a negative moment"),
+        (
+            "inertia: 1 1 1 kg·m²",
+            "inertia: 1 1 1 kg·m²\n    products: 2 0 0 kg·m²",
+            "bodies.arm.inertia: no body has a negative moment of inertia, here -1 kg·m²",
+        ),
+        (
+            "joints:",
+            "angles: {phi: {between: [y, n]}}\njoints:",
+            "angles.phi.about: missing; expected the axis",
+        ),
+    ],
+)
+def test_mistake_in_a_spatial_file(old, new, says):
+    assert SPATIAL.count(old) == 1
+    with pytest.raises(settings.SettingsError) as error:
+        describe(SPATIAL.replace(old, new))
+    assert str(error.value).split(":", 2)[2].strip().startswith(says)
+
+
+NO_MECHANISM = [
+    # What the file says instead, and what is wrong with that.
+    (
+        SOUND,
+        "length: 1 m, mass: 1 kg}\n  middle",
+        "length: 9 m, mass: 1 kg}\n  middle",
+        "cannot be assembled: '",
+    ),
+    (
+        SOUND,
+        "[theta]",
+        "[theta, s]",
+        "over-determined: 1 degrees of freedom, 2 declared: left, middle, right",
+    ),
+    (
+        SOUND,
+        "[theta]",
+        "[]\ndegrees_of_freedom: 0",
+        "under-determined: 1 degrees of freedom, 0 declared; left",
+    ),
+    (
+        SOUND,
+        "  right: {kind: bar, points: [B, Q], length: 1 m, mass: 1 kg}\n",
+        "",
+        "under-determined: 2 degrees of freedom, 1 declared; middle can move",
+    ),
+    (PLANAR, "[A, B]}", "[A, B], length: 4 m}", "rod: length: cannot be met, because nothing in it can move"),
+    (
+        SOUND,
+        "independent",
+        "joints: {again: {kind: distance, points: [A, P]}, rod: {kind: distance, points: [A, Q]}}\nindependent",
+        "over-determined: 0 degrees of freedom, 1 declared; 'again: length' repeats what others say",
+    ),
+    (
+        SOUND,
+        "start: 90 deg",
+        "start: -90 deg",
+        "cannot be assembled: angle theta is -1.571 rad at the start, but the places of the points lie on the other",
+    ),
+    (
+        SOUND,
+        "force: -k*theta",
+        "force: 1/(theta - pi/2)",
+        "forces: no finite force on theta at the start; look at push",
+    ),
+    (SOUND, "force: -k*theta", "force: -kk*theta", "forces.push.force: unknown name 'kk'; did you mean 'k'?"),
+    (
+        SOUND,
+        "length: 1 m, mass: 1 kg}\n  middle",
+        "length: 1 m, mass: 1 kg}\n  twin: {kind: bar, points: [A, P], length: 1.1 m, mass: 1 kg}\n  middle",
+        "twin: the length of A–P is another than in left, which has them too",
+    ),
+    (
+        SOUND,
+        "points: {P: 0 1 m, Q: 3 1 m}",
+        "points: {P: 3 1 m, Q: 3 1 m}",
+        "middle: P and Q lie at one place of the body",
+    ),
+    (
+        SPATIAL,
+        "kind: revolute, points: [A, P], axes: [z, u]",
+        "kind: rigid, points: [A, P], axes: [z, u], normals: [z, n]",
+        "hinge: z is not at right angles to z",
+    ),
+    (
+        SPATIAL,
+        "kind: revolute, points: [A, P], axes: [z, u]",
+        "kind: rigid, points: [A, P], axes: [z, u], normals: [n, y]",
+        "hinge: no body has z and n",
+    ),
+    (
+        SPATIAL,
+        "joints:",
+        "  rod: {kind: bar, points: [A, P], length: 1 m, mass: 1 kg}\n"
+        "forces: {turn: {kind: torque, body: rod, torque: [1, 0, 0]}}\njoints:",
+        "forces.turn.body: rod has no orientation that a torque could turn",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "old", "new", "says"), NO_MECHANISM)
+def test_what_makes_no_mechanism_is_refused_with_a_name(text, old, new, says):
+    description = describe(text.replace(old, new))
+    with pytest.raises(UsageError) as error:
+        Mechanism(CompiledMechanism(description))
+    assert str(error.value).startswith(says)
+    assert "\n" not in str(error.value)
+
+
+def test_a_joint_that_holds_by_itself_is_no_constraint():
+    m = mechanism(PLANAR)
+    assert "rod: length" not in m.constraint_names
+    assert calc_topology(m).redundant == []
+
+
+def test_motion_without_mass_is_refused_with_the_body_that_makes_it():
+    text = SOUND.replace("P: 0 1 m, Q: 3 1 m", "P: 0 1 m, Q: 3 1 m, L: 4 0 m")
+    text = text.replace("independent: [theta]\n", "")
+    loose = "  loose: {kind: bar, points: [B, L], length: 1 m, mass: 0 kg}\n  right"
+    with pytest.raises(UsageError) as error:
+        mechanism(text.replace("  right", loose))
+    assert str(error.value) == "the mass matrix is singular: loose can move without moving any mass"
+    assert (
+        calc_topology(mechanism(text.replace("  right", loose.replace("0 kg", "1 kg")))).degrees_of_freedom
+        == 2
+    )
+
+
+def test_independent_coordinates_must_tell_where_the_mechanism_is():
+    text = """
+space: planar
+ground: {points: {A: 0 0 m}}
+points: {P: 1 0 m}
+bodies: {bar: {kind: bar, points: [A, P], length: 1 m, mass: 1 kg}}
+independent: [P.x]
+"""
+    with pytest.raises(UsageError, match=r"^independent: bar can move while P.x stay"):
+        mechanism(text)
+    assert calc_topology(mechanism(text.replace("P.x", "P.y"))).independent == ["P.y"]
+
+
+def test_descriptions_made_in_a_program_are_looked_at_too():
+    sound = Description(
+        space="planar",
+        ground=Ground(points={"A": (0.0, 0.0)}),
+        points={"P": (1.0, 0.0)},
+        bodies={"bar": Bar(kind="bar", points=("A", "P"), length=1.0, mass=1.0)},
+    )
+    assert calc_topology(Mechanism(CompiledMechanism(sound))).degrees_of_freedom == 1
+    for change, says in (
+        (
+            {"bodies": {"bar": Bar(kind="bar", points=("A", "P"), length=1.0, mass=-1.0)}},
+            "bodies.bar.mass: expected",
+        ),
+        ({"points": {"Q": (1.0, 0.0)}}, "bodies.bar: unknown point 'P'"),
+        ({"points": {"P": (1.0, float("nan"))}}, "points.P: expected a number"),
+    ):
+        with pytest.raises(UsageError) as error:
+            CompiledMechanism(dataclasses.replace(sound, **change))
+        assert str(error.value).startswith(says)
+
+
+def test_shipped_mechanisms_are_known_by_name():
+    with pytest.raises(settings.SettingsError, match=r"shipped .*five_bar, four_bar, pendulum, slider_crank"):
+        load_description("fourbar")

@@ -1,0 +1,194 @@
+"""Whether a description makes a mechanism: assembled, determined, with a mass for every motion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+
+from vehicled.multibody import problems
+from vehicled.multibody.model import MechanismError
+
+if TYPE_CHECKING:
+    from vehicled.multibody.mechanism import Mechanism
+
+_MOVES = 1e-6
+"""Share of a motion's largest component from which a coordinate moves."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What a mechanism consists of, counted from the compiled model itself at its present position."""
+
+    bodies: list[str]
+    coordinates: list[str]
+    constraints: list[str]
+    redundant: list[str]
+    """Constraints that follow from the others."""
+    independent: list[str]
+
+    @property
+    def rank(self) -> int:
+        """Of the constraint Jacobian."""
+        return len(self.constraints) - len(self.redundant)
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        return len(self.coordinates) - self.rank
+
+
+def calc_topology(mechanism: Mechanism) -> Topology:
+    """Counts of a mechanism where it is."""
+    names = mechanism.coordinate_names
+    return Topology(
+        mechanism.compiled.bodies,
+        names,
+        mechanism.constraint_names,
+        [mechanism.constraint_names[k] for k in _redundant(mechanism)],
+        [names[k] for k in mechanism.independent],
+    )
+
+
+def assemble_at_start(mechanism: Mechanism) -> None:
+    """Put a mechanism to the start that its description gives. Raises MechanismError, naming body or joint."""
+    description = mechanism.description
+    given = [mechanism.index(name) for name in description.independent or ()]
+    held = {k: float(mechanism.guess[k]) for k in given}
+    solution = problems.assemble(mechanism, mechanism.guess, held)
+    if not solution.converged:
+        raise MechanismError(f"cannot be assembled: {_worst(mechanism, solution)}")
+    _check_angles(mechanism)
+    _check_determined(mechanism, given)
+    mechanism.qd[:] = _given_rates(mechanism)
+    problems.solve_velocity(mechanism, mechanism.zd)
+    _check_forces(mechanism)
+    _check_mass(mechanism)
+    problems.solve_dynamics(mechanism)
+
+
+def _given_rates(mechanism: Mechanism) -> np.ndarray:
+    description = mechanism.description
+    rates = np.zeros(len(mechanism.q))
+    for name, velocity in description.velocities.items():
+        for axis, value in zip("xyz", velocity, strict=False):
+            rates[mechanism.index(f"{name}.{axis}")] = value
+    for name, coordinate in (description.angles | description.distances).items():
+        rates[mechanism.index(name)] = coordinate.rate
+    return rates
+
+
+def _worst(mechanism: Mechanism, solution: problems.Solution) -> str:
+    phi = np.abs(mechanism.calc_constraints())
+    phi[~np.isfinite(phi)] = np.inf
+    name = mechanism.constraint_names[int(np.argmax(phi))]
+    return (
+        f"'{name}' stays {phi.max():.3g} away from zero "
+        f"after {solution.iterations} iterations, last step {solution.step:.3g}"
+    )
+
+
+def _check_angles(mechanism: Mechanism) -> None:
+    name = mechanism.find_turned_angle()
+    if name is not None:
+        theta = mechanism.q[mechanism.index(name)]
+        raise MechanismError(
+            f"cannot be assembled: angle {name} is {theta:.4g} rad at the start, "
+            "but the places of the points lie on the other side"
+        )
+
+
+def _check_determined(mechanism: Mechanism, given: list[int]) -> None:
+    description, names = mechanism.description, mechanism.coordinate_names
+    motions = problems.nullspace(mechanism.calc_jacobian())
+    free = motions.shape[1]
+    declared = description.degrees_of_freedom
+    if declared is None:
+        declared = len(given) if description.independent is not None else free
+    if free > declared:
+        held = motions[given] if given else np.zeros((0, free))
+        left = (
+            motions @ scipy.linalg.null_space(held, rcond=problems.RANK_TOLERANCE) if len(given) else motions
+        )
+        who = _movers(mechanism, left if left.shape[1] else motions)
+        raise MechanismError(
+            f"under-determined: {free} degrees of freedom, {declared} declared; {who} can move"
+        )
+    if free < declared:
+        extra = [mechanism.constraint_names[k] for k in _redundant(mechanism)]
+        why = f"; '{extra[0]}' repeats what others say" if extra else f": {_stiffest(mechanism)}"
+        raise MechanismError(f"over-determined: {free} degrees of freedom, {declared} declared{why}")
+    if given and len(given) != free:
+        raise MechanismError(f"independent: expected {free} coordinates, got {len(given)}")
+    if given and np.linalg.svd(motions[given], compute_uv=False)[-1] < problems.RANK_TOLERANCE:
+        listed = ", ".join(names[k] for k in given)
+        left = motions @ scipy.linalg.null_space(motions[given], rcond=problems.RANK_TOLERANCE)
+        raise MechanismError(f"independent: {_movers(mechanism, left)} can move while {listed} stay")
+    mechanism.set_independent(np.array(given) if given else problems.choose_independent(motions))
+
+
+def _redundant(mechanism: Mechanism) -> list[int]:
+    """Constraints that follow from those before them."""
+    jacobian = mechanism.calc_jacobian()
+    if not jacobian.size:
+        return []
+    sizes = np.linalg.norm(jacobian, axis=1)
+    kept = np.zeros((0, jacobian.shape[1]))
+    left = []
+    for k, row in enumerate(jacobian / np.where(sizes > 0, sizes, 1.0)[:, None]):
+        rest = row - kept.T @ (kept @ row)
+        rest -= kept.T @ (kept @ rest)
+        size = np.linalg.norm(rest)
+        if size > problems.RANK_TOLERANCE:
+            kept = np.vstack([kept, rest / size])
+        else:
+            left.append(k)
+    return left
+
+
+def _stiffest(mechanism: Mechanism) -> str:
+    """Which joints hold the mechanism, in their order."""
+    joints = list(mechanism.description.joints) or list(mechanism.compiled.bodies)
+    return f"{', '.join(joints[:4])} leave no more"
+
+
+def _movers(mechanism: Mechanism, motions: np.ndarray) -> str:
+    """The bodies that motions (n, k) move, or the coordinates when none of them belongs to a body."""
+    moved = np.abs(motions).max(axis=1)
+    names = {
+        name.removesuffix(".x").removesuffix(".y").removesuffix(".z")
+        for name, size in zip(mechanism.coordinate_names, moved, strict=True)
+        if size > _MOVES * moved.max()
+    }
+    bodies = [b for b in mechanism.compiled.bodies if names & _held(mechanism, b)]
+    return ", ".join(bodies[:4] or sorted(names)[:4])
+
+
+def _held(mechanism: Mechanism, body: str) -> set[str]:
+    """Names of the points and vectors of a body."""
+    model = mechanism.compiled.model
+    if body in model.geometry:
+        return {*model.geometry[body].points, *model.geometry[body].vectors}
+    return {basic.name for basic in model.parts[body].centre.terms}
+
+
+def _check_forces(mechanism: Mechanism) -> None:
+    forces = mechanism.calc_forces()
+    if np.all(np.isfinite(forces)):
+        return
+    bad = mechanism.coordinate_names[int(np.argmax(~np.isfinite(forces)))]
+    loads: Iterable[str] = mechanism.description.forces
+    raise MechanismError(f"forces: no finite force on {bad} at the start; look at {', '.join(loads)}")
+
+
+def _check_mass(mechanism: Mechanism) -> None:
+    """Every motion that the constraints let pass must move a mass."""
+    motions = problems.nullspace(mechanism.calc_jacobian())
+    if not motions.shape[1]:
+        return
+    values, vectors = np.linalg.eigh(motions.T @ mechanism.mass @ motions)
+    if values[0] <= 1e-12 * max(values[-1], 0.0):
+        who = _movers(mechanism, motions @ vectors[:, :1])
+        raise MechanismError(f"the mass matrix is singular: {who} can move without moving any mass")

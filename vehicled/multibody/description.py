@@ -1,0 +1,523 @@
+"""What a mechanism is made of, as written in its file.
+
+A planar mechanism lies in the plane z = 0 and takes two numbers for a place or a direction, a spatial one three.
+Names are shared: a point or unit vector that stands in two bodies belongs to both and joins them, without
+any further coordinates or constraints. `x`, `y`, `z` are the ground's directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+
+from vehicled import settings
+from vehicled.multibody.expressions import RESERVED
+from vehicled.units import (
+    Kilograms,
+    Metres,
+    MetresPerSecond,
+    NewtonMetreSecondsPerRadian,
+    NewtonMetresPerRadian,
+    NewtonSecondsPerMetre,
+    NewtonsPerMetre,
+    NonNegative,
+    Positive,
+    Radians,
+    RadiansPerSecond,
+    Unit,
+    UnitError,
+    parse_unit,
+    split_quantity,
+)
+
+Place = Annotated[tuple[float, ...], Unit("m")]
+Direction = Annotated[tuple[float, ...], Unit("1")]
+"""Of any length."""
+Expression = str | float
+AXES = ("x", "y", "z")
+"""Names of the ground's directions."""
+
+Segment = str | tuple[str, str]
+"""A direction: a vector's name, or from one point to another, `[A, P]`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """What does not move."""
+
+    points: dict[str, Place] = field(default_factory=dict)
+    vectors: dict[str, Direction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A slender uniform bar between two points."""
+
+    kind: Literal["bar"]
+    points: tuple[str, str]
+    length: Annotated[Metres, Positive] | None = None
+    """Left out: the distance of the points as given."""
+    mass: Annotated[Kilograms, NonNegative]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointMass:
+    """A mass without extent."""
+
+    kind: Literal["point_mass"]
+    point: str
+    mass: Annotated[Kilograms, NonNegative]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rigid:
+    """A rigid body by the points and unit vectors that belong to it.
+
+    Their places in axes of the body's own, or a list of names: then the body's axes are the ground's in
+    the position as given. Where points and vectors do not span the space, unit vectors are added.
+    """
+
+    kind: Literal["rigid"]
+    points: list[str] | dict[str, Place]
+    vectors: list[str] | dict[str, Direction] = field(default_factory=list)
+    markers: dict[str, Place] = field(default_factory=dict)
+    """Further points of the body, which get no coordinates."""
+    directions: dict[str, Direction] = field(default_factory=dict)
+    """Further unit vectors of the body, which get no coordinates."""
+    mass: Annotated[Kilograms, NonNegative]
+    center_of_mass: Place
+    inertia: Annotated[tuple[float, ...], Unit("kg·m²")]
+    """About the centre of mass: Izz of a planar body; Ixx, Iyy, Izz of a spatial one."""
+    products: Annotated[tuple[float, float, float], Unit("kg·m²")] = (0.0, 0.0, 0.0)
+    """Ixy, Iyz, Izx as they stand in the inertia matrix (spatial)."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        if len(self.inertia) == 3:
+            (xx, yy, zz), (xy, yz, zx) = self.inertia, self.products
+            moments = np.linalg.eigvalsh([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]])
+        else:
+            moments = np.array(self.inertia)
+        slack = 1e-9 * np.abs(moments).max(initial=0.0)
+        if moments.min(initial=0.0) < -slack:
+            yield "inertia", f"no body has a negative moment of inertia, here {moments.min():.6g} kg·m²"
+        elif len(moments) == 3 and moments[0] + moments[1] < moments[2] - slack:
+            yield (
+                "inertia",
+                "no body has these moments: the largest principal one exceeds the sum of the others",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Angle:
+    """A relative angle as a coordinate, from one direction to another."""
+
+    between: tuple[Segment, Segment]
+    about: Segment | None = None
+    """Unit vector at right angles to both (spatial)."""
+    start: Radians | None = None
+    """Left out: as the places of the points say."""
+    rate: RadiansPerSecond = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distance:
+    """A distance as a coordinate; with `along` the displacement in that direction, which has a sign."""
+
+    points: tuple[str, str]
+    along: Segment | None = None
+    start: Metres | None = None
+    rate: MetresPerSecond = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spherical:
+    """Two points coincide; in the plane, a revolute joint."""
+
+    kind: Literal["spherical"]
+    points: tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revolute:
+    """Two points coincide and, in space, two axes are parallel."""
+
+    kind: Literal["revolute"]
+    points: tuple[str, str]
+    axes: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Universal:
+    """Two points coincide and two axes are at right angles (spatial)."""
+
+    kind: Literal["universal"]
+    points: tuple[str, str]
+    axes: tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cylindrical:
+    """The second point lies on the first one's axis, and the axes are parallel (spatial)."""
+
+    kind: Literal["cylindrical"]
+    points: tuple[str, str]
+    axes: tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prismatic:
+    """The second point lies on the first one's axis, and the bodies do not turn against each other."""
+
+    kind: Literal["prismatic"]
+    points: tuple[str, str]
+    axes: tuple[str, str]
+    normals: tuple[str, str] | None = None
+    """Directions at right angles to the axes that stay parallel (spatial)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """Two bodies are one: points coincide, axes and normals are parallel."""
+
+    kind: Literal["rigid"]
+    points: tuple[str, str]
+    axes: tuple[str, str]
+    normals: tuple[str, str] | None = None
+    """As for `prismatic` (spatial)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointOnLine:
+    """The second point lies on the line through the first one along an axis: a pin in a slot."""
+
+    kind: Literal["point_on_line"]
+    points: tuple[str, str]
+    axis: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantDistance:
+    """Two points stay at a distance: a massless rod."""
+
+    kind: Literal["distance"]
+    points: tuple[str, str]
+    length: Annotated[Metres, Positive] | None = None
+    """Left out: the distance of the points as given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equation:
+    """An expression that stays zero, such as a gear pair's `theta1 + 2*theta2`."""
+
+    kind: Literal["equation"]
+    expression: str
+
+
+Body = Bar | PointMass | Rigid
+Joint = (
+    Spherical
+    | Revolute
+    | Universal
+    | Cylindrical
+    | Prismatic
+    | Fixed
+    | PointOnLine
+    | ConstantDistance
+    | Equation
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spring:
+    """Spring and damper between two points."""
+
+    kind: Literal["spring"]
+    points: tuple[str, str]
+    stiffness: Annotated[NewtonsPerMetre, NonNegative] = 0.0
+    damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 0.0
+    free_length: Annotated[Metres, NonNegative] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorsionSpring:
+    """Spring and damper about an angle that is a coordinate."""
+
+    kind: Literal["torsion_spring"]
+    angle: str
+    stiffness: Annotated[NewtonMetresPerRadian, NonNegative] = 0.0
+    damping: Annotated[NewtonMetreSecondsPerRadian, NonNegative] = 0.0
+    free_angle: Radians = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actuator:
+    """A force that drives two points apart; `length` is their distance in the expression."""
+
+    kind: Literal["actuator"]
+    points: tuple[str, str]
+    force: Expression
+    """N."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinateForce:
+    """A force or torque on a coordinate."""
+
+    kind: Literal["on_coordinate"]
+    coordinate: str
+    force: Expression
+    """N, or N·m on an angle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Torque:
+    """A torque on a body, in the ground's axes."""
+
+    kind: Literal["torque"]
+    body: str
+    torque: list[Expression]
+    """N·m; one component in the plane, three in space."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Force:
+    """A force at a point, in the ground's axes."""
+
+    kind: Literal["force"]
+    point: str
+    force: list[Expression]
+    """N."""
+
+
+Load = Spring | TorsionSpring | Actuator | CoordinateForce | Torque | Force
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """A mechanism."""
+
+    space: Literal["planar", "spatial"]
+    gravity: Annotated[tuple[float, ...], Unit("m/s²")] | None = None
+    ground: Ground = field(default_factory=Ground)
+    points: dict[str, Place] = field(default_factory=dict)
+    """About where they are at the start; the constraints are met by moving them as little as possible."""
+    vectors: dict[str, Direction] = field(default_factory=dict)
+    velocities: dict[str, Annotated[tuple[float, ...], Unit("m/s")]] = field(default_factory=dict)
+    """Of points at the start; those of independent coordinates count."""
+    angles: dict[str, Angle] = field(default_factory=dict)
+    distances: dict[str, Distance] = field(default_factory=dict)
+    parameters: dict[str, float | str] = field(default_factory=dict)
+    """Numbers for expressions, with their unit; they arrive there in SI."""
+    inputs: list[str] = field(default_factory=list)
+    """Functions of time that the caller gives, with rate and acceleration; zero at the start."""
+    bodies: dict[str, Body]
+    joints: dict[str, Joint] = field(default_factory=dict)
+    drives: dict[str, Expression] = field(default_factory=dict)
+    """Coordinates that follow an expression of t, parameters and inputs."""
+    forces: dict[str, Load] = field(default_factory=dict)
+    independent: list[str] | None = None
+    """Coordinates that hold their start and say the rest; left out, they are chosen."""
+    degrees_of_freedom: int | None = None
+    """Left out: the number of independent coordinates, if given; else not checked."""
+
+    @property
+    def dimension(self) -> int:
+        return 2 if self.space == "planar" else 3
+
+    def parameter_values(self) -> dict[str, float]:
+        """`parameters` in SI. Raises UnitError."""
+        values = {}
+        for name, value in self.parameters.items():
+            if isinstance(value, str):
+                numbers, text = split_quantity(value)
+                if len(numbers) != 1:
+                    raise UnitError(f"expected one number and a unit, got {value[:40]!r}")
+                values[name] = numbers[0] * (parse_unit(text)[0] if text else 1.0)
+            else:
+                values[name] = value
+        return values
+
+    def point_names(self) -> set[str]:
+        markers = chain.from_iterable(b.markers for b in self.bodies.values() if isinstance(b, Rigid))
+        return {*self.ground.points, *self.points, *markers}
+
+    def vector_names(self) -> set[str]:
+        directions = chain.from_iterable(b.directions for b in self.bodies.values() if isinstance(b, Rigid))
+        return {*AXES[: self.dimension], *self.ground.vectors, *self.vectors, *directions}
+
+    def coordinate_names(self) -> list[str]:
+        """In the model's order, without the unit vectors that it adds."""
+        components = [f"{n}.{a}" for n in (*self.points, *self.vectors) for a in "xyz"[: self.dimension]]
+        return [*components, *self.angles, *self.distances]
+
+    # -- checks that need no more than the file ----------------------------------------------------------
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        yield from self._check_names()
+        yield from self._check_dimensions()
+        yield from self._check_bodies()
+        yield from self._check_uses()
+        try:
+            self.parameter_values()
+        except UnitError as error:
+            yield "parameters", str(error)
+
+    def _check_names(self) -> Iterator[tuple[str, str]]:
+        sections: dict[str, Iterable[str]] = {
+            "ground.points": self.ground.points,
+            "ground.vectors": self.ground.vectors,
+            "points": self.points,
+            "vectors": self.vectors,
+            "angles": self.angles,
+            "distances": self.distances,
+            "parameters": self.parameters,
+            "inputs": self.inputs,
+        }
+        for body, b in self.bodies.items():
+            if isinstance(b, Rigid):
+                sections |= {f"bodies.{body}.markers": b.markers, f"bodies.{body}.directions": b.directions}
+        seen = dict.fromkeys(AXES, "the ground's directions")
+        for section, names in sections.items():
+            for name in names:
+                where = section if section == "inputs" else f"{section}.{name}"
+                if not name.isidentifier() or name in RESERVED:
+                    yield where, f"expected a name of letters, digits and _, got '{name}'"
+                elif name in seen:
+                    yield where, f"'{name}' stands in {seen[name]} already"
+                seen[name] = section
+        for section, bodies in (("bodies", self.bodies), ("joints", self.joints), ("forces", self.forces)):
+            if not bodies and section == "bodies":
+                yield section, "expected at least one body"
+
+    def _check_dimensions(self) -> Iterator[tuple[str, str]]:
+        n = self.dimension
+        places: list[tuple[str, tuple[float, ...] | None]] = [("gravity", self.gravity)]
+        for section, items in (
+            ("ground.points", self.ground.points),
+            ("ground.vectors", self.ground.vectors),
+            ("points", self.points),
+            ("vectors", self.vectors),
+            ("velocities", self.velocities),
+        ):
+            places += [(f"{section}.{name}", value) for name, value in items.items()]
+        for body, b in self.bodies.items():
+            if isinstance(b, Rigid):
+                for part in ("points", "vectors", "markers", "directions"):
+                    items = getattr(b, part)
+                    if isinstance(items, dict):
+                        places += [(f"bodies.{body}.{part}.{name}", v) for name, v in items.items()]
+                places.append((f"bodies.{body}.center_of_mass", b.center_of_mass))
+                wanted = 1 if n == 2 else 3
+                if len(b.inertia) != wanted:
+                    text = "one number, Izz" if n == 2 else "three numbers, Ixx Iyy Izz"
+                    yield f"bodies.{body}.inertia", f"expected {text}, in a {self.space} mechanism"
+        for path, value in places:
+            if value is not None and len(value) != n:
+                yield path, f"expected {n} numbers in a {self.space} mechanism, got {len(value)}"
+        for path, value in places:
+            direction = "vectors" in path.split(".") or "directions" in path.split(".")
+            if direction and value is not None and not any(value):
+                yield path, "expected a direction, got the zero vector"
+
+    def _check_bodies(self) -> Iterator[tuple[str, str]]:
+        points, vectors = {*self.ground.points, *self.points}, self.vector_names()
+        basic_vectors = {*AXES, *self.ground.vectors, *self.vectors}
+        for name, b in self.bodies.items():
+            own = [b.point] if isinstance(b, PointMass) else list(b.points)
+            for p in own:
+                if p not in points:
+                    yield f"bodies.{name}", _unknown("point", p, points)
+            if len(set(own)) != len(own) or not own:
+                yield f"bodies.{name}.points", "expected points that are not the same"
+            for v in b.vectors if isinstance(b, Rigid) else ():
+                if v not in basic_vectors:
+                    yield f"bodies.{name}.vectors", _unknown("vector", v, vectors)
+
+    def _check_uses(self) -> Iterator[tuple[str, str]]:
+        points, vectors = self.point_names(), self.vector_names()
+        spatial = self.space == "spatial"
+
+        def segment(value: Segment | None) -> Iterator[str]:
+            if isinstance(value, str):
+                if value not in vectors:
+                    yield _unknown("vector", value, vectors)
+            else:
+                for p in value or ():
+                    if p not in points:
+                        yield _unknown("point", p, points)
+
+        for name, a in self.angles.items():
+            for part in (*a.between, a.about):
+                for message in segment(part):
+                    yield f"angles.{name}", message
+            if spatial and a.about is None:
+                yield f"angles.{name}.about", "missing; expected the axis of the angle"
+        for name, d in self.distances.items():
+            for message in chain(segment(d.points), segment(d.along)):
+                yield f"distances.{name}", message
+        for section, items in (("joints", self.joints), ("forces", self.forces)):
+            for name, item in items.items():
+                for p in (*getattr(item, "points", ()), *filter(None, [getattr(item, "point", None)])):
+                    if p not in points:
+                        yield f"{section}.{name}", _unknown("point", p, points)
+                axes = (*(getattr(item, "axes", None) or ()), *(getattr(item, "normals", None) or ()))
+                for v in (*axes, *filter(None, [getattr(item, "axis", None)])):
+                    if v not in vectors:
+                        yield f"{section}.{name}", _unknown("vector", v, vectors)
+        for name, j in self.joints.items():
+            if not spatial and isinstance(j, (Universal, Cylindrical)):
+                yield f"joints.{name}.kind", f"a {j.kind} joint needs space, this mechanism is planar"
+            if spatial and isinstance(j, (Revolute,)) and j.axes is None:
+                yield f"joints.{name}.axes", "missing; expected the two axes"
+            if spatial and isinstance(j, (Prismatic, Fixed)) and j.normals is None:
+                yield f"joints.{name}.normals", "missing; expected two directions at right angles to the axes"
+        coordinates = self.coordinate_names()
+        for section, names in (("drives", list(self.drives)), ("independent", self.independent or [])):
+            for name in names:
+                if name not in coordinates:
+                    yield section, _unknown("coordinate", name, coordinates)
+        for name, f in self.forces.items():
+            if isinstance(f, TorsionSpring) and f.angle not in self.angles:
+                yield f"forces.{name}.angle", _unknown("angle", f.angle, self.angles)
+            if isinstance(f, CoordinateForce) and f.coordinate not in coordinates:
+                yield f"forces.{name}.coordinate", _unknown("coordinate", f.coordinate, coordinates)
+            if isinstance(f, Torque):
+                if f.body not in self.bodies:
+                    yield f"forces.{name}.body", _unknown("body", f.body, self.bodies)
+                if len(f.torque) != (3 if spatial else 1):
+                    yield f"forces.{name}.torque", f"expected {3 if spatial else 1} component(s)"
+            if isinstance(f, Force) and len(f.force) != self.dimension:
+                yield f"forces.{name}.force", f"expected {self.dimension} components"
+        for name in self.velocities:
+            if name not in self.points:
+                yield f"velocities.{name}", _unknown("point", name, self.points)
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    return f"unknown {kind} '{name}'; known here: {', '.join(sorted(known)) or 'none'}"
+
+
+def mechanisms_folder() -> Path:
+    """Where the mechanisms that come with the program are."""
+    return Path(__file__).parent / "mechanisms"
+
+
+def is_mechanism(name_or_path: str | Path) -> bool:
+    """Whether that is a shipped mechanism's name, or a file that has a mechanism's key `space`."""
+    path = Path(name_or_path)
+    if len(path.parts) == 1 and (mechanisms_folder() / f"{path}.yaml").is_file():
+        return True
+    try:
+        return any(line.startswith("space:") for line in path.read_text(encoding="utf-8").splitlines())
+    except (OSError, ValueError):
+        return False
+
+
+def load_description(name_or_path: str | Path) -> Description:
+    """The mechanism in a file, or the shipped one of that name (`four_bar`). Raises SettingsError."""
+    return settings.load(settings.config_path(name_or_path, mechanisms_folder()), Description)

@@ -1,0 +1,209 @@
+"""The equations of motion in different forms, each with the integrators that fit it.
+
+García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 5 and 8. All take a
+mechanism in a state and leave it at the end of the step, with q̇, q̈ and λ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+
+from vehicled.errors import UsageError
+from vehicled.multibody import problems
+from vehicled.multibody.integrators import RULES
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.problems import Solution
+
+
+class Stepper(Protocol):
+    """Advances a mechanism."""
+
+    def step(self, mechanism: Mechanism, h: float) -> Solution:
+        """From t to t + h (s). When it has not converged, the mechanism is left where the iteration ended."""
+
+
+class _Unsolved(Exception):
+    """A position problem within a step has not converged."""
+
+    def __init__(self, solution: Solution):
+        self.solution = solution
+
+
+@dataclass
+class Ali3p:
+    """Index-3 augmented Lagrangian with projections, trapezoidal rule, compiled as a whole: `ali3p`."""
+
+    penalty: float | None = None
+    """α; left out: what outweighs the masses in every constraint, at the step in use."""
+    tolerance: float = 1e-11
+    """On ‖Δq‖ of the last iteration, relative to ‖q‖ (at least 1)."""
+    limit: int = 30
+    large: float = 1e-4
+    """‖Δq‖ of an iteration above which the tangent is factorised again."""
+    projections: int = 2
+    _scaled_for: tuple[Mechanism, float] | None = field(default=None, init=False)
+    _alpha: float = field(default=0.0, init=False)
+
+    def step(self, mechanism: Mechanism, h: float) -> Solution:
+        if self._scaled_for != (mechanism, h):
+            self._scaled_for = mechanism, h
+            self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
+        tolerance = self.tolerance * max(1.0, float(np.linalg.norm(mechanism.q)))
+        count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
+        residual = float(np.abs(mechanism.view("phi")).max(initial=0.0))
+        return Solution(count > 0, abs(count), residual, float(np.sqrt(mechanism.view("newton")[0])))
+
+
+def calc_penalty(mechanism: Mechanism, h: float) -> float:
+    """α with which (h²/4) α Φ_qᵀΦ_q outweighs the mass matrix in the weakest constraint."""
+    rows = np.linalg.norm(mechanism.calc_jacobian(), axis=1)
+    weakest = float(rows.min(initial=np.inf, where=rows > 0.0))
+    return 4.0 * _OUTWEIGHS * float(np.abs(mechanism.mass).max()) / (h * h * weakest**2)
+
+
+_OUTWEIGHS = 1e3
+"""Enough to gain three digits of λ an iteration; more would drown λ in the rounding of Φ."""
+
+
+class _SecondOrder:
+    """A formulation that gives accelerations of what it integrates, by any of the rules."""
+
+    def __init__(self, integrator: str):
+        self._rule = RULES[integrator]
+
+    def coordinates(self, mechanism: Mechanism) -> np.ndarray:
+        """Indices of what is integrated."""
+        return np.arange(len(mechanism.q))
+
+    def accelerate(self, mechanism: Mechanism) -> None:
+        """q̈ and λ of the state; whatever else has to follow from the coordinates that are integrated."""
+        raise NotImplementedError
+
+    def step(self, mechanism: Mechanism, h: float) -> Solution:
+        chosen = self.coordinates(mechanism)
+
+        def acceleration(t: float, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+            mechanism.t = t
+            mechanism.q[chosen], mechanism.qd[chosen] = x, v
+            self.accelerate(mechanism)
+            return mechanism.qdd[chosen]
+
+        start = [a[chosen] for a in (mechanism.q, mechanism.qd, mechanism.qdd)]
+        try:
+            *_, solution = self._rule(acceleration, mechanism.t, *start, h)
+        except _Unsolved as failure:
+            return failure.solution
+        except np.linalg.LinAlgError:
+            return Solution(False, 1, np.inf, np.inf)
+        return solution
+
+
+class MatrixR(_SecondOrder):
+    """Independent coordinates: (Rᵀ M R) z̈ = Rᵀ (Q − M S γ), with position and velocity problem at each evaluation.
+
+    Where z is about to lose the mechanism (‖R‖ grows), other coordinates are taken; `mechanism.independent`
+    says which.
+    """
+
+    worst_growth = 5.0
+    """‖R‖ over what it was when the coordinates were chosen, from which others are taken."""
+
+    def __init__(self, integrator: str):
+        super().__init__(integrator)
+        self._growth = 0.0
+        """‖R‖ when the coordinates were chosen."""
+
+    def coordinates(self, mechanism: Mechanism) -> np.ndarray:
+        self._choose(mechanism)
+        return mechanism.independent
+
+    def _choose(self, mechanism: Mechanism) -> None:
+        r, _ = problems.calc_velocity_map(mechanism)
+        growth = float(np.linalg.norm(r, 2)) if r.size else 0.0
+        if self._growth == 0.0:
+            self._growth = growth
+        if growth <= self.worst_growth * self._growth:
+            return
+        motions = problems.nullspace(mechanism.calc_jacobian())
+        if motions.shape[1] != len(mechanism.independent):
+            return  # Right on a singular position, where nothing can be told.
+        best = problems.choose_independent(motions)
+        least = float(1.0 / np.linalg.svd(motions[best], compute_uv=False)[-1])
+        if growth > 2.0 * least:
+            mechanism.set_independent(best)
+            growth = least
+        self._growth = growth
+
+    def accelerate(self, mechanism: Mechanism) -> None:
+        solution = problems.solve_position(mechanism, mechanism.z)
+        if not solution.converged:
+            raise _Unsolved(solution)
+        problems.solve_velocity(mechanism, mechanism.zd)
+        r, s = problems.calc_velocity_map(mechanism)
+        drift = s @ mechanism.calc_gamma()
+        mass, forces = mechanism.mass, mechanism.calc_forces()
+        zdd = np.linalg.solve(r.T @ mass @ r, r.T @ (forces - mass @ drift))
+        mechanism.qdd[:] = r @ zdd + drift
+        mechanism.multipliers[:] = s.T @ (forces - mass @ mechanism.qdd)
+
+
+class Lagrange(_SecondOrder):
+    """Multipliers as further unknowns, violations damped out (Baumgarte)."""
+
+    def __init__(self, integrator: str, rate: float = 10.0):
+        """`rate` (1/s): of the decay of violations, Φ̈ + 2 rate Φ̇ + rate² Φ = 0."""
+        super().__init__(integrator)
+        self.rate = rate
+
+    def accelerate(self, mechanism: Mechanism) -> None:
+        problems.solve_dynamics(mechanism, self.rate**2, 2 * self.rate)
+
+
+class Penalty(_SecondOrder):
+    """Index-1 augmented Lagrangian: (M + α Φ_qᵀ Φ_q) q̈ = Q − Φ_qᵀ (λ + α (2 ω Φ̇ + ω² Φ − γ)), with
+    λ ← λ + α (Φ_q q̈ − γ + 2 ω Φ̇ + ω² Φ) from iteration to iteration (Bayo, García de Jalón and Serna 1988)."""
+
+    def __init__(self, integrator: str, penalty: float = 1e5, rate: float = 10.0):
+        """`penalty`: α over the largest element of the mass matrix; `rate` (1/s): ω, of the decay of violations."""
+        super().__init__(integrator)
+        self.penalty, self.rate = penalty, rate
+
+    def accelerate(self, mechanism: Mechanism) -> None:
+        alpha = self.penalty * float(np.abs(mechanism.mass).max())
+        jacobian = mechanism.calc_jacobian()
+        factor = scipy.linalg.cho_factor(mechanism.mass + alpha * jacobian.T @ jacobian, check_finite=False)
+        violation = -mechanism.calc_gamma()
+        violation += 2 * self.rate * (jacobian @ mechanism.qd + mechanism.calc_drift())
+        violation += self.rate**2 * mechanism.calc_constraints()
+        forces, multipliers = mechanism.calc_forces(), mechanism.multipliers
+        for _ in range(_PENALTY_ITERATIONS):
+            pull = forces - jacobian.T @ (multipliers + alpha * violation)
+            mechanism.qdd[:] = scipy.linalg.cho_solve(factor, pull, check_finite=False)
+            change = alpha * (jacobian @ mechanism.qdd + violation)
+            multipliers += change
+            if np.abs(jacobian.T @ change).max() <= 1e-10 * max(1.0, float(np.abs(pull).max())):
+                break
+
+
+_PENALTY_ITERATIONS = 20
+"""Each gains as many digits of λ as the penalty outweighs the masses by."""
+
+
+def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: float) -> Stepper:
+    """A formulation with an integrator. Raises UsageError for names that do not exist or do not fit."""
+    kinds = {"matrix_r": MatrixR, "penalty": Penalty, "lagrange": Lagrange}
+    if formulation not in ("ali3p", *kinds):
+        raise UsageError(f"formulation: expected ali3p, {', '.join(kinds)}, got '{formulation}'")
+    if integrator not in RULES:
+        raise UsageError(f"integrator: expected {', '.join(RULES)}, got '{integrator}'")
+    if formulation == "ali3p":
+        if integrator != "trapezoidal":
+            raise UsageError(
+                f"integrator: ALI3-P is made with the trapezoidal rule, '{integrator}' does not fit"
+            )
+        return Ali3p(**options)  # type: ignore[arg-type]
+    return kinds[formulation](integrator, **options)

@@ -1,0 +1,79 @@
+"""One step of ẍ = a(t, x, ẋ) by different rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from vehicled.multibody.problems import Solution
+
+Acceleration = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
+"""a(t, x, ẋ); it leaves the mechanism in that state."""
+_DIVERGED = 1e3
+"""Growth of the changes from which an iteration is given up."""
+Step = tuple[np.ndarray, np.ndarray, Solution]
+"""x and ẋ at the end, and how the iteration ended."""
+
+_EXPLICIT = Solution(True, 1, 0.0, 0.0)
+
+
+def forward_euler(f: Acceleration, t: float, x: np.ndarray, v: np.ndarray, a: np.ndarray, h: float) -> Step:
+    """First order, explicit."""
+    x_end, v_end = x + h * v, v + h * a
+    f(t + h, x_end, v_end)
+    return x_end, v_end, _EXPLICIT
+
+
+def runge_kutta_4(f: Acceleration, t: float, x: np.ndarray, v: np.ndarray, a: np.ndarray, h: float) -> Step:
+    """The classical rule of fourth order, explicit."""
+    half = 0.5 * h
+    v2, a2 = v + half * a, f(t + half, x + half * v, v + half * a)
+    v3, a3 = v + half * a2, f(t + half, x + half * v2, v + half * a2)
+    v4, a4 = v + h * a3, f(t + h, x + h * v3, v + h * a3)
+    x_end = x + h / 6 * (v + 2 * v2 + 2 * v3 + v4)
+    v_end = v + h / 6 * (a + 2 * a2 + 2 * a3 + a4)
+    f(t + h, x_end, v_end)
+    return x_end, v_end, _EXPLICIT
+
+
+def trapezoidal(
+    f: Acceleration,
+    t: float,
+    x: np.ndarray,
+    v: np.ndarray,
+    a: np.ndarray,
+    h: float,
+    tolerance: float = 1e-11,
+    limit: int = 60,
+) -> Step:
+    """Second order, implicit, by fixed-point iteration: for steps that are short against the fastest motion.
+
+    `tolerance`: on the change of x from one iteration to the next, relative to its size (at least 1).
+    """
+    half = 0.5 * h
+    x_end, a_end = x + h * v + half * h * a, a
+    step = first = np.inf
+    for iteration in range(1, limit + 1):
+        v_end = v + half * (a + a_end)
+        x_new = x + half * (v + v_end)
+        step = float(np.abs(x_new - x_end).max(initial=0.0))
+        first = min(first, step)
+        x_end = x_new
+        a_new = f(t + h, x_end, v_end)
+        residual = float(np.abs(a_new - a_end).max(initial=0.0)) * half * h
+        a_end = a_new
+        if not residual < np.inf or step > _DIVERGED * max(first, 1.0):
+            break
+        if iteration > 1 and max(step, residual) <= tolerance * max(
+            1.0, float(np.abs(x_end).max(initial=0.0))
+        ):
+            return x_end, v_end, Solution(True, iteration, residual, step)
+    return x_end, v_end, Solution(False, iteration, residual, step)
+
+
+RULES: dict[str, Callable[..., Step]] = {
+    "trapezoidal": trapezoidal,
+    "forward_euler": forward_euler,
+    "runge_kutta_4": runge_kutta_4,
+}

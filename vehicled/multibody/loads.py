@@ -1,0 +1,66 @@
+"""Springs, dampers, forces and torques."""
+
+from __future__ import annotations
+
+from vehicled.multibody.description import Actuator, CoordinateForce, Force, Load, Spring, TorsionSpring
+from vehicled.multibody.model import MechanismError, Model
+from vehicled.multibody.system import Soft
+from vehicled.symbolic.vector import Vector
+
+
+def add_load(model: Model, name: str, load: Load) -> None:
+    """One load, with its share in the tangent matrix and in the potential energy where it is a spring."""
+    where = f"forces.{name}"
+    if isinstance(load, Spring):
+        _add_spring(model, name, load)
+    elif isinstance(load, TorsionSpring):
+        _add_torsion_spring(model, name, load)
+    elif isinstance(load, Actuator):
+        apart = model.points[load.points[1]] - model.points[load.points[0]]
+        length = apart.position.norm()
+        force = model.expression(f"{where}.force", load.force, of="state", more={"length": length})
+        model.system.force(apart, apart.position / length * force)
+    elif isinstance(load, CoordinateForce):
+        force = model.expression(f"{where}.force", load.force, of="state")
+        model.system.generalised_force(model.coordinate(load.coordinate), force)
+    elif isinstance(load, Force):
+        parts = [model.expression(f"{where}.force", f, of="state") for f in load.force]
+        model.system.force(model.points[load.point], _vector(model, parts))
+    else:
+        parts = [model.expression(f"{where}.torque", f, of="state") for f in load.torque]
+        frame = model.parts[load.body].frame
+        if frame is None:
+            raise MechanismError(f"{where}.body: {load.body} has no orientation that a torque could turn")
+        torque = Vector(model.graph.zero, model.graph.zero, parts[0]) if model.planar else Vector.of(parts)
+        model.system.torque(frame, torque)
+
+
+def _vector(model: Model, parts: list) -> Vector:
+    return Vector.of(parts + [model.graph.zero] * (3 - len(parts)))
+
+
+def _add_spring(model: Model, name: str, spring: Spring) -> None:
+    stiffness = model.parameter(f"{name}.stiffness", spring.stiffness)
+    damping = model.parameter(f"{name}.damping", spring.damping)
+    free = model.parameter(f"{name}.free_length", spring.free_length)
+    apart = model.points[spring.points[1]] - model.points[spring.points[0]]
+    length = apart.position.norm()
+    direction = apart.position / length
+    stretch = length - free
+    model.system.force(apart, direction * -(stiffness * stretch + damping * direction.dot(apart.velocity)))
+    row = model.system.jacobian(direction, apart)
+    half_h = 0.5 * model.h
+    model.system.soft.append(Soft(row, half_h * damping + half_h * half_h * stiffness))
+    model.potential = model.potential + 0.5 * stiffness * stretch * stretch
+
+
+def _add_torsion_spring(model: Model, name: str, spring: TorsionSpring) -> None:
+    stiffness = model.parameter(f"{name}.stiffness", spring.stiffness)
+    damping = model.parameter(f"{name}.damping", spring.damping)
+    turned = model.coordinate(spring.angle).q - model.parameter(f"{name}.free_angle", spring.free_angle)
+    angle = model.coordinate(spring.angle)
+    model.system.generalised_force(angle, -(stiffness * turned + damping * angle.qd))
+    half_h = 0.5 * model.h
+    weight = half_h * damping + half_h * half_h * stiffness
+    model.system.soft.append(Soft({angle: model.graph.one}, weight))
+    model.potential = model.potential + 0.5 * stiffness * turned * turned

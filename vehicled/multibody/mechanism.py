@@ -1,0 +1,239 @@
+"""One running instance of a mechanism: parameters, state and inputs in a workspace of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vehicled.multibody import checks, problems
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import load_description
+from vehicled.multibody.model import MechanismError
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a mechanism is and how it moves, apart from it."""
+
+    t: float
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    multipliers: np.ndarray
+
+
+class Mechanism:
+    """n coordinates, m constraints (of rank n − f), f degrees of freedom: M q̈ + Φ_qᵀ λ = Q(q, q̇, t), Φ(q, t) = 0.
+
+    Arrays are views into the workspace: write to `q`, `qd`, `inputs`; what `calc_…` returns is overwritten by
+    the next call of the same. Units: m, rad, s, N, N·m.
+    """
+
+    def __init__(self, compiled: CompiledMechanism):
+        """Assembled at its start, at rest but for the rates given. Raises MechanismError, naming the body or
+        joint, when it cannot be assembled or its equations have no unique solution."""
+        self.compiled = compiled
+        self.description = compiled.description
+        self.layout = compiled.layout
+        self.workspace = self.layout.allocate()
+        self._pointer = self.workspace.ctypes.data
+        self.coordinate_names = compiled.coordinates
+        self.constraint_names = compiled.constraints
+        n, m = len(self.coordinate_names), len(self.constraint_names)
+        self.q, self.qd, self.qdd = (self.view(name) for name in ("q", "qd", "qdd"))
+        """(n,) each."""
+        self.multipliers = self.view("lambda")
+        """(m,) λ."""
+        self.inputs = self.view("inputs").reshape(-1, 3)
+        """(inputs, 3): value, rate and acceleration of each at the end of a step."""
+        self.applied = self.view("applied")
+        """(n,) further generalised forces, which the caller sets; part of Q."""
+        self._time = self.view("time")
+        self._sides = self.view("angle_sides").reshape(-1, 2)
+        self._index = {name: k for k, name in enumerate(self.coordinate_names)}
+        self._parameter = {name: k for k, name in enumerate(compiled.parameters)}
+        angles = [self._index[name] for name in compiled.description.angles]
+        self.lengths = np.setdiff1d(np.arange(n), angles)
+        """Indices of the coordinates that are not angles."""
+        shapes: dict[str, tuple[int, ...]] = {
+            **dict.fromkeys(("jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd"), (m, n)),
+            **dict.fromkeys(("mass", "forces_by_q", "forces_by_qd", "pull_by_q"), (n, n)),
+            **dict.fromkeys(("point_position", "point_velocity", "point_acceleration"), (-1, 3)),
+            **dict.fromkeys(("constraints", "drift", "gamma", "forces", "energy"), (-1,)),
+        }
+        self._arrays = {name: self.view(name).reshape(shape) for name, shape in shapes.items()}
+        self._integration = self.view("integration")
+        self.guess = np.array(compiled.model.guess)
+        """(n,) about where it starts."""
+        self.set_parameters(compiled.parameters)
+        checks.assemble_at_start(self)
+
+    @classmethod
+    def load(cls, name_or_path: str | Path) -> Mechanism:
+        """The mechanism in a file, or the shipped one of that name. Raises SettingsError, MechanismError."""
+        description = load_description(name_or_path)
+        try:
+            return cls(CompiledMechanism(description))
+        except MechanismError as error:
+            raise MechanismError(f"{name_or_path}: {error}") from None
+
+    def view(self, name: str) -> np.ndarray:
+        return self.layout.view(self.workspace, name)
+
+    def call(self, kernel: str) -> None:
+        self.compiled[kernel](self._pointer)
+
+    def step_ali3p(
+        self, h: float, penalty: float, limit: int, tolerance: float, large: float, passes: int
+    ) -> int:
+        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.STEP_LOOP`, but for ‖Δq‖ instead of
+        its square."""
+        self._integration[:] = h, penalty
+        self._time[0] += h
+        return self.compiled.ali3p_step(self._pointer, limit, tolerance**2, large**2, passes)
+
+    # -- parameters and state -------------------------------------------------------------------------------
+
+    def set_parameters(self, values: Mapping[str, float]) -> None:
+        """Write parameters by name; the state stays as it is. Raises KeyError on unknown names."""
+        array = self.view("parameters")
+        for name, value in values.items():
+            array[self._parameter[name]] = value
+        self.call("prepare")
+        self.call("mass")
+        self.mass = self._arrays["mass"]
+        """(n, n) M, constant."""
+
+    def get_parameter(self, name: str) -> float:
+        return float(self.view("parameters")[self._parameter[name]])
+
+    @property
+    def t(self) -> float:
+        """s"""
+        return float(self._time[0])
+
+    @t.setter
+    def t(self, value: float) -> None:
+        self._time[0] = value
+
+    def index(self, coordinate: str) -> int:
+        """Of a coordinate by its name. Raises KeyError."""
+        return self._index[coordinate]
+
+    @property
+    def z(self) -> np.ndarray:
+        """(f,) copy of the independent coordinates."""
+        return self.q[self.independent]
+
+    @property
+    def zd(self) -> np.ndarray:
+        return self.qd[self.independent]
+
+    @property
+    def zdd(self) -> np.ndarray:
+        return self.qdd[self.independent]
+
+    def set_independent(self, coordinates: np.ndarray) -> None:
+        """Indices (f,) of the coordinates that are to say where the mechanism is."""
+        self.independent = np.asarray(coordinates, dtype=int)
+        self.dependent = np.setdiff1d(np.arange(len(self.q)), self.independent)
+
+    def get_state(self) -> State:
+        """A copy."""
+        return State(self.t, self.q.copy(), self.qd.copy(), self.qdd.copy(), self.multipliers.copy())
+
+    def set_state(self, state: State) -> None:
+        self.t = state.t
+        self.q[:], self.qd[:], self.qdd[:] = state.q, state.qd, state.qdd
+        self.multipliers[:] = state.multipliers
+
+    def set_independent_state(self, z: np.ndarray, zd: np.ndarray) -> problems.Solution:
+        """Bring the mechanism to z, ż with all that follows from them: q, q̇, q̈, λ."""
+        solution = problems.solve_position(self, z)
+        if solution.converged:
+            problems.solve_velocity(self, zd)
+            problems.solve_dynamics(self)
+        return solution
+
+    # -- evaluation at the present t, q, q̇, λ ---------------------------------------------------------------
+
+    def _calc(self, name: str) -> np.ndarray:
+        self.compiled[name](self._pointer)
+        return self._arrays[name]
+
+    def calc_constraints(self) -> np.ndarray:
+        """(m,) Φ(q, t)."""
+        return self._calc("constraints")
+
+    def find_turned_angle(self) -> str | None:
+        """An angle that is half a turn off what its directions enclose, which meets its constraint too."""
+        self.call("angle_sides")
+        for name, (sine, cosine) in zip(self.description.angles, self._sides, strict=True):
+            theta = self.q[self.index(name)]
+            if sine * np.sin(theta) + cosine * np.cos(theta) < 0.0:
+                return name
+        return None
+
+    def calc_jacobian(self) -> np.ndarray:
+        """(m, n) Φ_q."""
+        return self._calc("jacobian")
+
+    def calc_jacobian_rate(self) -> np.ndarray:
+        """(m, n) dΦ_q/dt, which is ∂Φ̇/∂q too."""
+        return self._calc("jacobian_rate")
+
+    def calc_drift(self) -> np.ndarray:
+        """(m,) Φ_t = ∂Φ/∂t: Φ̇ = Φ_q q̇ + Φ_t."""
+        return self._calc("drift")
+
+    def calc_gamma(self) -> np.ndarray:
+        """(m,) γ(q, q̇, t): Φ_q q̈ = γ."""
+        return self._calc("gamma")
+
+    def calc_acceleration_by_q(self) -> np.ndarray:
+        """(m, n) ∂Φ̈/∂q of Φ̈ = Φ_q q̈ − γ, q̇ and q̈ held."""
+        return self._calc("acceleration_by_q")
+
+    def calc_acceleration_by_qd(self) -> np.ndarray:
+        """(m, n) ∂Φ̈/∂q̇ = −∂γ/∂q̇."""
+        return self._calc("acceleration_by_qd")
+
+    def calc_forces(self) -> np.ndarray:
+        """(n,) Q(q, q̇, t)."""
+        return self._calc("forces")
+
+    def calc_forces_by_q(self) -> np.ndarray:
+        """(n, n) ∂Q/∂q."""
+        return self._calc("forces_by_q")
+
+    def calc_forces_by_qd(self) -> np.ndarray:
+        """(n, n) ∂Q/∂q̇."""
+        return self._calc("forces_by_qd")
+
+    def calc_pull_by_q(self) -> np.ndarray:
+        """(n, n) ∂(Φ_qᵀ λ)/∂q, λ held."""
+        return self._calc("pull_by_q")
+
+    def calc_kinetic_energy(self) -> float:
+        """J"""
+        return float(self._calc("energy")[0])
+
+    def calc_potential_energy(self) -> float:
+        """Of gravity and springs, J; forces given as expressions have none."""
+        return float(self._calc("energy")[1])
+
+    def calc_point_positions(self) -> dict[str, np.ndarray]:
+        """(3,) by name, of all points and markers."""
+        return self._by_point("point_position")
+
+    def calc_point_velocities(self) -> dict[str, np.ndarray]:
+        return self._by_point("point_velocity")
+
+    def calc_point_accelerations(self) -> dict[str, np.ndarray]:
+        return self._by_point("point_acceleration")
+
+    def _by_point(self, name: str) -> dict[str, np.ndarray]:
+        return dict(zip(self.compiled.points, self._calc(name), strict=True))

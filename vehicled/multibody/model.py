@@ -1,0 +1,249 @@
+"""A mechanism in the making: its parameters, named points, vectors, coordinates and bodies as atoms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.multibody.description import AXES, Description, Segment
+from vehicled.multibody.expressions import ExpressionError, parse
+from vehicled.multibody.natural import Combination, Frame, Inertia
+from vehicled.multibody.system import Coordinate, System
+from vehicled.symbolic.graph import Atom, Graph
+from vehicled.symbolic.program import Program
+from vehicled.symbolic.vector import Vector
+
+
+class MechanismError(UsageError):
+    """A mechanism that cannot be: the line names the body or joint and says why."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A place or direction in a body's axes: as atoms of parameters, and as numbers for choices."""
+
+    atoms: Vector
+    numbers: np.ndarray
+    """(3,)"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A body of a mechanism."""
+
+    name: str
+    mass: Atom
+    centre: Combination
+    """Of mass."""
+    frame: Frame | None = None
+    """None for a point mass and for a slender bar in space, which have no orientation."""
+    inertia: Inertia | None = None
+    """In the axes of the frame; None where there is no frame."""
+
+
+@dataclass
+class Geometry:
+    """What belongs to one body, in its axes."""
+
+    points: dict[str, Value] = field(default_factory=dict)
+    vectors: dict[str, Value] = field(default_factory=dict)
+    frame: Frame | None = None
+
+
+class Model:
+    """Collects what the description names; bodies, joints and loads add themselves to it."""
+
+    def __init__(self, description: Description):
+        self.description = description
+        self.dimension = description.dimension
+        self.planar = self.dimension == 2
+        self.graph = g = Graph()
+        self.program = Program(g)
+        self.system = System(g)
+        self.h, self.alpha = self.program.array("integration", 2)
+        self.symbols: dict[str, Atom] = {}
+        self.values: dict[str, float] = {}
+        self.points: dict[str, Combination] = {}
+        self.vectors: dict[str, Combination] = {}
+        self.guess: list[float] = []
+        """Of each coordinate."""
+        self.places: dict[str, np.ndarray] = {}
+        """(3,) of points, and of vectors, about where they are at the start."""
+        self.geometry: dict[str, Geometry] = {}
+        self.parts: dict[str, Part] = {}
+        self.unit_vectors: set[str] = set()
+        """Those that a constraint keeps at length one."""
+        self.sines: dict[str, tuple[Atom, Atom]] = {}
+        """By angle: |a||b| times sine and cosine of what the directions enclose."""
+        self.potential = g.zero
+        (self.t,) = self.program.array("time", 1)
+        self.system.rates[self.t] = g.one
+        rates = ("", ".rate", ".acceleration")
+        self.inputs = {n: [g.symbol(f"input.{n}{r}") for r in rates] for n in description.inputs}
+        self.program.store("inputs", [s for triple in self.inputs.values() for s in triple])
+        for value, rate, acceleration in self.inputs.values():
+            self.system.rates |= {value: rate, rate: acceleration}
+        for name, number in description.parameter_values().items():
+            self.parameter(name, number)
+        self._declare_points()
+
+    # -- parameters ---------------------------------------------------------------------------------------
+
+    def parameter(self, name: str, value: float) -> Atom:
+        """The symbol of a parameter, made when first asked for."""
+        if name not in self.symbols:
+            self.symbols[name] = self.graph.symbol(f"parameter.{name}")
+            self.values[name] = float(value)
+        return self.symbols[name]
+
+    def value(self, name: str, numbers: Sequence[float]) -> Value:
+        """Parameters `name.x` …; the third component of one in the plane is zero."""
+        atoms = [self.parameter(f"{name}.{a}", v) for a, v in zip("xyz", numbers, strict=False)]
+        atoms += [self.graph.zero] * (3 - len(atoms))
+        return Value(Vector.of(atoms), np.array([*numbers, 0.0][:3], dtype=float))
+
+    def direction(self, name: str, numbers: Sequence[float]) -> Value:
+        """As `value`, made a unit vector."""
+        raw = self.value(name, numbers)
+        return Value(raw.atoms.unit(), raw.numbers / np.linalg.norm(raw.numbers))
+
+    def constant(self, numbers: np.ndarray) -> Value:
+        """(3,) numbers that are no parameters."""
+        return Value(Vector.of([self.graph.constant(v) for v in numbers]), np.asarray(numbers, dtype=float))
+
+    # -- coordinates --------------------------------------------------------------------------------------
+
+    def _declare_points(self) -> None:
+        ground = self.geometry["ground"] = Geometry()
+        for name, axis in zip(AXES, np.eye(3), strict=True):
+            ground.vectors[name] = self.constant(axis)
+        for name, numbers in self.description.ground.points.items():
+            ground.points[name] = self.value(f"ground.{name}", numbers)
+        for name, numbers in self.description.ground.vectors.items():
+            ground.vectors[name] = self.direction(f"ground.{name}", numbers)
+        for items, store, point in (
+            (ground.points, self.points, True),
+            (ground.vectors, self.vectors, False),
+        ):
+            for name, value in items.items():
+                store[name] = self.system.fixed(name, value.atoms, point=point)
+                self.places[name] = value.numbers
+        zero = self.graph.zero
+        origin = self.system.fixed("origin", Vector(zero, zero, zero), point=True)
+        ground.frame = Frame(origin, [self.vectors[a] for a in AXES])
+        for name, numbers in self.description.points.items():
+            self.points[name] = self.basic(name, np.array(numbers), point=True)
+        for name, numbers in self.description.vectors.items():
+            self.vectors[name] = self.basic(name, np.array(numbers) / np.linalg.norm(numbers), point=False)
+
+    def basic(self, name: str, guess: np.ndarray, *, point: bool) -> Combination:
+        """A new point or vector with coordinates."""
+        full = np.zeros(3)
+        full[: len(guess)] = guess
+        self.places[name] = full
+        self.guess += list(full[: self.dimension])
+        design = Vector.of([self.graph.constant(v) for v in full])
+        return self.system.vector(name, design, point=point, planar=self.planar)
+
+    def scalar(self, name: str, guess: float) -> Coordinate:
+        """A new coordinate of its own."""
+        self.guess.append(guess)
+        return self.system.coordinate(name, 0, self.graph.constant(guess))
+
+    def coordinate(self, name: str) -> Coordinate:
+        return next(c for c in self.system.coordinates if c.name == name)
+
+    def segment(self, segment: Segment) -> tuple[Combination, np.ndarray]:
+        """A direction, and what it is about at the start."""
+        if isinstance(segment, str):
+            return self.vectors[segment], self.place(segment)
+        a, b = segment
+        return self.points[b] - self.points[a], self.place(b) - self.place(a)
+
+    def place(self, name: str) -> np.ndarray:
+        """(3,) of a point or vector at the start, about."""
+        if name in self.places:
+            return self.places[name]
+        combination = self.points[name] if name in self.points else self.vectors[name]
+        return np.zeros(3) + self.evaluate(combination)
+
+    def evaluate(self, combination: Combination) -> np.ndarray:
+        """(3,) of a combination at the start, about."""
+        values: dict[Atom, Atom] = {s: self.graph.constant(self.values[n]) for n, s in self.symbols.items()}
+        for c, guess in zip(self.system.coordinates, self.guess, strict=True):
+            values[c.q] = self.graph.constant(guess)
+        return np.array([a.value for a in self.graph.substitute(list(combination.position), values)])
+
+    def design(self, name: str) -> Value:
+        """A point's or vector's place as given, as parameters of the geometry."""
+        if name in self.geometry["ground"].points:
+            return self.geometry["ground"].points[name]
+        if name in self.geometry["ground"].vectors:
+            return self.geometry["ground"].vectors[name]
+        if name in self.description.vectors:
+            return self.direction(f"design.{name}", self.description.vectors[name])
+        return self.value(f"design.{name}", self.description.points[name])
+
+    # -- what joints and loads need -----------------------------------------------------------------------
+
+    def cross(self, a: Vector, b: Vector) -> Atom:
+        """Of two vectors in the plane."""
+        return a.x * b.y - a.y * b.x
+
+    def constraint(self, name: str, expression: Atom) -> None:
+        """Add a constraint, unless it holds by itself. Raises MechanismError when nothing can move to meet it."""
+        moving = 0
+        for c in self.system.coordinates:
+            moving |= c.q.depends
+        if expression.depends & moving:
+            self.system.constraint(name, expression)
+            return
+        values: dict[Atom, Atom] = {s: self.graph.constant(self.values[n]) for n, s in self.symbols.items()}
+        (left,) = self.graph.substitute([expression], values)
+        if left.op != "const" or abs(left.value) > 1e-9:
+            raise MechanismError(f"{name}: cannot be met, because nothing in it can move")
+
+    def rate(self, expression: Atom) -> Atom:
+        """d/dt of an expression in q and t. Raises ExpressionError for one that has rates in it."""
+        for c in self.system.coordinates:
+            if expression.depends & c.qd.depends:
+                raise ExpressionError("rate of a rate")
+        seeds: dict[Atom, Atom] = {c.q: c.qd for c in self.system.coordinates} | self.system.rates
+        return self.graph.directional([expression], seeds)[0]
+
+    def expression(
+        self, where: str, text: str | float, *, of: str, more: Mapping[str, Atom] | None = None
+    ) -> Atom:
+        """The atom of an expression `of` the `state`, of the `position` or of `time` alone. Raises
+        MechanismError naming `where`."""
+        names = {"t": self.t, **self.symbols, **{n: s[0] for n, s in self.inputs.items()}}
+        if of != "time":
+            for name, combination in (*self.points.items(), *self.vectors.items()):
+                components = zip("xyz"[: self.dimension], combination.position, strict=False)
+                names |= {f"{name}.{axis}": component for axis, component in components}
+            scalars = {*self.description.angles, *self.description.distances}
+            names |= {c.name: c.q for c in self.system.coordinates if c.name in scalars}
+        rate = self.rate if of == "state" else None
+        try:
+            return parse(text, self.graph, {**names, **(more or {})}, rate)
+        except ExpressionError as error:
+            raise MechanismError(f"{where}: {error}") from None
+
+    def home(self, where: str, *names: str) -> Geometry:
+        """The body that has these vectors. Raises MechanismError when none has."""
+        for geometry in self.geometry.values():
+            if geometry.frame is not None and all(n in geometry.vectors for n in names):
+                return geometry
+        raise MechanismError(f"{where}: no body has {' and '.join(names)}")
+
+    def normals(self, where: str, axis: str) -> tuple[Combination, Combination]:
+        """Two directions of an axis' body at right angles to it and to each other."""
+        home = self.home(where, axis)
+        assert home.frame is not None
+        along = home.vectors[axis]
+        helper = self.constant(np.eye(3)[np.argmin(np.abs(along.numbers))])
+        first = along.atoms.cross(helper.atoms).unit()
+        return home.frame.direction(first), home.frame.direction(along.atoms.cross(first))

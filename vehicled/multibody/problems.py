@@ -1,0 +1,307 @@
+"""The problems of kinematics and statics on one mechanism, solved in place.
+
+García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 3 and 5. Redundant
+constraints are welcome as long as they agree: least squares where there are more equations than their rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from vehicled.errors import RunError
+
+if TYPE_CHECKING:
+    from vehicled.multibody.mechanism import Mechanism
+
+RANK_TOLERANCE = 1e-8
+"""Singular values of a Jacobian below this share of the largest count as zero."""
+_EQUATION_TOLERANCE = 1e-12
+"""As `RANK_TOLERANCE`, of the equations of motion, where small inertias stand beside large ones."""
+
+_SETTLED = 1e-6
+"""Change of the coordinates from which an assembly counts as nearest to its guess."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """How an iteration ended. It never raises: the caller decides."""
+
+    converged: bool
+    iterations: int
+    residual: float
+    """Largest |Φ| (or what is to vanish) at the end."""
+    step: float
+    """Largest change of a coordinate in the last iteration."""
+
+    def require(self, what: str) -> Solution:
+        """Itself. Raises RunError when it has not converged."""
+        if not self.converged:
+            raise RunError(
+                f"{what} did not converge in {self.iterations} iterations: "
+                f"residual {self.residual:.3g}, last step {self.step:.3g}"
+            )
+        return self
+
+
+def tolerance(mechanism: Mechanism) -> float:
+    """On |Φ|: rounding of lengths squared, with a margin."""
+    lengths = mechanism.q[mechanism.lengths]
+    return 1e-14 * max(1.0, float(lengths @ lengths))
+
+
+def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
+    """The shortest x of least ‖a x − b‖; singular values below `cut` of the largest count as zero."""
+    return np.linalg.lstsq(a, b, rcond=cut)[0]
+
+
+def nullspace(jacobian: np.ndarray) -> np.ndarray:
+    """(n, f) orthonormal: motions that the constraints let pass."""
+    return scipy.linalg.null_space(jacobian, rcond=RANK_TOLERANCE)
+
+
+def choose_independent(motions: np.ndarray) -> np.ndarray:
+    """(f,) coordinates that tell the motions (n, f) apart best, by pivoting."""
+    if not motions.shape[1]:
+        return np.zeros(0, dtype=int)
+    _, _, pivots = scipy.linalg.qr(motions.T, mode="economic", pivoting=True)
+    return np.sort(pivots[: motions.shape[1]])
+
+
+def dependent_solve(mechanism: Mechanism, jacobian: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """x (dependent,) or (dependent, k) of Φ_q,dependent x = right; least squares when not square."""
+    block = jacobian[:, mechanism.dependent]
+    if block.shape[0] == block.shape[1]:
+        try:
+            return np.linalg.solve(block, right)
+        except np.linalg.LinAlgError:
+            pass
+    return least_squares(block, right)
+
+
+def solve_position(mechanism: Mechanism, z: np.ndarray, limit: int = 30) -> Solution:
+    """q with Φ(q, t) = 0 and the independent coordinates z (f,), by Newton from the present q.
+
+    A move so long that Newton fails, or finds an angle's constraint met half a turn away, is made in parts.
+    An angle that stays half a turn away counts as a residual of π.
+    """
+    start, z_start = mechanism.q.copy(), mechanism.z
+    for parts in (1, 8, 64):
+        mechanism.q[:] = start
+        for k in range(1, parts + 1):
+            there = z if k == parts else z_start + (z - z_start) * (k / parts)
+            solution = _newton_position(mechanism, there, limit)
+            if not solution.converged:
+                break
+        else:
+            if mechanism.find_turned_angle() is None:
+                return solution
+            solution = replace(solution, converged=False, residual=np.pi)
+    return solution
+
+
+def _newton_position(mechanism: Mechanism, z: np.ndarray, limit: int) -> Solution:
+    q, dependent = mechanism.q, mechanism.dependent
+    q[mechanism.independent] = z
+    step = np.inf
+    for iteration in range(limit + 1):
+        phi = mechanism.calc_constraints()
+        residual = float(np.abs(phi).max(initial=0.0))
+        if not np.isfinite(residual):
+            break
+        if residual <= tolerance(mechanism):
+            return Solution(True, iteration, residual, 0.0 if iteration == 0 else step)
+        if iteration < limit:
+            change = dependent_solve(mechanism, mechanism.calc_jacobian(), phi)
+            q[dependent] -= change
+            step = float(np.abs(change).max())
+    return Solution(False, iteration, residual, step)
+
+
+def solve_velocity(mechanism: Mechanism, zd: np.ndarray) -> None:
+    """q̇ (n,) of the independent rates ż (f,): Φ_q q̇ = −Φ_t."""
+    jacobian, independent = mechanism.calc_jacobian(), mechanism.independent
+    qd = mechanism.qd
+    qd[independent] = zd
+    right = -mechanism.calc_drift() - jacobian[:, independent] @ qd[independent]
+    qd[mechanism.dependent] = dependent_solve(mechanism, jacobian, right)
+
+
+def solve_acceleration(mechanism: Mechanism, zdd: np.ndarray) -> None:
+    """q̈ (n,) of the independent accelerations z̈ (f,): Φ_q q̈ = γ."""
+    jacobian, independent = mechanism.calc_jacobian(), mechanism.independent
+    qdd = mechanism.qdd
+    qdd[independent] = zdd
+    right = mechanism.calc_gamma() - jacobian[:, independent] @ qdd[independent]
+    qdd[mechanism.dependent] = dependent_solve(mechanism, jacobian, right)
+
+
+def calc_velocity_map(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+    """R (n, f) and S (n, m): q̇ = R ż − S Φ_t, q̈ = R z̈ + S γ."""
+    jacobian = mechanism.calc_jacobian()
+    m, n = jacobian.shape
+    f = len(mechanism.independent)
+    right = np.hstack([-jacobian[:, mechanism.independent], np.eye(m)])
+    solved = dependent_solve(mechanism, jacobian, right)
+    r, s = np.zeros((n, f)), np.zeros((n, m))
+    r[mechanism.independent] = np.eye(f)
+    r[mechanism.dependent], s[mechanism.dependent] = solved[:, :f], solved[:, f:]
+    return r, s
+
+
+def calc_acceleration_jacobians(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+    """∂z̈/∂z and ∂z̈/∂ż (f, f) of the present state, exact; q̇, q̈ and λ must be those of `solve_dynamics`.
+
+    Moving z by dz moves q by R dz and, with ż held, q̇ by −S Φ̇_q R dz; the equations of motion are linearised
+    about the state.
+    """
+    r, s = calc_velocity_map(mechanism)
+    qd_by_z = -s @ (mechanism.calc_jacobian_rate() @ r)
+    stiffness = mechanism.calc_forces_by_q() - mechanism.calc_pull_by_q()
+    damping = mechanism.calc_forces_by_qd()
+    by_q, by_qd = mechanism.calc_acceleration_by_q(), mechanism.calc_acceleration_by_qd()
+    reduced = r.T @ mechanism.mass @ r
+
+    def linearised(dq: np.ndarray, dqd: np.ndarray) -> np.ndarray:
+        drift = -s @ (by_q @ dq + by_qd @ dqd)
+        return np.linalg.solve(reduced, r.T @ (stiffness @ dq + damping @ dqd - mechanism.mass @ drift))
+
+    return linearised(r, qd_by_z), linearised(np.zeros_like(r), r)
+
+
+def solve_dynamics(mechanism: Mechanism, position_gain: float = 0.0, velocity_gain: float = 0.0) -> None:
+    """q̈ and λ of the present t, q, q̇: [M Φ_qᵀ; Φ_q 0] [q̈; λ] = [Q; γ − velocity_gain Φ̇ − position_gain Φ].
+
+    λ is the shortest one where constraints are redundant. Gains (1/s, 1/s²): Baumgarte's stabilisation.
+    """
+    jacobian = mechanism.calc_jacobian()
+    m, n = jacobian.shape
+    target = mechanism.calc_gamma().copy()
+    if velocity_gain:
+        target -= velocity_gain * (jacobian @ mechanism.qd + mechanism.calc_drift())
+    if position_gain:
+        target -= position_gain * mechanism.calc_constraints()
+    # Constraints are weighed like masses, so that neither is small beside the other.
+    weight = float(np.abs(mechanism.mass).max(initial=0.0)) or 1.0
+    matrix = np.zeros((n + m, n + m))
+    matrix[:n, :n] = mechanism.mass / weight
+    matrix[:n, n:] = jacobian.T
+    matrix[n:, :n] = jacobian
+    right = np.concatenate([mechanism.calc_forces() / weight, target])
+    solved = least_squares(matrix, right, _EQUATION_TOLERANCE)
+    mechanism.qdd[:] = solved[:n]
+    mechanism.multipliers[:] = solved[n:] * weight
+
+
+def assemble(
+    mechanism: Mechanism,
+    guess: np.ndarray,
+    held: Mapping[int, float] | None = None,
+    weights: np.ndarray | None = None,
+    limit: int = 100,
+) -> Solution:
+    """q nearest to a rough guess (n,) with Φ(q, t) = 0, and `held` coordinates at their values.
+
+    Nearest: least Σ weight (q − guess)², all weights (n,) 1 when left out, to first order in the curvature of
+    the constraints. Where that leads nowhere, the search begins again from the least Σ Φ² near the guess, and
+    there the mechanism is left when it cannot be assembled.
+    """
+    q = mechanism.q
+    q[:] = guess
+    held = held or {}
+    for k, value in held.items():
+        q[k] = value
+    free = np.setdiff1d(np.arange(len(q)), list(held))
+    root = np.sqrt(np.ones(len(q)) if weights is None else weights)[free]
+    anchor = q[free]
+    solution = _approach(mechanism, anchor, free, root, limit)
+    if solution.converged or not len(free):
+        return solution
+
+    def violation(x: np.ndarray) -> np.ndarray:
+        q[free] = x
+        return mechanism.calc_constraints().copy()
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        q[free] = x
+        return mechanism.calc_jacobian()[:, free].copy()
+
+    compromise = scipy.optimize.least_squares(violation, anchor, slope).x
+    q[free] = compromise
+    solution = _approach(mechanism, compromise, free, root, limit)
+    if not solution.converged:
+        residual = float(np.abs(violation(compromise)).max(initial=0.0))
+        solution = replace(solution, residual=residual)
+    return solution
+
+
+def _approach(
+    mechanism: Mechanism, anchor: np.ndarray, free: np.ndarray, root: np.ndarray, limit: int
+) -> Solution:
+    """Steps to the linearised constraints that end nearest to the anchor; the latter half of them, that are
+    shortest."""
+    q = mechanism.q
+    step = residual = np.inf
+    for iteration in range(limit + 1):
+        phi = mechanism.calc_constraints()
+        residual = float(np.abs(phi).max(initial=0.0))
+        if not np.isfinite(residual):
+            break
+        if residual <= tolerance(mechanism) and step < _SETTLED:
+            return Solution(True, iteration, residual, step)
+        if iteration == limit:
+            break
+        jacobian = mechanism.calc_jacobian()[:, free] / root
+        back = root * (anchor - q[free]) if iteration < limit // 2 else np.zeros(len(free))
+        change = (back - least_squares(jacobian, jacobian @ back + phi)) / root
+        step = float(np.abs(change).max(initial=0.0))
+        largest = 0.5 * (1.0 + float(np.abs(q).max(initial=0.0)))
+        q[free] += change * min(1.0, largest / step) if step else change
+    return Solution(False, iteration, residual, step)
+
+
+def solve_equilibrium(mechanism: Mechanism, limit: int = 100) -> Solution:
+    """q and λ at rest, q̇ = q̈ = 0: Φ_qᵀ λ = Q, Φ = 0, by Newton from the present q, which it moves by at most
+    half of its size at a time. Whether it is stable, `is_stable` says."""
+    q, n = mechanism.q, len(mechanism.q)
+    mechanism.qd[:] = mechanism.qdd[:] = 0.0
+    scale = max(1.0, float(np.abs(mechanism.calc_forces()).max(initial=0.0)))
+    mechanism.multipliers[:] = least_squares(mechanism.calc_jacobian().T, mechanism.calc_forces())
+    step = residual = np.inf
+    for iteration in range(limit + 1):
+        jacobian, phi = mechanism.calc_jacobian(), mechanism.calc_constraints()
+        m = len(phi)
+        unbalanced = jacobian.T @ mechanism.multipliers - mechanism.calc_forces()
+        residual = max(
+            float(np.abs(phi).max(initial=0.0)), float(np.abs(unbalanced).max(initial=0.0)) / scale
+        )
+        if not np.isfinite(residual):
+            break
+        if residual <= 10 * tolerance(mechanism):
+            return Solution(True, iteration, residual, 0.0 if iteration == 0 else step)
+        if iteration == limit:
+            break
+        matrix = np.zeros((n + m, n + m))
+        matrix[:n, :n] = (mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()) / scale
+        matrix[:n, n:] = jacobian.T
+        matrix[n:, :n] = jacobian
+        right = -np.concatenate([unbalanced / scale, phi])
+        change = least_squares(matrix, right, _EQUATION_TOLERANCE)
+        step = float(np.abs(change[:n]).max())
+        largest = 0.5 * (1.0 + float(np.abs(q).max()))
+        damping = min(1.0, largest / step) if step else 1.0
+        q += damping * change[:n]
+        mechanism.multipliers += damping * scale * change[n:]
+    return Solution(False, iteration, residual, step)
+
+
+def is_stable(mechanism: Mechanism) -> bool:
+    """Whether the equilibrium that a mechanism is in resists every motion that its constraints let pass."""
+    motions = nullspace(mechanism.calc_jacobian())
+    stiffness = motions.T @ (mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()) @ motions
+    return bool(np.all(np.linalg.eigvalsh(stiffness + stiffness.T) > 0.0))
