@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from vehicled.sensors.settings import Gate
 
@@ -31,7 +31,7 @@ class Source:
     def set_gate(self, gate: Gate) -> None:
         """Other limits from now on."""
         self.gate = gate
-        self.thresholds = [float(chi2.ppf(gate.probability, m)) for m in range(1, LARGEST + 1)]
+        self.thresholds = [float(chdtri(m, 1.0 - gate.probability)) for m in range(1, LARGEST + 1)]
         self._timeout_ns = round(gate.timeout * 1e9)
 
     def heard(self, t_ns: int) -> None:

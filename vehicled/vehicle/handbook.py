@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
-from scipy.optimize import fsolve
 
 from vehicled.units import (
     Hertz,
@@ -201,6 +200,9 @@ class Handbook:
             corner = Corner.of(adapted(*x))
             toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
             return [(roll_center_height(corner) - axle.roll_center_height) / r, *toes]
+
+        # Loaded where it is needed: it takes longer than all the rest, and cars by hard points never need it.
+        from scipy.optimize import fsolve
 
         found, *_ = fsolve(miss, np.zeros(3), xtol=1e-10, full_output=True)  # judged in `check`
         return adapted(*map(float, found))
