@@ -49,6 +49,14 @@ class Layout:
     def stride(self, rank: int) -> int:
         return self.width * (self.lanes if rank else 1)
 
+    def name(self, offset: int) -> str:
+        """What lies there, as "array[index]". Raises KeyError when nothing does."""
+        for name, place in self.places.items():
+            index, within = divmod(offset - place.offset, self.stride(place.rank))
+            if within == 0 and 0 <= index < place.count:
+                return f"{name}[{index}]"
+        raise KeyError(offset)
+
     def allocate(self) -> np.ndarray:
         """A zeroed workspace, (size,) float64, aligned to 64 bytes."""
         raw = np.zeros(self.size + 8)
