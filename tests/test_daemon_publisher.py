@@ -146,6 +146,7 @@ def test_nothing_is_sent_that_nobody_wants(publisher, connect):
     subscriber.unsubscribe("slip")
     wait_until(lambda: publisher.counters()["subscribed"] == [])
     publisher.publish_step(estimate(2), [])
+    wait_until(lambda: publisher._last["slip"].t == 2)  # taken note of, by a thread of its own
     subscriber.subscribe("slip")
     assert receive(subscriber)[1]["t"] == 2
     wait_until(lambda: publisher.counters()["sent"]["slip"] == 2)

@@ -19,11 +19,10 @@ from replay.mcap_log import McapLog
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.demo.configuration import write_configuration
-from vehicled.demo.result import Result, score_receiver
+from vehicled.demo.result import Result
 from vehicled.demo.rig import Ended
 from vehicled.demo.screen import Map, Screen, _swing
-from vehicled.geodesy import WorldOrigin
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Measurement
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.scoring import Score, Scores
 from vehicled.simulation.drive import Truth
 
@@ -157,25 +156,6 @@ def straight_truth(speed=10.0, yaw=0.5, seconds=2.0):
     for name, column in columns.items():
         values[:, ESTIMATE_INDEX[name]] = column
     return Truth(np.round(t * 1e9).astype(np.int64), values)
-
-
-def test_the_receiver_is_scored_at_its_antenna_and_when_it_measured():
-    truth, origin, antenna = straight_truth(), WorldOrigin(43.0, -8.0, 100.0), (-0.5, 0.2, 0.7)
-    log = []
-    for k in range(1, 10):
-        t, forward = k * 0.2, k * 2.0
-        # 3 m north of where the antenna is, and late
-        x = (forward - 0.5) * math.cos(0.5) - 0.2 * math.sin(0.5)
-        y = (forward - 0.5) * math.sin(0.5) + 0.2 * math.cos(0.5) + 3.0
-        latitude, longitude, height = origin.to_geodetic(np.array([x, y, 0.7]))
-        values = {"gnss.lat": latitude, "gnss.lon": longitude, "gnss.alt": height}
-        values |= {"gnss.speed": 10.0, "gnss.course": math.pi / 2 - 0.5 - 0.01 + 2 * math.pi}
-        log.append(Measurement("gnss", round(t * 1e9), round(t * 1e9) + 80_000_000, values))
-    log.append(Measurement("gnss", 0, 0, {"gnss.speed": 0.1, "gnss.course": 1.0}))  # standing: no heading
-    scores = score_receiver(log, truth, antenna, origin)
-    assert scores["horizontal"].rmse == pytest.approx(3.0, abs=1e-3)
-    assert scores["horizontal"].samples == scores["yaw"].samples == 9
-    assert scores["yaw"].max == pytest.approx(0.01, abs=1e-6)
 
 
 def make_result(**changes):

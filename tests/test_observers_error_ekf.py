@@ -1,12 +1,57 @@
 """The compiled covariance kernels against textbook matrices, and late measurements against timely ones."""
 
+import ctypes
+from functools import lru_cache
+
 import numpy as np
 import pytest
 
-from vehicled.observers.error_ekf import ErrorEKF
+from vehicled.observers.error_ekf import LARGEST, UNSEEN, ErrorEKF, ErrorKernels
 from vehicled.observers.history import History
+from vehicled.symbolic import llvm
+from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.program import Program
 
-KINDS = [(1, 0, ()), (2, 3, ((0, 3), (1, 0), (2, 6))), (4, 1, ((0, 4), (3, 4), (7, 8)))]
+KINDS = [(2, ()), (7, ((0, 3), (1, 0), (2, 6))), (9, ((0, 4), (3, 4), (7, 8)))]
+"""Numbers of states, and places of F beside its diagonal."""
+
+
+class Dense:
+    """A compiled errorEKF whose F, Q and observations are all inputs."""
+
+    def __init__(self, n: int, coupling: tuple[tuple[int, int], ...] = ()):
+        program = Program(Graph())
+        kernels = ErrorKernels(program, n)
+        diagonal, coupled = program.array("diagonal", n), program.array("coupled", max(len(coupling), 1))
+        rows = [{i: d} for i, d in enumerate(diagonal)]
+        for (i, j), value in zip(coupling, coupled, strict=False):
+            rows[i][j] = value
+        (count,) = program.array("count", 1)
+        kernels.spread(rows, program.array("q", n), [(count, count + 1.0)])
+        given = program.array("given", LARGEST * n)
+        predicted, more = program.array("predicted", LARGEST), program.array("more", LARGEST)
+        for m in range(1, LARGEST + 1):
+            h = [dict(enumerate(given[k * n : (k + 1) * n])) for k in range(m)]
+            kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m])
+        kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
+        program.finish([])
+        code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), program.layout))
+        functions = {k: code.function(k, None, ctypes.c_void_p) for k in program.kernels}
+        w = program.layout.allocate()
+        self.view = lambda name: program.layout.view(w, name)
+        self.call = lambda name: functions[name](w.ctypes.data)
+        self.ekf = ErrorEKF(n, program.layout, w, self.call)
+        self.view("diagonal")[:] = 1.0
+
+    def judge(self, rows: np.ndarray, noise: np.ndarray, innovation: np.ndarray) -> float:
+        m = len(rows)
+        self.view("given")[: rows.size] = rows.ravel()
+        self.view("predicted")[:m] = 10.0
+        self.ekf.value[:m], self.ekf.noise[:m] = 10.0 + innovation, noise
+        return self.ekf.judge(f"dense{m}")
+
+
+dense = lru_cache(Dense)
 
 
 def random_covariance(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -14,48 +59,41 @@ def random_covariance(rng: np.random.Generator, n: int) -> np.ndarray:
     return root @ root.T + 0.1 * np.eye(n)
 
 
-def transition(ekf: ErrorEKF, pairs: int, coupling: tuple, h: float) -> np.ndarray:
-    f = np.eye(ekf.size)
-    f[range(pairs), range(pairs, 2 * pairs)] = h
-    f[range(2 * pairs, ekf.size), range(2 * pairs, ekf.size)] = ekf.decay
-    for place, value in zip(coupling, ekf.coupling, strict=False):
-        f[place] = value
-    return f
-
-
-@pytest.mark.parametrize(("pairs", "extra", "coupling"), KINDS)
-def test_prediction_is_f_p_ft_with_half_the_noise_before_and_half_after(pairs, extra, coupling):
-    rng = np.random.default_rng(pairs)
-    ekf = ErrorEKF(pairs, extra, coupling)
-    n, h = ekf.size, 0.01
-    p = random_covariance(rng, n)
-    ekf.covariance = p
-    ekf.position_noise[:] = rng.uniform(0, 2, pairs)
-    ekf.rate_noise[:] = rng.uniform(0, 2, pairs)
-    ekf.decay[:] = rng.uniform(0.5, 1, extra)
-    ekf.extra_noise[:] = rng.uniform(0, 1, extra)
-    ekf.coupling[: len(coupling)] = rng.normal(size=len(coupling))
-    f = transition(ekf, pairs, coupling, h)
-    q = np.diag(np.concatenate([h * ekf.position_noise, h * ekf.rate_noise, ekf.extra_noise]))
-    ekf.predict(h)
-    assert ekf.covariance == pytest.approx(f @ (p + q / 2) @ f.T + q / 2, rel=1e-12, abs=1e-12)
+@pytest.mark.parametrize(("n", "coupling"), KINDS)
+def test_prediction_is_f_p_ft_with_half_the_noise_before_and_half_after(n, coupling):
+    rng = np.random.default_rng(n)
+    filter = dense(n, coupling)
+    p, q, count = random_covariance(rng, n), rng.uniform(0, 2, n), filter.view("count")[0]
+    filter.ekf.covariance = p
+    f = np.diag(rng.uniform(0.5, 1, n))
+    filter.view("diagonal")[:], filter.view("q")[:] = np.diag(f), q
+    filter.ekf.x[:] = 3.0
+    for k, place in enumerate(coupling):
+        f[place] = filter.view("coupled")[k] = rng.normal()
+    filter.call("spread")
+    assert filter.ekf.covariance == pytest.approx(
+        f @ (p + np.diag(q) / 2) @ f.T + np.diag(q) / 2, rel=1e-12, abs=1e-12
+    )
+    assert not filter.ekf.x.any() and filter.view("count")[0] == count + 1
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
-@pytest.mark.parametrize(("pairs", "extra", "coupling"), KINDS)
-def test_judging_and_fusing_are_the_textbook_update(pairs, extra, coupling, m):
+@pytest.mark.parametrize(("n", "coupling"), KINDS)
+def test_judging_and_fusing_are_the_textbook_update(n, coupling, m):
     rng = np.random.default_rng(m)
-    ekf = ErrorEKF(pairs, extra, coupling)
-    p, x = random_covariance(rng, ekf.size), np.zeros(ekf.size)
-    ekf.covariance = p
+    filter = dense(n, coupling)
+    ekf, p, x = filter.ekf, random_covariance(rng, n), np.zeros(n)
+    ekf.covariance, ekf.x[:] = p, 0.0
     for _ in range(2):  # the second time with a correction that is already gathered
-        rows, noise, innovation = rng.normal(size=(m, ekf.size)), rng.uniform(0.1, 2, m), rng.normal(size=m)
-        ekf.rows[:m], ekf.noise[:m], ekf.innovation[:m] = rows, noise, innovation
-        s = rows @ p @ rows.T + np.diag(noise)
+        rows, noise, innovation = rng.normal(size=(m, n)), rng.uniform(0.1, 2, m), rng.normal(size=m)
+        more = filter.view("more")[:m] = rng.uniform(0, 1, m)
+        s = rows @ p @ rows.T + np.diag(noise + more)
         left = innovation - rows @ x
-        nis = ekf.judge(m)
+        nis = filter.judge(rows, noise, innovation)
         assert nis == pytest.approx(left @ np.linalg.solve(s, left), rel=1e-9)
+        assert ekf.innovation[:m] == pytest.approx(left, rel=1e-9)
         assert ekf.variance[:m] == pytest.approx(np.diag(s), rel=1e-12)
+        assert np.array_equal(ekf.rows[:m], rows)
         assert ekf.covariance == pytest.approx(p, rel=1e-15)  # judging alone changes nothing
         ekf.fuse(m)
         gain = np.linalg.solve(s, rows @ p).T
@@ -64,9 +102,37 @@ def test_judging_and_fusing_are_the_textbook_update(pairs, extra, coupling, m):
         assert ekf.covariance == pytest.approx(p, rel=1e-8, abs=1e-9)
 
 
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_an_unseen_component_is_as_good_as_none(missing):
+    rng = np.random.default_rng(missing)
+    filter, there = dense(7, KINDS[1][1]), [k for k in range(3) if k != missing]
+    p, rows, noise, left = random_covariance(rng, 7), rng.normal(size=(3, 7)), np.ones(3), rng.normal(size=3)
+    noise[missing] = UNSEEN
+    found = []
+    for chosen in (list(range(3)), there):
+        filter.ekf.covariance, filter.ekf.x[:] = p, 0.0
+        filter.view("more")[:] = 0.0
+        nis = filter.judge(rows[chosen], noise[chosen], left[chosen])
+        filter.ekf.fuse(len(chosen))
+        found.append((nis, filter.ekf.x.copy(), filter.ekf.covariance))
+    for with_it, without in zip(*found, strict=True):
+        assert with_it == pytest.approx(without, rel=1e-9, abs=1e-12)
+
+
+def test_innovations_of_angles_stay_within_half_a_turn():
+    filter = dense(2)
+    filter.ekf.covariance, filter.ekf.noise[0] = np.eye(2), 1.0
+    for difference in (-7.0, -3.0, 0.0, 2.0, 9.0):
+        filter.view("predicted")[0], filter.ekf.x[:] = 50.0, 0.0
+        filter.ekf.value[0] = 50.0 + difference
+        filter.ekf.judge("angle")
+        expected = (difference + np.pi) % (2 * np.pi) - np.pi
+        assert filter.ekf.innovation[0] == pytest.approx(expected, abs=1e-9)
+
+
 def test_variances_are_the_diagonal_and_forgetting_one_state_leaves_the_others():
     rng = np.random.default_rng(0)
-    ekf = ErrorEKF(2, 3, KINDS[1][2])
+    ekf = dense(7, KINDS[1][1]).ekf
     p = random_covariance(rng, ekf.size)
     ekf.covariance = p
     assert np.array_equal(ekf.variances, np.diag(p))
@@ -80,18 +146,17 @@ def test_variances_are_the_diagonal_and_forgetting_one_state_leaves_the_others()
 
 def test_covariance_stays_symmetric_and_positive_definite_over_many_updates():
     rng = np.random.default_rng(5)
-    ekf = ErrorEKF(2, 3, KINDS[1][2])
-    ekf.covariance = np.eye(ekf.size) * 100.0
-    ekf.position_noise[:], ekf.rate_noise[:] = 1e-8, 1e-3
-    ekf.decay[:], ekf.extra_noise[:] = (1.0, 0.999, 0.9), (1e-9, 1e-6, 1e-2)
+    filter = dense(7, KINDS[1][1])
+    ekf = filter.ekf
+    ekf.covariance, filter.view("more")[:] = np.eye(7) * 100.0, 0.0
+    filter.view("diagonal")[:] = (1.0, 1.0, 1.0, 1.0, 1.0, 0.999, 0.9)
+    filter.view("q")[:] = (1e-10, 1e-10, 1e-5, 1e-5, 1e-9, 1e-6, 1e-2)
     for k in range(10_000):
         m = 1 + k % 3
-        ekf.coupling[:] = rng.normal(size=3) * 0.01
-        ekf.predict(rng.uniform(1e-3, 1e-2))
-        ekf.rows[:m] = rng.normal(size=(m, ekf.size)) * 10.0 ** rng.uniform(-2, 1, size=ekf.size)
-        ekf.noise[:m] = 10.0 ** rng.uniform(-5, 3, m)
-        ekf.innovation[:m] = 0.0
-        ekf.judge(m)
+        filter.view("coupled")[:] = rng.normal(size=3) * 0.01
+        filter.call("spread")
+        rows = rng.normal(size=(m, 7)) * 10.0 ** rng.uniform(-2, 1, size=7)
+        filter.judge(rows, 10.0 ** rng.uniform(-5, 3, m), np.zeros(m))
         ekf.fuse(m)
         if k % 50 == 0:
             p = ekf.covariance
@@ -100,26 +165,30 @@ def test_covariance_stays_symmetric_and_positive_definite_over_many_updates():
             assert np.linalg.eigvalsh(p / np.outer(scale, scale)).min() > 1e-12
 
 
+def constant_velocity(p: np.ndarray, density: float, h: float) -> Dense:
+    """Position and velocity, with white noise on the velocity."""
+    filter = dense(2, ((0, 1),))
+    filter.ekf.covariance, filter.ekf.x[:], filter.view("more")[:] = p, 0.0, 0.0
+    filter.view("diagonal")[:], filter.view("coupled")[0], filter.view("q")[:] = 1.0, h, (0.0, density * h)
+    return filter
+
+
 def test_noise_of_a_step_is_van_loans_but_for_a_third_order_term():
     """White acceleration of density q: exactly [[q h³/3, q h²/2], [q h²/2, q h]] (Van Loan)."""
     q, error = 3.0, {}
     for h in (0.04, 0.02, 0.01):
-        ekf = ErrorEKF(1, 0)
-        ekf.covariance = np.zeros((2, 2))
-        ekf.rate_noise[:] = q
-        ekf.predict(h)
-        difference = ekf.covariance - q * np.array([[h**3 / 3, h**2 / 2], [h**2 / 2, h]])
+        filter = constant_velocity(np.zeros((2, 2)), q, h)
+        filter.call("spread")
+        difference = filter.ekf.covariance - q * np.array([[h**3 / 3, h**2 / 2], [h**2 / 2, h]])
         assert np.abs(difference[:, 1]).max() < 1e-15
         error[h] = difference[0, 0]
     assert error[0.04] / error[0.02] == pytest.approx(8.0, rel=1e-6)
     assert error[0.02] / error[0.01] == pytest.approx(8.0, rel=1e-6)
     # Over one second of such steps that is no more than some millionths of the variance.
-    ekf = ErrorEKF(1, 0)
-    ekf.covariance = np.zeros((2, 2))
-    ekf.rate_noise[:] = q
+    filter = constant_velocity(np.zeros((2, 2)), q, 0.004)
     for _ in range(250):
-        ekf.predict(0.004)
-    assert ekf.covariance[0, 0] == pytest.approx(q / 3, rel=2e-5)
+        filter.call("spread")
+    assert filter.ekf.covariance[0, 0] == pytest.approx(q / 3, rel=2e-5)
 
 
 class Trolley:
@@ -128,9 +197,7 @@ class Trolley:
     H_NS = 4_000_000
 
     def __init__(self, density: float):
-        self.ekf = ErrorEKF(1, 0)
-        self.ekf.covariance = np.diag([4.0, 1.0])
-        self.ekf.rate_noise[:] = density
+        self.filter = constant_velocity(np.diag([4.0, 1.0]), density, self.H_NS * 1e-9)
         self.history = History(0.8, 2, 1)
         self.pose = np.array([0.0, 2.0])
         self.t = 0
@@ -139,24 +206,21 @@ class Trolley:
     def step(self) -> None:
         h = self.H_NS * 1e-9
         self.pose = self.pose + np.array([h * self.pose[1], 0.0])
-        self.ekf.predict(h)
-        self.ekf.x[:] = 0.0
+        self.filter.call("spread")
         self.t += self.H_NS
         self.history.step(self.t, self.pose)
 
     def fix(self, t: int, value: float) -> None:
         past = self.history.at(t)
         assert past is not None
-        pose, dz, _ = past
-        self.ekf.rows[0] = 1.0, (t - self.t) * 1e-9
-        self.ekf.innovation[0] = value - (pose[0] + dz[0])
-        self.ekf.noise[0] = 0.01
-        self.ekf.judge(1)
-        self.ekf.fuse(1)
-        x = self.ekf.x.copy()
-        self.ekf.x[:] = 0.0
+        pose, since = past
+        rows = np.array([[1.0, (t - self.t) * 1e-9]])
+        self.filter.judge(rows, np.array([0.01]), np.array([value - (pose[0] + since[0])]))
+        self.filter.ekf.fuse(1)
+        x = self.filter.ekf.x.copy()
+        self.filter.ekf.x[:] = 0.0
         self.pose = self.pose + x
-        self.history.correct(x[:1], x[1:], x[1:], self.pose)
+        self.history.correct(x[[0, 1, 1]], self.pose)
 
     def drive(self, fixes: list[tuple[int, int, float]]) -> "Trolley":
         """`fixes`: step at which one arrives, time (ns) of which it tells, value."""
@@ -165,6 +229,7 @@ class Trolley:
             for arrival, t, value in fixes:
                 if arrival == k:
                     self.fix(t, value)
+        self.covariance = self.filter.ekf.covariance
         return self
 
 
@@ -178,13 +243,13 @@ def fixes(delay: int) -> list[tuple[int, int, float]]:
 def test_a_late_fix_without_noise_in_between_is_as_good_as_a_timely_one(delay):
     timely, late = Trolley(0.0).drive(fixes(0)), Trolley(0.0).drive(fixes(delay))
     assert late.pose == pytest.approx(timely.pose, abs=1e-12)
-    assert late.ekf.covariance == pytest.approx(timely.ekf.covariance, rel=1e-9, abs=1e-14)
+    assert late.covariance == pytest.approx(timely.covariance, rel=1e-9, abs=1e-14)
 
 
 def test_a_late_fix_with_noise_in_between_is_nearly_as_good():
     timely, late = Trolley(0.02).drive(fixes(0)), Trolley(0.02).drive(fixes(20))
-    sigma = np.sqrt(timely.ekf.variances)
+    sigma = np.sqrt(np.diag(timely.covariance))
     assert np.abs(late.pose - timely.pose).max() < 0.2 * sigma.min()
-    assert np.sqrt(late.ekf.variances) == pytest.approx(sigma, rel=0.05)
+    assert np.sqrt(np.diag(late.covariance)) == pytest.approx(sigma, rel=0.05)
     without = Trolley(0.02).drive(fixes(0)[:1] + fixes(0)[2:])
-    assert late.ekf.variances[0] < without.ekf.variances[0]
+    assert late.covariance[0, 0] < without.covariance[0, 0]

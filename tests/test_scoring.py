@@ -12,8 +12,9 @@ from replay.problems import Problems
 from vehicled.cli import main
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import RunError
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation
-from vehicled.scoring import compare, score, score_sensors
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
+from vehicled.scoring import compare, score, score_receiver, score_sensors
 
 SECOND = 1_000_000_000
 
@@ -159,6 +160,42 @@ def test_command_with_a_recording_tells_nis(tmp_path: Path, capsys: pytest.Captu
     assert result["nis"] == {"imu.gyro": 0.75}
     assert result["innovations"] == {"imu.gyro": {"fused": 10, "rejected": 0}}
     assert result["horizontal"]["rmse"] == pytest.approx(math.sqrt(2))
+
+
+def test_the_receiver_is_scored_at_its_antenna_and_when_it_measured() -> None:
+    origin, antenna, t = WorldOrigin(43.0, -8.0, 100.0), (-0.5, 0.2, 0.7), np.arange(0, 2, 0.004)
+    truth = {"x": 10 * t * math.cos(0.5), "y": 10 * t * math.sin(0.5), "yaw": np.full(len(t), 0.5)}
+    truth |= dict.fromkeys(("z", "roll", "pitch"), np.zeros(len(t)))
+    log = []
+    for k in range(1, 10):
+        # 3 m north of where the antenna is, and late
+        x = (2.0 * k - 0.5) * math.cos(0.5) - 0.2 * math.sin(0.5)
+        y = (2.0 * k - 0.5) * math.sin(0.5) + 0.2 * math.cos(0.5) + 3.0
+        latitude, longitude, height = origin.to_geodetic(np.array([x, y, 0.7]))
+        values = {"gnss.lat": latitude, "gnss.lon": longitude, "gnss.alt": height}
+        values |= {"gnss.speed": 10.0, "gnss.course": math.pi / 2 - 0.5 - 0.01 + 2 * math.pi}
+        at = round(k * 0.2 * SECOND)
+        log.append(Measurement("gnss", at, at + 80_000_000, values))
+    log.append(Measurement("gnss", 0, 0, {"gnss.speed": 0.1, "gnss.course": 1.0}))  # standing: no heading
+    scores = score_receiver(log, np.round(t * SECOND), truth, antenna, origin)
+    assert scores["horizontal"].rmse == pytest.approx(3.0, abs=1e-3)
+    assert scores["horizontal"].samples == scores["yaw"].samples == 9
+    assert scores["yaw"].max == pytest.approx(0.01, abs=1e-6)
+    assert score_receiver(log, np.round(t * SECOND), {"x": truth["x"]}, antenna, origin) == {}
+
+
+def test_command_scores_a_recorded_receiver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drive, truth, run = (str(tmp_path / n) for n in ("drive.mcap", "truth.csv", "run.mcap"))
+    scenario = tmp_path / "short.yaml"
+    scenario.write_text("duration: 2 s\ninitial: {speed: 10 m/s}\ninputs: {rear_torque: 165}\n")
+    simulated = ["simulate", str(scenario), "--config", "prototype", "--output", drive, "--truth", truth]
+    assert main([*simulated, "--gnss", "conventional"]) == 0
+    assert main(["replay", drive, "--config", "prototype", "--fast", "--record", run]) == 0
+    capsys.readouterr()
+    assert main(["score", run, truth, "--json"]) == 0
+    receiver = json.loads(capsys.readouterr().out)["receiver"]
+    assert 0.3 < receiver["horizontal"]["rmse"] < 4.0
+    assert receiver["horizontal"]["samples"] == 11
 
 
 def test_command_tells_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

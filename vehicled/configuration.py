@@ -51,5 +51,10 @@ def load_configuration(name_or_path: str | Path) -> Configuration:
     return _configuration(file, path.read_text(encoding="utf-8"))
 
 
+def parse_configuration(text: str) -> Configuration:
+    """A configuration that was recorded. Raises SettingsError."""
+    return _configuration(settings.loads(text, _File, "recorded configuration"), text)
+
+
 def _configuration(file: _File, text: str) -> Configuration:
     return Configuration(file.vehicle.to_vehicle(), file.sensors, file.filter, file.world, file.daemon, text)

@@ -6,7 +6,7 @@ It has no I/O and reads no clock: the same measurements in the same order give t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,22 +16,25 @@ from vehicled.configuration import Configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation, Measurement
+from vehicled.observers.error_ekf import UNSEEN
 from vehicled.observers.settings import Filter
-from vehicled.observers.vehicle_filter import (
+from vehicled.observers.vehicle_errors import (
     ACCELERATION_ERROR,
+    ACCELEROMETER,
     ACCELEROMETER_BIAS,
+    AHEAD,
     CHART_PAIRS,
     DRIVE,
     GYRO_BIAS,
+    LEFT,
     PAIRS,
     SPEED_SCALE,
     SUSPENSION,
     WANDER,
     WHEEL_ANGLE,
     WHEEL_RATE,
-    Sight,
-    VehicleFilter,
 )
+from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.inputs import Inputs
 from vehicled.sensors.kernels import MOUNTING
 from vehicled.sensors.settings import FixNoise, Gate, Sensors
@@ -45,7 +48,6 @@ _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without steps the filter starts anew."""
 _WHEEL_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 _WHEEL_SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
-_UNIT = np.eye(3)
 _GNSS = frozenset(("gnss.lat", "gnss.speed", "gnss.course", "gnss.quality"))
 _GYRO = ("imu.wx", "imu.wy", "imu.wz")
 _ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
@@ -74,6 +76,13 @@ _CORNER_PLACES = np.array(
 _GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
 _SIGMA = np.array([ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "yaw", "vx", "vy", "sideslip")])
 
+
+_SEE = {
+    **{n: f"see.{n}" for n in ("gnss.position", "gnss.speed", "gnss.course", "imu.gyro", "vehicle.speed")},
+    **{n: f"see.{n}" for n in (*_WHEEL_ANGLES, *_WHEEL_SPEEDS)},
+    "imu.accel": ACCELEROMETER,
+}
+"""Kind of observation to the kernel that judges it."""
 
 LIMITS = {
     **dict.fromkeys(_ACCELEROMETER, 500.0),
@@ -110,11 +119,7 @@ class Estimator:
         }
         self._configure_sensors()
         world = configuration.world
-        self._given_origin = (
-            None
-            if world is None
-            else WorldOrigin(math.degrees(world.latitude), math.degrees(world.longitude), world.height)
-        )
+        self._given_origin = None if world is None else WorldOrigin.of(world)
         self._forget()
 
     # -- configuration -----------------------------------------------------------------------------
@@ -157,9 +162,9 @@ class Estimator:
             drift[DRIVE - GYRO_BIAS] = self._filter_settings.drive_force.noise**2
         self._filter.acceleration_error(s.imu.accelerometers if s.imu is not None else None)
         if s.imu is not None and s.imu.gyroscopes is not None:
-            drift[0:3] = s.imu.gyroscopes.bias_drift**2
+            drift[: ACCELEROMETER_BIAS - GYRO_BIAS] = s.imu.gyroscopes.bias_drift**2
         if s.imu is not None and s.imu.accelerometers is not None:
-            drift[3:6] = s.imu.accelerometers.bias_drift**2
+            drift[ACCELEROMETER_BIAS - GYRO_BIAS : WANDER - GYRO_BIAS] = s.imu.accelerometers.bias_drift**2
 
     def _forget(self) -> None:
         """Back to before the start."""
@@ -175,7 +180,8 @@ class Estimator:
         self._turned: tuple[int, float] | None = None
         self._wheel_seen = [False] * 4
         self._aligned = False
-        self._saved: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._saved: np.ndarray | None = None
+        """The whole workspace of a good state."""
         self._since_saved = 0
         self._since_level_ns = 0
 
@@ -238,8 +244,8 @@ class Estimator:
             "origin": None
             if self._origin is None
             else [self._origin.latitude, self._origin.longitude, self._origin.height],
-            "gyro_bias": extra[0:3].tolist(),
-            "accelerometer_bias": extra[3:6].tolist(),
+            "gyro_bias": extra[: ACCELEROMETER_BIAS - GYRO_BIAS].tolist(),
+            "accelerometer_bias": extra[ACCELEROMETER_BIAS - GYRO_BIAS : WANDER - GYRO_BIAS].tolist(),
         }
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -271,10 +277,10 @@ class Estimator:
             raise UsageError("set_position: the filter has not started yet")
         f = self._filter
         if wanted.yaw is not None:
-            f.turn(wanted.yaw - f.observe()[3])
+            f.turn(wanted.yaw - f.look()[3])
             f.ekf.set_variance(3, wanted.yaw_sigma**2)
             self._aligned = True
-        pose = f.observe()
+        pose = f.look()
         if wanted.lat is not None and wanted.lon is not None:
             if self._origin is None:
                 height = (wanted.alt or 0.0) - pose[2]
@@ -286,7 +292,7 @@ class Estimator:
             target = np.array([wanted.x, wanted.y, pose[2] if wanted.z is None else wanted.z])
         else:
             raise UsageError("set_position: expected either lat and lon, or x and y")
-        self._move(target - pose[:3])
+        f.move(target - pose[:3])
         for i in (0, 1):
             f.ekf.set_variance(i, wanted.sigma**2)
         f.remember(self._t_ns)
@@ -397,15 +403,17 @@ class Estimator:
         if self._fix is not None:
             self._set_origin(self._fix)
             self._in_world = True
-            self._move(self._antenna_offset(self._fix))
+            # The fix is as old as its way here was long; the car has gone on since.
+            gone = speed * (t_ns - self._fix[0]) * 1e-9
+            f.move(self._antenna_offset(self._fix) + gone * np.array([math.cos(yaw), math.sin(yaw), 0.0]))
         p = np.zeros(f.ekf.size)
         p[0:2] = settings.position_sigma**2 if known else 1e-6
         p[2] = settings.position_sigma**2 if known else 1e-6
         p[3] = yaw_sigma**2 if self._aligned else _UNKNOWN_YAW
         p[4:6] = self._filter_settings.ground_slope**2
         p[WHEEL_ANGLE:PAIRS] = 10.0
-        p[PAIRS] = settings.speed_sigma**2
-        p[PAIRS + 1] = (_SIDESLIP * speed) ** 2 + 1e-6
+        p[AHEAD] = settings.speed_sigma**2
+        p[LEFT] = (_SIDESLIP * speed) ** 2 + 1e-6
         p[PAIRS + 2] = 1e-6
         p[PAIRS + 3] = settings.rate_sigma**2
         p[PAIRS + 4 : WHEEL_RATE] = 1e-6
@@ -425,7 +433,7 @@ class Estimator:
         f.ekf.covariance = np.diag(p)
         f.ekf.x[:] = 0.0
         f.extra[:] = 0.0
-        f.wander_sigma = 0.0
+        f.wander[1:] = 0.0
         self._running = True
         self._counters["starts"] += 1
         f.remember(t_ns)
@@ -447,18 +455,10 @@ class Estimator:
         _, latitude, longitude, height = fix
         known = not math.isnan(height)
         place = self._origin.to_world(latitude, longitude, height if known else self._origin.height)
-        self._filter.observe()
-        self._filter.car.call("gnss_position")
-        offset = place - self._filter.car.view("predicted")
+        offset = place - self._filter.antenna()
         if not known:
             offset[2] = 0.0
         return offset
-
-    def _move(self, offset: np.ndarray) -> None:
-        """Shift the car and the ground under it."""
-        change = np.zeros(2 * CHART_PAIRS)
-        change[:3] = offset
-        self._filter.car.correct(change, carry=True)
 
     # -- prediction --------------------------------------------------------------------------------
 
@@ -477,7 +477,7 @@ class Estimator:
     def _guard(self) -> None:
         """Divergence: begin again from the last good state."""
         f = self._filter
-        pose = f._now
+        pose = f.now
         sound = (
             np.isfinite(pose).all()
             and np.isfinite(f.ekf.packed).all()
@@ -489,16 +489,13 @@ class Estimator:
                 self._save()
             return
         assert self._t_ns is not None and self._saved is not None
-        workspace, packed, extra = self._saved
-        f.car.workspace[:] = workspace
-        f.ekf.packed[:] = packed
-        f.extra[:] = extra
+        f.car.workspace[:] = self._saved
         self._restart_in_place(self._t_ns)
 
     def _save(self) -> None:
         f = self._filter
         self._since_saved = 0
-        self._saved = (f.car.workspace.copy(), f.ekf.packed.copy(), f.extra.copy())
+        self._saved = f.car.workspace.copy()
 
     def _disbelieved(self) -> bool:
         """Whether most of the sensors that speak have long been failing their gates: then it is the filter that
@@ -510,7 +507,7 @@ class Estimator:
     def _restart_in_place(self, t_ns: int) -> None:
         """Begin anew where the car is thought to be, at the speed that is measured now."""
         f = self._filter
-        pose, extra, aligned = f.observe().copy(), f.extra.copy(), self._aligned
+        pose, extra, aligned = f.look().copy(), f.extra.copy(), self._aligned
         variances = f.ekf.variances
         # A good state may be a second old.
         travelled = abs(pose[6]) * _SAVE_EVERY / 250.0
@@ -519,8 +516,8 @@ class Estimator:
         self._start(t_ns)
         self._aligned, self._wheel_seen = aligned, [False] * len(WHEELS)
         f.extra[:] = extra
-        f.turn(pose[3] - f.observe()[3])
-        self._move(pose[:3] - f.observe()[:3])
+        f.turn(pose[3] - f.look()[3])
+        f.move(pose[:3] - f.look()[:3])
         for i, least in ((0, 1.0 + travelled), (1, 1.0 + travelled), (2, 1.0), (3, 0.1)):
             f.ekf.set_variance(i, max(float(variances[i]), least**2))
         f.remember(t_ns)
@@ -536,91 +533,53 @@ class Estimator:
             self._observe_gnss(m)
         if s.imu is not None:
             if s.imu.gyroscopes is not None:
-                self._observe_axes(m, "imu.gyro", _GYRO, GYRO_BIAS, s.imu.gyroscopes.noise)
+                self._observe_axes(m, "imu.gyro", _GYRO, s.imu.gyroscopes.noise**2)
             if s.imu.accelerometers is not None:
-                a = s.imu.accelerometers
-                self._observe_axes(m, "imu.accel", _ACCELEROMETER, ACCELEROMETER_BIAS, a.noise)
+                self._observe_axes(m, "imu.accel", _ACCELEROMETER, s.imu.accelerometers.noise**2)
         if s.wheel_angles is not None:
+            noise = s.wheel_angles.resolution**2 / 12 + s.wheel_angles.noise**2
             for n, channel in enumerate(_WHEEL_ANGLES):
                 if channel in v:
-                    self._observe_wheel_angle(m, n, channel)
+                    self._observe_wheel_angle(m, n, channel, noise)
         if s.wheel_speeds is not None:
-            for n, channel in enumerate(_WHEEL_SPEEDS):
+            for channel in _WHEEL_SPEEDS:
                 if channel in v:
-                    sight = self._filter.sight_wheel(n, m.t, True)
-                    noise = np.array([s.wheel_speeds.noise**2])
-                    self._fuse(m, channel, sight, np.array([v[channel]]), noise)
+                    self._fuse(m, channel, [v[channel]], [s.wheel_speeds.noise**2])
         if s.vehicle_speed is not None and "vehicle.speed" in v:
-            sight = self._filter.sight("body_velocity", m.t, 1)
-            if sight is not None:
-                true = float(sight.predicted[0])
-                sight.predicted = sight.predicted * (1.0 + self._filter.extra[SPEED_SCALE - GYRO_BIAS])
-                sight.rows[0, SPEED_SCALE] = true
-            value = np.array([v["vehicle.speed"]])
-            self._fuse(m, "vehicle.speed", sight, value, np.array([s.vehicle_speed.noise**2]))
+            self._fuse(m, "vehicle.speed", [v["vehicle.speed"]], [s.vehicle_speed.noise**2])
 
-    def _observe_axes(
-        self, m: Measurement, name: str, channels: tuple[str, ...], bias: int, noise: float
-    ) -> None:
+    def _observe_axes(self, m: Measurement, name: str, channels: tuple[str, ...], variance: float) -> None:
         """Gyroscopes or accelerometers, with whatever axes the measurement has."""
-        present = [k for k, c in enumerate(channels) if c in m.values]
-        if not present:
-            return
-        f = self._filter
-        sight = f.sight_accelerometer(m.t) if bias == ACCELEROMETER_BIAS else f.sight("imu_gyro", m.t, 3)
-        value = np.array([m.values[channels[k]] for k in present])
-        if sight is not None:
-            error = f.extra[bias - GYRO_BIAS : bias - GYRO_BIAS + 3]
-            sight.rows[:, bias : bias + 3] = _UNIT
-            if bias == ACCELEROMETER_BIAS:
-                error = error + f.extra[ACCELERATION_ERROR - GYRO_BIAS : ACCELERATION_ERROR - GYRO_BIAS + 3]
-                sight.rows[:, ACCELERATION_ERROR : ACCELERATION_ERROR + 3] = _UNIT
-            sight.predicted = sight.predicted + error
-            if len(present) < 3:
-                sight = sight.of(present)
-            imu = self._sensors.imu
-            accelerometers = imu.accelerometers if imu is not None and name == "imu.accel" else None
-            if accelerometers is not None and accelerometers.gravity_removed:
-                self._remove_gravity(sight, present)
-        self._fuse(m, name, sight, value, np.full(len(present), noise**2))
+        v = m.values
+        present = [k for k, c in enumerate(channels) if c in v]
+        if len(present) == 3:
+            self._fuse(m, name, [v[c] for c in channels], [variance] * 3)
+        elif present:
+            value = [v.get(c, 0.0) for c in channels]
+            self._fuse(m, name, value, [variance if c in v else UNSEEN for c in channels], present)
 
-    def _remove_gravity(self, sight: Sight, present: list[int]) -> None:
-        """For devices that subtract gravity: so does the model, with its own attitude."""
-        rotation = self._filter.car.view("mounting")[6:].reshape(3, 3)
-        pose = self._filter._pose
-        up = np.array([pose[4], pose[5], math.sqrt(max(0.0, 1.0 - pose[4] ** 2 - pose[5] ** 2))])
-        sight.predicted = sight.predicted - (rotation @ up * self._gravity)[present]
-        # What is left does not depend on the attitude to first order.
-        sight.rows[:, 4:6] = 0.0
-
-    def _observe_wheel_angle(self, m: Measurement, wheel: int, channel: str) -> None:
-        s, f = self._sensors.wheel_angles, self._filter
-        assert s is not None
-        angle = m.values[channel]
+    def _observe_wheel_angle(self, m: Measurement, wheel: int, channel: str, noise: float) -> None:
         if not self._wheel_seen[wheel] or self._sources[channel].state == "lost":
             # Counters start anywhere: the first one sets the angle.
             self._wheel_seen[wheel] = True
-            sight = f.sight_wheel(wheel, m.t, False)
-            if sight is not None:
-                self._set_wheel_angle(wheel, angle - float(sight.predicted[0]))
-        noise = np.array([s.resolution**2 / 12 + s.noise**2])
-        self._fuse(m, channel, f.sight_wheel(wheel, m.t, False), np.array([angle]), noise)
+            self._filter.correct()
+            if self._filter.judge(_SEE[channel], m.t, [m.values[channel]], [noise]) is not None:
+                self._set_wheel_angle(wheel, float(self._filter.ekf.innovation[0]))
+        self._fuse(m, channel, [m.values[channel]], [noise])
 
     def _set_wheel_angle(self, wheel: int, change: float) -> None:
         f = self._filter
         f.correct()
-        wheels = np.zeros((2, 4))
+        wheels = np.zeros((2, len(WHEELS)))
         wheels[0, wheel] = change
         f.car.correct(np.zeros(2 * CHART_PAIRS), wheels)
         f.ekf.set_variance(WHEEL_ANGLE + wheel, 1e-4)
-        dz = np.zeros(PAIRS)
-        dz[WHEEL_ANGLE + wheel] = change
-        f.history.correct(dz, np.zeros(PAIRS), np.zeros(PAIRS), f.observe())
+        f.note(WHEEL_ANGLE + wheel, change)
 
     # -- GNSS --------------------------------------------------------------------------------------
 
     def _observe_gnss(self, m: Measurement) -> None:
-        s, f, v = self._sensors.gnss, self._filter, m.values
+        s, v = self._sensors.gnss, m.values
         assert s is not None
         fix = self._usable_fix(v)
         if fix is None and ("gnss.lat" in v or v.get("gnss.quality", 1.0) < 1.0):
@@ -633,35 +592,23 @@ class Estimator:
         if fix is not None:
             self._observe_position(m, fix)
         if "gnss.speed" in v:
-            sight = f.sight("gnss_speed", m.t, 1)
-            noise = np.array([self._fix_noise(v).velocity ** 2])
             if v["gnss.speed"] < 0.3:
                 # Next to standstill the speed of a noisy velocity is no longer Gaussian.
                 self._refuse(m, "gnss.speed", [v["gnss.speed"]], "not moving")
             else:
-                self._fuse(m, "gnss.speed", sight, np.array([v["gnss.speed"]]), noise)
+                self._fuse(m, "gnss.speed", [v["gnss.speed"]], [self._fix_noise(v).velocity ** 2])
         if "gnss.course" in v:
             if not moving:
                 self._refuse(m, "gnss.course", [v["gnss.course"]], "not moving")
                 return  # nor without a speed beside it, which its noise depends on
-            sight = f.sight("gnss_course", m.t, 1)
-            value = np.array([v["gnss.course"]])
-            if sight is not None:
-                predicted = float(sight.predicted[0])
-                value[0] = predicted + (value[0] - predicted + math.pi) % (2 * math.pi) - math.pi
-            self._fuse(
-                m,
-                "gnss.course",
-                sight,
-                value,
-                np.array([(self._fix_noise(v).velocity / v["gnss.speed"]) ** 2]),
-            )
+            noise = (self._fix_noise(v).velocity / v["gnss.speed"]) ** 2 + s.sideslip_error**2
+            self._fuse(m, "gnss.course", [v["gnss.course"]], [noise])
 
     def _fix_noise(self, v: dict[str, float]) -> FixNoise:
         return self._fix_kinds.get(int(v.get("gnss.quality", 1.0)), self._fix_kinds[1])
 
     def _observe_position(self, m: Measurement, fix: tuple[float, float, float]) -> None:
-        s, f, v = self._sensors.gnss, self._filter, m.values
+        s, v = self._sensors.gnss, m.values
         assert s is not None and self._origin is not None
         kind = self._fix_noise(v)
         horizontal, vertical = kind.horizontal, kind.vertical
@@ -671,28 +618,15 @@ class Estimator:
             horizontal, wander = reported, wander * reported / horizontal
         if s.trust_reported_accuracy and "gnss.v_acc" in v:
             vertical = max(v["gnss.v_acc"], _LEAST_ACCURACY)
-        self._set_wander(wander, kind.wander_time)
-        m_dim = 2 if math.isnan(fix[2]) else 3
-        place = self._origin.to_world(fix[0], fix[1], self._origin.height if m_dim == 2 else fix[2])
-        sight = f.sight("gnss_position", m.t, m_dim)
-        white = np.array(
-            [horizontal**2 - wander**2] * 2 + [max(vertical**2 - 4 * wander**2, 0.25 * vertical**2)]
-        )
-        if sight is not None:
-            sight.predicted = sight.predicted + f.extra[6 : 6 + m_dim]
-            for k in range(m_dim):
-                sight.rows[k, WANDER + k] = 1.0
-        self._fuse(m, "gnss.position", sight, place[:m_dim], white[:m_dim])
-
-    def _set_wander(self, sigma: float, time: float) -> None:
-        """The slow part of the error belongs to the kind of fix; it begins anew when that changes for worse."""
-        f = self._filter
-        f.wander_time = time
-        if abs(sigma - f.wander_sigma) > 0.2 * max(sigma, f.wander_sigma):
-            f.wander_sigma = sigma
-            f.extra[6:9] = 0.0
-            for k in range(3):
-                f.ekf.set_variance(WANDER + k, (sigma * (2.0 if k == 2 else 1.0)) ** 2 + 1e-12)
+        self._filter.begin_wander(wander, kind.wander_time)
+        known = not math.isnan(fix[2])
+        place = self._origin.to_world(fix[0], fix[1], fix[2] if known else self._origin.height)
+        level = horizontal**2 - wander**2
+        if known:
+            white = [level, level, max(vertical**2 - 4 * wander**2, 0.25 * vertical**2)]
+            self._fuse(m, "gnss.position", place.tolist(), white)
+        else:
+            self._fuse(m, "gnss.position", place.tolist(), [level, level, UNSEEN], [0, 1])
 
     def _join_world(self, fix: tuple[int, float, float, float]) -> None:
         """The first fix of a filter that began without one: from now on it knows where in the world it is."""
@@ -700,7 +634,7 @@ class Estimator:
         self._in_world = True
         f = self._filter
         f.correct()
-        self._move(self._antenna_offset(fix))
+        f.move(self._antenna_offset(fix))
         for i in range(3):
             f.ekf.set_variance(i, self._filter_settings.start.position_sigma**2)
         f.ekf.set_variance(3, _UNKNOWN_YAW)
@@ -713,15 +647,13 @@ class Estimator:
         """The first course over ground turns a car whose heading was unknown."""
         s, f, v = self._sensors.gnss, self._filter, m.values
         assert s is not None and self._t_ns is not None
-        sight = f.sight("gnss_course", m.t, 1)
-        if sight is None:
-            return
         f.correct()
-        error = (v["gnss.course"] - float(sight.predicted[0]) + math.pi) % (2 * math.pi) - math.pi
-        f.turn(-error)
+        if f.judge(_SEE["gnss.course"], m.t, [v["gnss.course"]], [1.0]) is None:
+            return
+        f.turn(-float(f.ekf.innovation[0]))
         f.ekf.set_variance(3, (self._fix_noise(v).velocity / v["gnss.speed"]) ** 2 + _SIDESLIP**2)
         if fix is not None:
-            self._move(self._antenna_offset((m.t, *fix)))
+            f.move(self._antenna_offset((m.t, *fix)))
             for i in (0, 1):
                 f.ekf.set_variance(i, self._filter_settings.start.position_sigma**2)
         f.remember(self._t_ns)
@@ -731,27 +663,34 @@ class Estimator:
     # -- fusion ------------------------------------------------------------------------------------
 
     def _fuse(
-        self, m: Measurement, name: str, sight: Sight | None, value: np.ndarray, noise: np.ndarray
+        self,
+        m: Measurement,
+        name: str,
+        value: list[float],
+        noise: list[float],
+        present: Sequence[int] | None = None,
     ) -> None:
-        """Judge one observation; fuse it, refuse it, or, when the policy says so, begin anew from it; record it."""
-        source = self._sources[name]
+        """Judge one observation; fuse it, refuse it, or, when the policy says so, begin anew from it; record it.
+
+        `noise`: variances; `present`: which of the components were measured, if not all.
+        """
+        source, f = self._sources[name], self._filter
         source.heard(m.t)
-        if sight is None:
-            self._refuse(m, name, value.tolist(), "too old")
+        nis = f.judge(_SEE[name], m.t, value, noise)
+        if nis is None:
+            self._refuse(m, name, value if present is None else [value[k] for k in present], "too old")
             return
-        f = self._filter
-        nis = f.judge(sight, value, noise)
-        n = len(value)
-        ratio = nis / source.thresholds[n - 1]
-        passed = ratio <= 1.0
-        innovation = f.ekf.innovation[:n] - sight.rows @ f.ekf.x
-        variance = f.ekf.variance[:n].tolist()
-        reason = "fused" if passed else "gate"
-        if passed:
-            f.ekf.fuse(n)
+        m_dim = len(value)
+        innovation, variance = f.ekf.innovation[:m_dim].tolist(), f.ekf.variance[:m_dim].tolist()
+        if present is not None:
+            value, innovation, variance = ([x[k] for k in present] for x in (value, innovation, variance))
+        ratio = nis / source.thresholds[len(value) - 1]
+        reason = "fused" if ratio <= 1.0 else "gate"
+        if reason == "fused":
+            f.ekf.fuse(m_dim)
             source.accept()
         elif source.fail():
-            self._believe(name, sight, innovation, noise)
+            self._believe(name, f.ekf.innovation[:m_dim].copy(), noise)
             reason = "reset"
         assert self._t_ns is not None
         self._records.append(
@@ -760,9 +699,9 @@ class Estimator:
                 self._t_ns,
                 name,
                 m.source,
-                value.tolist(),
-                (value - innovation).tolist(),
-                innovation.tolist(),
+                value,
+                [v - i for v, i in zip(value, innovation, strict=True)],
+                innovation,
                 variance,
                 nis,
                 ratio,
@@ -771,26 +710,25 @@ class Estimator:
             )
         )
 
-    def _believe(self, name: str, sight: Sight, innovation: np.ndarray, noise: np.ndarray) -> None:
+    def _believe(self, name: str, innovation: np.ndarray, noise: list[float]) -> None:
         """A source that keeps failing is right: take what it says, and forget what was thought of it."""
         f = self._filter
+        seen = np.array(noise) < UNSEEN
         if name == "gnss.position":
             f.correct()
-            offset = np.zeros(3)
-            offset[: len(innovation)] = innovation
-            self._move(offset)
-            dz = np.zeros(PAIRS)
-            dz[:3] = offset
-            f.history.correct(dz, np.zeros(PAIRS), np.zeros(PAIRS), f.observe())
-            for i, variance in enumerate(noise):
-                f.ekf.set_variance(i, float(variance))
+            offset = np.where(seen, innovation, 0.0)
+            f.move(offset)
+            for k in map(int, np.flatnonzero(seen)):
+                f.note(k, float(offset[k]))
+                f.ekf.set_variance(k, noise[k])
         elif name.startswith("wheel.") and name.endswith(".angle"):
             self._set_wheel_angle(WHEELS.index(name.split(".")[1]), float(innovation[0]))
         else:
             # Open the states that it sees to what it says, and let it in again.
-            variances = f.ekf.variances
-            for i in map(int, np.flatnonzero(np.abs(sight.rows).max(axis=0) > 0.1)):
-                f.ekf.set_variance(i, float(variances[i] + innovation @ innovation))
+            variances, rows = f.ekf.variances, f.ekf.rows[: len(noise)][seen]
+            surprise = float(innovation[seen] @ innovation[seen])
+            for i in map(int, np.flatnonzero(np.abs(rows).max(axis=0) > 0.1)):
+                f.ekf.set_variance(i, float(variances[i] + surprise))
 
     def _refuse(self, m: Measurement, name: str, value: list[float], reason: str) -> None:
         """A measurement that cannot be judged."""
@@ -816,12 +754,9 @@ class Estimator:
             values[_GEODETIC] = math.nan
         else:
             values[_GEODETIC] = self._origin.to_geodetic(car.outputs[:3])
-        variances = f.ekf.variances
-        sigmas = np.sqrt(variances[:4])
+        values[_SIGMA] = f.calc_sigmas()
         if not self._aligned:
-            sigmas[3] = self._filter_settings.start.yaw_sigma
-        values[_SIGMA[:4]] = sigmas
-        values[_SIGMA[4:]] = f.output_sigmas()
+            values[_SIGMA[3]] = self._filter_settings.start.yaw_sigma
         return Estimate(t_ns, values)
 
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from typing import Protocol
+
 import numpy as np
 import pymap3d
 
 _NEAR = 10.0
 """m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm up to 75° of
 latitude, beyond which meridians converge too fast."""
+
+
+class Geodetic(Protocol):
+    """Latitude and longitude in radians, height above the ellipsoid in m."""
+
+    @property
+    def latitude(self) -> float: ...
+    @property
+    def longitude(self) -> float: ...
+    @property
+    def height(self) -> float: ...
 
 
 class WorldOrigin:
@@ -19,6 +33,11 @@ class WorldOrigin:
         self._centre = np.full(3, np.inf)
         self._value = np.zeros(3)
         self._gradient = np.zeros((3, 3))
+
+    @classmethod
+    def of(cls, given: Geodetic) -> WorldOrigin:
+        """From a place in radians, as configurations give it."""
+        return cls(math.degrees(given.latitude), math.degrees(given.longitude), given.height)
 
     def to_world(self, latitude: float, longitude: float, height: float) -> np.ndarray:
         """(3,) east, north, up in m."""

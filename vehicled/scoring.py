@@ -1,8 +1,9 @@
 """How good estimates are: errors against the truth, and consistency with the filter's own claims."""
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,14 @@ import numpy as np
 from replay.csv_log import Table, read_estimates
 from replay.mcap_log import McapLog, is_mcap
 from vehicled.errors import RunError
-from vehicled.messages import ESTIMATE_COLUMNS, Innovation
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import ESTIMATE_COLUMNS, Innovation, Measurement
 from vehicled.schemas import unit_of
+from vehicled.simulation.sensors import rotations
+from vehicled.units import Vector
+
+_LEAST_SPEED = 2.0
+"""m/s. Slower, a course over ground says nothing about the heading."""
 
 SLOWEST_SLIP = 1.0
 """m/s. Below this, slip is a quotient of noise: not scored, where the truth tells the speed."""
@@ -52,6 +59,8 @@ class Scores:
     sensors: dict[str, SensorScore]
     overlap: tuple[float, float]
     """First and last time that was compared, s on the clock of the estimates."""
+    receiver: dict[str, Score] = field(default_factory=dict)
+    """Of the GNSS receiver alone: `horizontal` and `yaw`, where known."""
 
     def as_json(self) -> dict[str, Any]:
         """What `vehicled score --json` prints."""
@@ -65,6 +74,11 @@ class Scores:
             }
             if score.nees is not None:
                 result[name]["nees"] = score.nees
+        if self.receiver:
+            result["receiver"] = {
+                name: {"rmse": score.rmse, "max": score.max, "unit": score.unit, "samples": score.samples}
+                for name, score in self.receiver.items()
+            }
         if self.sensors:
             result["nis"] = {name: sensor.nis for name, sensor in self.sensors.items()}
             result["innovations"] = {
@@ -89,12 +103,24 @@ class Comparison:
     """(n,) standard deviation of a column where the filter tells one."""
 
 
-def read_run(path: str | Path) -> tuple[Table, list[Innovation]]:
-    """Estimates, and innovations if any, of a recording (.mcap) or a table (.csv). UsageError, OSError."""
+@dataclass(frozen=True)
+class Scored:
+    """What there is to score."""
+
+    estimates: Table
+    innovations: list[Innovation] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
+    configuration: str | None = None
+    """Its text, if it was recorded."""
+
+
+def read_run(path: str | Path) -> Scored:
+    """A recording (.mcap), or a table of estimates (.csv). UsageError, OSError."""
     if is_mcap(path):
-        run = McapLog(path).read_run()
-        return run.estimates, run.innovations
-    return read_estimates(path), []
+        log = McapLog(path)
+        run = log.read_run()
+        return Scored(run.estimates, run.innovations, run.measurements, log.configuration)
+    return Scored(read_estimates(path))
 
 
 def is_angle(column: str) -> bool:
@@ -194,6 +220,43 @@ def _add(
     quantities[name] = Score(
         float(np.sqrt(np.mean(squared))), float(np.sqrt(np.max(squared))), unit, len(squared), nees
     )
+
+
+def score_receiver(
+    measurements: Iterable[Measurement],
+    t: np.ndarray,
+    truth: Mapping[str, np.ndarray],
+    antenna: Vector,
+    origin: WorldOrigin,
+) -> dict[str, Score]:
+    """Errors of a GNSS receiver on its own, at the times at which it measured: lateness costs it nothing.
+
+    `horizontal` of the antenna (at `antenna`, m in vehicle axes) in the plane around `origin`; `yaw`: course
+    over ground taken for the heading, as a single antenna knows no other. `truth` by column (n,) at the times
+    `t` (n,), ns on the clock of the measurements; empty where it lacks position or attitude.
+    """
+    if not {"x", "y", "z", "roll", "pitch", "yaw"} <= truth.keys():
+        return {}
+    place = np.column_stack([truth[c] for c in ("x", "y", "z")])
+    place = place + rotations(truth["roll"], truth["pitch"], truth["yaw"]) @ np.array(antenna)
+    yaw = np.unwrap(truth["yaw"])
+    horizontal: list[float] = []
+    heading: list[float] = []
+    for m in measurements:
+        v = m.values
+        if not t[0] <= m.t <= t[-1]:
+            continue
+        if "gnss.lat" in v and "gnss.lon" in v:
+            fix = origin.to_world(v["gnss.lat"], v["gnss.lon"], v.get("gnss.alt", origin.height))
+            off = [fix[k] - np.interp(m.t, t, place[:, k]) for k in range(2)]
+            horizontal.append(math.hypot(*off))
+        if "gnss.course" in v and v.get("gnss.speed", 0.0) > _LEAST_SPEED:
+            error = math.pi / 2 - v["gnss.course"] - float(np.interp(m.t, t, yaw))
+            heading.append(math.pi - (math.pi - error) % (2 * math.pi))
+    found: dict[str, Score] = {}
+    _add(found, "horizontal", np.square(horizontal), "m", None)
+    _add(found, "yaw", np.square(heading), "rad", None)
+    return found
 
 
 def score_sensors(innovations: Iterable[Innovation]) -> dict[str, SensorScore]:

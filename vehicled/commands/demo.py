@@ -67,10 +67,12 @@ def run(args: argparse.Namespace) -> int:
     from replay.csv_log import EstimatesWriter
     from vehicled.configuration import load_configuration
     from vehicled.demo.configuration import write_configuration
-    from vehicled.demo.result import Result, score_receiver
+    from vehicled.demo.result import Result
     from vehicled.demo.rig import Job, Rig
     from vehicled.geodesy import WorldOrigin
+    from vehicled.messages import ESTIMATE_COLUMNS
     from vehicled.progress import Progress
+    from vehicled.scoring import score_receiver
     from vehicled.simulation.drive import Truth
 
     scenario, latency = _scenario(args)
@@ -112,7 +114,8 @@ def run(args: argparse.Namespace) -> int:
     assert gnss is not None
     latitude, longitude, height = scenario.sensors.origin
     origin = WorldOrigin(math.degrees(latitude), math.degrees(longitude), height)
-    receiver = score_receiver(drive.measurements, drive.truth, gnss.antenna, origin)
+    columns = dict(zip(ESTIMATE_COLUMNS, drive.truth.values.T, strict=True))
+    receiver = score_receiver(drive.measurements, drive.truth.t, columns, gnss.antenna, origin)
     result = Result(scenario.length, receiver, data.scores, end)
     if args.json:
         print(json.dumps(result.as_json() | {"files": {k: str(v) for k, v in files.items()}}))

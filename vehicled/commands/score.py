@@ -1,14 +1,18 @@
 """`vehicled score`: how far estimates are from the truth."""
 
 import argparse
+import dataclasses
 import json
 import math
 import sys
 from pathlib import Path
 from textwrap import fill
 
-from replay.csv_log import read_estimates
-from vehicled.scoring import Scores, compare, read_run, score
+from replay.csv_log import Table, read_estimates
+from vehicled.configuration import parse_configuration
+from vehicled.geodesy import WorldOrigin
+from vehicled.scoring import Score, Scored, Scores, compare, read_run, score, score_receiver
+from vehicled.settings import SettingsError
 
 HELP = "compare estimates with the truth"
 
@@ -26,7 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """\
 NEES is the mean of (error/σ)², NIS the mean normalised innovation squared per component: both are 1 when the
 filter knows how good it is; larger means too confident. NIS needs a recording (.mcap). Sideslip and tyre slip
-count only from 1 m/s on.
+count only from 1 m/s on. The receiver alone, if its fixes were recorded and the configuration gives the origin
+of the world: its antenna, and its course over ground taken for the heading.
 
 examples:
   vehicled score estimates.csv truth.csv
@@ -39,16 +44,30 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    estimates, innovations = read_run(args.estimates)
-    truth = read_estimates(args.truth)
-    for table in (estimates, truth):
+    run, truth = read_run(args.estimates), read_estimates(args.truth)
+    for table in (run.estimates, truth):
         table.problems.show(sys.stderr)
-    scores = score(compare(estimates, truth), innovations)
+    scores = score(compare(run.estimates, truth), run.innovations)
+    scores = dataclasses.replace(scores, receiver=_receiver(run, truth))
     if args.json:
         print(json.dumps(_without_nan(scores.as_json())))
     else:
         print("\n".join(format_scores(scores)))
     return 0
+
+
+def _receiver(run: Scored, truth: Table) -> dict[str, Score]:
+    """The recorded receiver alone, where the recording tells what the car was and where its world lay."""
+    if run.configuration is None:
+        return {}
+    try:
+        configuration = parse_configuration(run.configuration)
+    except SettingsError:  # of another version of this program
+        return {}
+    gnss, world = configuration.sensors.gnss, configuration.world
+    if gnss is None or world is None:
+        return {}
+    return score_receiver(run.measurements, truth.t, truth.columns, gnss.antenna, WorldOrigin.of(world))
 
 
 def _without_nan(value: object) -> object:
@@ -65,7 +84,8 @@ def format_scores(scores: Scores) -> list[str]:
         "",
         f"{'quantity':<26} {'RMSE':>11} {'largest':>11}  {'unit':<6} {'NEES':>8} {'samples':>9}",
     ]
-    for name, s in scores.quantities.items():
+    alone = {f"receiver alone: {name}": s for name, s in scores.receiver.items()}
+    for name, s in (scores.quantities | alone).items():
         unit, factor = _SHOWN.get(s.unit, (s.unit, 1.0))
         nees = "" if s.nees is None else f"{s.nees:.3g}"
         lines.append(

@@ -3,55 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from vehicled.demo.rig import Ended
-from vehicled.geodesy import WorldOrigin
-from vehicled.messages import ESTIMATE_INDEX, WHEELS, Measurement
+from vehicled.messages import WHEELS
 from vehicled.scoring import Score, Scores
-from vehicled.simulation.drive import Truth
-from vehicled.simulation.sensors import rotations
-from vehicled.units import Vector
-
-_LEAST_SPEED = 2.0
-"""m/s. Slower, a course over ground says nothing about the heading."""
-
-
-def score_receiver(
-    measurements: Iterable[Measurement], truth: Truth, antenna: Vector, origin: WorldOrigin
-) -> dict[str, Score]:
-    """Errors of a GNSS receiver on its own, at the times at which it measured: lateness costs it nothing.
-
-    `horizontal` of the antenna (at `antenna`, m in vehicle axes) in the plane around `origin`; `yaw`: course
-    over ground taken for the heading, as a single antenna knows no other. Measurements and truth are on one
-    clock.
-    """
-    t = truth.t * 1e-9
-    columns = {c: truth.values[:, ESTIMATE_INDEX[c]] for c in ("x", "y", "z", "roll", "pitch", "yaw")}
-    place = np.column_stack([columns[c] for c in ("x", "y", "z")])
-    place = place + rotations(columns["roll"], columns["pitch"], columns["yaw"]) @ np.array(antenna)
-    yaw = np.unwrap(columns["yaw"])
-    horizontal: list[float] = []
-    heading: list[float] = []
-    for m in measurements:
-        v, at = m.values, m.t * 1e-9
-        if "gnss.lat" in v and "gnss.lon" in v:
-            fix = origin.to_world(v["gnss.lat"], v["gnss.lon"], v.get("gnss.alt", origin.height))
-            off = [fix[k] - np.interp(at, t, place[:, k]) for k in range(2)]
-            horizontal.append(math.hypot(*off))
-        if "gnss.course" in v and v.get("gnss.speed", 0.0) > _LEAST_SPEED:
-            error = math.pi / 2 - v["gnss.course"] - float(np.interp(at, t, yaw))
-            heading.append(math.pi - (math.pi - error) % (2 * math.pi))
-    found = {"horizontal": (horizontal, "m"), "yaw": (heading, "rad")}
-    return {name: _score(np.array(errors), unit) for name, (errors, unit) in found.items() if errors}
-
-
-def _score(errors: np.ndarray, unit: str) -> Score:
-    return Score(float(np.sqrt(np.mean(errors**2))), float(np.max(np.abs(errors))), unit, len(errors), None)
 
 
 @dataclass(frozen=True)

@@ -1,130 +1,156 @@
-"""The covariance side of the errorEKF, compiled: prediction, innovation, update.
+"""The covariance side of an errorEKF, as kernels of a model's own program: prediction, innovation, update.
 
-States are the *errors* of a running multibody simulation: x = (Δz, Δż, extra), with extra slowly varying
-states such as sensor biases. The error model is f_x = [[I, I h], [0, I]]; before each correction x is zero
-(Sanjurjo, errorEKF). Nothing here knows what the coordinates mean.
+States are the *errors* of a running simulation; before each correction x is zero (Sanjurjo, errorEKF). Which
+errors there are, how they spread and what a sensor sees of them is given as sparse rows of atoms: what is
+structurally zero costs nothing. Nothing here knows what the states mean.
 
 The covariance is kept as its upper triangle, so that it is symmetric by construction.
 """
 
 from __future__ import annotations
 
-import ctypes
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from vehicled.symbolic import llvm
 from vehicled.symbolic.graph import Atom, Graph
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import Layout, Program
 
 LARGEST = 3
 """Components of the largest observation."""
+UNSEEN = 1e30
+"""Noise variance of a component that was not measured: it then changes nothing."""
 
-Triangle = dict[tuple[int, int], Atom]
-Coupling = tuple[tuple[int, int], ...]
-
-
-def _triangle(symbols: list[Atom], n: int) -> Triangle:
-    """Symbols of an upper triangle, by rows, under both of each pair of indices."""
-    it = iter(symbols)
-    matrix: Triangle = {}
-    for i in range(n):
-        for j in range(i, n):
-            matrix[i, j] = matrix[j, i] = next(it)
-    return matrix
+Row = Mapping[int, Atom]
+"""A sparse row: place among the states to value."""
 
 
-class _Compiled:
-    """Kernels for `pairs` of (Δz, Δż) and `extra` further states; observations of 1 to 3 components."""
+class ErrorKernels:
+    """Adds to a program what an errorEKF of n states needs: the arrays `covariance`, `x` and those of an
+    observation, the kernel `spread` (see `spread`), one kernel per observation (see `observe`), and
+    `fuse1` to `fuse3`, which update `covariance` and `x` with the observation last judged."""
 
-    def __init__(self, pairs: int, extra: int, coupling: Coupling):
-        g = Graph()
-        program = Program(g)
-        n = 2 * pairs + extra
-        p = _triangle(program.array("covariance", n * (n + 1) // 2), n)
-        self._predict(program, p, pairs, extra, coupling)
-        x = program.array("x", n)
-        rows = program.array("rows", LARGEST * n)
-        noise, innovation = program.array("noise", LARGEST), program.array("innovation", LARGEST)
-        variance = program.array("variance", LARGEST)
-        (nis,) = program.array("nis", 1)
+    def __init__(self, program: Program, size: int):
+        self._program, self._graph, self.size = program, program.graph, size
+        self._p: dict[tuple[int, int], Atom] = {}
+        packed = iter(program.array("covariance", size * (size + 1) // 2))
+        for i in range(size):
+            for j in range(i, size):
+                self._p[i, j] = self._p[j, i] = next(packed)
+        self.x = program.array("x", size)
+        self._rows = program.array("rows", LARGEST * size)
+        self._value, self._noise = program.array("value", LARGEST), program.array("noise", LARGEST)
+        self._innovation = program.array("innovation", LARGEST)
+        self._variance = program.array("variance", LARGEST)
+        (self._nis,) = program.array("nis", 1)
+        # What `fuse` needs of an observation: innovation and P Hᵀ in directions that are not correlated.
+        self._white = program.array("white", LARGEST * size)
+        self._left, self._precision = program.array("left", LARGEST), program.array("precision", LARGEST)
         for m in range(1, LARGEST + 1):
-            h = [rows[k * n : (k + 1) * n] for k in range(m)]
-            ph = [[_dot(g, [p[i, j] for j in range(n)], row) for i in range(n)] for row in h]
-            s = {(k, i): _dot(g, h[k], ph[i]) for k in range(m) for i in range(k, m)}
-            for k in range(m):
-                s[k, k] = s[k, k] + noise[k]
-            lower, diagonal = _ldl(s, m)
-            # ν, and P Hᵀ, in the directions that L makes uncorrelated: S = L D Lᵀ.
-            nu: list[Atom] = []
-            white: list[list[Atom]] = []
-            for k in range(m):
-                left = innovation[k] - _dot(g, h[k], x)
-                column = list(ph[k])
-                for i in range(k):
-                    left = left - lower[k, i] * nu[i]
-                    column = [c - lower[k, i] * w for c, w in zip(column, white[i], strict=True)]
-                nu.append(left)
-                white.append(column)
-            gains = [[w / diagonal[k] for w in white[k]] for k in range(m)]
-            total = g.zero
-            for k in range(m):
-                total = total + nu[k] * nu[k] / diagonal[k]
-            stores = [(variance[k], s[k, k]) for k in range(m)] + [(nis, total)]
-            program.kernel(f"judge{m}", stores)
-            fuse = []
-            for i in range(n):
-                for j in range(i, n):
-                    value = p[i, j]
-                    for k in range(m):
-                        value = value - gains[k][i] * white[k][j]
-                    fuse.append((p[i, j], value))
-            for i in range(n):
-                value = x[i]
-                for k in range(m):
-                    value = value + gains[k][i] * nu[k]
-                fuse.append((x[i], value))
-            program.kernel(f"fuse{m}", fuse)
-        program.finish([])
-        self.layout = program.layout
-        self.kernels = program.kernels
-        code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), program.layout))
-        self.call = {name: code.function(name, None, ctypes.c_void_p) for name in program.kernels}
+            self._fuse(m)
 
-    @staticmethod
-    def _predict(program: Program, p: Triangle, pairs: int, extra: int, coupling: Coupling) -> None:
-        """P ← F (P + Q/2) Fᵀ + Q/2: half of the noise of a step before it, half after."""
-        n = 2 * pairs + extra
-        (h,) = program.array("h", 1)
-        density = program.array("noise_density", 2 * pairs)
-        decay = program.array("decay", extra) if extra else []
-        extra_noise = program.array("extra_noise", extra) if extra else []
-        given = dict(zip(coupling, program.array("coupling", max(len(coupling), 1)), strict=False))
-        one = program.graph.one
-        half = [0.5 * h * s for s in density] + [0.5 * s for s in extra_noise]
+    def variance_of(self, row: Row) -> Atom:
+        """Row P rowᵀ."""
+        items = list(row.items())
+        total = self._graph.zero
+        for n, (i, a) in enumerate(items):
+            inner = self._graph.zero
+            for j, b in items[n + 1 :]:
+                inner = inner + self._p[i, j] * b
+            total = total + a * (self._p[i, i] * a + 2.0 * inner)
+        return total
 
-        def transition(i: int) -> dict[int, Atom]:
-            row = {i: one if i < 2 * pairs else decay[i - 2 * pairs]}
-            if i < pairs:
-                row[i + pairs] = h
-            return row | {column: value for (k, column), value in given.items() if k == i}
+    def spread(
+        self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
+    ) -> None:
+        """Kernel `spread`: P ← F (P + Q/2) Fᵀ + Q/2, half of the noise of a step before it, half after; x ← 0.
 
-        before = {(i, j): p[i, j] + half[i] if i == j else p[i, j] for i in range(n) for j in range(n)}
-        rows = [transition(i) for i in range(n)]
+        `transition`: F by rows; `noise`: diagonal of Q; `also`: further (symbol, value) to be stored with it.
+        """
+        n, g = self.size, self._graph
+        half = [0.5 * q for q in noise]
+        before = {
+            (i, j): self._p[i, j] + half[i] if i == j else self._p[i, j] for i in range(n) for j in range(n)
+        }
         # F P first, then (F P) Fᵀ: fewer operations than both at once.
-        fp = [
-            [_dot(program.graph, list(r.values()), [before[a, j] for a in r]) for j in range(n)] for r in rows
-        ]
-        stores = []
+        fp = [[_dot(g, row.values(), [before[a, j] for a in row]) for j in range(n)] for row in transition]
+        stores = [(x, g.zero) for x in self.x]
         for i in range(n):
             for j in range(i, n):
-                value = _dot(program.graph, list(rows[j].values()), [fp[i][b] for b in rows[j]])
-                stores.append((p[i, j], value + half[i] if i == j else value))
-        program.kernel("predict", stores)
+                value = _dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
+                stores.append((self._p[i, j], value + half[i] if i == j else value))
+        self._program.kernel("spread", [*stores, *also])
+
+    def observe(
+        self,
+        name: str,
+        predicted: Sequence[Atom],
+        rows: Sequence[Row],
+        *,
+        noise: Sequence[Atom] | None = None,
+        angle: bool = False,
+    ) -> None:
+        """Kernel `name`: judge an observation of `value` with the variances `noise` (arrays).
+
+        `predicted` and `rows` (the Jacobian) of each component; `noise`: variance to be added to the array's;
+        `angle`: the innovation is taken within half a turn. Stores the innovation after what `x` already
+        corrects, `rows`, the diagonal of the innovation covariance, and the normalised innovation squared.
+        """
+        g, n, m = self._graph, self.size, len(rows)
+        stores: list[tuple[Atom, Atom]] = []
+        column = [[_dot(g, row.values(), [self._p[i, j] for j in row]) for i in range(n)] for row in rows]
+        s = {
+            (k, i): _dot(g, rows[k].values(), [column[i][j] for j in rows[k]])
+            for k in range(m)
+            for i in range(k, m)
+        }
+        for k in range(m):
+            s[k, k] = s[k, k] + self._noise[k] + (noise[k] if noise else g.zero)
+        lower, diagonal = _ldl(s, m)
+        total = g.zero
+        white: list[list[Atom]] = []
+        left: list[Atom] = []
+        for k in range(m):
+            difference = self._value[k] - predicted[k]
+            if angle:
+                difference = g.atan2(g.sin(difference), g.cos(difference))
+            innovation = difference - _dot(g, rows[k].values(), [self.x[j] for j in rows[k]])
+            nu, w = innovation, column[k]
+            for i in range(k):
+                nu = nu - lower[k, i] * left[i]
+                w = [c - lower[k, i] * v for c, v in zip(w, white[i], strict=True)]
+            left.append(nu)
+            white.append(w)
+            total = total + nu * nu / diagonal[k]
+            stores += [
+                (self._innovation[k], innovation),
+                (self._variance[k], s[k, k]),
+                (self._left[k], nu),
+                (self._precision[k], 1.0 / diagonal[k]),
+                *zip(self._white[k * n : (k + 1) * n], w, strict=True),
+                *((self._rows[k * n + j], rows[k].get(j, g.zero)) for j in range(n)),
+            ]
+        self._program.kernel(name, [*stores, (self._nis, total)])
+
+    def _fuse(self, m: int) -> None:
+        n = self.size
+        white = [self._white[k * n : (k + 1) * n] for k in range(m)]
+        gains = [[w * self._precision[k] for w in white[k]] for k in range(m)]
+        stores = []
+        for i in range(n):
+            value = self.x[i]
+            for k in range(m):
+                value = value + gains[k][i] * self._left[k]
+            stores.append((self.x[i], value))
+            for j in range(i, n):
+                value = self._p[i, j]
+                for k in range(m):
+                    value = value - gains[k][i] * white[k][j]
+                stores.append((self._p[i, j], value))
+        self._program.kernel(f"fuse{m}", stores)
 
 
-def _dot(g: Graph, a: list[Atom], b: list[Atom]) -> Atom:
+def _dot(g: Graph, a: Iterable[Atom], b: Sequence[Atom]) -> Atom:
     """Sum of products in four chains, which the processor can follow at once."""
     chains = [g.zero] * 4
     for k, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -132,9 +158,9 @@ def _dot(g: Graph, a: list[Atom], b: list[Atom]) -> Atom:
     return (chains[0] + chains[1]) + (chains[2] + chains[3])
 
 
-def _ldl(s: Triangle, m: int) -> tuple[Triangle, list[Atom]]:
+def _ldl(s: dict[tuple[int, int], Atom], m: int) -> tuple[dict[tuple[int, int], Atom], list[Atom]]:
     """L (unit lower) and D of a symmetric matrix given by its upper triangle."""
-    lower: Triangle = {}
+    lower: dict[tuple[int, int], Atom] = {}
     diagonal: list[Atom] = []
     for k in range(m):
         d = s[k, k]
@@ -149,52 +175,30 @@ def _ldl(s: Triangle, m: int) -> tuple[Triangle, list[Atom]]:
     return lower, diagonal
 
 
-@lru_cache
-def _compiled(pairs: int, extra: int, coupling: Coupling) -> _Compiled:
-    return _Compiled(pairs, extra, coupling)
-
-
 class ErrorEKF:
-    """Covariance and correction of one errorEKF. All arrays are views into one workspace."""
+    """The arrays and kernels of `ErrorKernels` in one running workspace."""
 
-    def __init__(self, pairs: int, extra: int, coupling: Coupling = ()):
-        """`coupling`: elements (row, column) of F that are set by the array `coupling` at every step; one that
-        stands where I h would stand replaces it."""
-        self.size = n = 2 * pairs + extra
-        compiled = _compiled(pairs, extra, coupling)
-        self._compiled = compiled
-        self._workspace = compiled.layout.allocate()
-        self._pointer = self._workspace.ctypes.data
+    def __init__(self, size: int, layout: Layout, workspace: np.ndarray, call: Callable[[str], None]):
+        """`call` runs a kernel of that name on the workspace."""
+        self.size = size
+        self._call = call
 
         def view(name: str) -> np.ndarray:
-            return compiled.layout.view(self._workspace, name)
+            return layout.view(workspace, name)
 
         self.packed = view("covariance")
         self.x = view("x")
         """(n,) correction gathered so far; whoever applies it sets it to zero."""
-        self._h = view("h")
-        self.position_noise = view("noise_density")[:pairs]
-        """(pairs,) spectral density of white noise on Δz, per second."""
-        self.rate_noise = view("noise_density")[pairs:]
-        """(pairs,) spectral density of white noise on Δż, per second."""
-        self.coupling = view("coupling")
-        """Values of the coupling elements of F, in their order."""
-        self.decay = view("decay") if extra else np.empty(0)
-        """(extra,) factor by which each extra state shrinks in a step."""
-        self.extra_noise = view("extra_noise") if extra else np.empty(0)
-        """(extra,) variance that each extra state gains in a step."""
-        self.rows = view("rows").reshape(LARGEST, n)
-        """(3, n) Jacobian of the observation in hand."""
-        self.noise = view("noise")
+        self.rows = view("rows").reshape(LARGEST, size)
+        """(3, n) Jacobian of the observation last judged."""
+        self.value, self.noise = view("value"), view("noise")
         self.innovation = view("innovation")
+        """(3,) value less prediction, after what `x` already corrects."""
         self.variance = view("variance")
-        """(3,) diagonal of the innovation covariance, after `judge`."""
+        """(3,) diagonal of the innovation covariance."""
         self._nis = view("nis")
-        self._upper = np.triu_indices(n)
-        self._diagonal = np.cumsum(np.concatenate([[0], np.arange(n, 1, -1)]))
-        self._judge = [compiled.call[f"judge{m}"] for m in range(1, LARGEST + 1)]
-        self._fuse = [compiled.call[f"fuse{m}"] for m in range(1, LARGEST + 1)]
-        self._predict = compiled.call["predict"]
+        self._upper = np.triu_indices(size)
+        self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
 
     @property
     def covariance(self) -> np.ndarray:
@@ -220,19 +224,11 @@ class ErrorEKF:
         p[i, i] = variance
         self.covariance = p
 
-    def predict(self, h: float) -> None:
-        """P over h seconds."""
-        self._h[0] = h
-        self._predict(self._pointer)
-
-    def judge(self, m: int) -> float:
-        """Normalised innovation squared of the observation in `rows`, `noise`, `innovation` (first m rows).
-
-        The innovation is taken after what `x` already corrects. Fills `variance`.
-        """
-        self._judge[m - 1](self._pointer)
+    def judge(self, observation: str) -> float:
+        """Normalised innovation squared of the observation in `value` and `noise`, by its kernel."""
+        self._call(observation)
         return float(self._nis[0])
 
     def fuse(self, m: int) -> None:
-        """Update P and x with the observation just judged."""
-        self._fuse[m - 1](self._pointer)
+        """Update P and x with the observation of m components just judged."""
+        self._call(f"fuse{m}")

@@ -22,66 +22,56 @@ class History:
         (Δz, Δż)."""
         self._memory_ns = round(memory * 1e9)
         self._capacity = capacity = int(np.ceil(memory * FASTEST)) + 2
-        self._times = np.zeros(capacity, dtype=np.int64)
+        self._times = [0] * capacity
         self._before = np.zeros((capacity, size))
         self._after = np.zeros((capacity, size))
-        self._offset = np.zeros((capacity, pairs))
-        self._drift = np.zeros((capacity, pairs))
-        self._rate = np.zeros((capacity, pairs))
-        self._offset_now = np.zeros(pairs)
-        self._drift_now = np.zeros(pairs)
-        self._rate_now = np.zeros(pairs)
+        self._sums = np.zeros((capacity, 3 * pairs))
+        """Of δz − s d, of d and of δż, before each step."""
+        self._sums_now = np.zeros(3 * pairs)
+        self._pairs = pairs
+        self._nothing = np.zeros(2 * pairs)
+        self._corrected = False
         self._count = 0
         self._origin = 0
-        # Sensors measure together: the last answer is likely to be wanted again.
-        self._asked: int | None = None
-        self._answer: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def clear(self) -> None:
-        self._asked = None
         self._count = 0
-        for total in (self._offset_now, self._drift_now, self._rate_now):
-            total[:] = 0.0
+        self._sums_now[:] = 0.0
 
     def step(self, t_ns: int, pose: np.ndarray) -> None:
         """A new step: the pose that the simulation has reached, before any correction."""
         if self._count == 0:
             self._origin = t_ns
-        self._asked = None
         n = self._count % self._capacity
         self._times[n] = t_ns
         self._before[n] = self._after[n] = pose
-        self._offset[n] = self._offset_now
-        self._drift[n] = self._drift_now
-        self._rate[n] = self._rate_now
+        self._sums[n] = self._sums_now
+        self._corrected = False
         self._count += 1
 
-    def correct(self, dz: np.ndarray, drift: np.ndarray, dzd: np.ndarray, pose: np.ndarray) -> None:
-        """The last step's correction of z, the drift of z that it makes, and its correction of the rates,
-        (pairs,) each; and the pose after it."""
-        self._asked = None
+    def correct(self, moved: np.ndarray, pose: np.ndarray) -> None:
+        """The last step's correction `moved` (3·pairs,): of z, the drift of z that it makes, and of the rates; and
+        the pose after it."""
         n = (self._count - 1) % self._capacity
-        s = (self._times[n] - self._origin) * 1e-9
+        pairs, sums = self._pairs, self._sums_now
+        sums += moved
+        sums[:pairs] -= (self._times[n] - self._origin) * 1e-9 * moved[pairs : 2 * pairs]
         self._after[n] = pose
-        self._offset_now += dz - s * drift
-        self._drift_now += drift
-        self._rate_now += dzd
+        self._corrected = True
 
-    def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Pose at a time, and the correction (Δz, Δż) that it has received since; not to be changed. None when
-        too old.
+    def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Pose at a time, and the correction (Δz, Δż) that it has received since, (2·pairs,); not to be changed. None
+        when too old.
 
         Linear between the pose after one step's correction and that before the next; a time after the last
         step counts as the last step.
         """
-        if self._asked == t_ns:
-            return self._answer
-        self._asked, self._answer = t_ns, self._look_up(t_ns)
-        return self._answer
-
-    def _look_up(self, t_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         n = self._count - 1
-        if t_ns < self._times[n % self._capacity] - self._memory_ns:
+        here = n % self._capacity
+        now = self._times[here]
+        if t_ns >= now and not self._corrected:
+            return self._before[here], self._nothing
+        if t_ns < now - self._memory_ns:
             return None
         oldest = max(0, self._count - self._capacity)
         while n > oldest and self._times[(n - 1) % self._capacity] >= t_ns:
@@ -96,6 +86,7 @@ class History:
             begin, end = self._times[there], self._times[here]
             share = min((t_ns - begin) / (end - begin), 1.0)
             pose = self._after[there] + share * (self._before[here] - self._after[there])
-        drift = self._drift_now - self._drift[here]
-        s = (t_ns - self._origin) * 1e-9
-        return pose, self._offset_now - self._offset[here] + s * drift, self._rate_now - self._rate[here]
+        pairs = self._pairs
+        since = self._sums_now - self._sums[here]
+        since[:pairs] += (t_ns - self._origin) * 1e-9 * since[pairs : 2 * pairs]
+        return pose, np.concatenate([since[:pairs], since[2 * pairs :]])

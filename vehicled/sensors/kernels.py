@@ -11,6 +11,8 @@ Because they read `pose` and not q, they serve for the present and for a stored 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from vehicled.multibody.system import System
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
@@ -25,7 +27,7 @@ POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
 """Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
 CHART_SIZE = 2 * len(CHART)
 LARGEST = 3
-"""Components of the largest observation."""
+"""Components of the largest reading."""
 
 MOUNTING = (
     *("antenna.x", "antenna.y", "antenna.z"),
@@ -36,7 +38,29 @@ MOUNTING = (
 IMU's, by rows."""
 
 
-def add_sensor_kernels(program: Program, parts: Parts) -> None:
+@dataclass(frozen=True)
+class SensorModels:
+    """The sensors as atoms, for those who build on them."""
+
+    pose: list[Atom]
+    """The array `pose`."""
+    now: list[Atom]
+    """What `observe_pose` finds of the car's state for it."""
+    rotation: list[Vector]
+    """From vehicle axes to the IMU's, by rows."""
+    imu: Vector
+    """Its place, m in vehicle axes."""
+    up: Vector
+    """The vertical in vehicle axes, of `pose`."""
+    tyre_damping: list[Atom]
+    """(9,) array of that name, by rows: see `observe_tyres`."""
+    readings: dict[str, list[Atom]]
+    """Name of a sensor to its components."""
+    jacobians: dict[str, list[list[Atom]]]
+    """Name of a sensor to the rows (12,) by chart and rates."""
+
+
+def add_sensor_kernels(program: Program, parts: Parts) -> SensorModels:
     """Add the kernels `observe_pose` (state to `pose`) and one per sensor, each from `pose` and `mounting` to
     `predicted` (3,) and `sensitivity` (3, 12) by rows."""
     g, chassis = program.graph, parts.chassis
@@ -57,9 +81,11 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     angular = Vector(
         dd2.dot(chassis.v3) + d2.dot(d3), dd3.dot(chassis.v1) + d3.dot(d1), dd1.dot(chassis.v2) + d1.dot(d2)
     )
-    _tyre_damping(program, parts)
+    tyre_damping = program.array("tyre_damping", 9)
+    _tyre_damping(program, parts, tyre_damping)
     now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
-    program.kernel("observe_pose", zip(pose, [*now, *rates, *linear, *angular], strict=True))
+    now += [*rates, *linear, *angular]
+    program.kernel("observe_pose", zip(pose, now, strict=True))
 
     # From here on everything is a function of `pose`.
     a = axes(g, *pose[3:6])
@@ -85,13 +111,18 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     rise_ahead = (normal.x * cos + normal.y * sin) / normal.z
     rise_left = (normal.y * cos - normal.x * sin) / normal.z
 
+    jacobians: dict[str, list[list[Atom]]] = {}
+    readings: dict[str, list[Atom]] = {}
+
     def sensor(name: str, h: list[Atom]) -> None:
+        readings[name], jacobians[name] = h, []
         stores = list(zip(predicted, h, strict=False))
         for i, value in enumerate(h):
             row = [g.derivative(value, pose[j]) for j in range(CHART_SIZE)]
             by_up = row[8]
             row[4], row[5] = row[4] + by_up * ahead, row[5] + by_up * left
             row[6], row[7] = row[6] - by_up * rise_ahead, row[7] - by_up * rise_left
+            jacobians[name].append(row)
             stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
         program.kernel(name, stores)
 
@@ -102,9 +133,11 @@ def add_sensor_kernels(program: Program, parts: Parts) -> None:
     sensor("imu_gyro", [r.dot(w_body) for r in rotation])
     sensor("imu_accelerometer", [r.dot(specific_force) for r in rotation])
     sensor("body_velocity", [body_velocity.x, body_velocity.y, g.atan2(body_velocity.y, body_velocity.x)])
+    up_in_car = Vector(a.v1.z, a.v2.z, a.v3.z)
+    return SensorModels(pose, now, rotation, imu, up_in_car, tyre_damping, readings, jacobians)
 
 
-def _tyre_damping(program: Program, parts: Parts) -> None:
+def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> None:
     """Kernel `observe_tyres`: `tyre_damping` (3, 3) by rows, ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) in vehicle axes.
 
     A car that slides or turns otherwise than thought accelerates otherwise, as its tyres push back; without
@@ -120,7 +153,7 @@ def _tyre_damping(program: Program, parts: Parts) -> None:
         for j in range(3):
             push = g.lane_sum(parts.lateral_damping * direction[i] * direction[j])
             stores.append(-push / inertia)
-    program.kernel("observe_tyres", zip(program.array("tyre_damping", 9), stores, strict=True))
+    program.kernel("observe_tyres", zip(damping, stores, strict=True))
 
 
 def _planar_inertia(system: System) -> tuple[Atom, Atom]:

@@ -103,6 +103,8 @@ class Gnss:
     single: FixNoise = FixNoise(horizontal=1.0, vertical=2.0, wander=0.5)
     trust_reported_accuracy: bool = True
     """Take the receiver's own 1-σ accuracy instead of the horizontal and vertical noise above."""
+    sideslip_error: Annotated[Radians, NonNegative] = 0.001
+    """What the course may be off beside the receiver's own noise: the model's sideslip is slowly wrong in corners."""
     least_speed: Annotated[MetresPerSecond, Positive] = 2.0
     """Below this the course over ground says nothing."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))

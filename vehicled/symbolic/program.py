@@ -118,6 +118,8 @@ class Program:
         self.graph = graph
         self.layout = Layout(lanes, width)
         self.kernels: dict[str, Kernel] = {}
+        self.arrays: dict[str, list[Atom]] = {}
+        """Symbols by the name of the array that they are stored as."""
         self._offset: dict[int, int] = {}
         self._pending: list[tuple[str, list[tuple[Atom, Atom]]]] = []
 
@@ -127,6 +129,7 @@ class Program:
         if any(s.rank != rank or s.op != "symbol" for s in symbols):
             raise ValueError(f"array {name!r} takes symbols of one rank")
         place = self.layout.add(name, len(symbols), rank)
+        self.arrays[name] = list(symbols)
         for i, s in enumerate(symbols):
             self._offset[s.id] = place.offset + i * self.layout.stride(rank)
 
@@ -134,6 +137,21 @@ class Program:
         """New symbols `name[i]`, stored as the array `name`."""
         symbols = [self.graph.symbol(f"{name}[{i}]", rank) for i in range(count)]
         self.store(name, symbols)
+        return symbols
+
+    def lanes(self, name: str) -> list[list[Atom]]:
+        """The lane array `name` as plain numbers, by element and lane: new symbols in the same places.
+
+        Not to be read in a kernel that stores the lane vectors themselves, nor the other way round.
+        """
+        place, layout = self.layout.places[name], self.layout
+        symbols = [
+            [self.graph.symbol(f"{name}[{i}] of lane {k}") for k in range(layout.lanes)]
+            for i in range(place.count)
+        ]
+        for i, row in enumerate(symbols):
+            for k, s in enumerate(row):
+                self._offset[s.id] = place.offset + i * layout.stride(1) + k * layout.width
         return symbols
 
     def kernel(self, name: str, stores: Iterable[tuple[Atom, Atom]]) -> None:

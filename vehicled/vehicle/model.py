@@ -65,7 +65,7 @@ class VehicleProgram:
 
 
 TyreLaw = LinearTyre | TMeasy
-Extension = Callable[[Program, Parts], None]
+Extension = Callable[[Program, Parts], object]
 """Adds further kernels on the state of the car."""
 
 
