@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from vehicled.benchmarks import peers
+from vehicled.benchmarks import algebras
 from vehicled.benchmarks.explicit import Algebra, Atoms, Row, explicit
 from vehicled.benchmarks.linkages import Linkage, four_bar, locomotive
 from vehicled.multibody.relative_dynamics import Dynamics
-from vehicled.symbolic import llvm
+from vehicled.symbolic import llvm, python
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 
@@ -62,23 +62,28 @@ def program(linkage: Linkage, outputs: list[Atom]) -> Program:
     return made
 
 
-def bench_codegen(slow: bool, progress: Callable[[float, float, str], None]) -> dict[str, Any]:
+def python_text(name: str) -> str:
+    """The function of one of `LINKAGES` as Python that people can read."""
+    linkage = LINKAGES[name]()
+    made = program(linkage, with_operators(linkage))
+    return python.source(made.kernels[KERNEL], made.layout)
+
+
+def bench_codegen(slow: bool, progress: Callable[[float, str], None]) -> dict[str, Any]:
     """The contents of `vehicled bench codegen --json`.
 
-    `slow`: also what takes minutes. `progress` is told how many derivations are done, of how many, and which
-    is next.
+    `slow`: also what takes many minutes. `progress` is told how many derivations are done and which is next.
     """
-    packages = peers.installed()
+    packages = algebras.installed()
     theirs = [(p, name) for p in packages for name in LINKAGES if slow or (p, name) != _SLOW]
-    total = len(LINKAGES) + len(theirs)
     found: dict[str, Any] = {"peers": {p: {"version": m.__version__} for p, m in packages.items()}}
     for done, name in enumerate(LINKAGES):
-        progress(done, total, f"next: {name}")
+        progress(done, name)
         found[name] = _ours(LINKAGES[name])
     for done, (package, name) in enumerate(theirs, len(LINKAGES)):
-        progress(done, total, f"next: {package}, {name}")
-        found["peers"][package][name] = _theirs(peers.PEERS[package](packages[package]), LINKAGES[name])
-    progress(total, total, "")
+        progress(done, f"{name}, {package}")
+        found["peers"][package][name] = _theirs(algebras.PEERS[package](packages[package]), LINKAGES[name])
+    progress(len(LINKAGES) + len(theirs), "")
     return found
 
 
@@ -98,7 +103,7 @@ def _ours(make: Callable[[], Linkage]) -> dict[str, Any]:
     return {"bodies": len(system.bodies), "coordinates": len(system.coordinates), **result}
 
 
-def _theirs(peer: peers.Peer, make: Callable[[], Linkage]) -> dict[str, Any]:
+def _theirs(peer: algebras.Peer, make: Callable[[], Linkage]) -> dict[str, Any]:
     """Time from the description to the end of their search for common sub-expressions."""
     begin = time.perf_counter()
     operations = peer.operations(_explicit(make(), peer))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from vehicled.multibody.relative import Base, Point, RelativeSystem, Spring
+from vehicled.multibody.relative import Base, Body, Point, RelativeSystem, Spring
 from vehicled.multibody.system import Coordinate
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.vector import Vector
@@ -38,47 +38,55 @@ class Algebra(Protocol):
 
 
 def explicit(system: RelativeSystem, gravity: Vector, algebra: Algebra) -> tuple[list[Row], Row]:
-    """M(q), (n, n), and δ(q, q̇), (n,), of M q̈ = δ."""
-    return _Explicit(system, algebra).derive([algebra.take(x) for x in gravity])
+    """M(q), (n, n), and δ(q, q̇), (n,), of M q̈ = δ; `gravity` in world axes, m/s²."""
+    derivation = _Derivation(system, algebra)
+    for body in system.bodies:
+        derivation.add_body(body, derivation.take(gravity))
+    derivation.add_loads()
+    return derivation.matrix, derivation.forces
 
 
-class _Explicit:
+class _Derivation:
     def __init__(self, system: RelativeSystem, algebra: Algebra):
         self.system = system
         self.algebra = algebra
         self.zero = algebra.take(system.graph.zero)
         self.one = algebra.take(system.graph.one)
+        n = len(system.coordinates)
+        self.matrix = [[self.zero] * n for _ in range(n)]
+        self.forces = [self.zero] * n
         self._rotations: dict[Base, list[Row]] = {}
         self._positions: dict[Point, Row] = {}
 
     def take(self, vector: Vector) -> Row:
         return [self.algebra.take(x) for x in vector]
 
+    # -- kinematics, world axes -------------------------------------------------------------------------
+
     def rotation(self, base: Base) -> list[Row]:
-        """From `base` to the world, (3, 3)."""
+        """Matrix from `base` to the world, (3, 3)."""
         if base not in self._rotations:
-            one = [[self.one if i == j else self.zero for j in range(3)] for i in range(3)]
+            matrix = [[self.one if i == j else self.zero for j in range(3)] for i in range(3)]
             if base.parent is not None:
                 angle = self.algebra.take(base.angle)
                 s, c = self.algebra.sin(angle), self.algebra.cos(angle)
                 i, j = (base.axis + 1) % 3, (base.axis + 2) % 3
-                one[i][i], one[i][j], one[j][i], one[j][j] = c, -s, s, c
-                one = product(self.rotation(base.parent), one)
-            self._rotations[base] = one
+                matrix[i][i], matrix[i][j], matrix[j][i], matrix[j][j] = c, -s, s, c
+                matrix = product(self.rotation(base.parent), matrix)
+            self._rotations[base] = matrix
         return self._rotations[base]
 
     def position(self, point: Point) -> Row:
-        """From the ground, world axes."""
+        """From the ground."""
+        if point.parent is None:
+            return [self.zero] * 3
         if point not in self._positions:
-            if point.parent is None:
-                self._positions[point] = [self.zero] * 3
-            else:
-                offset = apply(self.rotation(point.base), self.take(point.offset))
-                self._positions[point] = add(self.position(point.parent), offset)
+            offset = apply(self.rotation(point.base), self.take(point.offset))
+            self._positions[point] = add(self.position(point.parent), offset)
         return self._positions[point]
 
     def axes(self, base: Base) -> dict[Coordinate, Row]:
-        """World axes of the angles that turn a base: ω = Σ axis q̇."""
+        """Axes of the angles that turn a base: ω = Σ axis q̇."""
         found: dict[Coordinate, Row] = {}
         b = base
         while b.parent is not None:
@@ -87,89 +95,87 @@ class _Explicit:
             b = b.parent
         return found
 
-    def jacobian(self, point: Point, position: Row, turned: dict[Coordinate, Row]) -> dict[Coordinate, Row]:
-        """∂position/∂q of what is fixed to a point and bases turned by some coordinates."""
-        concerned = list(turned)
+    def movers(self, point: Point, base: Base) -> list[Coordinate]:
+        """The coordinates that move what is fixed to a point and turns with a base."""
+        found = dict.fromkeys(self.axes(base))
         p: Point | None = point
         while p is not None:
-            concerned += [s for s in p.slides if s]
-            concerned += [c for c in self.axes(p.base) if c not in concerned]
+            found |= dict.fromkeys(c for c in (*p.slides, *self.axes(p.base)) if c)
             p = p.parent
-        return dict(zip(concerned, self.algebra.gradient(position, concerned), strict=True))
+        return list(found)
 
-    def derive(self, gravity: Row) -> tuple[list[Row], Row]:
-        system, algebra = self.system, self.algebra
-        n = len(system.coordinates)
-        matrix = [[self.zero] * n for _ in range(n)]
-        forces = [self.zero] * n
-        for body in system.bodies:
-            mass, centre = algebra.take(body.mass), self.take(body.centre)
-            rotation = self.rotation(body.base)
-            position = add(self.position(body.point), apply(rotation, centre))
-            axes = self.axes(body.base)
-            jacobian = self.jacobian(body.point, position, axes)
-            (xx, yy, zz), (xy, yz, zx) = self.take(body.moments), self.take(body.products)
-            x, y, z = centre
-            central = [
-                [xx - mass * (y * y + z * z), xy + mass * (x * y), zx + mass * (z * x)],
-                [xy + mass * (x * y), yy - mass * (z * z + x * x), yz + mass * (y * z)],
-                [zx + mass * (z * x), yz + mass * (y * z), zz - mass * (x * x + y * y)],
-            ]
-            inertia = product(product(rotation, central), [list(r) for r in zip(*rotation, strict=True)])
+    def gradient(self, values: Row, coordinates: list[Coordinate]) -> dict[Coordinate, Row]:
+        return dict(zip(coordinates, self.algebra.gradient(values, coordinates), strict=True))
 
-            weighted = {c: [mass * x for x in j] for c, j in jacobian.items()}
-            turned = {c: apply(inertia, e) for c, e in axes.items()}
-            for a in jacobian:
-                for b in jacobian:
-                    if a.index <= b.index:
-                        value = dot(jacobian[a], weighted[b])
-                        if a in axes and b in axes:
-                            value = value + dot(axes[a], turned[b])
-                        matrix[a.index][b.index] = matrix[a.index][b.index] + value
+    # -- mass and forces --------------------------------------------------------------------------------
 
-            concerned = list(jacobian)
-            omega = [self.zero] * 3
-            for c, e in axes.items():
-                omega = add(omega, [x * algebra.take(c.qd) for x in e])
-            acceleration = [self.zero] * 3
-            for c, j in jacobian.items():
-                acceleration = add(acceleration, [x * algebra.take(c.qd) for x in algebra.rate(j, concerned)])
-            pull = [g - a for g, a in zip(gravity, acceleration, strict=True)]
-            spin = add(
-                apply(inertia, algebra.rate(omega, concerned)), cross(omega, apply(inertia, omega))
-            )
-            for c, j in weighted.items():
-                forces[c.index] = forces[c.index] + dot(j, pull)
-            for c, e in axes.items():
-                forces[c.index] = forces[c.index] - dot(e, spin)
+    def add_body(self, body: Body, gravity: Row) -> None:
+        algebra, mass = self.algebra, self.algebra.take(body.mass)
+        rotation = self.rotation(body.base)
+        position = add(self.position(body.point), apply(rotation, self.take(body.centre)))
+        transposed = [list(column) for column in zip(*rotation, strict=True)]
+        inertia = product(product(rotation, self.central_inertia(body)), transposed)
+
+        movers = self.movers(body.point, body.base)
+        jacobian, axes = self.gradient(position, movers), self.axes(body.base)
+        momenta = {c: [mass * x for x in j] for c, j in jacobian.items()}
+        turned = {c: apply(inertia, e) for c, e in axes.items()}
+        for a in movers:
+            for b in movers:
+                if a.index <= b.index:
+                    value = dot(jacobian[a], momenta[b])
+                    if a in axes and b in axes:
+                        value = value + dot(axes[a], turned[b])
+                    self.matrix[a.index][b.index] = self.matrix[a.index][b.index] + value
+                    self.matrix[b.index][a.index] = self.matrix[a.index][b.index]
+
+        acceleration, omega = [self.zero] * 3, [self.zero] * 3
+        for c, j in jacobian.items():
+            acceleration = add(acceleration, [x * algebra.take(c.qd) for x in algebra.rate(j, movers)])
+        for c, e in axes.items():
+            omega = add(omega, [x * algebra.take(c.qd) for x in e])
+        free = [g - a for g, a in zip(gravity, acceleration, strict=True)]
+        spin = add(apply(inertia, algebra.rate(omega, movers)), cross(omega, apply(inertia, omega)))
+        for c, momentum in momenta.items():
+            self.forces[c.index] = self.forces[c.index] + dot(momentum, free)
+        for c, e in axes.items():
+            self.forces[c.index] = self.forces[c.index] - dot(e, spin)
+
+    def central_inertia(self, body: Body) -> list[Row]:
+        """About the centre of mass, in body axes."""
+        mass, (x, y, z) = self.algebra.take(body.mass), self.take(body.centre)
+        (xx, yy, zz), (xy, yz, zx) = self.take(body.moments), self.take(body.products)
+        xx, yy, zz = xx - mass * (y * y + z * z), yy - mass * (z * z + x * x), zz - mass * (x * x + y * y)
+        xy, yz, zx = xy + mass * (x * y), yz + mass * (y * z), zx + mass * (z * x)
+        return [[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]]
+
+    def add_loads(self) -> None:
+        system, forces = self.system, self.forces
         for point, base, force in system.forces:
             world = apply(self.rotation(base), self.take(force))
-            for c, j in self.jacobian(point, self.position(point), {}).items():
+            movers = self.movers(point, system.world)
+            for c, j in self.gradient(self.position(point), movers).items():
                 forces[c.index] = forces[c.index] + dot(j, world)
-        for spring in system.springs:
-            self.pull(spring, forces)
         for base, moment in system.moments:
             world = apply(self.rotation(base), self.take(moment))
             for c, e in self.axes(base).items():
                 forces[c.index] = forces[c.index] + dot(e, world)
-        for c, force in system.generalised:
-            forces[c.index] = forces[c.index] + algebra.take(force)
-        for i in range(n):
-            for j in range(i):
-                matrix[i][j] = matrix[j][i]
-        return matrix, forces
+        for c, along in system.generalised:
+            forces[c.index] = forces[c.index] + self.algebra.take(along)
+        for spring in system.springs:
+            self.add_spring(spring)
 
-    def pull(self, spring: Spring, forces: Row) -> None:
-        """Add a spring's generalised forces: its pull times the derivatives of the distance."""
+    def add_spring(self, spring: Spring) -> None:
+        """Its pull times the derivatives of the distance."""
         a, b = (self.position(p) for p in spring.points)
         way = [y - x for x, y in zip(a, b, strict=True)]
         distance = self.algebra.sqrt(dot(way, way))
-        concerned = list({c: None for p in spring.points for c in self.jacobian(p, [], {})})
-        (rate,) = self.algebra.rate([distance], concerned)
+        movers = list(dict.fromkeys(c for p in spring.points for c in self.movers(p, self.system.world)))
+        (rate,) = self.algebra.rate([distance], movers)
         stiffness, damping, length = map(self.algebra.take, (spring.stiffness, spring.damping, spring.length))
-        tension = stiffness * (distance - length) + damping * rate
-        for c, (slope,) in zip(concerned, self.algebra.gradient([distance], concerned), strict=True):
-            forces[c.index] = forces[c.index] - tension * slope
+        pull = stiffness * (distance - length) + damping * rate
+        for c, (slope,) in self.gradient([distance], movers).items():
+            self.forces[c.index] = self.forces[c.index] - pull * slope
 
 
 def dot(a: Row, b: Row) -> Any:

@@ -184,9 +184,7 @@ class RelativeSystem:
         """
         if not descends(base, point.base):
             raise ValueError(f"body {name!r}: base {base.name!r} is not turned from {point.base.name!r}")
-        self.bodies.append(
-            Body(name, point, base, mass, centre or self.none, moments, products or self.none)
-        )
+        self.bodies.append(Body(name, point, base, mass, centre or self.none, moments, products or self.none))
 
     def _use(self, *coordinates: Coordinate | None) -> None:
         for c in coordinates:

@@ -137,7 +137,7 @@ class Dynamics:
                     known += self.composite(p, base).shifted(self.mass(p), p.offset)
             for b in self._turned[base]:
                 known += self.composite(point, b).to_parent(self.system, b)
-            name = f"{point.name}_{base.name}"
+            name = _name(point, base)
             label(known.first, f"S_{name}")
             label(known.moments, f"I_{name}")
             label(known.products, f"J_{name}")
@@ -222,7 +222,7 @@ class Dynamics:
     def inverse_dynamics(self) -> list[Atom]:
         """M q̈ − δ(q, q̇), (n,): the generalised forces beside the given loads that a motion calls for."""
         system = self.system
-        wanted: dict[Coordinate, Atom] = {c: system.graph.zero for c in system.coordinates}
+        wanted: dict[Coordinate, Atom] = dict.fromkeys(system.coordinates, system.graph.zero)
         for p in system.points:
             for slide, f in zip(p.slides, self._load(p, p.base), strict=True):
                 if slide:
@@ -249,7 +249,7 @@ class Dynamics:
             for b in self._turned[base]:
                 known = known + system.to_parent(self._load(point, b), b)
             known = known - self._applied.get((point, base), system.none)
-            label(known, f"F_{point.name}_{base.name}")
+            label(known, f"F_{_name(point, base)}")
             self._loads[point, base] = known
         return known
 
@@ -298,5 +298,9 @@ class Dynamics:
         """Of a point in axes of a base turned from its own; the ground is held up against gravity."""
         system = self.system
         known = system.express(system.acceleration(point, self._ground), point.base, base)
-        label(known, f"a_{point.name}_{base.name}")
+        label(known, f"a_{_name(point, base)}")
         return known
+
+
+def _name(point: Point, base: Base) -> str:
+    return point.name if point.name == base.name else f"{point.name}_{base.name}"

@@ -50,11 +50,14 @@ class Layout:
         return self.width * (self.lanes if rank else 1)
 
     def name(self, offset: int) -> str:
-        """What lies there, as "array[index]". Raises KeyError when nothing does."""
+        """What lies there: "array[index]", or "array[index, lane]" within a lane vector, of the first instance.
+
+        Raises KeyError when nothing does.
+        """
         for name, place in self.places.items():
             index, within = divmod(offset - place.offset, self.stride(place.rank))
-            if within == 0 and 0 <= index < place.count:
-                return f"{name}[{index}]"
+            if 0 <= index < place.count:
+                return f"{name}[{index}, {within // self.width}]" if within else f"{name}[{index}]"
         raise KeyError(offset)
 
     def allocate(self) -> np.ndarray:

@@ -82,11 +82,16 @@ class Casadi(_Peer):
         return self.package.SX(value)
 
     def gradient(self, values: Row, coordinates: Sequence[Coordinate]) -> list[Row]:
-        slopes = self.package.jacobian(self._column(values), self._column([self.take(c.q) for c in coordinates]))
+        slopes = self.package.jacobian(
+            self._column(values), self._column([self.take(c.q) for c in coordinates])
+        )
         return [[slopes[i, k] for i in range(len(values))] for k in range(len(coordinates))]
 
     def rate(self, values: Row, coordinates: Sequence[Coordinate]) -> Row:
-        q, qd = ([self.take(s) for s in symbols] for symbols in zip(*((c.q, c.qd) for c in coordinates), strict=True))
+        q, qd = (
+            [self.take(s) for s in symbols]
+            for symbols in zip(*((c.q, c.qd) for c in coordinates), strict=True)
+        )
         rates = self.package.jtimes(self._column(values), self._column(q), self._column(qd))
         return [rates[i] for i in range(len(values))]
 
