@@ -12,7 +12,6 @@ from vehicled.messages import WHEELS
 from vehicled.observers.history import History
 from vehicled.observers.settings import Filter
 from vehicled.observers.vehicle_errors import (
-    ACCELEROMETER,
     CHART_PAIRS,
     DRIVE,
     GYRO_BIAS,
@@ -31,7 +30,7 @@ SENSORS = {
     "gnss_speed": ("see.gnss.speed", 1),
     "gnss_course": ("see.gnss.course", 1),
     "imu_gyro": ("see.imu.gyro", 3),
-    "imu_accelerometer": (ACCELEROMETER, 3),
+    "imu_accelerometer": ("see.imu.accel", 3),
     "body_velocity": ("see.vehicle.speed", 1),
 }
 """Sensor model to what the filter sees by it, and components."""
@@ -299,6 +298,7 @@ def test_output_sigmas_are_those_of_body_velocity_and_sideslip(speed):
     p[PAIRS, PAIRS], p[PAIRS + 1, PAIRS + 1] = 0.3**2, 0.1**2
     f.ekf.covariance = p
     f.look()
-    vx, vy, sideslip = f.calc_sigmas()[4:]
+    f.tell()
+    vx, vy, sideslip = f.sigmas[4:]
     assert (vx, vy) == pytest.approx((0.3, 0.1), rel=1e-3)
     assert sideslip == pytest.approx(0.1 / speed if speed else np.pi, rel=1e-2)

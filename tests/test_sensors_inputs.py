@@ -72,7 +72,7 @@ def car() -> Car:
 
 def feed(inputs: Inputs, values: dict[str, float]) -> None:
     for k in range(30):
-        inputs.take(k * 0.01, values)
+        inputs.take(k * 10_000_000, values)
     inputs.apply(0.29)
 
 
@@ -98,12 +98,12 @@ def test_each_source_of_steering_moves_the_same_rods(car):
 
 def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
     inputs = Inputs(car, SteeringInput())
-    inputs.take(0.0, {"torque.rl": 100.0, "torque.rr": -50.0, "brake.pressure": 2e6})
-    inputs.take(1.0, {"imu.ax": 3.0})
+    inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0, "brake.pressure": 2e6})
+    inputs.take(1_000_000_000, {"imu.ax": 3.0})
     inputs.apply(1.0)
     assert car.corner_inputs[3].tolist() == [0.0, 0.0, 100.0, -50.0]
     assert car.corner_inputs[4].tolist() == [2e6] * 4
-    inputs.take(2.0, {"brake.pressure": -1e4})
+    inputs.take(2_000_000_000, {"brake.pressure": -1e4})
     inputs.apply(2.0)
     assert not car.corner_inputs[4].any()
 

@@ -152,7 +152,7 @@ def test_python_text_is_made_for_reading():
         "    t1 = sin_x - (x - np.cos(link1_rate))",
         f"    w[{to}] = speed * speed  # out[0]",
         f"    w[{to + 1}] = -(speed * sin_x)  # out[1]",
-        f"    w[{to + 2}] = t1 / (t1 * link1_rate)  # out[2]",
+        f"    w[{to + 2}] = t1 / (link1_rate * t1)  # out[2]",
     ]
 
 

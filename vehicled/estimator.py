@@ -20,7 +20,6 @@ from vehicled.observers.error_ekf import UNSEEN
 from vehicled.observers.settings import Filter
 from vehicled.observers.vehicle_errors import (
     ACCELERATION_ERROR,
-    ACCELEROMETER,
     ACCELEROMETER_BIAS,
     AHEAD,
     CHART_PAIRS,
@@ -40,6 +39,7 @@ from vehicled.sensors.kernels import MOUNTING
 from vehicled.sensors.settings import FixNoise, Gate, Sensors
 from vehicled.sensors.source import Source
 from vehicled.settings import find_fault
+from vehicled.symbolic.program import Layout
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 
 _LONGEST_STEP_NS = 10_000_000
@@ -49,6 +49,7 @@ _LONGEST_GAP_NS = 2_000_000_000
 _WHEEL_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 _WHEEL_SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
 _GNSS = frozenset(("gnss.lat", "gnss.speed", "gnss.course", "gnss.quality"))
+_STARTERS = frozenset((*_GNSS, "vehicle.speed", *_WHEEL_ANGLES, *_WHEEL_SPEEDS))
 _GYRO = ("imu.wx", "imu.wy", "imu.wz")
 _ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
 _SIDESLIP = 0.01
@@ -69,18 +70,16 @@ _LEAST_ACCURACY = 2e-3
 """m: no receiver is better, whatever it says."""
 _FARTHEST = 1e5
 """m: a given origin farther away than this is not meant for this drive; a tangent plane is no map of a country."""
-_ROOT_PLACES = np.array([ESTIMATE_INDEX[n] for n in ROOT_OUTPUTS])
-_CORNER_PLACES = np.array(
-    [[ESTIMATE_INDEX[f"{n.split('.')[0]}.{w}.{n.split('.')[1]}"] for w in WHEELS] for n in CORNER_OUTPUTS]
-)
 _GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
-_SIGMA = np.array([ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "yaw", "vx", "vy", "sideslip")])
-
+_SIGMAS = ("x", "y", "z", "yaw", "vx", "vy", "sideslip")
+_SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 
 _SEE = {
-    **{n: f"see.{n}" for n in ("gnss.position", "gnss.speed", "gnss.course", "imu.gyro", "vehicle.speed")},
-    **{n: f"see.{n}" for n in (*_WHEEL_ANGLES, *_WHEEL_SPEEDS)},
-    "imu.accel": ACCELEROMETER,
+    name: f"see.{name}"
+    for name in (
+        *("gnss.position", "gnss.speed", "gnss.course", "imu.gyro", "imu.accel", "vehicle.speed"),
+        *(*_WHEEL_ANGLES, *_WHEEL_SPEEDS),
+    )
 }
 """Kind of observation to the kernel that judges it."""
 
@@ -117,6 +116,7 @@ class Estimator:
             "alignments": 0,
             "absurd": 0,
         }
+        self._told = _find_columns(self._filter.car.layout)
         self._configure_sensors()
         world = configuration.world
         self._given_origin = None if world is None else WorldOrigin.of(world)
@@ -199,7 +199,7 @@ class Estimator:
             self._first_ns = t_ns
         measurements = [self._sound(m) for m in measurements]
         for m in measurements:
-            self._inputs.take(m.t * 1e-9, m.values)
+            self._inputs.take(m.t, m.values)
             self._note(m)
         if self._running and self._t_ns is not None and t_ns - self._t_ns > _LONGEST_GAP_NS:
             self._counters["restarts"] += 1
@@ -319,7 +319,10 @@ class Estimator:
 
     def _sound(self, m: Measurement) -> Measurement:
         """The measurement without values that no sensor of a car can give; each is counted and recorded."""
-        if all(abs(v) <= LIMITS.get(c, math.inf) for c, v in m.values.items()):
+        for channel, value in m.values.items():
+            if not abs(value) <= LIMITS.get(channel, math.inf):
+                break
+        else:
             return m
         good = {}
         for channel, value in m.values.items():
@@ -349,6 +352,8 @@ class Estimator:
     def _note(self, m: Measurement) -> None:
         """What a start needs to know."""
         v = m.values
+        if _STARTERS.isdisjoint(v):
+            return
         fix = self._usable_fix(v)
         if fix is not None:
             self._fix = (m.t, *fix)
@@ -478,12 +483,8 @@ class Estimator:
         """Divergence: begin again from the last good state."""
         f = self._filter
         pose = f.now
-        sound = (
-            np.isfinite(pose).all()
-            and np.isfinite(f.ekf.packed).all()
-            and abs(pose[6]) + abs(pose[7]) < _FASTEST
-        )
-        if sound:
+        # What is not finite makes its sum so.
+        if math.isfinite(pose.sum() + f.ekf.packed.sum()) and abs(pose[6]) + abs(pose[7]) < _FASTEST:
             self._since_saved += 1
             if self._since_saved >= _SAVE_EVERY or self._saved is None:
                 self._save()
@@ -500,8 +501,11 @@ class Estimator:
     def _disbelieved(self) -> bool:
         """Whether most of the sensors that speak have long been failing their gates: then it is the filter that
         has lost its way, and not they."""
+        failing = [s for s in self._sources.values() if s.failures >= s.gate.persistent]
+        if len(failing) < 2:
+            return False
         speaking = [s for s in self._sources.values() if s.state in ("active", "distrusted")]
-        lost = [s for s in speaking if s.failures >= s.gate.persistent]
+        lost = [s for s in failing if s in speaking]
         return len(lost) >= 2 and 2 * len(lost) > len(speaking)
 
     def _restart_in_place(self, t_ns: int) -> None:
@@ -745,18 +749,14 @@ class Estimator:
 
     def _estimate(self, t_ns: int) -> Estimate:
         f = self._filter
-        car = f.car
-        car.report()
-        values = np.empty(len(ESTIMATE_COLUMNS))
-        values[_ROOT_PLACES] = car.outputs
-        values[_CORNER_PLACES] = car.corner_outputs
+        f.tell()
+        values = f.car.workspace[self._told]
         if self._origin is None or not self._in_world:
             values[_GEODETIC] = math.nan
         else:
-            values[_GEODETIC] = self._origin.to_geodetic(car.outputs[:3])
-        values[_SIGMA] = f.calc_sigmas()
+            values[_GEODETIC] = self._origin.to_geodetic(f.car.outputs[:3])
         if not self._aligned:
-            values[_SIGMA[3]] = self._filter_settings.start.yaw_sigma
+            values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         return Estimate(t_ns, values)
 
 
@@ -787,6 +787,18 @@ class _Position(msgspec.Struct, forbid_unknown_fields=True):
                     f"{name}: expected a number within ±{bound:g}, standard deviations above 0, got {value:g}"
                 )
         return None
+
+
+def _find_columns(layout: Layout) -> np.ndarray:
+    """(len(ESTIMATE_COLUMNS),) where in a workspace each column is told; 0 for those that are not told there."""
+    places = np.zeros(len(ESTIMATE_COLUMNS), dtype=np.intp)
+    every = np.arange(layout.size)
+    for names, array in ((ROOT_OUTPUTS, "outputs"), ([f"sigma.{n}" for n in _SIGMAS], "sigmas")):
+        places[[ESTIMATE_INDEX[n] for n in names]] = layout.view(every, array)
+    for output, row in zip(CORNER_OUTPUTS, layout.view(every, "corner_outputs"), strict=True):
+        group, quantity = output.split(".")
+        places[[ESTIMATE_INDEX[f"{group}.{w}.{quantity}"] for w in WHEELS]] = row
+    return places
 
 
 def _rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:

@@ -61,7 +61,7 @@ def bench_step(
     try:
         for n, step in enumerate(make_steps(measurements, round(1e9 * h), Problems("drive"))):
             for m in step.measurements:
-                inputs.take(m.t * 1e-9, m.values)
+                inputs.take(m.t, m.values)
             inputs.apply(step.t * 1e-9)
             begin = clock()
             taken = car.step(h)

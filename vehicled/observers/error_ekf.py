@@ -182,6 +182,7 @@ class ErrorEKF:
         """`call` runs a kernel of that name on the workspace."""
         self.size = size
         self._call = call
+        self._fuse = [f"fuse{m}" for m in range(LARGEST + 1)]
 
         def view(name: str) -> np.ndarray:
             return layout.view(workspace, name)
@@ -231,4 +232,4 @@ class ErrorEKF:
 
     def fuse(self, m: int) -> None:
         """Update P and x with the observation of m components just judged."""
-        self._call(f"fuse{m}")
+        self._call(self._fuse[m])

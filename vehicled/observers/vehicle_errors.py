@@ -50,7 +50,6 @@ PLANT = (
 of what that of the lateral velocity gains with speed; time (s) that a wheel's slip differs from the model's."""
 SLOW = ("time", "sigma.x", "sigma.y", "sigma.z")
 """Elements of the arrays `wander` and `acceleration_error`: Gauss–Markov processes."""
-ACCELEROMETER = "see.imu.accel"
 SUSPENSION_PROCESS = ("time", "sigma", "rate sigma")
 
 
@@ -80,6 +79,9 @@ class _Builder:
         self._sights()
         self._absorb()
         self._sigmas()
+        program.sequence("propagate", "look", "spread")
+        program.sequence("apply", "absorb", "correct", "look")
+        program.sequence("tell", "report", "sigmas")
 
     def _now(self, wheels: list[Atom]) -> None:
         """Kernel `look`: the present pose and the wheels' angles and rates into `now`, its yaw without jumps."""
@@ -241,7 +243,8 @@ class _Builder:
             noise.append(late)
             value = reading + self._corrected(jacobian[k]) + bias[k] + unexplained[k]
             predicted.append(value - removed * r.dot(models.up) * self.gravity)
-        self.kernels.observe(ACCELEROMETER, predicted, rows, noise=noise)
+        self.kernels.observe("see.tyres", predicted, rows, noise=noise)
+        program.sequence("see.imu.accel", "observe_tyres", "see.tyres")
 
     @property
     def gravity(self) -> Atom:

@@ -11,7 +11,6 @@ from vehicled.observers.error_ekf import ErrorEKF
 from vehicled.observers.history import History
 from vehicled.observers.settings import DriveForce, Filter
 from vehicled.observers.vehicle_errors import (
-    ACCELEROMETER,
     CHART_PAIRS,
     DRIVE,
     EXTENSIONS,
@@ -55,8 +54,9 @@ class VehicleFilter:
         self._pose, self._since, self._age = view("pose"), view("since"), view("age")
         self._past_wheels, self._moved, self._h = view("past_wheels"), view("moved"), view("h")
         self._travel = view("x")[SUSPENSION:]
+        self._has_travel = len(self._travel) > 0
         self.sigmas = view("sigmas")
-        """(7,) of x, y, z, yaw, vx, vy, sideslip, after `calc_sigmas`."""
+        """(7,) standard deviations of x, y, z, yaw, vx, vy, sideslip, after `tell`."""
         # `now` and `now_wheels` lie one after the other: one array for the history.
         begin, end = (car.layout.places[name].offset for name in ("now", "now_wheels"))
         self._wheels = end - begin
@@ -105,8 +105,6 @@ class VehicleFilter:
 
     def look(self) -> np.ndarray:
         """The present state in `now`, which is returned."""
-        if not np.isfinite(self.now[YAW]):
-            self.now[YAW] = 0.0
         self.car.call("look")
         return self.now
 
@@ -122,9 +120,8 @@ class VehicleFilter:
             self._drive(self.settings.drive_force)
         if self.car.step(h) < 0:
             self.unconverged += 1
-        self.look()
         self._h[0] = h
-        self.car.call("spread")
+        self.car.call("propagate")
         self.history.step(t_ns, self.now)
         self._t_ns, self._seen = t_ns, None
 
@@ -150,8 +147,6 @@ class VehicleFilter:
             self._since[:] = since
             self._age[0] = max(self._t_ns - t_ns, 0) * 1e-9
             self._seen = t_ns
-        if sensor == ACCELEROMETER:
-            self.car.call("observe_tyres")
         m = len(value)
         self.ekf.value[:m] = value
         self.ekf.noise[:m] = noise
@@ -175,13 +170,13 @@ class VehicleFilter:
         """Apply what the observations of this step have found to the car and to the extra states."""
         if not self.ekf.x.any():
             return
-        self.car.call("absorb")
-        self.car.call("correct")
-        if len(self._travel):
+        self.car.call("apply")
+        if self._has_travel:
             self._correct_suspension(*self._travel.reshape(2, len(WHEELS)))
             self.extra[SUSPENSION - GYRO_BIAS :] = 0.0
             self._travel[:] = 0.0
-        self.history.correct(self._moved, self.look())
+            self.look()
+        self.history.correct(self._moved, self.now)
         self._seen = None
 
     def _correct_suspension(self, travel: np.ndarray, rate: np.ndarray) -> None:
@@ -208,7 +203,7 @@ class VehicleFilter:
         wheels = np.zeros((2, len(WHEELS)))
         wheels[1] = speed / car.rolling_radius
         car.correct(change, wheels, carry=True)
-        self.now[YAW] = yaw
+        self.now[YAW] = yaw  # from which `look` goes on
         self._seen = None
 
     def move(self, offset: np.ndarray) -> None:
@@ -248,12 +243,11 @@ class VehicleFilter:
             for k in range(3):
                 self.ekf.set_variance(WANDER + k, self.wander[1 + k] ** 2 + 1e-12)
 
-    def calc_sigmas(self) -> np.ndarray:
-        """`sigmas`, at the present pose."""
+    def tell(self) -> None:
+        """Bring the car's outputs and `sigmas` up to date."""
         self._pose[:] = self.now[: len(POSE)]
         self._seen = None
-        self.car.call("sigmas")
-        return self.sigmas
+        self.car.call("tell")
 
 
 def _heave_stiffness(vehicle: Vehicle) -> np.ndarray:

@@ -9,6 +9,9 @@ from vehicled.sensors.settings import SteeringInput
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
 
+CHANNELS = frozenset(
+    ("torque.rl", "torque.rr", "brake.pressure", "steer.fl", "steer.fr", "steer.rack", "steer.wheel")
+)
 HORIZON = 0.1
 """s: a steering signal is extrapolated no further; after that the last value holds."""
 
@@ -63,8 +66,11 @@ class Inputs:
         self.pressure = 0.0
         """Pa."""
 
-    def take(self, t: float, values: Mapping[str, float]) -> None:
-        """Channels measured at t (s); those that are no inputs are left alone."""
+    def take(self, t_ns: int, values: Mapping[str, float]) -> None:
+        """Channels measured at a time; those that are no inputs are left alone."""
+        if CHANNELS.isdisjoint(values):
+            return
+        t = t_ns * 1e-9
         if "torque.rl" in values:
             self.torque[0] = values["torque.rl"]
         if "torque.rr" in values:

@@ -7,7 +7,7 @@ Plain numbers are `double` (or `<width x double>`, several instances side by sid
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -192,6 +192,15 @@ def emit(kernels: Sequence[Kernel], layout: Layout, prefix: str = "", loops: str
         text += [f"declare {t} @llvm.{f}.{suffix}({t})\n" for f in ("sqrt", "fabs")]
     text += [_Emitter(layout).kernel(k, prefix) for k in kernels]
     text.append(loops)
+    return "".join(text)
+
+
+def emit_sequences(sequences: Mapping[str, Sequence[str]], prefix: str = "") -> str:
+    """LLVM IR text of functions `void prefix+name(double *workspace)` that call kernels in order."""
+    text = []
+    for name, kernels in sequences.items():
+        calls = "".join(f'  call void @"{prefix}{k}"(ptr %w)\n' for k in kernels)
+        text.append(f'define void @"{prefix}{name}"(ptr %w) nounwind {{\n{calls}  ret void\n}}\n')
     return "".join(text)
 
 

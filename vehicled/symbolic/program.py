@@ -121,6 +121,8 @@ class Program:
         self.graph = graph
         self.layout = Layout(lanes, width)
         self.kernels: dict[str, Kernel] = {}
+        self.sequences: dict[str, tuple[str, ...]] = {}
+        """Functions that call kernels one after the other."""
         self.arrays: dict[str, list[Atom]] = {}
         """Symbols by the name of the array that they are stored as."""
         self._offset: dict[int, int] = {}
@@ -160,6 +162,10 @@ class Program:
     def kernel(self, name: str, stores: Iterable[tuple[Atom, Atom]]) -> None:
         """Declare a kernel that computes expressions and stores them into symbols: (symbol, expression)."""
         self._pending.append((name, list(stores)))
+
+    def sequence(self, name: str, *kernels: str) -> None:
+        """Declare a function that calls kernels in this order: cheaper than as many calls from outside."""
+        self.sequences[name] = kernels
 
     def finish(self, parameters: Iterable[Atom]) -> None:
         """Settle all kernels, with one more, `prepare`, for what depends on the parameters alone.

@@ -33,8 +33,10 @@ class CompiledCar:
         self.layout = program.layout
         self.kernels = program.kernels
         loop = ali3p.STEP_LOOP.format(prefix="", norm=self.layout.places["newton"].offset)
+        loop += llvm.emit_sequences(program.sequences)
         code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, loops=loop))
-        self._call = {name: code.function(name, None, ctypes.c_void_p) for name in program.kernels}
+        functions = [*program.kernels, *program.sequences]
+        self.functions = {name: code.function(name, None, ctypes.c_void_p) for name in functions}
         self.step = code.function(
             "step",
             ctypes.c_int,
@@ -44,9 +46,6 @@ class CompiledCar:
             ctypes.c_double,
             ctypes.c_int,
         )
-
-    def __getitem__(self, kernel: str):
-        return self._call[kernel]
 
 
 @lru_cache
@@ -75,6 +74,7 @@ class Car:
         self.workspace = self.layout.allocate()
         self._pointer = self.workspace.ctypes.data
         self._step = self.compiled.step
+        self._functions = self.compiled.functions
         names = self.compiled.vehicle_program
         self._parameter = {n: i for i, n in enumerate(names.parameters)}
         self._corner_parameter = {n: i for i, n in enumerate(names.corner_parameters)}
@@ -106,7 +106,7 @@ class Car:
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: str) -> None:
-        self.compiled[kernel](self._pointer)
+        self._functions[kernel](self._pointer)
 
     # -- parameters -----------------------------------------------------------------------------------
 
