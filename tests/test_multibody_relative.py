@@ -131,7 +131,7 @@ def test_velocities_between_any_two_points_as_seen_from_any_base(tree):
                         ..., 0
                     ]
 
-                found = tree.evaluate(list(tree.system.velocity(point, origin, observer)))
+                found = tree.evaluate(list(tree.system.velocity(point, origin, observer=observer)))
                 expected = tree.rotation(point.base, NOW).T @ tree.rotation(observer, NOW) @ rate(seen)
                 assert found == pytest.approx(expected.astype(float), abs=1e-13)
 

@@ -159,7 +159,7 @@ def test_python_text_is_made_for_reading():
 def test_python_names_are_valid_and_do_not_collide():
     g = Graph()
     program = Program(g)
-    names = ["w", "np", "run", "lambda", "a.b", "a_b", "a b", "2nd", "·", "t1"]
+    names = ["w", "np", "run", "lambda", "a.b", "a_b", "a b", "2nd", "2-nd", "·", "··", "2_nd", "t1"]
     symbols = [g.symbol(n) for n in names]
     program.store("given", symbols)
     total = g.zero
@@ -171,7 +171,7 @@ def test_python_names_are_valid_and_do_not_collide():
     w = randomised(program.layout, 4)
     values = program.layout.view(w, "given").copy()
     python.function(program.kernels["run"], program.layout)(w)
-    expected = (values**2) @ np.arange(1.0, 11.0)
+    expected = (values**2) @ np.arange(1.0, 14.0)
     assert program.layout.view(w, "out") == pytest.approx([expected, expected**2], rel=1e-14)
 
 

@@ -51,7 +51,7 @@ class _Peer:
 
 
 class Sympy(_Peer):
-    """Its `cse` as it comes, without the optional rewriting beforehand."""
+    """Its `cse` as it comes. (Its optional rewriting beforehand would take the locomotive too long.)"""
 
     def symbol(self, name: str) -> Any:
         return self.package.Symbol(name)

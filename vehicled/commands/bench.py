@@ -104,24 +104,23 @@ def _codegen(args: argparse.Namespace) -> int:
 
 
 def _codegen_lines(found: dict[str, Any]) -> list[str]:
-    ours = (("operators on trees", ""), ("atomisation alone", "_atomised"))
-    rows = {
-        name: {m: (found[m][f"operations{of}"], found[m][f"seconds{of}"]) for m in ("four_bar", "locomotive")}
-        for name, of in ours
-    }
+    from vehicled.benchmarks.algebras import PEERS
+    from vehicled.benchmarks.codegen import LINKAGES
+
+    rows: dict[str, dict[str, tuple[int, float]]] = {}
+    for name, of in (("operators on trees", ""), ("atomisation alone", "_atomised")):
+        rows[name] = {m: (found[m][f"operations{of}"], found[m][f"seconds{of}"]) for m in LINKAGES}
     for package, peer in found["peers"].items():
+        of_both = {m: peer[m] for m in LINKAGES if m in peer}
         rows[f"{package} {peer['version']}"] = {
-            m: (peer[m]["operations"], peer[m]["seconds"]) for m in ("four_bar", "locomotive") if m in peer
+            m: (x["operations"], x["seconds"]) for m, x in of_both.items()
         }
-    lines = [f"{'':<20} {'four-bar':>10} {'s':>8} {'locomotive':>12} {'s':>8}"]
+    lines = [" ".join([f"{'operations; seconds':<20}", *(f"{m:>12} {'s':>8}" for m in LINKAGES)])]
     for name, row in rows.items():
-        cells = [f"{row[m][0]:>{w}} {row[m][1]:>8.3f}" if m in row else f"{'–':>{w}}" for m, w in _WIDTHS]
+        cells = [
+            f"{row[m][0]:>12} {row[m][1]:>8.3f}" if m in row else f"{'–':>12} {'–':>8}" for m in LINKAGES
+        ]
         lines.append(" ".join([f"{name:<20}", *cells]))
-    lines += [f"{package}: not installed" for package in ("sympy", "casadi") if package not in found["peers"]]
-    lines += ["", "operations: + − × ÷, negations and function calls"]
-    if any(len(row) < len(_WIDTHS) for row in rows.values()):
+    if any(len(row) < len(LINKAGES) for row in rows.values()):
         lines.append("–: takes many minutes, ask with --all")
-    return lines
-
-
-_WIDTHS = (("four_bar", 10), ("locomotive", 12))
+    return lines + [f"{package}: not installed" for package in PEERS if package not in found["peers"]]

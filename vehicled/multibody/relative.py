@@ -84,11 +84,13 @@ def _operator(name: str) -> Callable[[Operator], Operator]:
 
     def remembering(method: Operator) -> Operator:
         @functools.wraps(method)
-        def remembered(system: RelativeSystem, node: Base | Point, *others: object) -> Vector:
-            key = (name, node, *others)
+        def remembered(
+            system: RelativeSystem, node: Base | Point, *others: object, **named: object
+        ) -> Vector:
+            key = (name, node, *others, *named.items())
             known = system._known.get(key)
             if known is None:
-                known = system._known[key] = method(system, node, *others)
+                known = system._known[key] = method(system, node, *others, **named)
                 label(known, f"{name}_{node.name}")
             return known
 

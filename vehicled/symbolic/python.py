@@ -46,8 +46,9 @@ class _Writer:
         uses = Counter(a.id for a in used)
         # All that is read gets its name first: places may be read and written by one kernel.
         loads = self.kernel.loads
-        read = {loads[a.id]: a for a in used if a.id in loads}
-        for offset, a in sorted(read.items()):
+        read = {a.id: a for a in used if a.id in loads}
+        for a in sorted(read.values(), key=lambda a: loads[a.id]):
+            offset = loads[a.id]
             copy = "" if self.layout.stride(a.rank) == 1 else ".copy()"
             self.assign(a, self.place(offset, a.rank) + copy, a.name or self.layout.name(offset))
         for a in schedule:
@@ -63,10 +64,11 @@ class _Writer:
 
     def assign(self, a: Atom, written: str, wanted: str) -> None:
         """A line that gives an expression a name: the wanted one, numbered when it is taken."""
-        plain = name = re.sub(r"\W+", "_", wanted).strip("_")
-        while name in self._taken or not name.isidentifier():
+        plain = re.sub(r"\W+", "_", wanted).strip("_")
+        name = plain = plain if plain.isidentifier() else f"_{plain}"
+        while name in self._taken:
             self._counts[plain] += 1
-            name = f"{plain}_{self._counts[plain] + 1}" if plain.isidentifier() else f"_{plain}"
+            name = f"{plain}_{self._counts[plain] + 1}"
         self._taken.add(name)
         self.text[a.id] = (name, _ATOMIC)
         self.lines.append(f"{name} = {written}")
