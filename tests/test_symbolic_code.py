@@ -175,6 +175,24 @@ def test_python_names_are_valid_and_do_not_collide():
     assert program.layout.view(w, "out") == pytest.approx([expected, expected**2], rel=1e-14)
 
 
+def test_lanes_are_read_one_by_one_beside_their_vector():
+    g = Graph()
+    program = Program(g, 4)
+    u = program.array("u", 2, 1)
+    single = program.lanes("u")
+    program.kernel(
+        "run", [(program.array("out", 1)[0], g.lane_sum(u[1] * u[1]) * single[1][0] + single[0][3])]
+    )
+    program.finish([])
+    ours, theirs = randomised(program.layout, 2), randomised(program.layout, 2)
+    given = program.layout.view(ours, "u").copy()
+    machine(program)["run"](ours.ctypes.data)
+    python.function(program.kernels["run"], program.layout)(theirs)
+    expected = given[1] @ given[1] * given[1, 0] + given[0, 3]
+    for w in (ours, theirs):
+        assert program.layout.view(w, "out")[0] == pytest.approx(expected, rel=1e-14)
+
+
 def test_places_have_names():
     layout = Layout(lanes=2)
     layout.add("plain", 3)
