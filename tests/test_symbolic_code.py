@@ -1,6 +1,7 @@
 """Machine code and Python text of the same kernels, lanes and widths, and the cache of object code."""
 
 import ctypes
+import errno
 import multiprocessing
 import os
 
@@ -126,6 +127,83 @@ def test_what_depends_on_parameters_alone_is_computed_once():
     assert program.layout.view(w, "out")[0] == pytest.approx(expected, rel=1e-14)
 
 
+def test_python_text_is_made_for_reading():
+    """What is not needed is absent, what is used once stands where it is used, the rest has a name."""
+    g = Graph()
+    program = Program(g)
+    x, y, spare = g.symbol("x"), g.symbol("link1.rate"), g.symbol("spare")
+    program.store("given", [x, spare, y])
+    speed = x * y + 1.0
+    speed.label("speed")
+    (speed * spare).label("never asked for")
+    out = program.array("out", 3)
+    shared = g.sin(x) - (x - g.cos(y))
+    program.kernel("run", zip(out, [speed * speed, -(g.sin(x) * speed), shared / (shared * y)], strict=True))
+    program.finish([])
+    places = program.layout.places
+    at = places["given"].offset
+    to = places["out"].offset
+    assert python.source(program.kernels["run"], program.layout).splitlines() == [
+        "def run(w):",
+        f"    x = w[{at}]",
+        f"    link1_rate = w[{at + 2}]",
+        "    speed = 1.0 + x * link1_rate",
+        "    sin_x = np.sin(x)",
+        "    t1 = sin_x - (x - np.cos(link1_rate))",
+        f"    w[{to}] = speed * speed  # out[0]",
+        f"    w[{to + 1}] = -(speed * sin_x)  # out[1]",
+        f"    w[{to + 2}] = t1 / (link1_rate * t1)  # out[2]",
+    ]
+
+
+def test_python_names_are_valid_and_do_not_collide():
+    g = Graph()
+    program = Program(g)
+    names = ["w", "np", "run", "lambda", "a.b", "a_b", "a b", "2nd", "2-nd", "·", "··", "2_nd", "t1"]
+    symbols = [g.symbol(n) for n in names]
+    program.store("given", symbols)
+    total = g.zero
+    for k, s in enumerate(symbols):
+        total = total + s * s * float(k + 1)
+    out = program.array("out", 2)
+    program.kernel("run", [(out[0], total), (out[1], total * total)])
+    program.finish([])
+    w = randomised(program.layout, 4)
+    values = program.layout.view(w, "given").copy()
+    python.function(program.kernels["run"], program.layout)(w)
+    expected = (values**2) @ np.arange(1.0, 14.0)
+    assert program.layout.view(w, "out") == pytest.approx([expected, expected**2], rel=1e-14)
+
+
+def test_lanes_are_read_one_by_one_beside_their_vector():
+    g = Graph()
+    program = Program(g, 4)
+    u = program.array("u", 2, 1)
+    single = program.lanes("u")
+    program.kernel(
+        "run", [(program.array("out", 1)[0], g.lane_sum(u[1] * u[1]) * single[1][0] + single[0][3])]
+    )
+    program.finish([])
+    ours, theirs = randomised(program.layout, 2), randomised(program.layout, 2)
+    given = program.layout.view(ours, "u").copy()
+    machine(program)["run"](ours.ctypes.data)
+    python.function(program.kernels["run"], program.layout)(theirs)
+    expected = given[1] @ given[1] * given[1, 0] + given[0, 3]
+    for w in (ours, theirs):
+        assert program.layout.view(w, "out")[0] == pytest.approx(expected, rel=1e-14)
+
+
+def test_places_have_names():
+    layout = Layout(lanes=2)
+    layout.add("plain", 3)
+    layout.add("laned", 2, 1)
+    plain, laned = (layout.places[n].offset for n in ("plain", "laned"))
+    assert [layout.name(plain + k) for k in (0, 2)] == ["plain[0]", "plain[2]"]
+    assert [layout.name(laned + k) for k in (0, 1, 2)] == ["laned[0]", "laned[0, 1]", "laned[1]"]
+    with pytest.raises(KeyError):
+        layout.name(plain + 3)
+
+
 def test_reading_a_symbol_without_a_place_is_refused():
     g = Graph()
     program = Program(g)
@@ -202,11 +280,39 @@ def test_a_damaged_entry_is_built_again_and_mended(folder, damage):
     assert len(calls) == 2
 
 
-def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch):
+def test_an_entry_of_another_key_is_not_taken(folder):
+    cache.load_or_build("source", "target", lambda: b"code")
+    path = entry(folder)
+    assert cache.load_or_build("changed source", "target", lambda: b"other code") == b"other code"
+    (changed,) = set(folder.glob("*.o")) - {path}
+    changed.write_bytes(path.read_bytes())
+    assert cache.load_or_build("changed source", "target", lambda: b"other code") == b"other code"
+    assert cache.load_or_build("source", "target", lambda: b"never built") == b"code"
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch, caplog):
     monkeypatch.delenv("CACHE_DIRECTORY", raising=False)
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("VEHICLED_CACHE", str(tmp_path / "file" / "cache"))
     assert cache.load_or_build("source", "target", lambda: b"code") == b"code"
+    assert "cannot be kept" in caplog.text
+
+
+def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert cache.load_or_build("source", "target", lambda: b"code") == b"code"
+    assert list(folder.iterdir()) == []
+
+
+def test_code_of_another_optimisation_is_not_taken(folder, monkeypatch):
+    program = everything(1)
+    machine(program)
+    monkeypatch.setattr(llvm, "_OPTIMISATION", 0)
+    machine(program)
+    assert len(list(folder.glob("*.o"))) == 2
 
 
 def _writer(folder: str, n: int, results) -> None:

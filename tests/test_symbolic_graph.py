@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.symbolic import python
-from vehicled.symbolic.graph import Atom, Graph, operation_counts
+from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
 
@@ -140,7 +140,29 @@ def test_equal_expressions_are_one_atom():
     assert x / x is g.one
     assert 1.0 * x is x
     assert g.sin(x * y) is g.sin(y * x)
-    assert operation_counts([x * y + g.sin(x * y)]) == {"mul": 1, "add": 1, "sin": 1}
+    program = Program(g)
+    program.store("given", [x, y])
+    program.kernel("run", [(program.array("out", 1)[0], x * y + g.sin(x * y))])
+    program.finish([])
+    assert program.kernels["run"].operations() == {"mul": 1, "add": 1, "sin": 1}
+
+
+def test_the_first_name_of_an_intermediate_result_stays():
+    g = Graph()
+    x, y = g.symbol("x"), g.symbol("y")
+    total, negated = x + y, -(x * y)
+    total.label("total")
+    total.label("sum")
+    negated.label("torque")
+    assert total.name == "total"
+    assert (x * y).name == "minus_torque"
+    # Symbols and constants have names of their own.
+    x.label("other")
+    g.one.label("one")
+    assert (x.name, g.one.name) == ("x", "")
+    (again,) = g.substitute([total], {y: x * x})
+    assert again is x + x * x
+    assert again.name == "total"
 
 
 def test_names_are_taken_once():

@@ -1,8 +1,8 @@
 """Object code on disk, by the hash of the code it was compiled from.
 
-An entry is ignored when it is damaged (checksum), and written by rename, so that any number of processes may
-start at once. Any change to a model changes its code and so its key: nothing can be stale. A cache that
-cannot be written only costs time.
+An entry is written by rename, so that any number of processes may start at once. Any change to a model changes
+its code and so its key; an entry that is damaged or belongs to another key fails its checksum and is made anew.
+A cache that cannot be written only costs time.
 """
 
 from __future__ import annotations
@@ -30,34 +30,48 @@ def directory() -> Path:
 
 def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes:
     """Object code of `source` for `target`: from disk when a sound entry is there, else built and kept."""
-    key = hashlib.sha256(f"{target}\0{source}".encode()).hexdigest()
-    path = directory() / f"{key}.o"
-    code = _read(path)
+    key = hashlib.sha256(f"{target}\0{source}".encode())
+    path = directory() / f"{key.hexdigest()}.o"
+    code = _read(path, key.digest())
     if code is None:
         begun = time.monotonic()
         # At this level it is shown without any set-up: whoever waits shall know for what.
         _log.warning("compiling %d kB of model code for this processor, once", len(source) // 1000)
         code = build()
-        _log.warning("compiled in %.1f s, kept in %s", time.monotonic() - begun, path.parent)
-        _write(path, code)
+        took = time.monotonic() - begun
+        if _write(path, key.digest(), code):
+            _log.warning("compiled in %.1f s, kept in %s", took, path.parent)
+        else:
+            _log.warning("compiled in %.1f s, but cannot be kept in %s", took, path.parent)
     return code
 
 
-def _read(path: Path) -> bytes | None:
+def _head(key: bytes, code: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(key + code).digest()
+
+
+def _read(path: Path, key: bytes) -> bytes | None:
     try:
         data = path.read_bytes()
     except OSError:
         return None
-    head, payload = data[: len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
-    return payload if head == _MAGIC + hashlib.sha256(payload).digest() else None
+    size = len(_head(key, b""))
+    head, code = data[:size], data[size:]
+    return code if head == _head(key, code) else None
 
 
-def _write(path: Path, code: bytes) -> None:
+def _write(path: Path, key: bytes, code: bytes) -> bool:
+    """Whether it could be."""
+    temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+            file.write(_head(key, code) + code)
         os.replace(temporary, path)
     except OSError:
-        return
+        # A full disk leaves half a file.
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        return False
+    return True

@@ -70,6 +70,13 @@ class Atom:
     def __neg__(self) -> Atom:
         return self.graph.neg(self)
 
+    def label(self, name: str) -> None:
+        """Name an intermediate result for readers of generated code; its first name stays."""
+        if self.op == "neg":
+            self.args[0].label(f"minus_{name}")
+        elif self.args and not self.name:
+            self.name = name
+
     def is_constant(self, value: float) -> bool:
         return self.op == "const" and self.value == value
 
@@ -324,6 +331,8 @@ class Graph:
             args = tuple(new[b.id] for b in a.args)
             unchanged = all(x is y for x, y in zip(args, a.args, strict=True))
             new[a.id] = a if unchanged else self.rebuild(a, args)
+            if a.args and a.name:
+                new[a.id].label(a.name)
         return [new[a.id] for a in outputs]
 
     def directional(self, outputs: Sequence[Atom], seeds: Mapping[Atom, Atom | Number]) -> list[Atom]:
@@ -386,13 +395,3 @@ class Graph:
     def lane_ones(self) -> Atom:
         """A lane vector of ones (a constant that has to be of rank 1)."""
         return self._make("lane_ones", (), 1)
-
-
-def operation_counts(outputs: Sequence[Atom]) -> dict[str, int]:
-    """Operations needed to evaluate the outputs, by kind: each atom that is not a leaf counts one."""
-    counts: dict[str, int] = {}
-    if outputs:
-        for a in outputs[0].graph.reachable(outputs):
-            if a.op not in ("const", "symbol", "lane_ones"):
-                counts[a.op] = counts.get(a.op, 0) + 1
-    return counts

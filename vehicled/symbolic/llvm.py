@@ -18,6 +18,8 @@ from vehicled.symbolic.program import Kernel, Layout
 
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _LIBM = {"sin": 1, "cos": 1, "tanh": 1, "atan": 1, "exp": 1, "atan2": 2}
+_OPTIMISATION = 2
+"""Level of the compiler's own optimisation."""
 _INITIALISED = False
 
 
@@ -30,8 +32,9 @@ def _initialise() -> None:
 
 
 def target_description() -> str:
-    """What object code depends on beside its source: processor, its features and the compiler's version."""
-    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvm.llvm_version_info}"
+    """What object code depends on beside its source: processor, its features, the compiler and its effort."""
+    processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    return f"{processor} {llvm.llvm_version_info} O{_OPTIMISATION}"
 
 
 class _Emitter:
@@ -201,12 +204,12 @@ def emit_sequences(sequences: Mapping[str, Sequence[str]], prefix: str = "") -> 
     return "".join(text)
 
 
-def compile_object(ir: str, optimisation: int = 2) -> bytes:
+def compile_object(ir: str) -> bytes:
     """Object code for this processor from IR text. Raises RuntimeError when the text is not valid IR."""
     _initialise()
     module = llvm.parse_assembly(ir)
     module.verify()
-    machine = _target_machine(optimisation)
+    machine = _target_machine(_OPTIMISATION)
     return machine.emit_object(module)
 
 

@@ -49,6 +49,17 @@ class Layout:
     def stride(self, rank: int) -> int:
         return self.width * (self.lanes if rank else 1)
 
+    def name(self, offset: int) -> str:
+        """What lies there: "array[index]", or "array[index, lane]" within a lane vector, of the first instance.
+
+        Raises KeyError when nothing does.
+        """
+        for name, place in self.places.items():
+            index, within = divmod(offset - place.offset, self.stride(place.rank))
+            if 0 <= index < place.count:
+                return f"{name}[{index}, {within // self.width}]" if within else f"{name}[{index}]"
+        raise KeyError(offset)
+
     def allocate(self) -> np.ndarray:
         """A zeroed workspace, (size,) float64, aligned to 64 bytes."""
         raw = np.zeros(self.size + 8)

@@ -1,7 +1,10 @@
-"""Back end to readable Python: for inspection, and as the slow reference for the machine code."""
+"""Back end to Python that people can read: for inspection, and as the slow reference for the machine code."""
 
 from __future__ import annotations
 
+import keyword
+import re
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +12,9 @@ import numpy as np
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Kernel, Layout
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_INFIX = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
+"""Sign and how tightly it binds."""
+_ATOMIC = 4
 _CALLS = {
     "sqrt": "np.sqrt",
     "sin": "np.sin",
@@ -20,61 +25,97 @@ _CALLS = {
     "exp": "np.exp",
     "abs": "np.abs",
 }
+_WIDE = 90
+"""Characters beyond which an expression gets a line of its own."""
+
+
+class _Writer:
+    """The text of one kernel. An expression is its text and how tightly its outermost operation binds."""
+
+    def __init__(self, kernel: Kernel, layout: Layout):
+        self.kernel = kernel
+        self.layout = layout
+        self.lines: list[str] = []
+        self.text: dict[int, tuple[str, int]] = {}
+        self._taken = {kernel.name, "w", "np", *keyword.kwlist}
+        self._counts: Counter[str] = Counter()
+
+    def write(self) -> str:
+        schedule = [a for a in self.kernel.schedule() if a.op not in ("const", "lane_ones")]
+        used = [b for a in schedule for b in a.args] + [e for *_, e in self.kernel.stores]
+        uses = Counter(a.id for a in used)
+        # All that is read gets its name first: places may be read and written by one kernel.
+        loads = self.kernel.loads
+        read = {a.id: a for a in used if a.id in loads}
+        for a in sorted(read.values(), key=lambda a: loads[a.id]):
+            offset = loads[a.id]
+            copy = "" if self.layout.stride(a.rank) == 1 else ".copy()"
+            self.assign(a, self.place(offset, a.rank) + copy, a.name or self.layout.name(offset))
+        for a in schedule:
+            self.text[a.id] = self.expression(a)
+            written = self.text[a.id][0]
+            if uses[a.id] > 1 or len(written) > _WIDE:
+                self.assign(a, written, a.name or self.suggestion(a))
+        for offset, rank, e in self.kernel.stores:
+            target = self.place(offset, rank)
+            self.lines.append(f"{target} = {self.operand(e, 0)}  # {self.layout.name(offset)}")
+        body = "".join(f"    {line}\n" for line in self.lines or ["pass"])
+        return f"def {self.kernel.name}(w):\n{body}"
+
+    def assign(self, a: Atom, written: str, wanted: str) -> None:
+        """A line that gives an expression a name: the wanted one, numbered when it is taken."""
+        plain = re.sub(r"\W+", "_", wanted).strip("_")
+        name = plain = plain if plain.isidentifier() else f"_{plain}"
+        while name in self._taken:
+            self._counts[plain] += 1
+            name = f"{plain}_{self._counts[plain] + 1}"
+        self._taken.add(name)
+        self.text[a.id] = (name, _ATOMIC)
+        self.lines.append(f"{name} = {written}")
+
+    def suggestion(self, a: Atom) -> str:
+        """sin(theta1) is called sin_theta1, and so on; what has no such simple name is numbered."""
+        argument = self.operand(a.args[0], _ATOMIC)
+        if a.op in _CALLS and argument.isidentifier():
+            return f"{a.op}_{argument}"
+        self._counts[""] += 1
+        return f"t{self._counts['']}"
+
+    def place(self, offset: int, rank: int) -> str:
+        n = self.layout.stride(rank)
+        return f"w[{offset}]" if n == 1 else f"w[{offset}:{offset + n}]"
+
+    def operand(self, a: Atom, binding: int) -> str:
+        """Text of an operand, in brackets when it binds less tightly than its place needs."""
+        if a.op == "lane_ones":
+            return f"np.ones({self.layout.stride(1)})"
+        if a.op == "const":
+            written, own = repr(a.value), _ATOMIC if a.value >= 0.0 else 1
+        else:
+            written, own = self.text[a.id]
+        return written if own >= binding else f"({written})"
+
+    def expression(self, a: Atom) -> tuple[str, int]:
+        if a.op in _INFIX:
+            sign, binding = _INFIX[a.op]
+            # a − (b + c) and a / (b · c) need their brackets; rounding needs those of a + (b + c) too.
+            left, right = self.operand(a.args[0], binding), self.operand(a.args[1], binding + 1)
+            return f"{left} {sign} {right}", binding
+        if a.op == "neg":
+            return f"-{self.operand(a.args[0], 3)}", 1
+        plain = [self.operand(b, 0) for b in a.args]
+        if a.op == "where_less":
+            return f"np.where({plain[0]} < {plain[1]}, {plain[2]}, {plain[3]})", _ATOMIC
+        if a.op == "lane_sum":
+            return f"np.sum({plain[0]})", _ATOMIC
+        if a.op == "lane_swap":
+            return f"{self.operand(a.args[0], _ATOMIC)}.reshape(-1, 2)[:, ::-1].ravel()", _ATOMIC
+        return f"{_CALLS[a.op]}({', '.join(plain)})", _ATOMIC
 
 
 def source(kernel: Kernel, layout: Layout) -> str:
     """Python source of `def name(w)`: what is used once is inlined, the rest gets a name."""
-    schedule = kernel.schedule()
-    uses: dict[int, int] = {}
-    for a in schedule:
-        for b in a.args:
-            uses[b.id] = uses.get(b.id, 0) + 1
-    for *_, e in kernel.stores:
-        uses[e.id] = uses.get(e.id, 0) + 1
-    lines = [f"def {kernel.name}(w):"]
-    text: dict[int, str] = {}
-
-    def place(offset: int, rank: int) -> str:
-        n = layout.stride(rank)
-        return f"w[{offset}]" if n == 1 else f"w[{offset}:{offset + n}]"
-
-    def value(a: Atom) -> str:
-        if a.op == "const":
-            return repr(a.value)
-        if a.op == "lane_ones":
-            return f"np.ones({layout.stride(1)})"
-        if a.id not in text:
-            text[a.id] = f"r{a.id}"
-            copy = "" if layout.stride(a.rank) == 1 else ".copy()"
-            lines.append(f"    r{a.id} = {place(kernel.loads[a.id], a.rank)}{copy}")
-        return text[a.id]
-
-    def expression(a: Atom) -> str:
-        args = [value(b) for b in a.args]
-        if a.op in _INFIX:
-            return f"({args[0]} {_INFIX[a.op]} {args[1]})"
-        if a.op == "neg":
-            return f"(-{args[0]})"
-        if a.op == "where_less":
-            return f"np.where({args[0]} < {args[1]}, {args[2]}, {args[3]})"
-        if a.op == "lane_sum":
-            return f"np.sum({args[0]})"
-        if a.op == "lane_swap":
-            return f"{args[0]}.reshape(-1, 2)[:, ::-1].ravel()"
-        return f"{_CALLS[a.op]}({', '.join(args)})"
-
-    for a in schedule:
-        if a.op in ("const", "lane_ones"):
-            continue
-        written = expression(a)
-        if uses.get(a.id, 0) > 1 or len(written) > 120:
-            lines.append(f"    v{a.id} = {written}")
-            written = f"v{a.id}"
-        text[a.id] = written
-    results = [(offset, value(e), rank) for offset, rank, e in kernel.stores]
-    lines += [f"    s{i} = {name}" for i, (_, name, _) in enumerate(results)]
-    lines += [f"    {place(offset, rank)} = s{i}" for i, (offset, _, rank) in enumerate(results)]
-    return "\n".join(lines if len(lines) > 1 else [*lines, "    pass"]) + "\n"
+    return _Writer(kernel, layout).write()
 
 
 def function(kernel: Kernel, layout: Layout) -> Callable[[np.ndarray], None]:
