@@ -32,7 +32,7 @@ class CompiledCar:
         program = self.vehicle_program.program
         self.layout = program.layout
         self.kernels = program.kernels
-        loop = ali3p.STEP_LOOP.format(prefix="", norm=self.layout.places["newton"].offset)
+        loop = ali3p.step_loop(self.layout)
         loop += llvm.emit_sequences(program.sequences)
         code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, loops=loop))
         functions = [*program.kernels, *program.sequences]
