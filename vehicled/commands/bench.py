@@ -16,8 +16,9 @@ examples:
 
 step: times of single calls, taking turns in one run of the drive mixed_drive: one step of the multibody model
 (4 ms), one whole step of the filter (simulate, correct with every sensor that has spoken, project, estimate
-with standard deviations), and scipy's LU solution of a dense 169 × 169 system. Then, where they are installed
-(pip install 'vehicled[bench]'), MuJoCo and Exudyn on the published reference vehicle beside our model of it."""
+with standard deviations), and scipy's LU solution of a dense 169 × 169 system. Then several cars stepped together
+by vectorised code; and, where they are installed (pip install 'vehicled[bench]'), MuJoCo and Exudyn on the published
+reference vehicle beside our model of it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     # One thread for the dense solver, as everything else has: before numpy loads its library.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from vehicled.benchmarks import instances
     from vehicled.benchmarks.published import DURATION
     from vehicled.benchmarks.reference import bench_reference
     from vehicled.benchmarks.step import bench_step
@@ -47,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         found = bench_step(configuration, measurements, scenario.begin.speed, progress.update)
     with Progress("comparing", DURATION, "s", quiet=args.json) as progress:
         found |= bench_reference(progress.update)
+    with Progress("side by side", instances.DURATION, "s", quiet=args.json) as progress:
+        found["instances"] = instances.bench_instances(configuration.vehicle, progress.update)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
 
@@ -72,8 +76,17 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"a model step of {operations['iterations']} iterations takes {operations['step']} operations,",
         f"one on all four corners counted once: {kernels}",
         "",
+        *_instance_lines(found["instances"]),
+        "",
         *_peer_lines(found),
     ]
+
+
+def _instance_lines(found: list[dict[str, Any]]) -> list[str]:
+    lines = [f"{'cars stepped together':<24} {_HEADINGS} {'µs per car':>12}"]
+    for row in found:
+        lines.append(f"{row['width']:<24} {_figures(row['step_us'])} {row['us_per_instance']:>12.2f}")
+    return lines
 
 
 def _peer_lines(found: dict[str, Any]) -> list[str]:

@@ -32,13 +32,10 @@ class Layout:
     """The named arrays of a workspace."""
 
     def __init__(self, lanes: int, width: int = 1):
-        """Raises ValueError on a width that does not fill vectors."""
-        if width not in (1, 2, 4) and width % ALIGNMENT:
-            raise ValueError(f"width {width}: expected 1, 2, 4 or a multiple of {ALIGNMENT}")
         self.lanes = lanes
         """Branches of a model that are computed side by side."""
         self.width = width
-        """Instances of the model that are computed side by side."""
+        """Instances of the model that are computed side by side: 1, 2, 4 or a multiple of 8."""
         self.size = 0
         self.places: dict[str, Place] = {}
 
