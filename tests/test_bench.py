@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 
-from vehicled.benchmarks import step
+from vehicled.benchmarks import instances, reference, step
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.simulation import drive
@@ -31,7 +32,6 @@ def test_times_are_ordered(found):
     for key in TIMES:
         times = result[key]
         assert 0.0 < times["median"] <= times["p99"] <= times["p999"]
-    assert result["peers"] == {}
 
 
 def test_operations_add_up(found):
@@ -51,17 +51,38 @@ def test_progress_goes_through_the_drive(found):
 
 
 def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
-    monkeypatch.setattr(step, "bench_step", lambda *_: found[0])
+    times = {"median": 10.0, "p99": 11.0, "p999": 12.0}
+    peer = {**times, "median": 321.0, "error_m": 0.03, "version": "1.2"}
+    compared = {"reference_step_us": {**times, "error_m": 0.01}, "peers": {"exudyn": peer}}
+    monkeypatch.setattr(step, "bench_step", lambda *_: dict(found[0]))
+    side_by_side = [{"width": 8, "step_us": times, "us_per_instance": 1.25}]
+    monkeypatch.setattr(reference, "bench_reference", lambda *_: compared)
+    monkeypatch.setattr(instances, "bench_instances", lambda *_: side_by_side)
     monkeypatch.setattr(drive, "simulate", lambda *_: ([], None))
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # what the command sets is gone after the test
     assert main(["bench", "step", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out) == found[0]
+    assert json.loads(out) == found[0] | compared | {"instances": side_by_side}
     assert err == ""
     assert main(["bench", "step"]) == 0
     out, _ = capsys.readouterr()
     assert f"{found[0]['filter_step_us']['median']:.1f}" in out
     assert f"{found[0]['operations']['step']} operations" in out
+    assert re.search(r"^exudyn 1.2 +321.0 +11.0 +12.0 +32.1 +0.030$", out, re.M)
+    assert "mujoco: not installed" in out
+    assert re.search(r"^8 +10.0 +11.0 +12.0 +1.25$", out, re.M)
+
+
+def test_cars_side_by_side(monkeypatch):
+    monkeypatch.setattr(instances, "WIDTHS", (1, 8))
+    told: list[float] = []
+    vehicle = load_configuration("prototype").vehicle
+    rows = instances.bench_instances(vehicle, told.append, duration=0.4)
+    assert [row["width"] for row in rows] == [1, 8]
+    for row in rows:
+        assert 0.0 < row["step_us"]["median"] <= row["step_us"]["p99"] <= row["step_us"]["p999"]
+        assert row["us_per_instance"] == pytest.approx(row["step_us"]["median"] / row["width"])
+    assert len(told) == 100 and told[-1] == pytest.approx(0.4)
 
 
 def test_an_unknown_benchmark_is_bad_usage(capsys):

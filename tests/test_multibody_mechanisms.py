@@ -32,7 +32,7 @@ class Mechanism:
         ali3p.build(self.program, self.system, h, alpha)
         self.program.kernel("finish", [])
         self.program.finish([])
-        loop = ali3p.STEP_LOOP.format(prefix="", norm=self.program.layout.places["newton"].offset)
+        loop = ali3p.step_loop(self.program.layout)
         text = llvm.emit(list(self.program.kernels.values()), self.program.layout, loops=loop)
         types = (ctypes.c_void_p, ctypes.c_int, ctypes.c_double, ctypes.c_double, ctypes.c_int)
         self._step = llvm.MachineCode(text).function("step", ctypes.c_int, *types)

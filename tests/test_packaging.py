@@ -12,6 +12,7 @@ import pytest
 
 from drivers.registry import GROUP, known_drivers
 from vehicled import __version__
+from vehicled.benchmarks.algebras import PEERS
 from vehicled.cli import COMMANDS, make_parser
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, WHEELS
@@ -36,7 +37,9 @@ def test_every_import_is_declared_and_every_declaration_is_needed():
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 imported.add(node.module.split(".")[0])
-    names = [re.split(r"[^\w-]", d)[0].replace("-", "_").lower() for d in PROJECT["dependencies"]]
+    imported |= set(PEERS)  # by their names, if they are there
+    listed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["bench"]]
+    names = [re.split(r"[^\w-]", d)[0].replace("-", "_").lower() for d in listed]
     declared = {MODULES.get(name, name) for name in names}
     assert imported - set(sys.stdlib_module_names) - set(PACKAGES) == declared
 
@@ -73,6 +76,11 @@ def test_the_wheel_carries_configurations_and_units(installed):
         assert {p.name for p in (shipped / folder).iterdir()} == {p.name for p in (ROOT / folder).iterdir()}
     names = {p.name for p in installed.iterdir()}
     assert names == {*PACKAGES, f"vehicled-{__version__}.dist-info"}
+
+
+def test_the_wheel_brings_its_data(installed):
+    here = {p.relative_to(ROOT) for p in (ROOT / "vehicled").rglob("*.csv")}
+    assert here and all((installed / p).exists() for p in here)
 
 
 def test_the_wheel_works_from_any_folder(installed, tmp_path):

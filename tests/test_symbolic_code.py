@@ -40,8 +40,18 @@ def everything(lanes: int, width: int = 1) -> Program:
             g.clamp(x, -0.5, 0.5),
         ]
 
+    single = program.lanes("lanes")
     plain = [*mix(a, b, c), g.lane_sum(u * v), g.lane_sum(g.sin(w) * a), g.lane_sum(-u) + b]
-    laned = [*mix(u, v, w), *mix(a, v, w), *mix(u, b, c), swapped * v, g.where_less(a, b, u, v), a * b]
+    plain += [single[0][0] * single[2][lanes - 1], g.lane_sum(a * g.lane_ones()), g.lane_sum(u) * plain[-1]]
+    laned = [
+        *mix(u, v, w),
+        *mix(a, v, w),
+        *mix(u, b, c),
+        swapped * v,
+        g.where_less(a, b, u, v),
+        a * b,
+        plain[-1] * u,
+    ]
     outputs, lane_outputs = program.array("out", len(plain)), program.array("lane_out", len(laned), 1)
     program.kernel("run", [*zip(outputs, plain, strict=True), *zip(lane_outputs, laned, strict=True)])
     # Places that are read and written by one kernel: all reads come first.
@@ -73,7 +83,7 @@ def test_machine_code_agrees_with_python(lanes):
             assert ours == pytest.approx(theirs, rel=1e-13, abs=1e-14)
 
 
-@pytest.mark.parametrize("width", [2, 8])
+@pytest.mark.parametrize("width", [2, 4, 8, 24])
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_instances_side_by_side_are_computed_as_one_by_one(lanes, width):
     wide, single = everything(lanes, width), everything(lanes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ import scipy.linalg
 
 from replay.problems import Problems
 from replay.steps import make_steps
+from vehicled.benchmarks.timing import collector_off, summary
 from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
 from vehicled.messages import Measurement
@@ -33,7 +33,7 @@ def bench_step(
     speed: float,
     progress: Callable[[float], None],
 ) -> dict[str, Any]:
-    """The contents of `vehicled bench step --json` for a drive.
+    """Parts of `vehicled bench step --json`: times of model, filter and dense solver over a drive.
 
     `measurements` of it from t = 0 in order of arrival; `speed` at its start, m/s. `progress` is told how far
     it has come, s.
@@ -54,11 +54,7 @@ def bench_step(
     dense_ns: list[int] = []
     iterations: Counter[int] = Counter()
     clock = time.perf_counter_ns
-    # As the daemon does: the collector runs between steps or not at all.
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    try:
+    with collector_off():
         for n, step in enumerate(make_steps(measurements, round(1e9 * h), Problems("drive"))):
             for m in step.measurements:
                 inputs.take(m.t, m.values)
@@ -80,22 +76,13 @@ def bench_step(
                 scipy.linalg.lu_solve(scipy.linalg.lu_factor(matrix), right)
                 dense_ns.append(clock() - begin)
                 progress(step.t * 1e-9)
-    finally:
-        gc.enable()
-        gc.unfreeze()
     return {
-        "model_step_us": _summary(model_ns),
-        "filter_step_us": _summary(filter_ns),
-        "filter_step_with_fix_us": _summary(with_fix_ns),
-        "lu169_us": _summary(dense_ns),
+        "model_step_us": summary(model_ns),
+        "filter_step_us": summary(filter_ns),
+        "filter_step_with_fix_us": summary(with_fix_ns),
+        "lu169_us": summary(dense_ns),
         "operations": _operations(car, iterations.most_common(1)[0][0]),
-        "peers": {},
     }
-
-
-def _summary(times_ns: list[int]) -> dict[str, float]:
-    points = np.percentile(np.array(times_ns) * 1e-3, (50, 99, 99.9))
-    return dict(zip(("median", "p99", "p999"), points.tolist(), strict=True))
 
 
 def _operations(car: Car, iterations: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from vehicled.multibody.factor import Factorisation, elimination_order
 from vehicled.multibody.system import Coordinate, System
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import Layout, Program
 
 RHS = dict[Coordinate, Atom]
 
@@ -60,7 +60,9 @@ def _multipliers(program: Program, system: System, name: str) -> list[Atom]:
 
 def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
     """Add the kernels of one step to a program: `predict`, `factor`, `iterate`, `project_velocity`,
-    `project_acceleration`, and the loop's interface, the array `newton` = [norm of Δq², λ update on/off].
+    `project_acceleration`, and the loop's interface, the array `newton` = [norm of Δq², λ update on/off, iterating,
+    tangent to be renewed]. Of several instances one that is not iterating stays as it is, whatever those beside it
+    need, and so does a tangent that is not to be renewed.
 
     `h` (s) and `alpha` (penalty) are stored symbols. Forces in `system` are functions of q, q̇ at the end of
     the step. State arrays must be declared (`declare_state`). The values of the constraints at the end of a
@@ -73,7 +75,9 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
     acceleration_star = _twins(program, system, "qdd_star")
     multipliers = _multipliers(program, system, "lambda")
     phis = _multipliers(program, system, "phi")
-    newton = program.array("newton", 2)
+    newton = program.array("newton", 4)
+    norm_squared, updating, iterating, renewing = newton
+    several = program.layout.width > 1
 
     # Prediction: constant acceleration; then q̇ and q̈ as the trapezoidal rule sees them at that position.
     two_h, four_hh = 2.0 / h, 4.0 / (h * h)
@@ -86,7 +90,9 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
             (acceleration_star[c], -(four_hh * c.q + (4.0 / h) * c.qd + c.qdd)),
             (c.qd, c.qd + h * c.qdd),
         ]
-    program.kernel("predict", [*predict, (newton[1], graph.zero)])
+    program.kernel(
+        "predict", [*predict, (updating, graph.zero), (iterating, graph.one), (renewing, graph.one)]
+    )
 
     # Tangent and its factorisation, at the predicted state.
     jacobian = system.constraint_jacobian()
@@ -113,6 +119,12 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
         add_square(row, penalty)
     for soft in system.soft:
         add_square(soft.jacobian, soft.weight)
+    factorised_at = {c.q: s for c, s in _twins(program, system, "q_factor").items()}
+    here = {q: q for q in factorised_at}
+    if several:
+        here = {q: graph.where_less(renewing, 0.5, old, q) for q, old in factorised_at.items()}
+        for matrix in (branch_entries, root_entries):
+            matrix |= zip(matrix, graph.substitute(list(matrix.values()), here), strict=True)
     order = elimination_order([*branch_entries, *root_entries], coordinates)
     factorisation = Factorisation(graph, order, branch_entries, root_entries)
     entries = factorisation.entries()
@@ -121,16 +133,19 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
         iter(program.array("branch.factor", sum(1 for r, _ in entries if r == 1), 1)),
     ]
     slots = [next(stores[rank]) for rank, _ in entries]
-    factorised_at = {c.q: s for c, s in _twins(program, system, "q_factor").items()}
     program.kernel(
         "factor",
-        [*zip(slots, (v for _, v in entries), strict=True), *((s, q) for q, s in factorised_at.items())],
+        [
+            *zip(slots, (v for _, v in entries), strict=True),
+            *((old, here[q]) for q, old in factorised_at.items()),
+        ],
     )
     factor = factorisation.with_entries(slots)
 
     # One Newton iteration.
     phi_now = [phi for _, phi in system.constraints]
-    updated = [lam + newton[1] * alpha * phi for lam, phi in zip(multipliers, phi_now, strict=True)]
+    weight = iterating * updating * alpha if several else updating * alpha
+    updated = [lam + weight * phi for lam, phi in zip(multipliers, phi_now, strict=True)]
     residual = Assembly(system)
     trapezoid = {c.qdd: four_hh * c.q + acceleration_star[c] for c in coordinates}
     rates = {c.qd: two_h * c.q + velocity_star[c] for c in coordinates}
@@ -145,6 +160,8 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
         for c in rows:
             rows[c] = rows[c] * quarter
     step = factor.solve(residual.branch, residual.root)
+    if several:
+        step = {c: iterating * x for c, x in step.items()}
     norm = graph.zero
     for rank in (1, 0):
         squares = [step[c] * step[c] for c in coordinates if c.rank == rank]
@@ -155,8 +172,8 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
         [
             *((c.q, c.q + step[c]) for c in coordinates),
             *zip(multipliers, updated, strict=True),
-            (newton[0], norm),
-            (newton[1], graph.one),
+            (norm_squared, norm),
+            (updating, graph.one),
         ],
     )
 
@@ -206,9 +223,32 @@ def _tree_sum(values: list[Atom], zero: Atom) -> Atom:
     return values[0]
 
 
-STEP_LOOP = """
+def step_loop(layout: Layout, prefix: str = "") -> str:
+    """LLVM IR text of one step: a function of (workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above which to
+    factorise again, projection passes) that returns the number of Newton iterations, negative when the tolerance was
+    not reached.
+
+    Of several instances each iterates until it has reached the tolerance and rests then, so that it comes to what
+    it would come to alone; the number is that of the last. The model supplies the kernel `finish`.
+    """
+    first, stride = layout.places["newton"].offset, layout.stride(0)
+    norm, _, iterating, renewing = (first + n * stride for n in range(4))
+    return _STEP_LOOP.format(prefix=prefix, n=layout.width, norm=norm, iterating=iterating, renewing=renewing)
+
+
+_STEP_LOOP = """
+declare i1 @llvm.vector.reduce.and.v{n}i1(<{n} x i1>)
+declare i1 @llvm.vector.reduce.or.v{n}i1(<{n} x i1>)
+
 define i32 @{prefix}step(ptr %w, i32 %limit, double %tolerance2, double %large2, i32 %passes) nounwind {{
 entry:
+  %norm = getelementptr double, ptr %w, i64 {norm}
+  %iterating = getelementptr double, ptr %w, i64 {iterating}
+  %renewing = getelementptr double, ptr %w, i64 {renewing}
+  %t1 = insertelement <{n} x double> undef, double %tolerance2, i32 0
+  %tolerances = shufflevector <{n} x double> %t1, <{n} x double> undef, <{n} x i32> zeroinitializer
+  %l1 = insertelement <{n} x double> undef, double %large2, i32 0
+  %large = shufflevector <{n} x double> %l1, <{n} x double> undef, <{n} x i32> zeroinitializer
   call void @{prefix}predict(ptr %w)
   br label %tangent
 tangent:
@@ -216,18 +256,24 @@ tangent:
   call void @{prefix}factor(ptr %w)
   br label %newton
 newton:
-  %n = phi i32 [%m, %tangent], [%next, %again]
+  %i = phi i32 [%m, %tangent], [%next, %again]
   call void @{prefix}iterate(ptr %w)
-  %next = add i32 %n, 1
-  %place = getelementptr double, ptr %w, i64 {norm}
-  %norm = load double, ptr %place
-  %small = fcmp olt double %norm, %tolerance2
+  %next = add i32 %i, 1
+  %norms = load <{n} x double>, ptr %norm, align 8
+  %small = fcmp olt <{n} x double> %norms, %tolerances
+  %all = call i1 @llvm.vector.reduce.and.v{n}i1(<{n} x i1> %small)
   %spent = icmp sge i32 %next, %limit
-  %done = or i1 %small, %spent
+  %done = or i1 %all, %spent
   br i1 %done, label %recover, label %again
 again:
-  %far = fcmp ogt double %norm, %large2
-  br i1 %far, label %tangent, label %newton
+  %far = fcmp ogt <{n} x double> %norms, %large
+  %unfinished = xor <{n} x i1> %small, splat (i1 true)
+  %running = uitofp <{n} x i1> %unfinished to <{n} x double>
+  store <{n} x double> %running, ptr %iterating, align 8
+  %turned = uitofp <{n} x i1> %far to <{n} x double>
+  store <{n} x double> %turned, ptr %renewing, align 8
+  %any = call i1 @llvm.vector.reduce.or.v{n}i1(<{n} x i1> %far)
+  br i1 %any, label %tangent, label %newton
 recover:
   call void @{prefix}recover(ptr %w)
   br label %project
@@ -246,10 +292,7 @@ accelerate:
 finish:
   call void @{prefix}finish(ptr %w)
   %signed = sub i32 0, %next
-  %result = select i1 %small, i32 %next, i32 %signed
+  %result = select i1 %all, i32 %next, i32 %signed
   ret i32 %result
 }}
 """
-"""One step as a function of (workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above which to factorise
-again, projection passes): the number of Newton iterations, negative when the tolerance was not reached. The
-model supplies the kernel `finish`."""

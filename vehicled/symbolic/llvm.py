@@ -1,7 +1,7 @@
 """Back end to machine code: kernels become LLVM IR text, compiled in the process through llvmlite.
 
-Plain numbers are `double` (or `<width x double>`, several instances side by side); lane vectors are
-`<lanes·width x double>`, lane by lane. The emitted object code can be kept and loaded again (`cache.py`).
+Of one instance plain numbers are `double` and lane vectors `<lanes x double>`; how several instances are computed
+side by side is told in `wide.py`. The object code can be kept and loaded again (`cache.py`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 
 import llvmlite.binding as llvm
-import numpy as np
 
-from vehicled.symbolic import cache
+from vehicled.symbolic import cache, wide
+from vehicled.symbolic.emitter import Emitter, declarations
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Kernel, Layout
 
-_ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-_LIBM = {"sin": 1, "cos": 1, "tanh": 1, "atan": 1, "exp": 1, "atan2": 2}
 _OPTIMISATION = 2
 """Level of the compiler's own optimisation."""
 _INITIALISED = False
@@ -37,123 +35,52 @@ def target_description() -> str:
     return f"{processor} {llvm.llvm_version_info} O{_OPTIMISATION}"
 
 
-class _Emitter:
-    """LLVM IR text of one kernel."""
+class _KernelEmitter(Emitter):
+    """One instance: plain numbers are `double`, lane vectors `<lanes x double>`."""
 
-    def __init__(self, layout: Layout):
-        self.layout = layout
-        self.lines: list[str] = []
-        self.count = 0
-
-    def type(self, rank: int) -> str:
-        n = self.layout.stride(rank)
-        return "double" if n == 1 else f"<{n} x double>"
-
-    def new(self, text: str) -> str:
-        name = f"%v{self.count}"
-        self.count += 1
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def constant(self, value: float, rank: int) -> str:
-        bits = f"0x{np.float64(value).view(np.uint64):016X}"
-        n = self.layout.stride(rank)
-        return bits if n == 1 else "<" + ", ".join([f"double {bits}"] * n) + ">"
-
-    def pointer(self, offset: int) -> str:
-        return self.new(f"getelementptr inbounds double, ptr %w, i64 {offset}")
-
-    def broadcast(self, value: str) -> str:
-        """Plain number to lane vector."""
-        n, w = self.layout.stride(1), self.layout.width
-        if n == w:
-            return value
-        if w == 1:
-            one = self.new(f"insertelement <{n} x double> undef, double {value}, i32 0")
-            return self.shuffle(one, n, [0] * n)
-        return self.shuffle(value, w, list(range(w)) * self.layout.lanes)
+    def size(self, rank: int) -> int:
+        return self.layout.lanes if rank else 1
 
     def shuffle(self, value: str, size: int, mask: Sequence[int]) -> str:
         vector = f"<{size} x double>"
         indices = ", ".join(f"i32 {i}" for i in mask)
         return self.new(f"shufflevector {vector} {value}, {vector} undef, <{len(mask)} x i32> <{indices}>")
 
-    def call(self, function: str, values: Sequence[str], rank: int) -> str:
-        """A function of the mathematics library, element by element."""
-        n = self.layout.stride(rank)
+    def broadcast(self, value: str) -> str:
+        """Plain number to lane vector."""
+        n = self.layout.lanes
         if n == 1:
-            return self.new(f"call double @{function}({', '.join('double ' + v for v in values)})")
-        vector = f"<{n} x double>"
-        result = "undef"
-        for i in range(n):
-            elements = [self.new(f"extractelement {vector} {v}, i32 {i}") for v in values]
-            one = self.new(f"call double @{function}({', '.join('double ' + e for e in elements)})")
-            result = self.new(f"insertelement {vector} {result}, double {one}, i32 {i}")
-        return result
-
-    def lane_sum(self, value: str) -> str:
-        n, w, lanes = self.layout.stride(1), self.layout.width, self.layout.lanes
-        if lanes == 1:
             return value
-        if w == 1:
-            # Pairs first: a tree is shorter than a chain.
-            size = n
-            while size > 1:
-                half = size // 2
-                low = self.shuffle(value, size, list(range(half)))
-                high = self.shuffle(value, size, list(range(half, size)))
-                t = f"<{half} x double>"
-                value = self.new(f"fadd contract {t} {low}, {high}")
-                size = half
-            return self.new(f"extractelement <1 x double> {value}, i32 0")
-        parts = [self.shuffle(value, n, list(range(k * w, (k + 1) * w))) for k in range(lanes)]
-        while len(parts) > 1:
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [self.new(f"fadd contract {self.type(0)} {a}, {b}") for a, b in pairs]
-        return parts[0]
+        one = self.new(f"insertelement <{n} x double> undef, double {value}, i32 0")
+        return self.shuffle(one, n, [0] * n)
 
-    def operation(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
-        op, rank = a.op, a.rank
-        t = self.type(rank)
-        if op in _ARITHMETIC:
-            x, y = value(a.args[0], rank), value(a.args[1], rank)
-            return self.new(f"{_ARITHMETIC[op]} contract {t} {x}, {y}")
-        if op == "neg":
-            return self.new(f"fneg {t} {value(a.args[0], rank)}")
-        if op in ("sqrt", "abs"):
-            n = self.layout.stride(rank)
-            suffix = "f64" if n == 1 else f"v{n}f64"
-            name = "sqrt" if op == "sqrt" else "fabs"
-            return self.new(f"call {t} @llvm.{name}.{suffix}({t} {value(a.args[0], rank)})")
-        if op == "where_less":
-            low, high = a.args[:2]
-            test = max(low.rank, high.rank)
-            if test < rank:
-                test = rank
-            flag = self.new(f"fcmp olt {self.type(test)} {value(low, test)}, {value(high, test)}")
-            n = self.layout.stride(test)
-            bit = "i1" if n == 1 else f"<{n} x i1>"
-            x, y = value(a.args[2], rank), value(a.args[3], rank)
-            return self.new(f"select {bit} {flag}, {t} {x}, {t} {y}")
-        if op in _LIBM:
-            return self.call(op, [value(b, rank) for b in a.args], rank)
-        if op == "lane_sum":
-            return self.lane_sum(value(a.args[0], 1))
-        if op == "lane_swap":
-            w, n = self.layout.width, self.layout.stride(1)
-            mask = [(i // w ^ 1) * w + i % w for i in range(n)]
-            return self.shuffle(value(a.args[0], 1), n, mask)
-        raise ValueError(f"operation {op!r} has no machine code")
+    def lane_sum(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        total, size = value(a, 1), self.layout.lanes
+        if size == 1:
+            return total
+        # Pairs first: a tree is shorter than a chain.
+        while size > 1:
+            half = size // 2
+            low = self.shuffle(total, size, list(range(half)))
+            high = self.shuffle(total, size, list(range(half, size)))
+            total = self.new(f"fadd contract <{half} x double> {low}, {high}")
+            size = half
+        return self.new(f"extractelement <1 x double> {total}, i32 0")
+
+    def lane_swap(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        n = self.layout.lanes
+        return self.shuffle(value(a, 1), n, [i ^ 1 for i in range(n)])
 
     def kernel(self, kernel: Kernel, prefix: str) -> str:
         names: dict[int, str] = {}
         broadcasts: dict[int, str] = {}
 
         def load(a: Atom) -> str:
-            stride = self.layout.stride(a.rank)
-            align = 8 * (1 if stride == 1 else min(8, stride & -8 or 1))
-            t = self.type(a.rank)
-            return self.new(f"load {t}, ptr {self.pointer(kernel.loads[a.id])}, align {align}")
+            n = self.size(a.rank)
+            align = 8 * (1 if n == 1 else min(8, n & -8 or 1))
+            return self.new(
+                f"load {self.type(a.rank)}, ptr {self.pointer(kernel.loads[a.id])}, align {align}"
+            )
 
         def value(a: Atom, rank: int) -> str:
             if a.op == "const":
@@ -185,12 +112,11 @@ def emit(kernels: Sequence[Kernel], layout: Layout, prefix: str = "", loops: str
 
     `loops` is further IR text: functions that call the kernels repeatedly.
     """
-    text = [f"declare double @{f}({', '.join(['double'] * n)}) nounwind\n" for f, n in _LIBM.items()]
-    for n in {layout.stride(0), layout.stride(1)}:
-        suffix = "f64" if n == 1 else f"v{n}f64"
-        t = "double" if n == 1 else f"<{n} x double>"
-        text += [f"declare {t} @llvm.{f}.{suffix}({t})\n" for f in ("sqrt", "fabs")]
-    text += [_Emitter(layout).kernel(k, prefix) for k in kernels]
+    if layout.width == 1:
+        text = [declarations((1, layout.lanes)), *(_KernelEmitter(layout).kernel(k, prefix) for k in kernels)]
+    else:
+        text = [declarations((wide.vector_size(layout),))]
+        text += [wide.emit_kernel(k, layout, prefix) for k in kernels]
     text.append(loops)
     return "".join(text)
 

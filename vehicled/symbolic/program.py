@@ -7,6 +7,7 @@ float64, so that a model (immutable, shareable) and its workspaces (one per runn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ class Layout:
         self.lanes = lanes
         """Branches of a model that are computed side by side."""
         self.width = width
-        """Instances of the model that are computed side by side."""
+        """Instances of the model that are computed side by side: 1, 2, 4 or a multiple of 8."""
         self.size = 0
         self.places: dict[str, Place] = {}
 
@@ -47,7 +48,13 @@ class Layout:
         return place
 
     def stride(self, rank: int) -> int:
-        return self.width * (self.lanes if rank else 1)
+        """From one element of an array to the next.
+
+        Several instances take an odd number of cache lines: code that goes through one lane of all arrays would
+        otherwise find most of them in the same few sets of the cache.
+        """
+        size = self.width * (self.lanes if rank else 1)
+        return size if self.width == 1 else (-(-size // ALIGNMENT) | 1) * ALIGNMENT
 
     def name(self, offset: int) -> str:
         """What lies there: "array[index]", or "array[index, lane]" within a lane vector, of the first instance.
@@ -69,10 +76,11 @@ class Layout:
     def view(self, workspace: np.ndarray, name: str) -> np.ndarray:
         """The array `name` in a workspace: (count,) or (count, lanes); a last axis `width` when above 1."""
         place = self.places[name]
-        shape: tuple[int, ...] = (place.count, self.lanes) if place.rank else (place.count,)
+        stride, axes = self.stride(place.rank), (self.lanes,) if place.rank else ()
         if self.width > 1:
-            shape = (*shape, self.width)
-        return workspace[place.offset : place.offset + place.count * self.stride(place.rank)].reshape(shape)
+            axes = (*axes, self.width)
+        rows = workspace[place.offset : place.offset + place.count * stride].reshape(place.count, stride)
+        return rows[:, : math.prod(axes)].reshape(place.count, *axes)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The compiled car, and one running instance of it."""
+"""The compiled car, and running instances of it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ PENALTY = 1e10
 _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
-_STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
+STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
+"""Arrays that say where a car is and how it moves."""
 
 
 class CompiledCar:
     """Machine code of the vehicle with one tyre law: immutable, shared by all cars of the process."""
 
-    def __init__(self, tyre: str, extensions: tuple[model.Extension, ...] = ()):
-        self.vehicle_program = model.build(tyre, extensions)
+    def __init__(self, tyre: str, extensions: tuple[model.Extension, ...] = (), width: int = 1):
+        self.vehicle_program = model.build(tyre, extensions, width)
         program = self.vehicle_program.program
         self.layout = program.layout
         self.kernels = program.kernels
-        loop = ali3p.STEP_LOOP.format(prefix="", norm=self.layout.places["newton"].offset)
+        loop = ali3p.step_loop(self.layout)
         loop += llvm.emit_sequences(program.sequences)
         code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, loops=loop))
         functions = [*program.kernels, *program.sequences]
@@ -49,15 +50,16 @@ class CompiledCar:
 
 
 @lru_cache
-def compiled(tyre: str, extensions: tuple[model.Extension, ...] = ()) -> CompiledCar:
-    """The one compiled model of that kind in this process."""
-    return CompiledCar(tyre, extensions)
+def compiled(tyre: str, extensions: tuple[model.Extension, ...] = (), width: int = 1) -> CompiledCar:
+    """The one compiled model of that kind in this process, of `width` cars side by side."""
+    return CompiledCar(tyre, extensions, width)
 
 
-class Car:
-    """One car: parameters, state and inputs in a workspace of its own.
+class Instances:
+    """A car, or several side by side, in a workspace of their own.
 
     Arrays are views into the workspace: write to `inputs` and `corner_inputs`, read `outputs` after `report`.
+    Those of several cars, given and taken, have a last axis more, one element per car.
     """
 
     iteration_limit = 12
@@ -67,26 +69,19 @@ class Car:
     """‖Δq‖ of an iteration above which the tangent is factorised again, m."""
     projection_passes = 2
 
-    def __init__(self, vehicle: Vehicle, extensions: tuple[model.Extension, ...] = ()):
-        self.vehicle = vehicle
-        self.compiled = compiled(vehicle.tyre, extensions)
-        self.layout = self.compiled.layout
+    def __init__(self, code: CompiledCar):
+        self.compiled = code
+        self.layout = code.layout
         self.workspace = self.layout.allocate()
         self._pointer = self.workspace.ctypes.data
-        self._step = self.compiled.step
-        self._functions = self.compiled.functions
-        names = self.compiled.vehicle_program
-        self._parameter = {n: i for i, n in enumerate(names.parameters)}
-        self._corner_parameter = {n: i for i, n in enumerate(names.corner_parameters)}
-        self.parameters = self.view("parameters")
-        self.corner_parameters = self.view("corner_parameters")
+        self._step = code.step
+        self._functions = code.functions
         self.inputs = self.view("inputs")
         """rack displacement, its rate and acceleration (m, to the left)."""
         self.corner_inputs = self.view("corner_inputs")
         """(5, 4): tie-rod displacement with rate and acceleration, drive torque (N·m), brake pressure (Pa)."""
         self.ground = self.view("ground")
         """Unit normal (3) and distance from the world's origin along it (m) of the flat ground."""
-        self.ground[:] = (0.0, 0.0, 1.0, 0.0)
         self.outputs = self.view("outputs")
         self.corner_outputs = self.view("corner_outputs")
         self.states = self.view("states")
@@ -97,16 +92,71 @@ class Car:
         self._branch_q, self._branch_qd = self.view("branch.q"), self.view("branch.qd")
         self._integration = self.view("integration")
         self._integration[1] = PENALTY
-        self.design_height = float(vehicle.center_of_mass()[2])
-        """Of the vehicle origin over the ground in design position, m."""
-        self.set_parameters(root_parameters(vehicle), {w: corner_parameters(vehicle, w) for w in WHEELS})
-        self.settle()
 
     def view(self, name: str) -> np.ndarray:
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: str) -> None:
         self._functions[kernel](self._pointer)
+
+    def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
+        """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels
+        (angle, rate).
+
+        With `carry` velocity turns with heading, its change is counted along and across the car and normal to
+        the ground, and the ground moves along under the car.
+        """
+        self.correction[:] = change
+        self.corner_correction[:] = 0.0 if wheels is None else wheels
+        self._carry[0] = float(carry)
+        self.call("correct")
+
+    def correct_suspension(self, travel: np.ndarray, rate: np.ndarray) -> None:
+        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s.
+
+        Constraints hold to first order; the next step mends the rest.
+        """
+        self.call("travel_jacobian")
+        n = len(self._branch_q) - 1
+        jacobian = self._travel_jacobian.reshape(n, n, -1).transpose(2, 0, 1)
+        unit = np.zeros((len(jacobian), n, 1))
+        unit[:, -1] = 1.0
+        motion = np.linalg.solve(jacobian, unit)[:, :, 0].T.reshape(n, *travel.shape)
+        self._branch_q[:n] += motion * travel
+        self._branch_qd[:n] += motion * rate
+
+    def step(self, h: float) -> int:
+        """Advance by h seconds. Returns the number of Newton iterations, negative when not converged."""
+        self._integration[0] = h
+        return self._step(
+            self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
+        )
+
+    def report(self) -> None:
+        """Bring `outputs` and `corner_outputs` up to date."""
+        self.call("report")
+
+    def constraint_violation(self) -> float:
+        """Largest |Φ| at the end of the last step (m, or m² for lengths squared)."""
+        return max(float(np.abs(self.view(n)).max()) for n in ("phi", "branch.phi"))
+
+
+class Car(Instances):
+    """One car."""
+
+    def __init__(self, vehicle: Vehicle, extensions: tuple[model.Extension, ...] = ()):
+        super().__init__(compiled(vehicle.tyre, extensions))
+        self.vehicle = vehicle
+        names = self.compiled.vehicle_program
+        self._parameter = {n: i for i, n in enumerate(names.parameters)}
+        self._corner_parameter = {n: i for i, n in enumerate(names.corner_parameters)}
+        self.parameters = self.view("parameters")
+        self.corner_parameters = self.view("corner_parameters")
+        self.ground[:] = (0.0, 0.0, 1.0, 0.0)
+        self.design_height = float(vehicle.center_of_mass()[2])
+        """Of the vehicle origin over the ground in design position, m."""
+        self.set_parameters(root_parameters(vehicle), {w: corner_parameters(vehicle, w) for w in WHEELS})
+        self.settle()
 
     # -- parameters -----------------------------------------------------------------------------------
 
@@ -175,52 +225,11 @@ class Car:
 
     def rest(self) -> None:
         """At rest on level ground, origin near the world's, heading along x."""
-        for name in _STATE:
+        for name in STATE:
             self.view(name)[:] = self.layout.view(self._rest, name)
-
-    def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
-        """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels
-        (angle, rate).
-
-        With `carry` velocity turns with heading, its change is counted along and across the car and normal to
-        the ground, and the ground moves along under the car.
-        """
-        self.correction[:] = change
-        self.corner_correction[:] = 0.0 if wheels is None else wheels
-        self._carry[0] = float(carry)
-        self.call("correct")
-
-    def correct_suspension(self, travel: np.ndarray, rate: np.ndarray) -> None:
-        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s.
-
-        Constraints hold to first order; the next step mends the rest.
-        """
-        self.call("travel_jacobian")
-        n = len(self._branch_q) - 1
-        jacobian = self._travel_jacobian.reshape(n, n, len(WHEELS)).transpose(2, 0, 1)
-        unit = np.zeros((len(WHEELS), n, 1))
-        unit[:, -1] = 1.0
-        motion = np.linalg.solve(jacobian, unit)[:, :, 0].T
-        self._branch_q[:n] += motion * travel
-        self._branch_qd[:n] += motion * rate
-
-    def step(self, h: float) -> int:
-        """Advance by h seconds. Returns the number of Newton iterations, negative when not converged."""
-        self._integration[0] = h
-        return self._step(
-            self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
-        )
-
-    def report(self) -> None:
-        """Bring `outputs` and `corner_outputs` up to date."""
-        self.call("report")
 
     def output(self, name: str) -> float:
         return float(self.outputs[ROOT_OUTPUTS.index(name)])
 
     def corner_output(self, name: str) -> np.ndarray:
         return self.corner_outputs[CORNER_OUTPUTS.index(name)]
-
-    def constraint_violation(self) -> float:
-        """Largest |Φ| at the end of the last step (m, or m² for lengths squared)."""
-        return max(float(np.abs(self.view(n)).max()) for n in ("phi", "branch.phi"))

@@ -69,22 +69,22 @@ Extension = Callable[[Program, Parts], object]
 """Adds further kernels on the state of the car."""
 
 
-def build(tyre: str, extensions: Sequence[Extension] = ()) -> VehicleProgram:
-    """The vehicle with one tyre law (`linear` or `tmeasy`).
+def build(tyre: str, extensions: Sequence[Extension] = (), width: int = 1) -> VehicleProgram:
+    """The vehicle with one tyre law (`linear` or `tmeasy`), or `width` vehicles side by side.
 
     Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
     given in chassis axes relative to the vehicle origin.
     """
-    return _Builder(LAWS[tyre]).build(extensions)
+    return _Builder(LAWS[tyre], width).build(extensions)
 
 
 class _Builder:
     """Puts the car together part by part; each method adds bodies, constraints and forces of one part."""
 
-    def __init__(self, law: TyreLaw):
+    def __init__(self, law: TyreLaw, width: int):
         self.law = law
         self.g = g = Graph()
-        self.program = Program(g, len(WHEELS))
+        self.program = Program(g, len(WHEELS), width)
         self.system = System(g, len(WHEELS))
         self.p = _Parameters(g, "", 0)
         self.cp = _Parameters(g, "corner.", 1)

@@ -1,0 +1,117 @@
+"""Several cars side by side: each does what it would do alone."""
+
+import numpy as np
+import pytest
+from vehicle_rig import Rig, ramp, vehicle
+
+from vehicled.sensors.kernels import add_sensor_kernels
+from vehicled.vehicle.batch import CarBatch
+from vehicled.vehicle.car import STATE, Car
+
+H = 4e-3
+WIDTH = 8
+ROUNDING = {"q": 1e-10, "qd": 1e-9, "qdd": 1e-7, "lambda": 1e-2, "states": 1e-9}
+"""By array. What the penalty (1e10) and 4/h² make of some 1e-14 m over 60 steps; errors of Newton's iteration, which
+ends at 1e-9 m, would be larger."""
+
+
+@pytest.fixture(scope="module", params=["prototype", "reference_vehicle"])
+def rig(request):
+    """A car in the middle of a bend."""
+    rig = Rig(vehicle(request.param)).roll(18.0)
+    rig.drive(1.0, rack=ramp(0.008, 0.8))
+    return rig
+
+
+def errors(width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Changes of chart and wheels as an uncertain filter spreads them; the first car has none."""
+    random = np.random.default_rng(5)
+    sigma = np.array([0.5, 0.5, 0.02, 0.1, 0.02, 0.02, 1.0, 1.0, 0.2, 0.2, 0.1, 0.1])
+    change = sigma[:, None] * random.standard_normal((12, width))
+    wheels = random.normal(0.0, 0.5, (2, 4, width))
+    change[:, 0], wheels[..., 0] = 0.0, 0.0
+    return change, wheels
+
+
+def state(cars) -> dict[str, np.ndarray]:
+    return {name: cars.view(name).copy() for name in STATE}
+
+
+def test_each_goes_its_way_as_if_alone(rig):
+    car, before = rig.car, rig.car.workspace.copy()
+    batch = CarBatch(car, WIDTH)
+    change, wheels = errors(WIDTH)
+    batch.correct(change, wheels, carry=True)
+    rack = car.inputs[:, None] * np.linspace(0.9, 1.1, WIDTH)
+    brake = np.linspace(0.0, 40e5, WIDTH)
+    batch.inputs[:], batch.corner_inputs[:3, :2], batch.corner_inputs[4] = rack, rack[:, None], brake
+    steps = 60
+    taken = [batch.step(H) for _ in range(steps)]
+    assert batch.converged.all()
+    batch.report()
+    found, together, alone = state(batch), np.array(taken), []
+    for k in range(WIDTH):
+        car.workspace[:] = before
+        car.correct(change[:, k], wheels[..., k], carry=True)
+        car.inputs[:], car.corner_inputs[:3, :2] = rack[:, k], rack[:, k, None]
+        car.corner_inputs[4] = brake[k]
+        alone.append([car.step(H) for _ in range(steps)])
+        for name, expected in state(car).items():
+            allowed = ROUNDING[name.removeprefix("branch.")]
+            assert found[name][..., k] == pytest.approx(expected, rel=0.0, abs=allowed), (name, k)
+        car.report()
+        assert batch.outputs[:, k] == pytest.approx(car.outputs, rel=1e-7, abs=1e-7)
+        assert batch.corner_outputs[..., k] == pytest.approx(car.corner_outputs, rel=1e-6, abs=1e-4)
+    car.workspace[:] = before
+    # They need different numbers of iterations: together as many as the slowest.
+    assert (np.ptp(alone, axis=0) > 0).any()
+    assert (together == np.max(alone, axis=0)).all()
+
+
+def test_equal_cars_stay_equal(rig):
+    batch = CarBatch(rig.car, WIDTH)
+    for _ in range(50):
+        assert batch.step(H) > 0
+    for name, value in state(batch).items():
+        assert (value == value[..., :1]).all(), name
+
+
+def test_one_lost_car_does_not_harm_the_others(rig):
+    batch, sound = CarBatch(rig.car, WIDTH), CarBatch(rig.car, WIDTH)
+    batch.view("qd")[0, 3] = np.nan
+    assert batch.step(H) < 0 < sound.step(H)
+    others = [k for k in range(WIDTH) if k != 3]
+    assert list(batch.converged) == [k != 3 for k in range(WIDTH)]
+    for name, value in state(sound).items():
+        assert (batch.view(name)[..., others] == value[..., others]).all(), name
+    batch.spread()
+    assert batch.step(H) > 0 and batch.converged.all()
+
+
+def test_sensors_and_suspensions_of_each():
+    car = Car(vehicle("prototype"), (add_sensor_kernels,))
+    change, wheels = errors(WIDTH)
+    change[6] += 15.0
+    batch = CarBatch(car, WIDTH, (add_sensor_kernels,))
+    batch.correct(change, wheels)
+    travel, rate = 0.01 * np.random.default_rng(6).standard_normal((2, 4, WIDTH))
+    batch.correct_suspension(travel, rate)
+    batch.step(H)
+    before = car.workspace.copy()
+    for kernel in ("observe_pose", "imu_accelerometer"):
+        batch.call(kernel)
+    for k in range(WIDTH):
+        car.workspace[:] = before
+        car.correct(change[:, k], wheels[..., k])
+        car.correct_suspension(travel[:, k], rate[:, k])
+        car.step(H)
+        for kernel in ("observe_pose", "imu_accelerometer"):
+            car.call(kernel)
+        for name in ("pose", "predicted", "sensitivity"):
+            assert batch.view(name)[..., k] == pytest.approx(car.view(name), rel=1e-7, abs=1e-7), name
+
+
+@pytest.mark.parametrize("width", [0, 1, 3, 6, 12, -8])
+def test_a_width_that_fills_no_vectors_is_refused(width):
+    with pytest.raises(ValueError, match=f"{width} cars side by side: expected 2, 4 or a multiple of 8"):
+        CarBatch(Car(vehicle("reference_vehicle")), width)

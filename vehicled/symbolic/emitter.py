@@ -1,0 +1,101 @@
+"""LLVM IR text of operations on atoms, one instruction each where the processor has one.
+
+How values are held is for the emitters of `llvm.py` (one instance) and `wide.py` (several) to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Layout
+
+_ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs"}
+_LIBM = {"sin": 1, "cos": 1, "tanh": 1, "atan": 1, "exp": 1, "atan2": 2}
+
+
+def declarations(sizes: Iterable[int]) -> str:
+    """Functions that operations on values of these sizes call."""
+    text = [f"declare double @{f}({', '.join(['double'] * n)}) nounwind\n" for f, n in _LIBM.items()]
+    for n in sorted(set(sizes)):
+        suffix, t = ("f64", "double") if n == 1 else (f"v{n}f64", f"<{n} x double>")
+        text += [f"declare {t} @llvm.{f}.{suffix}({t})\n" for f in _INTRINSICS.values()]
+    return "".join(text)
+
+
+class Emitter:
+    """Lines of one function, and a new name for every value."""
+
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        self.lines: list[str] = []
+        self._count = 0
+
+    def size(self, rank: int) -> int:
+        """Elements of the vector that holds a value."""
+        raise NotImplementedError
+
+    def lane_sum(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        raise NotImplementedError
+
+    def lane_swap(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        raise NotImplementedError
+
+    def type(self, rank: int) -> str:
+        n = self.size(rank)
+        return "double" if n == 1 else f"<{n} x double>"
+
+    def new(self, text: str) -> str:
+        name = f"%v{self._count}"
+        self._count += 1
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def constant(self, value: float, rank: int) -> str:
+        bits = f"0x{np.float64(value).view(np.uint64):016X}"
+        n = self.size(rank)
+        return bits if n == 1 else "<" + ", ".join([f"double {bits}"] * n) + ">"
+
+    def pointer(self, offset: int, base: str = "%w") -> str:
+        return self.new(f"getelementptr inbounds double, ptr {base}, i64 {offset}")
+
+    def call(self, function: str, values: Sequence[str], rank: int) -> str:
+        """A function of the mathematics library, element by element."""
+        n = self.size(rank)
+        if n == 1:
+            return self.new(f"call double @{function}({', '.join('double ' + v for v in values)})")
+        vector = f"<{n} x double>"
+        result = "undef"
+        for i in range(n):
+            elements = [self.new(f"extractelement {vector} {v}, i32 {i}") for v in values]
+            one = self.new(f"call double @{function}({', '.join('double ' + e for e in elements)})")
+            result = self.new(f"insertelement {vector} {result}, double {one}, i32 {i}")
+        return result
+
+    def operation(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        """The name of an atom's value; `value` gives that of an operand, as one of a rank."""
+        op, rank = a.op, a.rank
+        t, n = self.type(rank), self.size(rank)
+        if op in _ARITHMETIC:
+            x, y = value(a.args[0], rank), value(a.args[1], rank)
+            return self.new(f"{_ARITHMETIC[op]} contract {t} {x}, {y}")
+        if op == "neg":
+            return self.new(f"fneg {t} {value(a.args[0], rank)}")
+        if op in _INTRINSICS:
+            suffix = "f64" if n == 1 else f"v{n}f64"
+            return self.new(f"call {t} @llvm.{_INTRINSICS[op]}.{suffix}({t} {value(a.args[0], rank)})")
+        if op == "where_less":
+            x, y, then, other = (value(b, rank) for b in a.args)
+            flag = self.new(f"fcmp olt {t} {x}, {y}")
+            bit = "i1" if n == 1 else f"<{n} x i1>"
+            return self.new(f"select {bit} {flag}, {t} {then}, {t} {other}")
+        if op in _LIBM:
+            return self.call(op, [value(b, rank) for b in a.args], rank)
+        if op == "lane_sum":
+            return self.lane_sum(a.args[0], value)
+        if op == "lane_swap":
+            return self.lane_swap(a.args[0], value)
+        raise ValueError(f"operation {op!r} has no machine code")

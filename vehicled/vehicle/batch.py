@@ -1,0 +1,39 @@
+"""Several cars stepped together, as sigma points of a filter need them: cheaper each than one car alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.vehicle import model
+from vehicled.vehicle.car import STATE, Car, Instances, compiled
+
+
+class CarBatch(Instances):
+    """`width` cars with the parameters of one.
+
+    Code for that width is compiled when it is first asked for. A Newton iteration goes on until the last car has
+    converged; the others rest meanwhile, so that each comes to what it would come to alone.
+    """
+
+    def __init__(self, car: Car, width: int, extensions: tuple[model.Extension, ...] = ()):
+        """`width`: 2, 4 or a multiple of 8, which is what vectors hold. Raises ValueError on others."""
+        if width not in (2, 4) and (width < 8 or width % 8):
+            raise ValueError(f"{width} cars side by side: expected 2, 4 or a multiple of 8")
+        super().__init__(compiled(car.vehicle.tyre, extensions, width))
+        self._newton = self.view("newton")
+        for name in ("parameters", "corner_parameters"):
+            self.view(name)[...] = car.view(name)[..., None]
+        self.call("prepare")
+        shared = (*STATE, "ground", "inputs", "corner_inputs")
+        self._shared = [(self.view(name), car.view(name)[..., None]) for name in shared]
+        self.spread()
+
+    def spread(self) -> None:
+        """Every car is put where the one car is now, with its inputs and its ground."""
+        for ours, its in self._shared:
+            ours[...] = its
+
+    @property
+    def converged(self) -> np.ndarray:
+        """(width,) whether the last step reached its tolerance."""
+        return self._newton[0] < self.tolerance**2
