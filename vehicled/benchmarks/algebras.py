@@ -51,7 +51,7 @@ class _Peer:
 
 
 class Sympy(_Peer):
-    """Its `cse` as it comes. (Its optional rewriting beforehand would take the locomotive too long.)"""
+    """Its `cse` as it comes. (With `optimizations="basic"` 259 operations of the four-bar function, not 295.)"""
 
     def symbol(self, name: str) -> Any:
         return self.package.Symbol(name)
