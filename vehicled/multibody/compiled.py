@@ -77,7 +77,7 @@ class CompiledMechanism:
         self.constraints = [name for name, _ in system.constraints]
         self.bodies = list(model.parts)
         self.points = list(model.points)
-        loop = ali3p.STEP_LOOP.format(prefix="", norm=self.layout.places["newton"].offset)
+        loop = ali3p.step_loop(self.layout)
         code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, loops=loop))
         self._call = {name: code.function(name, None, ctypes.c_void_p) for name in program.kernels}
         types = (ctypes.c_void_p, ctypes.c_int, ctypes.c_double, ctypes.c_double, ctypes.c_int)
