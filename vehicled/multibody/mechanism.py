@@ -89,7 +89,7 @@ class Mechanism:
     def step_ali3p(
         self, h: float, penalty: float, limit: int, tolerance: float, large: float, passes: int
     ) -> int:
-        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.STEP_LOOP`, but for ‖Δq‖ instead of
+        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.step_loop`, but for ‖Δq‖ instead of
         its square."""
         self._integration[:] = h, penalty
         self._time[0] += h
