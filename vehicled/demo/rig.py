@@ -105,7 +105,7 @@ class Rig:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._log = job.log
-        self._begun = False
+        self._daemon_runs = False
         self._process = context.Process(target=_run, args=(theirs, job), name="vehicled-demo", daemon=True)
         # Ctrl-C reaches all processes of a terminal. This one inherits that it ignores it: it is ended by us
         # alone, in order.
@@ -129,7 +129,7 @@ class Rig:
             ) from None
         if isinstance(message, _Failed):
             raise (UsageError if message.exit_status == 2 else RunError)(message.message)
-        self._begun |= isinstance(message, Begun)
+        self._daemon_runs |= isinstance(message, Simulated)  # or soon will
         assert isinstance(message, Stage | Simulated | Begun | Ended)
         return message
 
@@ -138,7 +138,7 @@ class Rig:
 
     def __exit__(self, *_: object) -> None:
         self._pipe.close()
-        if self._begun:
+        if self._daemon_runs:
             self._process.join(_END_WITHIN_S)  # it sees the pipe's end, and closes recording and devices
         if self._process.is_alive():
             self._process.kill()
