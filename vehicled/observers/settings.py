@@ -95,11 +95,16 @@ class Suspension:
     """How long such an error lasts: springs and dampers take it back."""
 
 
+Kind = Literal["errorEKF", "errorEKF_EJ", "errorEKF_FE"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Filter:
     """The errorEKF."""
 
-    kind: Literal["errorEKF"] = "errorEKF"
+    kind: Kind = "errorEKF"
+    """`errorEKF_EJ`: with the tyres' answer to sideslip and yaw rate in the transition of the errors; `errorEKF_FE`:
+    beside that, what the accelerometers find the model to lack acts on it as a force."""
     rate_noise: RateNoise = field(default_factory=RateNoise)
     position_noise: PositionNoise = field(default_factory=PositionNoise)
     slip_time: Annotated[Seconds, Positive] = 1.0

@@ -11,12 +11,13 @@ and about the car's own axes; a wheel's rate is its slip's, beside what rolling 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 from vehicled.messages import WHEELS
 from vehicled.observers.error_ekf import ErrorKernels
-from vehicled.sensors.kernels import POSE, SensorModels, add_sensor_kernels
+from vehicled.observers.settings import Kind
+from vehicled.sensors.kernels import POSE, add_sensor_kernels
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 from vehicled.vehicle.chart import CHART
@@ -64,7 +65,8 @@ def size(suspension: bool) -> int:
 
 
 class _Builder:
-    def __init__(self, program: Program, parts: Parts, suspension: bool):
+    def __init__(self, program: Program, parts: Parts, suspension: bool, kind: Kind):
+        self.exact, self.forces = kind != "errorEKF", kind == "errorEKF_FE"
         self.program, self.parts, self.g = program, parts, program.graph
         self.n = size(suspension)
         self.suspension = suspension
@@ -84,7 +86,9 @@ class _Builder:
         self._sights()
         self._absorb()
         self._sigmas()
-        program.sequence("propagate", "look", "spread")
+        if self.forces:
+            self._push()
+        program.sequence("propagate", "look", *["observe_tyres"] * self.exact, "spread")
         program.sequence("apply", "absorb", "correct", "look")
         program.sequence("tell", "report", "sigmas")
 
@@ -114,6 +118,8 @@ class _Builder:
         rows[1] |= {AHEAD: h * sin, LEFT: h * cos, YAW: h * (cos * ahead - sin * left)}
         rows[2][V1Z] = h * ahead
         rows[AHEAD][DRIVE] = h
+        if self.exact:
+            self._answer(rows, h)
         slip = g.exp(-(h / plant["slip time"]))
         for k in range(len(WHEELS)):
             rows[WHEEL_ANGLE + k] |= {AHEAD: h * self.rolling[2 * k], YAW_RATE: h * self.rolling[2 * k + 1]}
@@ -136,6 +142,35 @@ class _Builder:
                 noise[begin + k] = noise[begin + k] + lost * sigmas[k] * sigmas[k]
         kept = [(e, e * rows[GYRO_BIAS + k][GYRO_BIAS + k]) for k, e in enumerate(self.extra)]
         self.kernels.spread(rows, noise, kept)
+
+    def _answer(self, rows: list[dict[int, Atom]], h: Atom) -> None:
+        """Into rows: how the tyres answer errors of speed and yaw rate, and, where it acts on the car, what the model
+        lacks in acceleration. Implicit in lateral velocity and yaw rate, which the tyres damp in milliseconds."""
+        d = self.models.tyre_damping
+        ahead, left, r = self.now[6], self.now[7], self.now[9]
+        by_ahead, by_left, by_turning = (
+            (d[0], d[3] - r, d[6]),
+            (d[1] + r, d[4], d[7]),
+            (d[2] + left, d[5] - ahead, d[8]),
+        )
+        a, b = 1.0 - h * by_left[1], -(h * by_turning[1])
+        c, e = -(h * by_left[2]), 1.0 - h * by_turning[2]
+        determinant = a * e - b * c
+        inverse = ((e / determinant, -(b / determinant)), (-(c / determinant), a / determinant))
+        rows[AHEAD] |= {AHEAD: 1.0 + h * by_ahead[0], LEFT: h * by_left[0], YAW_RATE: h * by_turning[0]}
+        for place, (by_lateral, by_yaw) in zip((LEFT, YAW_RATE), inverse, strict=True):
+            rows[place] |= {
+                LEFT: by_lateral,
+                YAW_RATE: by_yaw,
+                AHEAD: h * (by_lateral * by_ahead[1] + by_yaw * by_ahead[2]),
+            }
+            if self.forces:
+                lacks = {
+                    ACCELERATION_ERROR + k: h * by_lateral * x.y for k, x in enumerate(self.models.rotation)
+                }
+                rows[place] |= lacks
+        if self.forces:
+            rows[AHEAD] |= {ACCELERATION_ERROR + k: h * x.x for k, x in enumerate(self.models.rotation)}
 
     def _lateral_density(self, ahead: Atom) -> Atom:
         root = self.g.sqrt(self.plant["left"]) + self.plant["left per speed"] * self.g.abs(ahead)
@@ -232,6 +267,10 @@ class _Builder:
         arm, damping = models.imu, models.tyre_damping
         jacobian = models.jacobians["imu_accelerometer"]
         predicted, rows, noise = [], [], []
+        # What acts on the car as a force is in the reading already, but for its vertical part, which does not.
+        upward = g.zero
+        for e, r in zip(unexplained, models.rotation, strict=True):
+            upward = upward + r.z * e
         for k, (reading, r) in enumerate(
             zip(models.readings["imu_accelerometer"], models.rotation, strict=True)
         ):
@@ -246,7 +285,8 @@ class _Builder:
             row |= {SUSPENSION + i: r.z * force for i, force in enumerate(heave)}
             rows.append(row)
             noise.append(late)
-            value = reading + self._corrected(jacobian[k]) + bias[k] + unexplained[k]
+            value = reading + self._corrected(jacobian[k]) + bias[k]
+            value = value + (r.z * upward if self.forces else unexplained[k])
             predicted.append(value - removed * r.dot(models.up) * self.gravity)
         self.kernels.observe("see.tyres", predicted, rows, noise=noise)
         program.sequence("see.imu.accel", "observe_tyres", "see.tyres")
@@ -296,6 +336,16 @@ class _Builder:
         stores += [(s, g.zero) for s in x[:SUSPENSION]]
         program.kernel("absorb", stores)
 
+    def _push(self) -> None:
+        """Kernel `lean`: what the model lacks in acceleration as the force `push` on the car."""
+        g, program = self.g, self.program
+        (mass,) = program.array("mass", 1)
+        lacks = self.extra[ACCELERATION_ERROR - GYRO_BIAS : ACCELERATION_ERROR - GYRO_BIAS + 3]
+        ahead, left = g.zero, g.zero
+        for e, r in zip(lacks, self.models.rotation, strict=True):
+            ahead, left = ahead + r.x * e, left + r.y * e
+        program.kernel("lean", zip(program.arrays["push"], (mass * ahead, mass * left), strict=True))
+
     def _sigmas(self) -> None:
         """Kernel `sigmas`: standard deviations of x, y, z, yaw, of vx and vy (vehicle axes) and of sideslip, of
         `pose`, which must be the present one."""
@@ -310,9 +360,7 @@ class _Builder:
         self.program.kernel("sigmas", zip(self.program.array("sigmas", len(sigmas)), sigmas, strict=True))
 
 
-def _add(program: Program, parts: Parts, suspension: bool) -> SensorModels:
-    return _Builder(program, parts, suspension).models
-
-
-EXTENSIONS = {suspension: partial(_add, suspension=suspension) for suspension in (False, True)}
-"""For `Car`: the errors without and with those of the suspensions."""
+@lru_cache
+def extension(suspension: bool, kind: Kind) -> Callable[[Program, Parts], object]:
+    """For `Car`: the errors with or without those of the suspensions, of that kind of filter."""
+    return partial(_Builder, suspension=suspension, kind=kind)

@@ -13,7 +13,6 @@ from vehicled.observers.settings import DriveForce, Filter
 from vehicled.observers.vehicle_errors import (
     CHART_PAIRS,
     DRIVE,
-    EXTENSIONS,
     GYRO_BIAS,
     OBSERVATIONS,
     PAIRS,
@@ -22,6 +21,7 @@ from vehicled.observers.vehicle_errors import (
     V2Z,
     WANDER,
     YAW,
+    extension,
     size,
 )
 from vehicled.sensors.kernels import POSE
@@ -42,7 +42,7 @@ class VehicleFilter:
     workspace, the car's."""
 
     def __init__(self, vehicle: Vehicle, settings: Filter):
-        self.car = car = Car(vehicle, (EXTENSIONS[settings.suspension is not None],))
+        self.car = car = Car(vehicle, (extension(settings.suspension is not None, settings.kind),))
         self._mass = vehicle.mass
         view = car.view
         self.ekf = ErrorEKF(size(settings.suspension is not None), car.layout, car.workspace, car.call)
@@ -72,6 +72,9 @@ class VehicleFilter:
         places = np.stack([car.get_corner_parameter(f"wheel.centre.{a}") for a in "xy"], axis=1)
         self._body_fit = np.linalg.pinv(np.column_stack([np.ones(len(WHEELS)), places]))
         """(3, 4) heave and slopes of a body from heights at its wheels."""
+        self._leans = settings.kind == "errorEKF_FE"
+        if self._leans:
+            view("mass")[0] = vehicle.mass
         if settings.suspension is not None:
             view("heave")[:] = _heave_stiffness(vehicle) / vehicle.mass
         self.wander[:] = 120.0, 0.0, 0.0, 0.0
@@ -120,6 +123,8 @@ class VehicleFilter:
         """Simulate h seconds, up to t_ns, and let the errors' covariance grow."""
         if self.settings.drive_force is not None:
             self._drive(self.settings.drive_force)
+        if self._leans:
+            self.car.call("lean")
         if self.car.step(h) < 0:
             self.unconverged += 1
         self._h[0] = h

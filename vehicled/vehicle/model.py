@@ -112,6 +112,7 @@ class _Builder:
         self._tyre()
         self._driveline()
         self._air()
+        self._push()
         return self._finish(gravity, extensions)
 
     # -- bodies and joints ----------------------------------------------------------------------------
@@ -362,6 +363,11 @@ class _Builder:
         for axle in ("front", "rear"):
             point = self.chassis.point(Vector(p(f"aero.{axle}"), g.zero, g.zero))
             self.system.force(point, self.v3.position * (pressure * p(f"aero.{axle}_lift_area")))
+
+    def _push(self) -> None:
+        """A force at the vehicle origin, N ahead and to the left: what an observer finds the model to lack."""
+        ahead, left = self.program.array("push", 2)
+        self.system.force(self.origin, self.v1.position * ahead + self.v2.position * left)
 
     # -- kernels ------------------------------------------------------------------------------------------
 
