@@ -47,7 +47,7 @@ def test_samples_go_to_the_reference_with_the_square_of_the_step(runs):
     benchmark, reference, pair = runs
     coarse, fine = (np.abs(run.samples - reference).max() for run in pair)
     # Beside the singular positions the iteration's end adds its own.
-    slack = 1.0 if benchmark.name.endswith("four-bar mechanism") else 0.1
+    slack = 0.5 if benchmark.name.endswith("four-bar mechanism") else 0.1
     assert np.log2(coarse / fine) == pytest.approx(2.0, abs=slack)
     if benchmark.conservative:
         assert np.log2(pair[0].drift / pair[1].drift) == pytest.approx(2.0, abs=0.1)
@@ -172,7 +172,9 @@ def test_andrews_mechanism_ends_as_published(rule, h, close):
 
 
 def test_reference_crank_of_andrews_mechanism_ends_as_published():
-    assert references.squeezer_crank(np.array([0.0, 0.03]))[-1] == pytest.approx(ANDREWS_END["beta"], abs=1e-8)
+    assert references.squeezer_crank(np.array([0.0, 0.03]))[-1] == pytest.approx(
+        ANDREWS_END["beta"], abs=1e-8
+    )
 
 
 # -- A04 ----------------------------------------------------------------------------------------------------
@@ -190,7 +192,7 @@ def test_bricards_mechanism_moves_with_one_constraint_too_many():
 
 def test_reference_chain_of_bricards_mechanism_closes_all_round():
     p = np.linspace(0.0, 4 * np.pi, 101)
-    ends, along, across = references._bricard_chain(p)
+    ends, along, across = references.bricard_chain(p)
     assert np.abs(ends[5] - [0, 0, 1]).max() < 1e-12
     assert np.abs(np.cross(along[4], across[4]) - [1, 0, 0]).max() < 1e-12
     # A smooth path, without jumps between branches.

@@ -21,7 +21,7 @@ _RELATIVE, _ABSOLUTE = 1e-12, 1e-13
 
 
 @dataclass(frozen=True)
-class Loop:
+class OneCoordinate:
     """A mechanism of one coordinate p: T = ½ Σ weight ẋ², with places x(p) that repeat after a period.
 
     Bodies go in by the places of their centres and by unit vectors, of which the moment of inertia is the weight.
@@ -73,16 +73,16 @@ def _direction(angle: np.ndarray) -> np.ndarray:
 
 def simple_pendulum(times: np.ndarray) -> np.ndarray:
     """(2, n) x and y of the bob."""
-    loop = Loop(_direction, np.ones(2), lambda x: _G * x[1], 2 * np.pi)
-    return _direction(loop.solve(times, np.pi)[0])
+    mechanism = OneCoordinate(_direction, np.ones(2), lambda x: _G * x[1], 2 * np.pi)
+    return _direction(mechanism.solve(times, np.pi)[0])
 
 
 def n_four_bar(times: np.ndarray, loops: int) -> np.ndarray:
     """(4, n) x, y and their rates (m/s) of B0: N + 1 parallel cranks turn, N couplers go with their ends."""
     inertia = (loops + 1) / 3 + loops
     weight = ((loops + 1) / 2 + loops) * _G
-    loop = Loop(_direction, np.full(2, inertia), lambda x: weight * x[1], 2 * np.pi)
-    angle, rate = loop.solve(times, 0.5 * np.pi, -1.0)
+    mechanism = OneCoordinate(_direction, np.full(2, inertia), lambda x: weight * x[1], 2 * np.pi)
+    angle, rate = mechanism.solve(times, 0.5 * np.pi, -1.0)
     x, y = _direction(angle)
     return np.array([x, y, -rate * y, rate * x])
 
@@ -105,7 +105,11 @@ def squeezer_crank(times: np.ndarray) -> np.ndarray:
         e = _third_point(f, b + 0 * f, 0.028, 0.035)
         g, h = _third_point(a + 0 * e, e, 0.04, 0.02), _third_point(e, a + 0 * e, 0.02, 0.04)
         rows = [_direction(beta)]
-        for start, end, length, centre in ((f, e, 0.028, 0.0115), (e, g, 0.02, 0.01421), (e, h, 0.02, 0.01421)):
+        for start, end, length, centre in (
+            (f, e, 0.028, 0.0115),
+            (e, g, 0.02, 0.01421),
+            (e, h, 0.02, 0.01421),
+        ):
             along = (end - start) / length
             rows += [start + centre * along, along]
         rows += [(e - b) / 0.035, (g - a) / 0.04, (h - a) / 0.04]
@@ -117,17 +121,16 @@ def squeezer_crank(times: np.ndarray) -> np.ndarray:
         d = b + 0.018 * down + 0.02 * right
         return 0.5 * 4530.0 * (np.linalg.norm(d - c, axis=0) - 0.07785) ** 2
 
-    turning = [
-        0.04325 * 0.00092**2 + 2.194e-6,
-        *(0.00365, 4.410e-7),
-        *(0.00706, 5.667e-7),
-        *(0.00706, 5.667e-7),
-        0.02373 * (0.01874**2 + 0.01043**2) + 5.255e-6,
-        0.07050 * (0.02308**2 + 0.00916**2) + 1.169e-5,
-        0.05498 * (0.01228**2 + 0.00449**2) + 1.912e-5,
-    ]
-    loop = Loop(places, np.repeat(turning, 2), potential, 2 * np.pi, force=0.033)
-    return loop.solve(times, -0.0617138900142764496)[0]
+    turning = (
+        (0.04325, 0.00092, 0.0, 2.194e-6),
+        (0.02373, 0.01043, 0.01874, 5.255e-6),
+        (0.07050, 0.02308, 0.00916, 1.169e-5),
+        (0.05498, 0.00449, 0.01228, 1.912e-5),
+    )
+    k1, k3, k5, k7 = (mass * (x * x + y * y) + inertia for mass, x, y, inertia in turning)
+    weights = np.repeat([k1, 0.00365, 4.410e-7, 0.00706, 5.667e-7, 0.00706, 5.667e-7, k3, k5, k7], 2)
+    mechanism = OneCoordinate(places, weights, potential, 2 * np.pi, force=0.033)
+    return mechanism.solve(times, -0.0617138900142764496)[0]
 
 
 def squeezer(times: np.ndarray) -> np.ndarray:
@@ -135,7 +138,7 @@ def squeezer(times: np.ndarray) -> np.ndarray:
     return 0.007 * _direction(squeezer_crank(times))
 
 
-def _bricard_chain(p: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+def bricard_chain(p: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """Ends (6, n, 3) of the bars, and their directions and first axes (n, 3) each.
 
     Joint angles θ and φ take turns. All links of length one and twist of a right angle close where
@@ -164,15 +167,15 @@ def bricard(times: np.ndarray) -> np.ndarray:
     lengthwise, crosswise = 1.0 / 12.0, 0.1**2 / 12.0  # ∫ρ r² along and across a bar of 1 kg
 
     def places(p: np.ndarray) -> np.ndarray:
-        ends, along, across = _bricard_chain(p)
+        ends, along, across = bricard_chain(p)
         rows = []
         for k in range(5):
             rows += [0.5 * (ends[k] + ends[k + 1]), along[k], across[k], np.cross(along[k], across[k])]
         return np.hstack(rows).T
 
     weights = np.tile(np.repeat([1.0, lengthwise, crosswise, crosswise], 3), 5)
-    loop = Loop(places, weights, lambda x: _G * x[1::12].sum(axis=0), 4 * np.pi)
-    return _bricard_chain(loop.solve(times, 0.0)[0])[0][3].T
+    mechanism = OneCoordinate(places, weights, lambda x: _G * x[1::12].sum(axis=0), 4 * np.pi)
+    return bricard_chain(mechanism.solve(times, 0.0)[0])[0][3].T
 
 
 def flyball_governor(times: np.ndarray) -> np.ndarray:
