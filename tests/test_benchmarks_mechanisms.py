@@ -5,6 +5,7 @@ Published end values: angles of Andrews' mechanism (Bari test set for IVP solver
 `mechanism_references`, which has to pass tests of its own.
 """
 
+import dataclasses
 import json
 
 import numpy as np
@@ -231,6 +232,14 @@ def test_governor_keeps_momentum_and_symmetry_and_loses_energy():
         assert m.q[m.index("alpha")] == pytest.approx(m.q[m.index("alpha2")], abs=1e-8)
     assert momentum() == pytest.approx(begin, rel=1e-5)
     assert -0.1 < energies[-1] - energies[0] < 0.0
+
+
+def test_governor_follows_its_reference_closely():
+    """Close enough to tell 1 % in a damper apart."""
+    benchmark = dataclasses.replace(BENCHMARKS["A05"], duration=2.0)
+    reference = benchmark.reference(benchmarks.sample_times(benchmark))
+    run = benchmarks.simulate(benchmark, CompiledMechanism(benchmark.describe()), 50)
+    assert run.samples == pytest.approx(reference, abs=2e-6)
 
 
 # -- the command --------------------------------------------------------------------------------------------
