@@ -235,7 +235,7 @@ def test_governor_keeps_momentum_and_symmetry_and_loses_energy():
 
 
 def test_governor_follows_its_reference_closely():
-    """Close enough to tell 1 % in a damper apart."""
+    """The springs give by some 1e-5 m: their stiffness is told to some per cent, dampers to a fifth."""
     benchmark = dataclasses.replace(BENCHMARKS["A05"], duration=2.0)
     reference = benchmark.reference(benchmarks.sample_times(benchmark))
     run = benchmarks.simulate(benchmark, CompiledMechanism(benchmark.describe()), 50)
