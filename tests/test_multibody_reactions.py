@@ -68,6 +68,23 @@ def test_shared_points_give_each_bar_what_its_motion_takes(name, seed):
         assert ends[0] == pytest.approx(-ends[1], abs=1e-7)
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_force_on_a_points_coordinate_acts_on_the_pin(told):
+    m = Mechanism.load("four_bar")
+    forces = body_operators.Forces(m)
+    forces.add_coordinate_force("P.x", 30.0)
+    forces.add_torque("coupler", [0.0, 0.0, 40.0])
+    if told:
+        m.applied[:] = forces.generalised
+    else:
+        forces = None
+        m.applied[m.index("P.x")] = 30.0
+    problems.solve_dynamics(m)
+    reactions = calc_reactions(m, forces)
+    assert sum(r.force for r in reactions if r.point == "P") == pytest.approx([30.0, 0.0, 0.0], abs=1e-8)
+    assert sum(r.force for r in reactions if r.point == "Q") == pytest.approx(0.0, abs=1e-8)
+
+
 def test_shared_point_and_joint_carry_the_same():
     """The four-bar with points of its own for the rocker and explicit joints."""
     text = """

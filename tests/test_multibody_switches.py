@@ -76,6 +76,23 @@ def test_prescribed_coordinate_follows_and_tells_the_torque_that_it_takes():
     )
 
 
+def test_independent_coordinates_stay_as_far_as_they_can():
+    m = Mechanism.load("five_bar")
+    m.set_independent(np.array([m.index("Q.x"), m.index("theta2")]))
+    switches.lock(m, "theta2")
+    assert [m.coordinate_names[k] for k in m.independent] == ["Q.x"]
+
+
+def test_coordinate_held_again_starts_without_its_old_force():
+    m = Mechanism.load("five_bar")
+    switches.lock(m, "theta2")
+    problems.solve_dynamics(m)
+    assert m.multipliers[-1] != 0.0
+    switches.release(m, "theta2")
+    switches.lock(m, "theta2")
+    assert m.multipliers[-1] == 0.0
+
+
 def test_released_coordinate_is_free_again():
     m, free = Mechanism.load("five_bar"), Mechanism.load("five_bar")
     switches.lock(m, "theta2")

@@ -40,7 +40,8 @@ class Reaction:
     joint: str
     """A joint of the description, or the point or direction that bodies share."""
     body: str | None
-    """That the joint acts on: the one of its second point; None when it acts on a point that bodies share."""
+    """That the joint acts on: the one of its second point; None when that is a point that bodies share, which the
+    force then acts on, and the torque on the body of the joint's second axis."""
     point: str | None
     """At which the force acts; None for a direction that bodies share, which passes on torques only."""
     force: np.ndarray
@@ -233,8 +234,6 @@ def _act_joints(mechanism: Mechanism, balance: _Balance) -> Iterator[Reaction]:
         seconds = [p[1] for p in pairs if p]
         _act_pair(balance, joint.points, firsts, seconds, force, torque)
         owners = balance.point_owners[joint.points[1]]
-        if seconds:
-            owners = [b for b in owners if b in balance.owners(seconds)] or owners
         yield Reaction(name, owners[0] if len(owners) == 1 else None, joint.points[1], force, torque)
 
 
