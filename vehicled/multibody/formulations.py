@@ -54,7 +54,8 @@ class Ali3p:
             self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
         tolerance = self.tolerance * max(1.0, float(np.linalg.norm(mechanism.q)))
         count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
-        residual = float(np.abs(mechanism.view("phi")[mechanism.enabled]).max(initial=0.0))
+        phi = mechanism.view("phi")
+        residual = float(np.abs(phi[mechanism.enabled] if mechanism.is_switched else phi).max(initial=0.0))
         return Solution(count > 0, abs(count), residual, float(np.sqrt(mechanism.view("newton")[0])))
 
 

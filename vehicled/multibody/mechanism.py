@@ -54,6 +54,8 @@ class Mechanism:
         """λ of `hold …` constraints, by coordinate."""
         self.enabled = np.ones(m, dtype=bool)
         """(m,) which constraints of the description hold: see `switches`, which writes it."""
+        self.is_switched = False
+        """Whether other constraints hold than those of the description."""
         self._holds = self.view("holds").reshape(n, 4)
         self.targets = self._holds[:, 1:]
         """(n, 3): value, rate and acceleration of each held coordinate at the end of a step."""
@@ -77,7 +79,7 @@ class Mechanism:
         }
         self._arrays = {name: self.view(name).reshape(shape) for name, shape in shapes.items()}
         self.placement = Placement(compiled, self.view)
-        self._step, self._penalties = self.view("step"), self.view("penalties")
+        self._step, self._penalties, self._penalty = self.view("step"), self.view("penalties"), 0.0
         self.guess = np.array(compiled.model.guess)
         """(n,) about where it starts."""
         self.set_parameters(compiled.parameters)
@@ -104,10 +106,12 @@ class Mechanism:
         """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.STEP_LOOP`, but for ‖Δq‖ instead of
         its square."""
         self._step[0] = h
-        self._penalties[:] = penalty * self.enabled
+        if penalty != self._penalty:
+            self._penalty = penalty
+            self._penalties[:] = penalty * self.enabled
         self._time[0] += h
         count = self.compiled.ali3p_step(self._pointer, limit, tolerance**2, large**2, passes)
-        if self._holds[:, 0].any():
+        if self.is_switched:
             self.call("jacobian")
             pull = self._arrays["jacobian"].T @ self._lambda
             self._holding[:] = np.where(self.held, self.calc_forces() - self.mass @ self.qdd - pull, 0.0)
@@ -148,13 +152,10 @@ class Mechanism:
         hold is zero."""
         self.enabled[:] = enabled
         self._holds[:, 0] = held
+        self.is_switched = not self.enabled.all() or bool(np.any(held))
+        self._penalties[:] = self._penalty * self.enabled
         self._lambda[~self.enabled] = 0.0
         self._holding[~self.held] = 0.0
-
-    @property
-    def is_switched(self) -> bool:
-        """Whether other constraints hold than those of the description."""
-        return not self.enabled.all() or bool(self._holds[:, 0].any())
 
     @property
     def constraint_names(self) -> list[str]:
