@@ -8,6 +8,7 @@ HELP = "Measure speed on this machine."
 BENCHMARKS = {
     "step": "one step of the vehicle model and of the filter, beside other solvers and engines",
     "codegen": "what the model compiler makes of a four-bar linkage and of a locomotive",
+    "mechanisms": "the problems A01 to A05 of the IFToMM library of multibody benchmarks",
 }
 """Name and one line of each; the rest is in `benches`."""
 

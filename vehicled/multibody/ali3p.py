@@ -13,6 +13,9 @@ that moved far is followed by a new factorisation: the penalty turns a turned Ja
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from vehicled.multibody.factor import Factorisation, elimination_order
 from vehicled.multibody.system import Coordinate, System
 from vehicled.symbolic.graph import Atom
@@ -58,13 +61,36 @@ def _multipliers(program: Program, system: System, name: str) -> list[Atom]:
     return [next(stores[phi.rank]) for _, phi in system.constraints]
 
 
-def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
+@dataclass(frozen=True)
+class Hold:
+    """Numbers with which a caller can have a coordinate follow what it is told."""
+
+    switch: Atom
+    """1 while it is held, else 0."""
+    value: Atom
+    rate: Atom
+    acceleration: Atom
+
+
+_RIGID = 1e30
+"""What makes every other entry of the tangent vanish beside it, so that Newton does not move a held coordinate."""
+
+
+def build(
+    program: Program,
+    system: System,
+    h: Atom,
+    alpha: Atom | Sequence[Atom],
+    holds: Mapping[Coordinate, Hold] | None = None,
+) -> list[Atom]:
     """Add the kernels of one step to a program: `predict`, `factor`, `iterate`, `project_velocity`,
     `project_acceleration`, and the loop's interface, the array `newton` = [norm of Δq², λ update on/off, iterating,
     tangent to be renewed]. Of several instances one that is not iterating stays as it is, whatever those beside it
     need, and so does a tangent that is not to be renewed.
 
-    `h` (s) and `alpha` (penalty) are stored symbols. Forces in `system` are functions of q, q̇ at the end of
+    `h` (s) and `alpha` (penalty) are stored symbols; there may be a penalty per constraint, 0 for one that is to
+    be ignored, λ of which must be 0. Coordinates in `holds` can be held: they go to their targets at the end of a
+    step. Forces in `system` are functions of q, q̇ at the end of
     the step. State arrays must be declared (`declare_state`). The values of the constraints at the end of a
     step are found in `phi` and `branch.phi`. Returns the symbols of λ, one per constraint.
     """
@@ -78,6 +104,15 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
     newton = program.array("newton", 4)
     norm_squared, updating, iterating, renewing = newton
     several = program.layout.width > 1
+    alphas = [alpha] * len(phis) if isinstance(alpha, Atom) else alpha
+    holds = holds or {}
+
+    def held(c: Coordinate, free: Atom, part: str) -> Atom:
+        """What a coordinate or its rate is, unless it is held."""
+        if c not in holds:
+            return free
+        hold = holds[c]
+        return free + hold.switch * (getattr(hold, part) - free)
 
     # Prediction: constant acceleration; then q̇ and q̈ as the trapezoidal rule sees them at that position.
     two_h, four_hh = 2.0 / h, 4.0 / (h * h)
@@ -85,7 +120,7 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
     for c in coordinates:
         new = c.q + h * (c.qd + (h * 0.5) * c.qdd)
         predict += [
-            (c.q, new),
+            (c.q, held(c, new, "value")),
             (velocity_star[c], -(two_h * c.q + c.qd)),
             (acceleration_star[c], -(four_hh * c.q + (4.0 / h) * c.qd + c.qdd)),
             (c.qd, c.qd + h * c.qdd),
@@ -114,11 +149,13 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
     for a, b, m in system.mass:
         if index[a] <= index[b]:
             add(a, b, m)
-    penalty = quarter * alpha
-    for row in jacobian:
+    penalties = [quarter * a for a in alphas]
+    for row, penalty in zip(jacobian, penalties, strict=True):
         add_square(row, penalty)
     for soft in system.soft:
         add_square(soft.jacobian, soft.weight)
+    for c, hold in holds.items():
+        add(c, c, _RIGID * hold.switch)
     factorised_at = {c.q: s for c, s in _twins(program, system, "q_factor").items()}
     here = {q: q for q in factorised_at}
     if several:
@@ -144,15 +181,15 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
 
     # One Newton iteration.
     phi_now = [phi for _, phi in system.constraints]
-    weight = iterating * updating * alpha if several else updating * alpha
-    updated = [lam + weight * phi for lam, phi in zip(multipliers, phi_now, strict=True)]
+    weight = iterating * updating if several else updating
+    updated = [lam + weight * a * phi for lam, a, phi in zip(multipliers, alphas, phi_now, strict=True)]
     residual = Assembly(system)
     trapezoid = {c.qdd: four_hh * c.q + acceleration_star[c] for c in coordinates}
     rates = {c.qd: two_h * c.q + velocity_star[c] for c in coordinates}
     for a, b, m in system.mass:
         residual.add(a, -(m * trapezoid[b.qdd]))
-    for row, lam, phi in zip(jacobian, updated, phi_now, strict=True):
-        residual.add_transposed(row, -(lam + alpha * phi))
+    for row, lam, weight, phi in zip(jacobian, updated, alphas, phi_now, strict=True):
+        residual.add_transposed(row, -(lam + weight * phi))
     forces = graph.substitute([f for _, f in system.forces], rates)
     for (c, _), f in zip(system.forces, forces, strict=True):
         residual.add(c, f)
@@ -184,9 +221,9 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
     program.kernel(
         "recover",
         [
-            *((c.qd, rates[c.qd]) for c in coordinates),
-            *((c.qdd, trapezoid[c.qdd]) for c in coordinates),
-            *((lam, lam + alpha * phi) for lam, phi in zip(multipliers, phi_now, strict=True)),
+            *((c.qd, held(c, rates[c.qd], "rate")) for c in coordinates),
+            *((c.qdd, held(c, trapezoid[c.qdd], "acceleration")) for c in coordinates),
+            *((lam, lam + a * phi) for lam, a, phi in zip(multipliers, alphas, phi_now, strict=True)),
             *zip(phis, phi_now, strict=True),
         ],
     )
@@ -195,7 +232,7 @@ def build(program: Program, system: System, h: Atom, alpha: Atom) -> list[Atom]:
         ("project_acceleration", acceleration, "qdd"),
     ):
         rhs = Assembly(system)
-        for row, value in zip(jacobian, violation, strict=True):
+        for row, penalty, value in zip(jacobian, penalties, violation, strict=True):
             there = dict(zip(row, graph.substitute(list(row.values()), factorised_at), strict=True))
             rhs.add_transposed(there, -(penalty * value))
         change = factor.solve(rhs.branch, rhs.root)

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 
 from vehicled import settings
-from vehicled.multibody import ali3p
+from vehicled.multibody import ali3p, placement
 from vehicled.multibody.bodies import add_bodies
 from vehicled.multibody.description import Description, Rigid
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint
@@ -25,6 +25,7 @@ def build_model(description: Description) -> Model:
     _refuse_faults(description)
     model = Model(description)
     add_bodies(model)
+    model.rigid_constraints = len(model.system.constraints)
     for name, angle in description.angles.items():
         add_angle(model, name, angle)
     for name, distance in description.distances.items():
@@ -62,9 +63,15 @@ class CompiledMechanism:
         self.model = model = build_model(description)
         program, system = model.program, model.system
         ali3p.declare_state(program, system)
-        multipliers = ali3p.build(program, system, model.h, model.alpha)
+        penalties = program.array("penalties", len(system.constraints))
+        numbers = [iter(program.array("holds", 4 * len(system.coordinates)))] * 4
+        holds = {
+            c: ali3p.Hold(*h) for c, h in zip(system.coordinates, zip(*numbers, strict=True), strict=True)
+        }
+        multipliers = ali3p.build(program, system, model.h, penalties, holds)
         program.kernel("finish", [])
         add_kernels(program, model, multipliers)
+        placement.add_kernel(program, model)
         for extend in extensions:
             extend(program, model)
         program.store("parameters", list(model.symbols.values()))
@@ -96,7 +103,7 @@ def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> 
 
     def matrix(name: str, columns: int, entries: dict[tuple[int, int], Atom]) -> None:
         kept = {key: e for key, e in entries.items() if e is not graph.zero}
-        rows = m if name in _BY_CONSTRAINT else n
+        rows = m if name in _MATRIX_BY_CONSTRAINT else n
         places = program.sparse_array(name, rows * columns, [i * columns + k for i, k in kept])
         program.kernel(name, zip(places, kept.values(), strict=True))
 
@@ -142,9 +149,14 @@ def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> 
     for x, y, value in system.mass:
         kinetic = kinetic + value * x.qd * y.qd
     vector("energy", [0.5 * kinetic, model.potential])
+    vector("loads", [x for force in model.load_forces.values() for x in force])
+    wrenches = [model.wrenches.get(name, ()) for name, _ in system.constraints]
+    matrix("wrenches", 6, {(i, k): x for i, row in enumerate(wrenches) for k, x in enumerate(row)})
     for part in ("position", "velocity", "acceleration"):
         vector(f"point_{part}", [x for p in model.points.values() for x in getattr(p, part)])
     vector("angle_sides", [x for pair in model.sines.values() for x in pair])
 
 
-_BY_CONSTRAINT = {"jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd"}
+_MATRIX_BY_CONSTRAINT = {"jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd", "wrenches"}
+BY_CONSTRAINT = {*_MATRIX_BY_CONSTRAINT, "constraints", "drift", "gamma"}
+"""Kernels that give a row for each constraint."""

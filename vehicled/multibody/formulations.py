@@ -54,7 +54,8 @@ class Ali3p:
             self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
         tolerance = self.tolerance * max(1.0, float(np.linalg.norm(mechanism.q)))
         count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
-        residual = float(np.abs(mechanism.view("phi")).max(initial=0.0))
+        phi = mechanism.view("phi")
+        residual = float(np.abs(phi[mechanism.enabled] if mechanism.is_switched else phi).max(initial=0.0))
         return Solution(count > 0, abs(count), residual, float(np.sqrt(mechanism.view("newton")[0])))
 
 
@@ -148,7 +149,7 @@ class MatrixR(_SecondOrder):
         mass, forces = mechanism.mass, mechanism.calc_forces()
         zdd = np.linalg.solve(r.T @ mass @ r, r.T @ (forces - mass @ drift))
         mechanism.qdd[:] = r @ zdd + drift
-        mechanism.multipliers[:] = s.T @ (forces - mass @ mechanism.qdd)
+        mechanism.multipliers = s.T @ (forces - mass @ mechanism.qdd)
 
 
 class Lagrange(_SecondOrder):
@@ -179,7 +180,7 @@ class Penalty(_SecondOrder):
         violation = -mechanism.calc_gamma()
         violation += 2 * self.rate * (jacobian @ mechanism.qd + mechanism.calc_drift())
         violation += self.rate**2 * mechanism.calc_constraints()
-        forces, multipliers = mechanism.calc_forces(), mechanism.multipliers
+        forces, multipliers = mechanism.calc_forces(), mechanism.multipliers.copy()
         for _ in range(_PENALTY_ITERATIONS):
             pull = forces - jacobian.T @ (multipliers + alpha * violation)
             mechanism.qdd[:] = scipy.linalg.cho_solve(factor, pull, check_finite=False)
@@ -187,6 +188,7 @@ class Penalty(_SecondOrder):
             multipliers += change
             if np.abs(jacobian.T @ change).max() <= 1e-10 * max(1.0, float(np.abs(pull).max())):
                 break
+        mechanism.multipliers = multipliers
 
 
 _PENALTY_ITERATIONS = 20

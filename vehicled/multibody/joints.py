@@ -30,16 +30,19 @@ def add_angle(model: Model, name: str, angle: Angle) -> None:
     (a, a_start), (b, b_start) = (model.segment(s) for s in angle.between)
     if angle.about is None:
         sine, about = model.cross(a.position, b.position), np.array([0.0, 0.0, 1.0])
+        axis = model.vectors["z"].position
     else:
         n, about = model.segment(angle.about)
-        sine = a.position.cross(b.position).dot(n.position)
+        axis = n.position
+        sine = a.position.cross(b.position).dot(axis)
     cosine = a.position.dot(b.position)
     guess = angle.start
     if guess is None:
         guess = float(np.arctan2(np.cross(a_start, b_start) @ about, a_start @ b_start))
     theta = model.scalar(name, guess).q
     model.sines[name] = sine, cosine
-    model.constraint(f"angle {name}", sine * g.cos(theta) - cosine * g.sin(theta))
+    turn = axis * (cosine * g.cos(theta) + sine * g.sin(theta))
+    model.constraint(f"angle {name}", sine * g.cos(theta) - cosine * g.sin(theta), turn=turn)
 
 
 def add_distance(model: Model, name: str, distance: Distance) -> None:
@@ -51,12 +54,14 @@ def add_distance(model: Model, name: str, distance: Distance) -> None:
         guess = float(np.linalg.norm(there))
         s = model.scalar(name, guess if distance.start is None else distance.start).q
         value = apart.position.dot(apart.position) - s * s
+        shift = 2.0 * apart.position
     else:
         along, direction = model.segment(distance.along)
         guess = float(there @ direction)
         s = model.scalar(name, guess if distance.start is None else distance.start).q
         value = apart.position.dot(along.position) - s
-    model.constraint(f"distance {name}", value)
+        shift = along.position
+    model.constraint(f"distance {name}", value, shift)
 
 
 def add_drive(model: Model, name: str, expression: str | float) -> None:
@@ -83,7 +88,8 @@ def add_joint(model: Model, name: str, joint: Joint) -> None:
         _join(model, name, joint.points)
     if isinstance(joint, Universal):
         u, v = (model.vectors[a] for a in joint.axes)
-        model.constraint(f"{name}: axes at right angles", u.position.dot(v.position))
+        label = f"{name}: axes at right angles"
+        model.constraint(label, u.position.dot(v.position), turn=v.position.cross(u.position))
     elif isinstance(joint, (Cylindrical, Prismatic, Fixed)) or (
         isinstance(joint, Revolute) and joint.axes is not None and not model.planar
     ):
@@ -97,7 +103,8 @@ def add_joint(model: Model, name: str, joint: Joint) -> None:
 def _join(model: Model, name: str, points: tuple[str, str]) -> None:
     apart = model.points[points[1]].position - model.points[points[0]].position
     for axis, component in zip("xyz"[: model.dimension], apart, strict=False):
-        model.constraint(f"{name}: {points[0]} and {points[1]} along {axis}", component)
+        label = f"{name}: {points[0]} and {points[1]} along {axis}"
+        model.constraint(label, component, model.vectors[axis].position)
 
 
 def _keep_distance(model: Model, name: str, joint: ConstantDistance) -> None:
@@ -110,17 +117,18 @@ def _keep_distance(model: Model, name: str, joint: ConstantDistance) -> None:
             raise MechanismError(f"{name}: {a} and {b} lie at one place, so that they have no distance")
     else:
         length = model.parameter(f"{name}.length", joint.length)
-    model.constraint(f"{name}: length", apart.dot(apart) - length * length)
+    model.constraint(f"{name}: length", apart.dot(apart) - length * length, 2.0 * apart)
 
 
 def _keep_on_line(model: Model, name: str, points: tuple[str, str], axis: str) -> None:
     apart = (model.points[points[1]] - model.points[points[0]]).position
     if model.planar:
         along = model.vectors[axis].position
-        model.constraint(f"{name}: {points[1]} on {axis}", model.cross(along, apart))
+        model.constraint(f"{name}: {points[1]} on {axis}", model.cross(along, apart), model.flat(along))
         return
     for n, normal in enumerate(model.normals(name, axis), 1):
-        model.constraint(f"{name}: {points[1]} on {axis}, {n}", normal.position.dot(apart))
+        across = normal.position
+        model.constraint(f"{name}: {points[1]} on {axis}, {n}", across.dot(apart), across)
 
 
 def _keep_parallel(model: Model, name: str, axes: tuple[str, str]) -> None:
@@ -129,10 +137,13 @@ def _keep_parallel(model: Model, name: str, axes: tuple[str, str]) -> None:
         return
     along = model.vectors[second].position
     if model.planar:
-        model.constraint(f"{name}: {second} along {first}", model.cross(model.vectors[first].position, along))
+        here = model.vectors[first].position
+        turn = along.cross(model.flat(here))
+        model.constraint(f"{name}: {second} along {first}", model.cross(here, along), turn=turn)
         return
     for n, normal in enumerate(model.normals(name, first), 1):
-        model.constraint(f"{name}: {second} along {first}, {n}", normal.position.dot(along))
+        label, across = f"{name}: {second} along {first}, {n}", normal.position
+        model.constraint(label, across.dot(along), turn=along.cross(across))
 
 
 def _keep_from_turning(model: Model, name: str, axes: tuple[str, str], normals: tuple[str, str]) -> None:
@@ -142,5 +153,6 @@ def _keep_from_turning(model: Model, name: str, axes: tuple[str, str], normals: 
         raise MechanismError(f"{name}: {normals[0]} is not at right angles to {axes[0]}")
     assert home.frame is not None
     across = home.frame.direction(axis.atoms.cross(normal.atoms))
-    turned = model.vectors[normals[1]].position.dot(across.position)
-    model.constraint(f"{name}: {normals[1]} along {normals[0]}", turned)
+    second = model.vectors[normals[1]].position
+    turn = second.cross(across.position)
+    model.constraint(f"{name}: {normals[1]} along {normals[0]}", second.dot(across.position), turn=turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vehicled.multibody.description import Actuator, CoordinateForce, Force, Load, Spring, TorsionSpring
 from vehicled.multibody.model import MechanismError, Model
+from vehicled.multibody.natural import Combination
 from vehicled.multibody.system import Soft
 from vehicled.symbolic.vector import Vector
 
@@ -19,13 +20,14 @@ def add_load(model: Model, name: str, load: Load) -> None:
         apart = model.points[load.points[1]] - model.points[load.points[0]]
         length = apart.position.norm()
         force = model.expression(f"{where}.force", load.force, of="state", more={"length": length})
-        model.system.force(apart, apart.position / length * force)
+        _push(model, name, apart, apart.position / length * force)
     elif isinstance(load, CoordinateForce):
         force = model.expression(f"{where}.force", load.force, of="state")
         model.system.generalised_force(model.coordinate(load.coordinate), force)
+        model.load_forces[name] = Vector(force, model.graph.zero, model.graph.zero)
     elif isinstance(load, Force):
         parts = [model.expression(f"{where}.force", f, of="state") for f in load.force]
-        model.system.force(model.points[load.point], _vector(model, parts))
+        _push(model, name, model.points[load.point], _vector(model, parts))
     else:
         parts = [model.expression(f"{where}.torque", f, of="state") for f in load.torque]
         frame = model.parts[load.body].frame
@@ -33,6 +35,12 @@ def add_load(model: Model, name: str, load: Load) -> None:
             raise MechanismError(f"{where}.body: {load.body} has no orientation that a torque could turn")
         torque = Vector(model.graph.zero, model.graph.zero, parts[0]) if model.planar else Vector.of(parts)
         model.system.torque(frame, torque)
+        model.load_forces[name] = torque
+
+
+def _push(model: Model, name: str, point: Combination, force: Vector) -> None:
+    model.system.force(point, force)
+    model.load_forces[name] = force
 
 
 def _vector(model: Model, parts: list) -> Vector:
@@ -47,7 +55,8 @@ def _add_spring(model: Model, name: str, spring: Spring) -> None:
     length = apart.position.norm()
     direction = apart.position / length
     stretch = length - free
-    model.system.force(apart, direction * -(stiffness * stretch + damping * direction.dot(apart.velocity)))
+    pull = stiffness * stretch + damping * direction.dot(apart.velocity)
+    _push(model, name, apart, direction * -pull)
     row = model.system.jacobian(direction, apart)
     half_h = 0.5 * model.h
     model.system.soft.append(Soft(row, half_h * damping + half_h * half_h * stiffness))
@@ -59,7 +68,9 @@ def _add_torsion_spring(model: Model, name: str, spring: TorsionSpring) -> None:
     damping = model.parameter(f"{name}.damping", spring.damping)
     turned = model.coordinate(spring.angle).q - model.parameter(f"{name}.free_angle", spring.free_angle)
     angle = model.coordinate(spring.angle)
-    model.system.generalised_force(angle, -(stiffness * turned + damping * angle.qd))
+    torque = -(stiffness * turned + damping * angle.qd)
+    model.system.generalised_force(angle, torque)
+    model.load_forces[name] = Vector(torque, model.graph.zero, model.graph.zero)
     half_h = 0.5 * model.h
     weight = half_h * damping + half_h * half_h * stiffness
     model.system.soft.append(Soft({angle: model.graph.one}, weight))

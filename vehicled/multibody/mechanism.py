@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from vehicled.multibody import checks, problems
-from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.compiled import BY_CONSTRAINT, CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.model import MechanismError
+from vehicled.multibody.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,10 @@ class State:
     qd: np.ndarray
     qdd: np.ndarray
     multipliers: np.ndarray
+    enabled: np.ndarray
+    held: np.ndarray
+    targets: np.ndarray
+    independent: np.ndarray
 
 
 class Mechanism:
@@ -41,12 +46,19 @@ class Mechanism:
         self.workspace = self.layout.allocate()
         self._pointer = self.workspace.ctypes.data
         self.coordinate_names = compiled.coordinates
-        self.constraint_names = compiled.constraints
-        n, m = len(self.coordinate_names), len(self.constraint_names)
+        n, m = len(self.coordinate_names), len(compiled.constraints)
         self.q, self.qd, self.qdd = (self.view(name) for name in ("q", "qd", "qdd"))
         """(n,) each."""
-        self.multipliers = self.view("lambda")
-        """(m,) λ."""
+        self._lambda = self.view("lambda")
+        self._holding = np.zeros(n)
+        """λ of `hold …` constraints, by coordinate."""
+        self.enabled = np.ones(m, dtype=bool)
+        """(m,) which constraints of the description hold: see `switches`, which writes it."""
+        self.is_switched = False
+        """Whether other constraints hold than those of the description."""
+        self._holds = self.view("holds").reshape(n, 4)
+        self.targets = self._holds[:, 1:]
+        """(n, 3): value, rate and acceleration of each held coordinate at the end of a step."""
         self.inputs = self.view("inputs").reshape(-1, 3)
         """(inputs, 3): value, rate and acceleration of each at the end of a step."""
         self.applied = self.view("applied")
@@ -63,9 +75,11 @@ class Mechanism:
             **dict.fromkeys(("mass", "forces_by_q", "forces_by_qd", "pull_by_q"), (n, n)),
             **dict.fromkeys(("point_position", "point_velocity", "point_acceleration"), (-1, 3)),
             **dict.fromkeys(("constraints", "drift", "gamma", "forces", "energy"), (-1,)),
+            **{"loads": (-1, 3), "wrenches": (m, 6)},
         }
         self._arrays = {name: self.view(name).reshape(shape) for name, shape in shapes.items()}
-        self._integration = self.view("integration")
+        self.placement = Placement(compiled, self.view)
+        self._step, self._penalties, self._penalty = self.view("step"), self.view("penalties"), 0.0
         self.guess = np.array(compiled.model.guess)
         """(n,) about where it starts."""
         self.set_parameters(compiled.parameters)
@@ -91,9 +105,17 @@ class Mechanism:
     ) -> int:
         """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.step_loop`, but for ‖Δq‖ instead of
         its square."""
-        self._integration[:] = h, penalty
+        self._step[0] = h
+        if penalty != self._penalty:
+            self._penalty = penalty
+            self._penalties[:] = penalty * self.enabled
         self._time[0] += h
-        return self.compiled.ali3p_step(self._pointer, limit, tolerance**2, large**2, passes)
+        count = self.compiled.ali3p_step(self._pointer, limit, tolerance**2, large**2, passes)
+        if self.is_switched:
+            self.call("jacobian")
+            pull = self._arrays["jacobian"].T @ self._lambda
+            self._holding[:] = np.where(self.held, self.calc_forces() - self.mass @ self.qdd - pull, 0.0)
+        return count
 
     # -- parameters and state -------------------------------------------------------------------------------
 
@@ -104,6 +126,7 @@ class Mechanism:
             array[self._parameter[name]] = value
         self.call("prepare")
         self.call("mass")
+        self.call("placement")
         self.mass = self._arrays["mass"]
         """(n, n) M, constant."""
 
@@ -118,6 +141,41 @@ class Mechanism:
     @t.setter
     def t(self, value: float) -> None:
         self._time[0] = value
+
+    @property
+    def held(self) -> np.ndarray:
+        """(n,) which coordinates are held at their targets."""
+        return self._holds[:, 0] != 0.0
+
+    def set_switches(self, enabled: np.ndarray, held: np.ndarray) -> None:
+        """Let those constraints (m,) of the description hold, and hold those coordinates (n,). λ of what does not
+        hold is zero."""
+        self.enabled[:] = enabled
+        self._holds[:, 0] = held
+        self.is_switched = not self.enabled.all() or bool(np.any(held))
+        self._penalties[:] = self._penalty * self.enabled
+        self._lambda[~self.enabled] = 0.0
+        self._holding[~self.held] = 0.0
+
+    @property
+    def constraint_names(self) -> list[str]:
+        """(m,) of the constraints that hold: the description's, then `hold …` for each held coordinate."""
+        names = [name for name, on in zip(self.compiled.constraints, self.enabled, strict=True) if on]
+        return names + [f"hold {self.coordinate_names[k]}" for k in np.flatnonzero(self.held)]
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """(m,) λ of the constraints that hold. To be assigned: what is read is a copy where anything is switched,
+        which cannot be written to."""
+        if not self.is_switched:
+            return self._lambda
+        values = np.concatenate([self._lambda[self.enabled], self._holding[self.held]])
+        values.flags.writeable = False
+        return values
+
+    @multipliers.setter
+    def multipliers(self, values: np.ndarray) -> None:
+        self._lambda[self.enabled], self._holding[self.held] = np.split(values, [self.enabled.sum()])
 
     def index(self, coordinate: str) -> int:
         """Of a coordinate by its name. Raises KeyError."""
@@ -143,12 +201,17 @@ class Mechanism:
 
     def get_state(self) -> State:
         """A copy."""
-        return State(self.t, self.q.copy(), self.qd.copy(), self.qdd.copy(), self.multipliers.copy())
+        motion = (self.q, self.qd, self.qdd, self.multipliers)
+        switches = (self.enabled, self.held, self.targets, self.independent)
+        return State(self.t, *(a.copy() for a in (*motion, *switches)))
 
     def set_state(self, state: State) -> None:
         self.t = state.t
         self.q[:], self.qd[:], self.qdd[:] = state.q, state.qd, state.qdd
-        self.multipliers[:] = state.multipliers
+        self.targets[:] = state.targets
+        self.set_switches(state.enabled, state.held)
+        self.multipliers = state.multipliers
+        self.set_independent(state.independent)
 
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray) -> problems.Solution:
         """Bring the mechanism to z, ż with all that follows from them: q, q̇, q̈, λ."""
@@ -162,7 +225,19 @@ class Mechanism:
 
     def _calc(self, name: str) -> np.ndarray:
         self.compiled[name](self._pointer)
-        return self._arrays[name]
+        array = self._arrays[name]
+        if name not in BY_CONSTRAINT or not self.is_switched:
+            return array
+        return np.concatenate([array[self.enabled], self._hold_rows(name)])
+
+    def _hold_rows(self, name: str) -> np.ndarray:
+        """Of q_k − target = 0 for each held coordinate."""
+        held = np.flatnonzero(self.held)
+        value, rate, acceleration = self.targets[held].T
+        if name == "jacobian":
+            return np.eye(len(self.q))[held]
+        known = {"constraints": self.q[held] - value, "drift": -rate, "gamma": acceleration}
+        return known[name] if name in known else np.zeros((len(held), *self._arrays[name].shape[1:]))
 
     def calc_constraints(self) -> np.ndarray:
         """(m,) Φ(q, t)."""
@@ -200,6 +275,16 @@ class Mechanism:
     def calc_acceleration_by_qd(self) -> np.ndarray:
         """(m, n) ∂Φ̈/∂q̇ = −∂γ/∂q̇."""
         return self._calc("acceleration_by_qd")
+
+    def calc_wrenches(self) -> np.ndarray:
+        """(m, 6) what a constraint's λ = −1 does to the body of its second point or direction, in world axes: force
+        at that point, and torque; zero for constraints that are not of a joint, angle or distance."""
+        return self._calc("wrenches")
+
+    def calc_loads(self) -> np.ndarray:
+        """(loads, 3) in the description's order and in world axes: the force at the (second) point of each, or its
+        torque; a force on a coordinate in the first place."""
+        return self._calc("loads")
 
     def calc_forces(self) -> np.ndarray:
         """(n,) Q(q, q̇, t)."""

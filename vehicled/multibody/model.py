@@ -63,7 +63,7 @@ class Model:
         self.graph = g = Graph()
         self.program = Program(g)
         self.system = System(g)
-        self.h, self.alpha = self.program.array("integration", 2)
+        (self.h,) = self.program.array("step", 1)
         self.symbols: dict[str, Atom] = {}
         self.values: dict[str, float] = {}
         self.points: dict[str, Combination] = {}
@@ -78,6 +78,13 @@ class Model:
         """Those that a constraint keeps at length one."""
         self.sines: dict[str, tuple[Atom, Atom]] = {}
         """By angle: |a||b| times sine and cosine of what the directions enclose."""
+        self.rigid_constraints = 0
+        """How many constraints, the first ones, are those of bodies."""
+        self.wrenches: dict[str, tuple[Atom, ...]] = {}
+        """(6,) by constraint of a joint, angle or distance: the derivative to a shift of the second side's point and
+        to a turn of the second side about it."""
+        self.load_forces: dict[str, Vector] = {}
+        """By load: the force at its (second) point, or the torque; a force on a coordinate in the first place."""
         self.potential = g.zero
         (self.t,) = self.program.array("time", 1)
         self.system.rates[self.t] = g.one
@@ -189,17 +196,27 @@ class Model:
 
     # -- what joints and loads need -----------------------------------------------------------------------
 
+    def flat(self, a: Vector) -> Vector:
+        """A vector of the plane turned by a right angle, from x to y."""
+        return Vector(-a.y, a.x, self.graph.zero)
+
     def cross(self, a: Vector, b: Vector) -> Atom:
         """Of two vectors in the plane."""
         return a.x * b.y - a.y * b.x
 
-    def constraint(self, name: str, expression: Atom) -> None:
-        """Add a constraint, unless it holds by itself. Raises MechanismError when nothing can move to meet it."""
+    def constraint(
+        self, name: str, expression: Atom, shift: Vector | None = None, turn: Vector | None = None
+    ) -> None:
+        """Add a constraint, unless it holds by itself. `shift`, `turn`: its derivatives to motions of the second
+        side, see `wrenches`. Raises MechanismError when nothing can move to meet it."""
         moving = 0
         for c in self.system.coordinates:
             moving |= c.q.depends
         if expression.depends & moving:
             self.system.constraint(name, expression)
+            if shift or turn:
+                rest = Vector(*[self.graph.zero] * 3)
+                self.wrenches[name] = (*(shift or rest), *(turn or rest))
             return
         values: dict[Atom, Atom] = {s: self.graph.constant(self.values[n]) for n, s in self.symbols.items()}
         (left,) = self.graph.substitute([expression], values)

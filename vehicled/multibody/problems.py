@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
-from vehicled.errors import RunError
+from vehicled.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from vehicled.multibody.mechanism import Mechanism
@@ -65,11 +65,15 @@ def nullspace(jacobian: np.ndarray) -> np.ndarray:
     return scipy.linalg.null_space(jacobian, rcond=RANK_TOLERANCE)
 
 
-def choose_independent(motions: np.ndarray) -> np.ndarray:
-    """(f,) coordinates that tell the motions (n, f) apart best, by pivoting."""
+def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
+    """(f,) coordinates that tell the motions (n, f) apart best, by pivoting; `preferred` ones before others unless
+    they do so a hundred times worse."""
     if not motions.shape[1]:
         return np.zeros(0, dtype=int)
-    _, _, pivots = scipy.linalg.qr(motions.T, mode="economic", pivoting=True)
+    weights = np.ones(len(motions))
+    if preferred is not None:
+        weights[preferred] = 100.0
+    _, _, pivots = scipy.linalg.qr(motions.T * weights, mode="economic", pivoting=True)
     return np.sort(pivots[: motions.shape[1]])
 
 
@@ -175,17 +179,24 @@ def calc_acceleration_jacobians(mechanism: Mechanism) -> tuple[np.ndarray, np.nd
 
 
 def solve_dynamics(mechanism: Mechanism, position_gain: float = 0.0, velocity_gain: float = 0.0) -> None:
-    """q̈ and λ of the present t, q, q̇: [M Φ_qᵀ; Φ_q 0] [q̈; λ] = [Q; γ − velocity_gain Φ̇ − position_gain Φ].
+    """Put q̈ and λ of the present t, q, q̇ into the mechanism: Φ_q q̈ = γ − velocity_gain Φ̇ − position_gain Φ.
 
-    λ is the shortest one where constraints are redundant. Gains (1/s, 1/s²): Baumgarte's stabilisation.
+    Gains (1/s, 1/s²): Baumgarte's stabilisation.
     """
-    jacobian = mechanism.calc_jacobian()
-    m, n = jacobian.shape
-    target = mechanism.calc_gamma().copy()
+    jacobian, target = mechanism.calc_jacobian(), mechanism.calc_gamma().copy()
     if velocity_gain:
         target -= velocity_gain * (jacobian @ mechanism.qd + mechanism.calc_drift())
     if position_gain:
         target -= position_gain * mechanism.calc_constraints()
+    mechanism.qdd[:], mechanism.multipliers = calc_dynamics(mechanism, jacobian, target)
+
+
+def calc_dynamics(
+    mechanism: Mechanism, jacobian: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """q̈ (n,) and λ (m,) of [M Jᵀ; J 0] [q̈; λ] = [Q; target] with J (m, n), at the present t, q, q̇; the shortest
+    where they are not unique."""
+    m, n = jacobian.shape
     # Constraints are weighed like masses, so that neither is small beside the other.
     weight = float(np.abs(mechanism.mass).max(initial=0.0)) or 1.0
     matrix = np.zeros((n + m, n + m))
@@ -194,8 +205,7 @@ def solve_dynamics(mechanism: Mechanism, position_gain: float = 0.0, velocity_ga
     matrix[n:, :n] = jacobian
     right = np.concatenate([mechanism.calc_forces() / weight, target])
     solved = least_squares(matrix, right, _EQUATION_TOLERANCE)
-    mechanism.qdd[:] = solved[:n]
-    mechanism.multipliers[:] = solved[n:] * weight
+    return solved[:n], solved[n:] * weight
 
 
 def assemble(
@@ -204,12 +214,14 @@ def assemble(
     held: Mapping[int, float] | None = None,
     weights: np.ndarray | None = None,
     limit: int = 100,
+    accuracy: float | None = None,
 ) -> Solution:
     """q nearest to a rough guess (n,) with Φ(q, t) = 0, and `held` coordinates at their values.
 
-    Nearest: least Σ weight (q − guess)², all weights (n,) 1 when left out, to first order in the curvature of
-    the constraints. Where that leads nowhere, the search begins again from the least Σ Φ² near the guess, and
-    there the mechanism is left when it cannot be assembled.
+    Nearest: least (q − guess)ᵀ W (q − guess) with weights (n,) or (n, n), ones when left out, to first order in
+    the curvature of the constraints. |Φ| is to become no more than `accuracy`, rounding when left out. Where that
+    leads nowhere, the search begins again from the least Σ Φ² near the guess, and there the mechanism is left when
+    it cannot be assembled. Raises UsageError for weights that are no metric.
     """
     q = mechanism.q
     q[:] = guess
@@ -217,9 +229,9 @@ def assemble(
     for k, value in held.items():
         q[k] = value
     free = np.setdiff1d(np.arange(len(q)), list(held))
-    root = np.sqrt(np.ones(len(q)) if weights is None else weights)[free]
+    root = inverse_root(weights, len(q), free)
     anchor = q[free]
-    solution = _approach(mechanism, anchor, free, root, limit)
+    solution = _approach(mechanism, anchor, free, root, limit, accuracy)
     if solution.converged or not len(free):
         return solution
 
@@ -233,18 +245,39 @@ def assemble(
 
     compromise = scipy.optimize.least_squares(violation, anchor, slope).x
     q[free] = compromise
-    solution = _approach(mechanism, compromise, free, root, limit)
+    solution = _approach(mechanism, compromise, free, root, limit, accuracy)
     if not solution.converged:
         residual = float(np.abs(violation(compromise)).max(initial=0.0))
         solution = replace(solution, residual=residual)
     return solution
 
 
+def inverse_root(weights: np.ndarray | None, n: int, free: np.ndarray | None = None) -> np.ndarray:
+    """L (k, k) with L Lᵀ = W⁻¹ of the `free` ones (all) among n coordinates with weights (n,) or (n, n), ones when
+    left out. Raises UsageError for weights that are no metric."""
+    free = np.arange(n) if free is None else free
+    if weights is None:
+        return np.eye(len(free))
+    if weights.shape not in ((n,), (n, n)):
+        raise UsageError(f"weights: expected ({n},) or ({n}, {n}), got {weights.shape}")
+    matrix = np.diag(weights[free]) if weights.ndim == 1 else weights[np.ix_(free, free)]
+    try:
+        upper = scipy.linalg.cholesky(matrix)
+    except (np.linalg.LinAlgError, ValueError):
+        raise UsageError("weights: expected positive numbers, or a positive definite matrix") from None
+    return scipy.linalg.solve_triangular(upper, np.eye(len(free)))
+
+
 def _approach(
-    mechanism: Mechanism, anchor: np.ndarray, free: np.ndarray, root: np.ndarray, limit: int
+    mechanism: Mechanism,
+    anchor: np.ndarray,
+    free: np.ndarray,
+    root: np.ndarray,
+    limit: int,
+    accuracy: float | None,
 ) -> Solution:
     """Steps to the linearised constraints that end nearest to the anchor; the latter half of them, that are
-    shortest."""
+    shortest. `root`: L with L Lᵀ = W⁻¹ of the metric."""
     q = mechanism.q
     step = residual = np.inf
     for iteration in range(limit + 1):
@@ -252,13 +285,14 @@ def _approach(
         residual = float(np.abs(phi).max(initial=0.0))
         if not np.isfinite(residual):
             break
-        if residual <= tolerance(mechanism) and step < _SETTLED:
+        enough = tolerance(mechanism) if accuracy is None else accuracy
+        if residual <= enough and step < _SETTLED:
             return Solution(True, iteration, residual, step)
         if iteration == limit:
             break
-        jacobian = mechanism.calc_jacobian()[:, free] / root
-        back = root * (anchor - q[free]) if iteration < limit // 2 else np.zeros(len(free))
-        change = (back - least_squares(jacobian, jacobian @ back + phi)) / root
+        jacobian = mechanism.calc_jacobian()[:, free]
+        back = anchor - q[free] if iteration < limit // 2 else np.zeros(len(free))
+        change = back - root @ least_squares(jacobian @ root, jacobian @ back + phi)
         step = float(np.abs(change).max(initial=0.0))
         largest = 0.5 * (1.0 + float(np.abs(q).max(initial=0.0)))
         q[free] += change * min(1.0, largest / step) if step else change
@@ -271,7 +305,7 @@ def solve_equilibrium(mechanism: Mechanism, limit: int = 100) -> Solution:
     q, n = mechanism.q, len(mechanism.q)
     mechanism.qd[:] = mechanism.qdd[:] = 0.0
     scale = max(1.0, float(np.abs(mechanism.calc_forces()).max(initial=0.0)))
-    mechanism.multipliers[:] = least_squares(mechanism.calc_jacobian().T, mechanism.calc_forces())
+    mechanism.multipliers = least_squares(mechanism.calc_jacobian().T, mechanism.calc_forces())
     step = residual = np.inf
     for iteration in range(limit + 1):
         jacobian, phi = mechanism.calc_jacobian(), mechanism.calc_constraints()
@@ -296,7 +330,7 @@ def solve_equilibrium(mechanism: Mechanism, limit: int = 100) -> Solution:
         largest = 0.5 * (1.0 + float(np.abs(q).max()))
         damping = min(1.0, largest / step) if step else 1.0
         q += damping * change[:n]
-        mechanism.multipliers += damping * scale * change[n:]
+        mechanism.multipliers = mechanism.multipliers + damping * scale * change[n:]
     return Solution(False, iteration, residual, step)
 
 

@@ -1,0 +1,279 @@
+"""Reactions against free-body diagrams by Newton and Euler, and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mechanism_rig import G, mechanism
+from operator_rig import CHAIN, JOINTS, SEEDS, chain, make, push
+from rigid_reference import rigid_bodies, wrench_at
+
+from vehicled.multibody import body_operators, problems, switches
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.reactions import calc_generalised_reaction, calc_reactions
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("joint", JOINTS)
+def test_joint_gives_each_body_what_its_motion_takes(joint, seed):
+    """Newton and Euler on free-body diagrams of both bodies."""
+    m = chain(joint, seed)
+    forces = push(m, np.random.default_rng(seed))
+    k = int(m.independent[0])
+    m.applied[k] -= 7.0
+    problems.solve_dynamics(m)
+    reactions = {r.joint: r for r in calc_reactions(m, forces)}
+    assert reactions.keys() == {"base", "elbow"}
+    assert (reactions["base"].body, reactions["elbow"].body) == ("first", "second")
+    assert reactions["elbow"].point == ("T" if joint == "distance" else "Q")
+    bodies, places = rigid_bodies(m), m.calc_point_positions()
+    found = {name: np.zeros(6) for name in bodies}
+    for r, opposite in ((reactions["base"], None), (reactions["elbow"], "first")):
+        for name, sign in ((r.body, 1.0), (opposite, -1.0)):
+            if name:
+                found[name] += sign * wrench_at(r.force, places[r.point], bodies[name])
+                found[name][3:] += sign * r.torque
+    for name, b in bodies.items():
+        known = wrench_at(forces.on_bodies[name][3:], np.zeros(3), b)
+        known[3:] += forces.on_bodies[name][:3]
+        known[2] -= b.mass * G
+        if name == "second":
+            known += wrench_at(forces.on_points["T"], places["T"], b)
+        assert found[name] == pytest.approx(b.wrench_needed() - known, rel=1e-7, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["four_bar", "five_bar"])
+def test_shared_points_give_each_bar_what_its_motion_takes(name, seed):
+    m = make(name, seed)
+    forces = push(m, np.random.default_rng(seed))
+    point = next(iter(forces.on_points))
+    m.applied[:] -= body_operators.calc_point_map(m, point).T @ forces.on_points.pop(point)
+    forces.generalised[:] = m.applied
+    problems.solve_dynamics(m)
+    bodies, places = rigid_bodies(m), m.calc_point_positions()
+    reactions = calc_reactions(m, forces)
+    motor = m.coordinate_names[int(m.independent[0])]
+    for body, b in bodies.items():
+        found = sum(wrench_at(r.force, places[r.point], b) for r in reactions if r.body == body)
+        known = wrench_at(forces.on_bodies[body][3:], np.zeros(3), b)
+        known[3:] += forces.on_bodies[body][:3]
+        known[1] -= b.mass * G
+        if body in ("crank", "left_crank") and motor in ("theta", "theta1"):
+            known[5] += 7.0
+        assert found == pytest.approx(b.wrench_needed() - known, rel=1e-6, abs=1e-5)
+    for p in m.description.points:
+        ends = [r.force for r in reactions if r.point == p]
+        assert len(ends) == 2
+        assert ends[0] == pytest.approx(-ends[1], abs=1e-7)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_force_on_a_points_coordinate_acts_on_the_pin(told):
+    m = Mechanism.load("four_bar")
+    forces = body_operators.Forces(m)
+    forces.add_coordinate_force("P.x", 30.0)
+    forces.add_torque("coupler", [0.0, 0.0, 40.0])
+    if told:
+        m.applied[:] = forces.generalised
+    else:
+        forces = None
+        m.applied[m.index("P.x")] = 30.0
+    problems.solve_dynamics(m)
+    reactions = calc_reactions(m, forces)
+    assert sum(r.force for r in reactions if r.point == "P") == pytest.approx([30.0, 0.0, 0.0], abs=1e-8)
+    assert sum(r.force for r in reactions if r.point == "Q") == pytest.approx(0.0, abs=1e-8)
+
+
+def test_shared_point_and_joint_carry_the_same():
+    """The four-bar with points of its own for the rocker and explicit joints."""
+    text = """
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m, B: 10 0 m}}
+points: {A1: 0 0 m, P1: 1 1.73 m, P2: 1 1.73 m, Q2: 8.4 4.7 m, Q3: 8.4 4.7 m, B3: 10 0 m}
+angles: {theta: {between: [x, [A1, P1]], start: 60 deg}}
+bodies:
+  crank: {kind: bar, points: [A1, P1], length: 2 m, mass: 2 kg}
+  coupler: {kind: bar, points: [P2, Q2], length: 8 m, mass: 8 kg}
+  rocker: {kind: bar, points: [Q3, B3], length: 5 m, mass: 5 kg}
+joints:
+  at_A: {kind: revolute, points: [A, A1]}
+  at_P: {kind: revolute, points: [P1, P2]}
+  at_Q: {kind: revolute, points: [Q2, Q3]}
+  at_B: {kind: revolute, points: [B, B3]}
+independent: [theta]
+"""
+    apart, shared = mechanism(text), Mechanism.load("four_bar")
+    for m in (apart, shared):
+        m.applied[m.index("theta")] = 30.0
+        m.set_independent_state(np.array([0.8]), np.array([2.5])).require("state")
+    by_joint = {r.joint: r for r in calc_reactions(apart)}
+    by_point = {(r.joint, r.body): r.force for r in calc_reactions(shared)}
+    assert len(by_joint) == 4 and len(by_point) == 6
+    for joint, point, body in (
+        ("at_A", "A", "crank"),
+        ("at_P", "P", "coupler"),
+        ("at_Q", "Q", "rocker"),
+        ("at_B", "B", "rocker"),
+    ):
+        assert by_joint[joint].body == body
+        assert by_joint[joint].force == pytest.approx(by_point[point, body], rel=1e-8, abs=1e-7)
+        assert by_joint[joint].torque == pytest.approx(0.0, abs=1e-12)
+
+
+def test_pendulums_pin_in_closed_form():
+    """Along the bar its share of the weight less m θ̇² l/2; across it, a quarter of its share of the weight."""
+    m = Mechanism.load("pendulum")
+    theta, rate = 0.4, 3.0
+    m.set_independent_state(np.array([theta]), np.array([rate])).require("state")
+    ((pin),) = calc_reactions(m)
+    along, across = np.array([np.cos(theta), np.sin(theta), 0]), np.array([-np.sin(theta), np.cos(theta), 0])
+    assert (pin.joint, pin.body, pin.point) == ("A", "bar", "A")
+    assert pin.force @ along == pytest.approx(G * np.sin(theta) - 0.5 * rate**2, rel=1e-9)
+    assert pin.force @ across == pytest.approx(0.25 * G * np.cos(theta), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_suspension_corner_is_in_balance_part_by_part(seed):
+    m = make("suspension_corner", seed, size=0.005)
+    bodies, places, rates = rigid_bodies(m), m.calc_point_positions(), m.calc_point_velocities()
+    reactions = calc_reactions(m)
+    by_name = {(r.joint, r.body): r for r in reactions}
+    found = {name: np.zeros(6) for name in bodies}
+    for r in reactions:
+        if r.point is None:
+            found[r.body][3:] += r.torque
+        else:
+            found[r.body] += wrench_at(r.force, places[r.point], bodies[r.body])
+    # A shared direction passes on no torque about itself, and the tie rod only pulls along itself.
+    assert by_name["x", "lower_wishbone"].torque[0] == pytest.approx(0.0, abs=1e-9)
+    rod, tension = by_name["tie_rod", "knuckle"], places["tie_outer"] - places["tie_inner"]
+    assert np.cross(rod.force, tension) == pytest.approx(0.0, abs=1e-7)
+    found["rack"] += wrench_at(-rod.force, places["tie_inner"], bodies["rack"])
+    rack_force = -m.multipliers[m.constraint_names.index("drive rack_place")]
+    found["rack"][1] += rack_force
+    known = {name: np.array([0.0, 0.0, -b.mass * G, 0.0, 0.0, 0.0]) for name, b in bodies.items()}
+    strut = places["spring_top"] - places["spring_foot"]
+    length = np.linalg.norm(strut)
+    shortening = rates["spring_foot"] @ strut / length
+    pull = (52e3 * (length - 0.49624) - 3.8e3 * shortening) * strut / length
+    known["lower_wishbone"] += wrench_at(pull, places["spring_foot"], bodies["lower_wishbone"])
+    centre = places["wheel_center"]
+    tyre = np.array([0.0, 0.0, max(0.0, 205e3 * (0.3075 - centre[2]))])
+    known["knuckle"] += wrench_at(tyre, centre, bodies["knuckle"])
+    for name, b in bodies.items():
+        needed = b.wrench_needed() - known[name]
+        last = 3 if name == "rack" else 6
+        scale = max(1.0, np.abs(needed).max())
+        assert found[name][:last] == pytest.approx(needed[:last], abs=1e-7 * scale)
+    for ball in ("lower_ball", "upper_ball"):
+        ends = [r.force for r in reactions if r.point == ball]
+        assert len(ends) == 2 and ends[0] == pytest.approx(-ends[1], abs=1e-6)
+
+
+def test_reaction_on_a_pin_is_told_as_such():
+    """The slider-crank's cylinder wall guides the pin of rod and piston."""
+    m = make("slider_crank")
+    m.set_independent_state(np.array([0.9]), np.array([100.0])).require("state")
+    reactions = calc_reactions(m)
+    wall = next(r for r in reactions if r.joint == "cylinder")
+    assert (wall.body, wall.point) == (None, "Q")
+    assert wall.force[0] == 0.0
+    friction = -5.0 * m.qd[m.index("stroke")]
+    on = {r.body: r.force for r in reactions if r.joint == "Q"}
+    assert on["rod"] + on["piston"] == pytest.approx(
+        wall.force + np.array([friction, 0, 0]), rel=1e-8, abs=1e-7
+    )
+    piston = rigid_bodies(m)["piston"]
+    assert on["piston"] == pytest.approx(0.5 * (piston.acceleration + np.array([0, G, 0])), rel=1e-8)
+
+
+def test_generalised_reactions_balance_the_motion():
+    m = chain("revolute")
+    joints = sum(calc_generalised_reaction(m, name) for name in ("base", "elbow", "first", "second"))
+    assert m.mass @ m.qdd - m.calc_forces() == pytest.approx(joints, abs=1e-7)
+
+
+REACHER = """
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m}}
+points: {P: 0.5 0.2 m, Q: 0.9 0.1 m, S: 1.2 0.3 m}
+vectors: {v: 2 1}
+angles: {elbow: {between: [[A, P], [P, Q]]}}
+distances: {reach: {points: [P, S]}}
+bodies:
+  arm: {kind: bar, points: [A, P], mass: 2 kg}
+  fore:
+    kind: rigid
+    points: [P, Q]
+    markers: {M: 1.0 0.2 m}
+    directions: {e: 2 1}
+    mass: 1.5 kg
+    center_of_mass: 0.7 0.2 m
+    inertia: 0.04 kg·m²
+  block: {kind: rigid, points: [S], vectors: [v], mass: 1 kg, center_of_mass: 1.25 0.3 m, inertia: 0.02 kg·m²}
+joints:
+  slide: {kind: prismatic, points: [M, S], axes: [e, v]}
+forces:
+  muscle: {kind: torsion_spring, angle: elbow, stiffness: 20 N·m/rad, damping: 0.3 N·m·s/rad}
+  cable: {kind: on_coordinate, coordinate: reach, force: -12 - 3*rate(reach)}
+"""
+
+
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_relative_coordinates_act_on_the_bodies_that_they_lie_between(seed, locked):
+    """A torque between two bars that share a point, a cable from that point to a slider on the second."""
+    m, rng = mechanism(REACHER), np.random.default_rng(seed)
+    problems.assemble(m, m.q + 0.05 * rng.normal(size=m.q.shape)).require("start")
+    if locked:
+        switches.lock(m, "reach")
+    problems.solve_velocity(m, rng.normal(size=len(m.independent)))
+    problems.solve_dynamics(m)
+    bodies, places = rigid_bodies(m), m.calc_point_positions()
+    reactions = calc_reactions(m)
+    elbow, reach = m.index("elbow"), m.index("reach")
+    torque = -20.0 * m.q[elbow] - 0.3 * m.qd[elbow]
+    pull = -12.0 - 3.0 * m.qd[reach] - (m.multipliers[-1] if locked else 0.0)
+    cable = pull * (places["S"] - places["P"]) / np.linalg.norm(places["S"] - places["P"])
+    known = {name: np.array([0.0, -b.mass * G, 0.0, 0.0, 0.0, 0.0]) for name, b in bodies.items()}
+    known["arm"][5] -= torque
+    known["fore"][5] += torque
+    known["block"] += wrench_at(cable, places["S"], bodies["block"])
+    for r in reactions:
+        known[r.body] += wrench_at(r.force, places[r.point], bodies[r.body])
+        known[r.body][3:] += r.torque
+    slide = next(r for r in reactions if r.joint == "slide")
+    assert (slide.body, slide.point) == ("block", "S")
+    assert slide.force[:2] @ m.q[m.index("v.x") : m.index("v.y") + 1] == pytest.approx(0.0, abs=1e-9)
+    known["fore"] -= wrench_at(slide.force, places["S"], bodies["fore"])
+    known["fore"][3:] -= slide.torque
+    for name, b in bodies.items():
+        assert known[name] == pytest.approx(b.wrench_needed(), rel=1e-7, abs=1e-7)
+    at_pin = sum(r.force for r in reactions if r.point == "P")
+    assert at_pin == pytest.approx(-cable, abs=1e-8)
+
+
+def test_torque_about_an_angle_in_space_is_no_part_of_its_hinge():
+    text = (
+        CHAIN.format(joint=JOINTS["spherical"], v="0 1 0", w="0 0 1")
+        + """
+angles: {turn: {between: [b, n], about: a, start: 0.3 rad}}
+forces: {spring: {kind: torsion_spring, angle: turn, stiffness: 20 N·m/rad}}
+"""
+    )
+    m = mechanism(text)
+    problems.solve_velocity(m, np.random.default_rng(0).normal(size=4))
+    problems.solve_dynamics(m)
+    base, elbow = calc_reactions(m)
+    bodies, places = rigid_bodies(m), m.calc_point_positions()
+    b = bodies["first"]
+    axis = np.array([1.0, 2.0, 2.0]) / 3
+    assert base.torque @ axis == pytest.approx(0.0, abs=1e-9)
+    known = wrench_at(base.force, places["P"], b) - wrench_at(elbow.force, places["Q"], b)
+    known[3:] += base.torque - 20.0 * m.q[m.index("turn")] * axis
+    known[2] -= b.mass * G
+    assert abs(m.q[m.index("turn")]) > 0.05
+    assert known == pytest.approx(b.wrench_needed(), rel=1e-8, abs=1e-8)

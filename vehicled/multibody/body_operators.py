@@ -1,0 +1,146 @@
+"""What one can ask of a body of a mechanism, and do to it: pose, twist, wrench, forces at its points.
+
+A twist is (angular velocity, velocity of a point), (6,) in rad/s and m/s; a wrench (torque, force at a point), (6,)
+in N·m and N, in world axes both, so that wrench · twist is a power. A place on a body is in the body's axes
+(m): those in which its description gives its points, which for points given by name are the world's in the
+position as described; of a bar, x along it from its first point. As everywhere, the angular velocity is
+½ Σ e_k × ė_k of the body's axes e_k (García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody
+Systems*, chapter 2), exact where the constraints of rigid body are met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.placement import Body
+
+Place = Sequence[float] | np.ndarray
+
+
+def get_body(mechanism: Mechanism, name: str) -> Body:
+    """A body's maps. Raises UsageError when there is none of that name."""
+    bodies = mechanism.placement.bodies
+    if name not in bodies:
+        raise UsageError(f"unknown body '{name}'; known here: {', '.join(bodies)}")
+    return bodies[name]
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where a body is: p_world = R_world_body p_body + origin_world."""
+
+    R_world_body: np.ndarray
+    """(3, 3)"""
+    origin_world: np.ndarray
+    """(3,) m"""
+
+
+def calc_pose(mechanism: Mechanism, body: str) -> Pose:
+    """Raises UsageError for a body without orientation (a point mass, a bar in space)."""
+    origin, *axes = _oriented(mechanism, body).place(mechanism.q)
+    return Pose(np.array(axes).T, origin)
+
+
+def calc_center_place(mechanism: Mechanism, body: str) -> np.ndarray:
+    """(3,) centre of mass in the body's axes, m; zero for a body without mass. Raises UsageError as `calc_pose`."""
+    moments = _oriented(mechanism, body).moments
+    return moments[0, 1:] / moments[0, 0] if moments[0, 0] else np.zeros(3)
+
+
+def calc_point_map(mechanism: Mechanism, point: str) -> np.ndarray:
+    """(3, n) constant Jacobian of a named point or marker: its velocity is J q̇, its acceleration J q̈, and a force f
+    (N) at it is the generalised force Jᵀ f. Raises UsageError when there is none of that name."""
+    points = mechanism.placement.points
+    if point not in points:
+        raise UsageError(f"unknown point '{point}'; known here: {', '.join(points)}")
+    return points[point]
+
+
+def calc_body_point_map(mechanism: Mechanism, body: str, place: Place) -> np.ndarray:
+    """(3, n) as `calc_point_map`, of the point of a body that lies there. Raises UsageError as `calc_pose`."""
+    there = _oriented(mechanism, body)
+    return np.tensordot(np.concatenate([[1.0], place]), there.map, axes=1)
+
+
+def calc_twist_map(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
+    """J (6, n) at the present q: twist = J q̇, and the generalised force of a wrench is Jᵀ wrench.
+
+    Both at a place of the body, its centre of mass when left out. Raises UsageError as `calc_pose`.
+    """
+    there = _oriented(mechanism, body)
+    axes = there.place(mechanism.q)[1:]
+    turn = 0.5 * sum(_cross_matrix(e) @ a for e, a in zip(axes, there.map[1:], strict=True))
+    at = calc_center_place(mechanism, body) if place is None else place
+    return np.vstack([turn, calc_body_point_map(mechanism, body, at)])
+
+
+def calc_twist(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
+    """(6,) of a body at a place of its own, its centre of mass when left out: J q̇. Raises UsageError as
+    `calc_pose`."""
+    return calc_twist_map(mechanism, body, place) @ mechanism.qd
+
+
+def _oriented(mechanism: Mechanism, name: str) -> Body:
+    body = get_body(mechanism, name)
+    if not body.has_orientation:
+        raise UsageError(f"{name} has no orientation; ask for its points")
+    return body
+
+
+def _cross_matrix(v: np.ndarray) -> np.ndarray:
+    """(3, 3) of v ×."""
+    x, y, z = v
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+class Forces:
+    """Forces that a caller puts on a mechanism, beside those of its description, at its present position.
+
+    They are collected here and act once their `generalised` is written to `Mechanism.applied`; forces and torques
+    stay as they are in world axes, so that both are to be made anew when the mechanism has moved. `reactions` wants
+    them too, to tell what acts on a body from what acts on a joint.
+    """
+
+    def __init__(self, mechanism: Mechanism):
+        self._mechanism = mechanism
+        self.generalised = np.zeros(len(mechanism.q))
+        """(n,) Q"""
+        self.on_bodies: dict[str, np.ndarray] = {}
+        """(6,) torque about the world's origin and force, in world axes."""
+        self.on_points: dict[str, np.ndarray] = {}
+        """(3,) forces at named points, in world axes."""
+        self.on_coordinates = np.zeros(len(mechanism.q))
+        """(n,)"""
+
+    def add_force(self, body: str, place: Place, force: Place) -> None:
+        """A force (3,) (N, world axes) at a place of a body (m, its axes). Raises UsageError as `calc_pose`."""
+        jacobian = calc_body_point_map(self._mechanism, body, place)
+        pose = calc_pose(self._mechanism, body)
+        at = pose.R_world_body @ place + pose.origin_world
+        self.generalised += jacobian.T @ force
+        self._add(body, np.cross(at, force), force)
+
+    def add_torque(self, body: str, torque: Place) -> None:
+        """A torque (3,) (N·m, world axes) on a body. Raises UsageError as `calc_pose`."""
+        self.generalised += calc_twist_map(self._mechanism, body)[:3].T @ torque
+        self._add(body, torque, np.zeros(3))
+
+    def add_point_force(self, point: str, force: Place) -> None:
+        """A force (3,) (N, world axes) at a named point or marker. Raises UsageError when there is none of that
+        name."""
+        self.generalised += calc_point_map(self._mechanism, point).T @ force
+        self.on_points[point] = self.on_points.get(point, np.zeros(3)) + force
+
+    def add_coordinate_force(self, coordinate: str, force: float) -> None:
+        """A force on a coordinate (N, or N·m on an angle). Raises KeyError for a coordinate that there is not."""
+        k = self._mechanism.index(coordinate)
+        self.generalised[k] += force
+        self.on_coordinates[k] += force
+
+    def _add(self, body: str, torque: Place, force: Place) -> None:
+        self.on_bodies[body] = self.on_bodies.get(body, np.zeros(6)) + np.concatenate([torque, force])

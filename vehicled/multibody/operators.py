@@ -1,0 +1,252 @@
+"""What one can ask of a mechanism as a whole, in its present state: mass, momentum, accelerations, maps.
+
+The questions are those of other multibody libraries (Sherman, Seth and Delp, "Simbody: multibody dynamics for
+biomedical research", 2011, section 4), answered in natural coordinates. World axes and origin throughout; SI and
+radians. Nothing here changes the mechanism. Kinetic and potential energy, positions, velocities and
+accelerations of points are asked of the `Mechanism` itself; what concerns one body, of `body_operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+from vehicled.errors import UsageError
+from vehicled.multibody import problems
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.switches import find_constraints
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much there is of what."""
+
+    bodies: int
+    """Without the ground."""
+    coordinates: int
+    """n"""
+    constraints: int
+    """m, those that hold; redundant ones too."""
+    degrees_of_freedom: int
+    """f"""
+
+
+def get_counts(mechanism: Mechanism) -> Counts:
+    """Bodies, coordinates, constraints, degrees of freedom; `checks.calc_topology` counts them out at a position."""
+    return Counts(
+        len(mechanism.compiled.bodies),
+        len(mechanism.q),
+        len(mechanism.constraint_names),
+        len(mechanism.independent),
+    )
+
+
+# -- mass and momentum ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MassProperties:
+    """Of all bodies together, in world axes."""
+
+    mass: float
+    """kg"""
+    centre: np.ndarray
+    """(3,) centre of mass, m."""
+    inertia: np.ndarray
+    """(3, 3) about the world's origin, kg·m²; products as they stand in the matrix. Of planar bodies, which are
+    described by Izz alone, only the element zz says something."""
+
+    @property
+    def central_inertia(self) -> np.ndarray:
+        """(3, 3) about the centre of mass, kg·m²."""
+        r = self.centre
+        return self.inertia - self.mass * (r @ r * np.eye(3) - np.outer(r, r))
+
+
+def calc_total_mass(mechanism: Mechanism) -> float:
+    """kg"""
+    return float(sum(body.moments[0, 0] for body in mechanism.placement.bodies.values()))
+
+
+def calc_mass_properties(mechanism: Mechanism) -> MassProperties:
+    """Mass, centre of mass and inertia of the whole. Raises UsageError when it has no mass."""
+    second = np.zeros((3, 3))
+    for body in mechanism.placement.bodies.values():
+        x = body.place(mechanism.q)
+        second += x.T @ body.moments @ x
+    inertia = np.trace(second) * np.eye(3) - second
+    return MassProperties(calc_total_mass(mechanism), calc_center_of_mass(mechanism), inertia)
+
+
+def calc_center_of_mass(mechanism: Mechanism) -> np.ndarray:
+    """(3,) m. Raises UsageError when there is no mass."""
+    first = np.zeros(3)
+    for body in mechanism.placement.bodies.values():
+        first += body.moments[0] @ body.place(mechanism.q)
+    return first / _mass(mechanism)
+
+
+def calc_center_of_mass_velocity(mechanism: Mechanism) -> np.ndarray:
+    """(3,) m/s. Raises UsageError when there is no mass."""
+    return _first_moment_rate(mechanism, mechanism.qd) / _mass(mechanism)
+
+
+def calc_center_of_mass_acceleration(mechanism: Mechanism) -> np.ndarray:
+    """(3,) m/s², of the present q̈. Raises UsageError when there is no mass."""
+    return _first_moment_rate(mechanism, mechanism.qdd) / _mass(mechanism)
+
+
+def _first_moment_rate(mechanism: Mechanism, rates: np.ndarray) -> np.ndarray:
+    moment = np.zeros(3)
+    for body in mechanism.placement.bodies.values():
+        moment += body.moments[0] @ body.move(rates)
+    return moment
+
+
+def _mass(mechanism: Mechanism) -> float:
+    mass = calc_total_mass(mechanism)
+    if mass == 0.0:
+        raise UsageError("no body has a mass, so that there is no centre of mass")
+    return mass
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """In world axes."""
+
+    linear: np.ndarray
+    """(3,) N·s"""
+    angular: np.ndarray
+    """(3,) N·m·s"""
+
+
+def calc_momentum(mechanism: Mechanism, about: np.ndarray | None = None) -> Momentum:
+    """Of the whole; the angular one about a fixed point (3,) (m), the origin when left out."""
+    linear, angular = np.zeros(3), np.zeros(3)
+    for body in mechanism.placement.bodies.values():
+        x, v = body.place(mechanism.q), body.move(mechanism.qd)
+        carried = body.moments @ v
+        linear += carried[0]
+        # Only the first element has a place; the others are directions.
+        angular += np.cross(x, carried).sum(axis=0)
+    if about is not None:
+        angular -= np.cross(about, linear)
+    return Momentum(linear, angular)
+
+
+def calc_central_momentum(mechanism: Mechanism) -> Momentum:
+    """As `calc_momentum`, the angular one about the centre of mass. Raises UsageError when there is no mass."""
+    return calc_momentum(mechanism, calc_center_of_mass(mechanism))
+
+
+# -- accelerations --------------------------------------------------------------------------------------------
+
+
+def calc_accelerations(mechanism: Mechanism, without: Iterable[str] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """q̈ (n,) and λ (m,) that follow from t, q, q̇ and the forces.
+
+    `without`: constraints to ignore, by their own name or that of a body or joint; their λ are zero. Raises
+    UsageError for names that there are not.
+    """
+    kept = mechanism.enabled.copy()
+    for name in without:
+        kept[find_constraints(mechanism, name)] = False
+    rows = np.concatenate([kept[mechanism.enabled], np.ones(int(mechanism.held.sum()), dtype=bool)])
+    jacobian, gamma = mechanism.calc_jacobian()[rows], mechanism.calc_gamma()[rows]
+    multipliers = np.zeros(len(rows))
+    accelerations, multipliers[rows] = problems.calc_dynamics(mechanism, jacobian, gamma)
+    return accelerations, multipliers
+
+
+def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
+    """q̈ (n,) with all joints and drives ignored, and every held coordinate let go: bodies that are rigid still,
+    but only hang together by the points and vectors that they share; angles and distances follow them.
+
+    Without the constraints of rigid body too, it would be `MassFactorisation.solve` of the forces.
+    """
+    kept = mechanism.enabled.copy()
+    for name in (*mechanism.description.joints, *(f"drive {d}" for d in mechanism.description.drives)):
+        kept[find_constraints(mechanism, name)] = False
+    m = int(mechanism.enabled.sum())
+    rows = np.flatnonzero(kept[mechanism.enabled])
+    jacobian, gamma = mechanism.calc_jacobian()[:m][rows], mechanism.calc_gamma()[:m][rows]
+    return problems.calc_dynamics(mechanism, jacobian, gamma)[0]
+
+
+class MassFactorisation:
+    """M⁻¹ v by a sparse factorisation of M, which is constant: to be made again when parameters have changed."""
+
+    def __init__(self, mechanism: Mechanism):
+        """Raises UsageError when the mass matrix is singular (on other coordinates than those without any mass)."""
+        self._names = mechanism.coordinate_names
+        self._massive = np.flatnonzero(mechanism.mass.any(axis=1))
+        block = mechanism.mass[np.ix_(self._massive, self._massive)]
+        try:
+            self._factors = scipy.sparse.linalg.splu(
+                scipy.sparse.csc_array(block), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}
+            )
+        except RuntimeError:
+            raise UsageError("the mass matrix is singular, so that it cannot be factorised") from None
+
+    def solve(self, v: np.ndarray) -> np.ndarray:
+        """(n,) or (n, k) M⁻¹ v. Coordinates without mass (angles, distances) get none: zero. Raises UsageError when
+        there is something on them, which nothing would resist."""
+        x = np.zeros_like(v, dtype=float)
+        idle = np.setdiff1d(np.arange(len(v)), self._massive)
+        if np.any(v[idle]):
+            bad = self._names[idle[np.flatnonzero(v[idle].any(axis=tuple(range(1, v.ndim))))[0]]]
+            raise UsageError(f"{bad} has no mass, so that M⁻¹ v does not exist with a component of v on it")
+        x[self._massive] = self._factors.solve(np.ascontiguousarray(v[self._massive], dtype=float))
+        return x
+
+
+# -- independent coordinates and all --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CoordinateMaps:
+    """q̇ = R ż + b and ż = D q̇ of motions that the constraints let pass; q̈ = R z̈ + c."""
+
+    r: np.ndarray
+    """(n, f) R; D R = 1."""
+    b: np.ndarray
+    """(n,) what drives and prescribed coordinates move by themselves."""
+    c: np.ndarray
+    """(n,)"""
+    d: np.ndarray
+    """(f, n) D, which picks z out of q: z = D q."""
+
+    def calc_rates(self, zd: np.ndarray) -> np.ndarray:
+        """(n,) q̇ of ż (f,)."""
+        return self.r @ zd + self.b
+
+    def calc_independent(self, q: np.ndarray) -> np.ndarray:
+        """(f,) of (n,): z of q, ż of q̇, z̈ of q̈."""
+        return self.d @ q
+
+    def calc_accelerations(self, zdd: np.ndarray) -> np.ndarray:
+        """(n,) q̈ of z̈ (f,)."""
+        return self.r @ zdd + self.c
+
+    def calc_independent_forces(self, forces: np.ndarray) -> np.ndarray:
+        """(f,) what generalised forces (n,) do to z, by virtual power: Rᵀ Q."""
+        return self.r.T @ forces
+
+    def calc_covariance(self, p: np.ndarray) -> np.ndarray:
+        """(n, n) of q, or q̇, of that of z, or ż (f, f): R P Rᵀ."""
+        return self.r @ p @ self.r.T
+
+    def calc_independent_covariance(self, p: np.ndarray) -> np.ndarray:
+        """(f, f) of z, or ż, of that of q, or q̇ (n, n): D P Dᵀ."""
+        return self.d @ p @ self.d.T
+
+
+def calc_coordinate_maps(mechanism: Mechanism) -> CoordinateMaps:
+    """At the present t, q, q̇ and with the present independent coordinates."""
+    r, s = problems.calc_velocity_map(mechanism)
+    d = np.eye(len(mechanism.q))[mechanism.independent]
+    return CoordinateMaps(r, -s @ mechanism.calc_drift(), s @ mechanism.calc_gamma(), d)

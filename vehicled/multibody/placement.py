@@ -1,0 +1,133 @@
+"""Where points, directions and bodies are: constant linear maps of the coordinates, and what moves with them.
+
+Any point or direction of a body is x = A q + a with constant A and a. A body is a handful of such vectors,
+its elements, with the matrix of their second moments of mass μ: T = ½ Σ μ_ij ẋ_i·ẋ_j (García de Jalón and
+Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, section 4.2; as a "pseudo-inertia" Wensing, Kim
+and Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter Identification", 2018,
+section III). Momentum, inertia and angular velocity all follow from these two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vehicled.multibody.description import PointMass
+from vehicled.multibody.model import Model, Part
+from vehicled.multibody.natural import Combination
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+from vehicled.symbolic.vector import Vector
+
+if TYPE_CHECKING:
+    from vehicled.multibody.compiled import CompiledMechanism
+
+
+def add_kernel(program: Program, model: Model) -> None:
+    """The kernel `placement`, which depends on parameters alone: the arrays `map` (3 rows of n per vector), `offset`
+    and `moments`, in the order of points, vectors and elements."""
+    graph, coordinates = model.graph, model.system.coordinates
+    n = len(coordinates)
+    at_zero = {c.q: graph.zero for c in coordinates}
+    rows = [x for c in _placed(model) for x in c.position]
+    entries: dict[int, Atom] = {}
+    for i, row in enumerate(rows):
+        for k, c in enumerate(coordinates):
+            if row.depends & c.q.depends:
+                entries[i * n + k] = graph.derivative(row, c.q)
+    moments = [x for part in model.parts.values() for line in _moments(model, part) for x in line]
+    offset = graph.substitute(rows, at_zero)
+    stores = list(
+        zip(program.sparse_array("map", len(rows) * n, list(entries)), entries.values(), strict=True)
+    )
+    stores += zip(program.array("offset", len(rows)), offset, strict=True)
+    stores += zip(program.array("moments", len(moments)), moments, strict=True)
+    program.kernel("placement", stores)
+
+
+def _placed(model: Model) -> list[Combination]:
+    elements = [e for part in model.parts.values() for e in _elements(model, part)]
+    return [*model.points.values(), *model.vectors.values(), *elements]
+
+
+def _elements(model: Model, part: Part) -> list[Combination]:
+    """A body with orientation: the origin of its axes, and these; a bar in space: its start, and from there to its
+    end; a point mass: its place."""
+    if part.frame is None:
+        body = model.description.bodies[part.name]
+        if isinstance(body, PointMass):
+            return [part.centre]
+        start, end = (model.points[p] for p in body.points)
+        return [start, end - start]
+    zero, one = model.graph.zero, model.graph.one
+    axes = (Vector(one, zero, zero), Vector(zero, one, zero), Vector(zero, zero, one))
+    return [part.frame.point(Vector(zero, zero, zero)), *(part.frame.direction(a) for a in axes)]
+
+
+def _moments(model: Model, part: Part) -> list[list[Atom]]:
+    """μ: mass, first and second moments ∫ρ s sᵀ about the first element, along the others."""
+    mass = part.mass
+    if part.inertia is None:
+        if isinstance(model.description.bodies[part.name], PointMass):
+            return [[mass]]
+        return [[mass, mass / 2.0], [mass / 2.0, mass / 3.0]]
+    centre = list(part.inertia.centre)
+    first = [mass * c for c in centre]
+    second = part.inertia.second_moments(model.graph)
+    about_origin = [[second[i][k] + first[i] * centre[k] for k in range(3)] for i in range(3)]
+    return [[mass, *first], *([f, *row] for f, row in zip(first, about_origin, strict=True))]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A body's elements x = A q + a in world axes (m, or unit vectors), the first a point, and what they carry."""
+
+    name: str
+    map: np.ndarray
+    """(k, 3, n) A."""
+    offset: np.ndarray
+    """(k, 3) a."""
+    moments: np.ndarray
+    """(k, k) μ: kg, kg·m, kg·m² (with a bar's vector from end to end: kg)."""
+
+    @property
+    def has_orientation(self) -> bool:
+        """A point mass and a slender bar in space have none."""
+        return len(self.moments) == 4
+
+    def place(self, q: np.ndarray) -> np.ndarray:
+        """(k, 3) elements."""
+        return self.map @ q + self.offset
+
+    def move(self, rates: np.ndarray) -> np.ndarray:
+        """(k, 3) their velocities of q̇, or accelerations of q̈."""
+        return self.map @ rates
+
+
+class Placement:
+    """The maps of one mechanism, as views into its workspace: they follow its parameters."""
+
+    def __init__(self, compiled: CompiledMechanism, view: Callable[[str], np.ndarray]):
+        model, n = compiled.model, len(compiled.coordinates)
+        maps, offsets = view("map").reshape(-1, 3, n), view("offset").reshape(-1, 3)
+        names = [*model.points, *model.vectors]
+        points = len(model.points)
+        self.points = dict(zip(names[:points], maps[:points], strict=True))
+        """(3, n) by point and marker."""
+        self.vectors = dict(zip(names[points:], maps[points : len(names)], strict=True))
+        """(3, n) by direction."""
+        self._vector_offsets = dict(zip(names[points:], offsets[points : len(names)], strict=True))
+        self.bodies: dict[str, Body] = {}
+        row, moment, flat = len(names), 0, view("moments")
+        for part in model.parts.values():
+            k = len(_elements(model, part))
+            moments = flat[moment : moment + k * k].reshape(k, k)
+            self.bodies[part.name] = Body(part.name, maps[row : row + k], offsets[row : row + k], moments)
+            row, moment = row + k, moment + k * k
+
+    def vector(self, name: str, q: np.ndarray) -> np.ndarray:
+        """(3,) a direction in world axes."""
+        return self.vectors[name] @ q + self._vector_offsets[name]

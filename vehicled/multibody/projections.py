@@ -1,0 +1,61 @@
+"""A state estimate brought back onto the constraints, with its covariance.
+
+The nearest state in the metric of the weights, and the covariance of what is left of an error once its part
+off the constraints is taken out: P ← N P Nᵀ with N = 1 − W⁻¹Jᵀ(J W⁻¹ Jᵀ)⁺J. With the weights P⁻¹ this is the
+estimate of least variance that meets the constraints (Simon and Chia, "Kalman Filtering with State Equality
+Constraints", 2002, section III).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vehicled.multibody import problems
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.problems import Solution
+
+
+def project_positions(
+    mechanism: Mechanism, weights: np.ndarray | None = None, accuracy: float = 1e-10, limit: int = 50
+) -> Solution:
+    """Move q to the nearest place with |Φ(q, t)| ≤ `accuracy` (largest component, as Φ is scaled).
+
+    `weights`: (n,) or (n, n) W of the distance (q − q₀)ᵀ W (q − q₀), positive (definite); ones when left out. By
+    Gauss–Newton, to first order in the curvature of the constraints. An angle that ends half a turn away counts as
+    a residual of π. Velocities stay as they are. Raises UsageError for weights that are no metric.
+    """
+    solution = problems.assemble(
+        mechanism, mechanism.q.copy(), weights=weights, limit=limit, accuracy=accuracy
+    )
+    if solution.converged and mechanism.find_turned_angle() is not None:
+        return replace(solution, converged=False, residual=np.pi)
+    return solution
+
+
+def project_velocities(mechanism: Mechanism, weights: np.ndarray | None = None) -> None:
+    """Move q̇ to the nearest that meets Φ_q q̇ + Φ_t = 0 at the present q; weights as for positions. Linear, so that
+    the result is exact. Raises UsageError for weights that are no metric."""
+    root = problems.inverse_root(weights, len(mechanism.q))
+    jacobian = mechanism.calc_jacobian()
+    violation = jacobian @ mechanism.qd + mechanism.calc_drift()
+    mechanism.qd -= root @ problems.least_squares(jacobian @ root, violation)
+
+
+def calc_projector(mechanism: Mechanism, weights: np.ndarray | None = None) -> np.ndarray:
+    """N (n, n), which takes out of an error of q or q̇ what the constraints at the present q forbid: Φ_q N = 0,
+    N N = N. Raises UsageError for weights that are no metric."""
+    n = len(mechanism.q)
+    root = problems.inverse_root(weights, n)
+    scaled = mechanism.calc_jacobian() @ root
+    return np.eye(n) - root @ problems.least_squares(scaled, mechanism.calc_jacobian())
+
+
+def calc_projected_covariance(
+    mechanism: Mechanism, covariance: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """(n, n) of q, or of q̇, after its projection with these weights: N P Nᵀ, and so symmetric. That of z or ż is
+    `CoordinateMaps.calc_independent_covariance` of it. Raises UsageError for weights that are no metric."""
+    projector = calc_projector(mechanism, weights)
+    return projector @ covariance @ projector.T

@@ -1,0 +1,304 @@
+"""Reactions: what joints do to bodies, as forces and torques in world axes.
+
+A joint made by constraints pushes with −Φ_qᵀ λ; how that is a force and a torque on the second body follows from
+what a shift and a turn of that body alone does to its constraints. Bodies that share a point or a
+direction have no constraint there: what passes from one to the other is what each of them needs to move as it
+does, by Newton's and Euler's equations with all that is known from loads and λ put in (García de Jalón and
+Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, section 6.2). What joints that hold more than they
+need to leave open is shared out as evenly as can be (least squares of N and N·m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.multibody.body_operators import Forces
+from vehicled.multibody.description import (
+    Actuator,
+    CoordinateForce,
+    Equation,
+    Force,
+    PointMass,
+    Rigid,
+    Segment,
+    Spring,
+    Torque,
+)
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.switches import find_constraints
+
+_GROUND = "ground"
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What one side of a joint feels."""
+
+    joint: str
+    """A joint of the description, or the point or direction that bodies share."""
+    body: str | None
+    """That the joint acts on: the one of its second point; None when that is a point that bodies share, which the
+    force then acts on, and the torque on the body of the joint's second axis."""
+    point: str | None
+    """At which the force acts; None for a direction that bodies share, which passes on torques only."""
+    force: np.ndarray
+    """(3,) N"""
+    torque: np.ndarray
+    """(3,) N·m"""
+
+
+def calc_generalised_reaction(mechanism: Mechanism, name: str) -> np.ndarray:
+    """(n,) −Φ_qᵀ λ of a constraint, or of all those of a joint. Raises UsageError when there is none of that name."""
+    declared = find_constraints(mechanism, name)
+    places = np.cumsum(mechanism.enabled) - 1
+    rows = places[declared[mechanism.enabled[declared]]]
+    return -mechanism.calc_jacobian()[rows].T @ mechanism.multipliers[rows]
+
+
+def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[Reaction]:
+    """At every joint, of q̈ and λ of `solve_dynamics` or a step: one per joint of the description (but equations,
+    which have no place), then one per body at each point and direction that bodies share.
+
+    The first body of a joint feels the opposite, at the same place. `forces`: those in `Mechanism.applied`, so that
+    they are told by body; what is not among them, is on coordinates. Loads at a shared point act on the point, not
+    on one of its bodies.
+    """
+    balance = _Balance(mechanism)
+    reactions = list(_act_joints(mechanism, balance))
+    _act_relative_coordinates(mechanism, balance)
+    _act_loads(mechanism, balance)
+    on_coordinates = mechanism.applied + _calc_generic(mechanism)
+    if forces is not None:
+        on_coordinates += forces.on_coordinates - forces.generalised
+        for body, wrench in forces.on_bodies.items():
+            balance.wrench(body, wrench[:3], wrench[3:])
+        for point, force in forces.on_points.items():
+            balance.force(point, force)
+    balance.generalised(on_coordinates)
+    return reactions + balance.solve()
+
+
+class _Balance:
+    """Newton's and Euler's equations of all bodies, with what is known to act on them."""
+
+    def __init__(self, mechanism: Mechanism):
+        self.mechanism = mechanism
+        model, bodies = mechanism.compiled.model, mechanism.description.bodies
+        self.point_owners: dict[str, list[str]] = {p: [] for p in model.points}
+        self.vector_owners: dict[str, list[str]] = {v: [] for v in model.vectors}
+        for name, geometry in model.geometry.items():
+            for p in geometry.points:
+                self.point_owners[p].append(name)
+            for v in geometry.vectors:
+                self.vector_owners[v].append(name)
+        for name, body in bodies.items():
+            if isinstance(body, PointMass):
+                self.point_owners[body.point].append(name)
+            elif isinstance(body, Rigid):
+                for marker in body.markers:
+                    self.point_owners[marker].append(name)
+        self.places = {p: x.copy() for p, x in mechanism.calc_point_positions().items()}
+        self.known = {name: np.zeros(6) for name in mechanism.placement.bodies}
+        """Torque about the world's origin and force, less what the motion takes."""
+        self.on_points = {p: np.zeros(3) for p, owners in self.point_owners.items() if len(owners) > 1}
+        self.on_vectors = {v: np.zeros(3) for v, owners in self.vector_owners.items() if len(owners) > 1}
+        gravity = np.zeros(3)
+        if mechanism.description.gravity is not None:
+            for k, axis in enumerate("xyz"[: model.dimension]):
+                gravity[k] = mechanism.get_parameter(f"gravity.{axis}")
+        for name, placed in mechanism.placement.bodies.items():
+            x, taken = placed.place(mechanism.q), placed.moments @ placed.move(mechanism.qdd)
+            self.wrench(name, -np.cross(x, taken).sum(axis=0), -taken[0])
+            self.wrench(name, np.cross(placed.moments[0] @ x, gravity), placed.moments[0, 0] * gravity)
+
+    # -- what acts ------------------------------------------------------------------------------------------
+
+    def wrench(self, body: str, torque: np.ndarray, force: np.ndarray) -> None:
+        """On a body, the torque about the origin."""
+        if body != _GROUND:
+            self.known[body] += np.concatenate([torque, force])
+
+    def force(self, point: str, force: np.ndarray) -> None:
+        """At a point."""
+        owners = self.point_owners[point]
+        if len(owners) > 1:
+            self.on_points[point] += force
+        elif owners:
+            self.wrench(owners[0], np.cross(self.places[point], force), force)
+
+    def torque(self, segments: Iterable[Segment], torque: np.ndarray) -> None:
+        """On the body that has all of these directions."""
+        if not np.any(torque):
+            return
+        owners = self.owners(segments)
+        first = next(iter(segments))
+        if len(owners) == 1 or (owners and not isinstance(first, str)):
+            self.wrench(owners[0], torque, np.zeros(3))
+        elif isinstance(first, str):
+            self.on_vectors[first] += torque
+        else:
+            # The points belong to different bodies: a couple.
+            start, end = first
+            apart = self.places[end] - self.places[start]
+            force = np.cross(torque, apart) / (apart @ apart)
+            self.force(end, force)
+            self.force(start, -force)
+
+    def owners(self, segments: Iterable[Segment]) -> list[str]:
+        """The bodies that have all of these directions."""
+        having = [
+            self.vector_owners[s]
+            if isinstance(s, str)
+            else [b for b in self.point_owners[s[0]] if b in self.point_owners[s[1]]]
+            for s in segments
+        ]
+        return [b for b in having[0] if all(b in others for others in having)]
+
+    def generalised(self, forces: np.ndarray) -> None:
+        """On the coordinates (n,): at points, and as torques on directions; angles and distances pass theirs on by
+        their own constraints."""
+        mechanism = self.mechanism
+        model = mechanism.compiled.model
+        by_name: dict[str, np.ndarray] = {}
+        for name, f in zip(mechanism.coordinate_names, forces, strict=True):
+            vector, _, axis = name.rpartition(".")
+            if vector and f:
+                by_name.setdefault(vector, np.zeros(3))["xyz".index(axis)] = f
+        for name, force in by_name.items():
+            if name in model.points:
+                self.force(name, force)
+            else:
+                self.torque([name], np.cross(mechanism.placement.vector(name, mechanism.q), force))
+
+    # -- what is left ---------------------------------------------------------------------------------------
+
+    def solve(self) -> list[Reaction]:
+        """At shared points and directions: all bodies in balance, and so are the points and directions."""
+        mechanism, planar = self.mechanism, self.mechanism.compiled.model.planar
+        names = list(self.known)
+        unknowns: list[tuple[str, str, bool, np.ndarray]] = []
+        """Point or direction, body, whether a point, and the (3, k) directions in which it can push."""
+        for point in self.on_points:
+            ways = np.eye(3)[:, : 2 if planar else 3]
+            unknowns += [(point, b, True, ways) for b in self.point_owners[point] if b != _GROUND]
+        for vector in self.on_vectors:
+            along = mechanism.placement.vector(vector, mechanism.q)
+            ways = np.eye(3)[:, 2:] if planar else np.linalg.svd(along[None])[2][1:].T
+            unknowns += [(vector, b, False, ways) for b in self.vector_owners[vector] if b != _GROUND]
+        pins = [p for p in self.on_points if _GROUND not in self.point_owners[p]]
+        pins += [v for v in self.on_vectors if _GROUND not in self.vector_owners[v]]
+        loads = self.on_points | self.on_vectors
+        right = np.concatenate([*(-self.known[b] for b in names), *(loads[p] for p in pins), np.zeros(0)])
+        columns = []
+        for name, body, is_point, ways in unknowns:
+            block = np.zeros((len(right), ways.shape[1]))
+            row = 6 * names.index(body)
+            if is_point:
+                block[row : row + 3] = np.cross(self.places[name], ways.T).T
+                block[row + 3 : row + 6] = ways
+            else:
+                block[row : row + 3] = ways
+            if name in pins:
+                row = 6 * len(names) + 3 * pins.index(name)
+                block[row : row + 3] = ways
+            columns.append(block)
+        if not columns:
+            return []
+        solved = np.linalg.lstsq(np.hstack(columns), right, rcond=1e-10)[0]
+        reactions, zero = [], np.zeros(3)
+        for (name, body, is_point, ways), values in zip(
+            unknowns, np.split(solved, np.cumsum([c.shape[1] for c in columns])[:-1]), strict=True
+        ):
+            pushed = ways @ values
+            reactions.append(
+                Reaction(name, body, name, pushed, zero)
+                if is_point
+                else Reaction(name, body, None, zero, pushed)
+            )
+        return reactions
+
+
+def _act_joints(mechanism: Mechanism, balance: _Balance) -> Iterator[Reaction]:
+    rigid = mechanism.compiled.model.rigid_constraints
+    for name, joint in mechanism.description.joints.items():
+        if isinstance(joint, Equation):
+            continue
+        rows = find_constraints(mechanism, name)
+        force, torque = _calc_wrench(mechanism, rows[rows >= rigid])
+        pairs = [getattr(joint, "axes", None), getattr(joint, "normals", None)]
+        axis = getattr(joint, "axis", None)
+        firsts = [p[0] for p in pairs if p] + ([axis] if axis else [])
+        seconds = [p[1] for p in pairs if p]
+        _act_pair(balance, joint.points, firsts, seconds, force, torque)
+        owners = balance.point_owners[joint.points[1]]
+        yield Reaction(name, owners[0] if len(owners) == 1 else None, joint.points[1], force, torque)
+
+
+def _act_relative_coordinates(mechanism: Mechanism, balance: _Balance) -> None:
+    for name, angle in mechanism.description.angles.items():
+        _, torque = _calc_wrench(mechanism, find_constraints(mechanism, f"angle {name}"))
+        balance.torque([angle.between[1]], torque)
+        balance.torque([angle.between[0]], -torque)
+    for name, distance in mechanism.description.distances.items():
+        force, torque = _calc_wrench(mechanism, find_constraints(mechanism, f"distance {name}"))
+        along = [] if distance.along is None else [distance.along]
+        _act_pair(balance, distance.points, along, [], force, torque)
+
+
+def _act_pair(
+    balance: _Balance,
+    points: tuple[str, str],
+    firsts: list[Segment],
+    seconds: list[Segment],
+    force: np.ndarray,
+    torque: np.ndarray,
+) -> None:
+    """A wrench at the second point on the second side, and its opposite on the first side, which has the axis that
+    the second point may be off along."""
+    start, end = points
+    balance.force(end, force)
+    balance.force(start, -force)
+    if seconds:
+        balance.torque(seconds, torque)
+    if firsts:
+        balance.torque(firsts, -torque - np.cross(balance.places[end] - balance.places[start], force))
+
+
+def _calc_wrench(mechanism: Mechanism, declared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Force and torque on the second side of those constraints of the description."""
+    places = np.cumsum(mechanism.enabled) - 1
+    rows = places[declared[mechanism.enabled[declared]]]
+    wrench = -mechanism.calc_wrenches()[rows].T @ mechanism.multipliers[rows]
+    return wrench[:3], wrench[3:]
+
+
+def _act_loads(mechanism: Mechanism, balance: _Balance) -> None:
+    on_coordinates = np.zeros(len(mechanism.q))
+    values = mechanism.calc_loads()
+    for (_, load), value in zip(mechanism.description.forces.items(), values, strict=True):
+        if isinstance(load, (Spring, Actuator)):
+            balance.force(load.points[1], value)
+            balance.force(load.points[0], -value)
+        elif isinstance(load, Force):
+            balance.force(load.point, value)
+        elif isinstance(load, Torque):
+            balance.wrench(load.body, value, np.zeros(3))
+        elif isinstance(load, CoordinateForce):
+            on_coordinates[mechanism.index(load.coordinate)] += value[0]
+    balance.generalised(on_coordinates)
+
+
+def _calc_generic(mechanism: Mechanism) -> np.ndarray:
+    """(n,) −Φ_qᵀ λ of what has no place: equations, drives, held coordinates."""
+    description = mechanism.description
+    generic = {f"drive {d}" for d in description.drives}
+    generic |= {name for name, joint in description.joints.items() if isinstance(joint, Equation)}
+    rows = [
+        k
+        for k, label in enumerate(mechanism.constraint_names)
+        if label in generic or k >= mechanism.enabled.sum()
+    ]
+    return -mechanism.calc_jacobian()[rows].T @ mechanism.multipliers[rows]

@@ -1,0 +1,87 @@
+"""Coordinates held, and constraints let go, in a state of a mechanism: without compiling it again.
+
+Compiled ALI3-P has a penalty per constraint, zero for one that is disabled, and a switch per coordinate, which
+puts it on its target and makes its place in the tangent rigid. The evaluated matrices of problems and
+other formulations lose the rows of what is disabled, and get one for each held coordinate. What holds
+belongs to the state: `Mechanism.get_state` and `set_state` carry it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.multibody import problems
+from vehicled.multibody.mechanism import Mechanism
+
+
+def prescribe(
+    mechanism: Mechanism, coordinate: str, value: float, rate: float = 0.0, acceleration: float = 0.0
+) -> None:
+    """Have a coordinate follow what it is told (m or rad, per s, per s²) from now on.
+
+    Like inputs, the targets are those at the end of the next step; calling it again moves them. Position and
+    velocity problem bring the rest along: `problems.solve_position(mechanism, mechanism.z)`. What holds the
+    coordinate is −λ of its constraint `hold …` (N, or N·m on an angle). Raises UsageError for a coordinate that
+    there is not.
+    """
+    k = _coordinate(mechanism, coordinate)
+    held = mechanism.held
+    mechanism.targets[k] = value, rate, acceleration
+    if not held[k]:
+        held[k] = True
+        _switch(mechanism, mechanism.enabled, held)
+
+
+def lock(mechanism: Mechanism, coordinate: str) -> None:
+    """Hold a coordinate where it is, at rest. Raises UsageError for a coordinate that there is not."""
+    prescribe(mechanism, coordinate, float(mechanism.q[_coordinate(mechanism, coordinate)]))
+
+
+def release(mechanism: Mechanism, coordinate: str) -> None:
+    """Let a held coordinate go. Raises UsageError for a coordinate that there is not."""
+    held = mechanism.held
+    held[_coordinate(mechanism, coordinate)] = False
+    _switch(mechanism, mechanism.enabled, held)
+
+
+def disable(mechanism: Mechanism, constraint: str) -> None:
+    """Ignore a constraint (`angle …`, `distance …`, `drive …`), or all those of a body or joint. Raises UsageError
+    for one that there is not."""
+    _enable(mechanism, constraint, False)
+
+
+def enable(mechanism: Mechanism, constraint: str) -> None:
+    """Let a disabled constraint hold again: its position is to be solved first where the mechanism has left it.
+    Raises UsageError for one that there is not."""
+    _enable(mechanism, constraint, True)
+
+
+def find_constraints(mechanism: Mechanism, name: str) -> np.ndarray:
+    """Indices, among the description's constraints, of the one of that name or of all those of that body or joint
+    (`name: …`), which may need none. Raises UsageError for names that there are not."""
+    labels, description = mechanism.compiled.constraints, mechanism.description
+    rows = [k for k, label in enumerate(labels) if label == name or label.startswith(f"{name}: ")]
+    if not rows and name not in {*description.bodies, *description.joints}:
+        raise UsageError(f"unknown constraint '{name}'; known here: {', '.join(labels) or 'none'}")
+    return np.array(rows, dtype=int)
+
+
+def _enable(mechanism: Mechanism, constraint: str, on: bool) -> None:
+    enabled = mechanism.enabled.copy()
+    enabled[find_constraints(mechanism, constraint)] = on
+    _switch(mechanism, enabled, mechanism.held)
+
+
+def _coordinate(mechanism: Mechanism, name: str) -> int:
+    try:
+        return mechanism.index(name)
+    except KeyError:
+        known = ", ".join(mechanism.coordinate_names)
+        raise UsageError(f"unknown coordinate '{name}'; known here: {known}") from None
+
+
+def _switch(mechanism: Mechanism, enabled: np.ndarray, held: np.ndarray) -> None:
+    mechanism.set_switches(enabled, held)
+    motions = problems.nullspace(mechanism.calc_jacobian())
+    mechanism.set_independent(problems.choose_independent(motions, mechanism.independent))
