@@ -1,4 +1,4 @@
-"""The errorEKF's later forms on the vehicle: the tyres' answer in the transition; what the model lacks, as a force."""
+"""The errorEKF's later forms on the vehicle: tyres that answer in the transition, and lacking force that acts."""
 
 import dataclasses
 
