@@ -13,6 +13,7 @@ from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Bar, Description, Ground, load_description
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.model import MechanismError
 
 PLANAR = """
 space: planar
@@ -323,3 +324,24 @@ def test_shipped_mechanisms_are_known_by_name():
         settings.SettingsError, match=r"shipped .*five_bar, .*four_bar, pendulum, .*slider_crank"
     ):
         load_description("fourbar")
+
+
+def test_a_distance_of_markers_needs_its_length(tmp_path):
+    text = """
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m, B: 3 0 m}}
+points: {P: 1 0 m, Q: 2 0 m}
+bodies:
+  left: {kind: rigid, points: [A, P], markers: {M: 0.5 0.2 m},
+    mass: 1 kg, center_of_mass: 0.5 0 m, inertia: 0.1 kg·m²}
+  right: {kind: rigid, points: [B, Q], markers: {N: 2.5 0.2 m},
+    mass: 1 kg, center_of_mass: 2.5 0 m, inertia: 0.1 kg·m²}
+joints: {rod: {kind: distance, points: [M, N]}}
+"""
+    path = tmp_path / "markers.yaml"
+    path.write_text(text)
+    with pytest.raises(MechanismError, match="rod: expected a length, as M is a marker"):
+        Mechanism.load(path)
+    path.write_text(text.replace("points: [M, N]", "points: [M, N], length: 2 m"))
+    assert len(Mechanism.load(path).independent) == 1

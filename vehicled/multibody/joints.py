@@ -111,6 +111,11 @@ def _keep_distance(model: Model, name: str, joint: ConstantDistance) -> None:
     a, b = joint.points
     apart = (model.points[b] - model.points[a]).position
     if joint.length is None:
+        for point in joint.points:
+            if not model.has_design(point):
+                raise MechanismError(
+                    f"{name}: expected a length, as {point} is a marker, without a place of its own"
+                )
         one, other = (model.design(p) for p in joint.points)
         length = (other.atoms - one.atoms).norm()
         if not np.any(other.numbers - one.numbers):

@@ -184,6 +184,11 @@ class Model:
             values[c.q] = self.graph.constant(guess)
         return np.array([a.value for a in self.graph.substitute(list(combination.position), values)])
 
+    def has_design(self, name: str) -> bool:
+        """Whether a point or vector is given a place, as those of bodies' own axes are not."""
+        ground, given = self.geometry["ground"], self.description
+        return any(name in places for places in (ground.points, ground.vectors, given.points, given.vectors))
+
     def design(self, name: str) -> Value:
         """A point's or vector's place as given, as parameters of the geometry."""
         if name in self.geometry["ground"].points:
