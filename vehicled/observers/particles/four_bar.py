@@ -29,8 +29,8 @@ _KINDS = (
     "0-rocker π-rocker",
     "crank-rocker",
 )
-"""By 4[T1 > 0] + 2[T2 > 0] + [T3 > 0]; the input first. A 0-rocker swings through the line of the ground, a π-rocker
-through its extension behind the pivot, a rocker through neither."""
+"""By 4[T1 > 0] + 2[T2 > 0] + [T3 > 0]; the input first. With angles from the direction A to B, a 0-rocker swings
+through 0, a π-rocker through π, a rocker through neither."""
 
 
 @dataclass(frozen=True)

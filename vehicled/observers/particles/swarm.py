@@ -91,8 +91,8 @@ class Swarm:
 
     def _get(self, rows: slice) -> np.ndarray:
         """(rows, N) copy."""
-        block = self._records[:, rows, :]
-        return block.transpose(1, 0, 2).reshape(block.shape[1], -1)[:, : self.count]
+        block = self._records[:, rows, :].transpose(1, 0, 2)
+        return block.reshape(len(block), -1)[:, : self.count].copy()
 
     def _set(self, rows: slice, values: np.ndarray) -> None:
         """(rows, N); what fills the last block up follows the last particle."""
