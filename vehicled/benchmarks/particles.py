@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def converged(self) -> bool:
-        return abs(self.error) <= TOLERANCE
+        return bool(abs(self.error) <= TOLERANCE)
 
 
 class Try:

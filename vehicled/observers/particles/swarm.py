@@ -34,6 +34,42 @@ done:
   ret void
 }}
 """
+_SELECT = """
+define void @select(ptr noalias %to, ptr noalias %from, ptr noalias %indices, i64 %count) nounwind {{
+entry:
+  br label %particle
+particle:
+  %i = phi i64 [0, %entry], [%inext, %placed]
+  %which = getelementptr i64, ptr %indices, i64 %i
+  %k = load i64, ptr %which, align 8
+  %kblock = lshr i64 %k, {shift}
+  %klane = and i64 %k, {mask}
+  %kfirst = mul i64 %kblock, {size}
+  %kplace = add i64 %kfirst, %klane
+  %source = getelementptr double, ptr %from, i64 %kplace
+  %iblock = lshr i64 %i, {shift}
+  %ilane = and i64 %i, {mask}
+  %ifirst = mul i64 %iblock, {size}
+  %iplace = add i64 %ifirst, %ilane
+  %target = getelementptr double, ptr %to, i64 %iplace
+  br label %row
+row:
+  %r = phi i64 [0, %particle], [%rnext, %row]
+  %source.r = getelementptr double, ptr %source, i64 %r
+  %target.r = getelementptr double, ptr %target, i64 %r
+  %value = load double, ptr %source.r, align 8
+  store double %value, ptr %target.r, align 8
+  %rnext = add i64 %r, {width}
+  %further = icmp slt i64 %rnext, {rows}
+  br i1 %further, label %row, label %placed
+placed:
+  %inext = add i64 %i, 1
+  %more = icmp slt i64 %inext, %count
+  br i1 %more, label %particle, label %done
+done:
+  ret void
+}}
+"""
 _SEQUENCES = {
     "advance": ("integrate", "project"),
     "advance_noisily": ("integrate", "disturb", "project"),
@@ -158,15 +194,11 @@ class Swarm:
 
     def select(self, indices: np.ndarray) -> None:
         """Particle k becomes what particle indices[k] was; (N,)."""
-        places = np.arange(len(self._records) * WIDTH)
-        places[: self.count] = indices
-        places[self.count :] = indices[-1]
-        blocks, rows, _ = self._records.shape
-        block, lane = np.divmod(places, WIDTH)
-        first = (block * rows * WIDTH + lane).reshape(blocks, WIDTH)
-        flat = self._records.reshape(-1)
-        for row in range(self._rows[STATE[-1]].stop):
-            self._spare[:, row] = flat[first + row * WIDTH]
+        chosen = np.empty(len(self._records) * WIDTH, dtype=np.int64)
+        chosen[: self.count] = indices
+        chosen[self.count :] = indices[-1]
+        records = (self._spare.ctypes.data, self._records.ctypes.data)
+        self._call["select"](*records, chosen.ctypes.data, len(chosen))
         self._records, self._spare = self._spare, self._records
 
     def _run(self, what: str) -> None:
@@ -178,7 +210,10 @@ def _compile(program: Program, offset: int, size: int, read: int, written: int) 
     numbers = {"offset": offset, "size": size, "read": read, "written": written}
     loops = _MEMCPY + llvm.emit_sequences(_SEQUENCES)
     loops += "".join(_LOOP.format(name=name, **numbers) for name in _SEQUENCES)
+    shift, mask = WIDTH.bit_length() - 1, WIDTH - 1
+    loops += _SELECT.format(shift=shift, mask=mask, size=size, width=WIDTH, rows=written // 8)
     code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), program.layout, loops=loops))
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     calls = {name: code.function(f"every_{name}", None, *types) for name in _SEQUENCES}
+    calls["select"] = code.function("select", None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
     return calls | {"prepare": code.function("prepare", None, ctypes.c_void_p)}
