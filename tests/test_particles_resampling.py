@@ -29,7 +29,7 @@ def test_each_is_drawn_as_often_as_it_weighs(name):
     expected = 3000 * len(WEIGHTS) * WEIGHTS
     some = expected > 0.0
     assert not drawn[:, ~some].any()
-    # Multinomial counts have the variance of Pearson's statistic, the other schemes less: an upper bound holds for all.
+    # Multinomial counts have the variance of Pearson's statistic, the other schemes less: the bound is for all.
     statistic = np.sum((drawn.sum(axis=0) - expected)[some] ** 2 / expected[some])
     assert statistic < chi2.ppf(0.999, some.sum() - 1)
 
@@ -38,7 +38,9 @@ def test_schemes_spread_less_than_independent_draws():
     spread = {name: counts(name, WEIGHTS, 3000).var(axis=0).sum() for name in RESAMPLERS}
     n = len(WEIGHTS)
     assert spread["multinomial"] == pytest.approx(np.sum(n * WEIGHTS * (1.0 - WEIGHTS)), rel=0.1)
-    assert max(spread[name] for name in ("systematic", "stratified", "residual")) < 0.6 * spread["multinomial"]
+    assert (
+        max(spread[name] for name in ("systematic", "stratified", "residual")) < 0.6 * spread["multinomial"]
+    )
 
 
 def test_the_comb_takes_the_whole_part_of_each_share_at_least():

@@ -49,7 +49,7 @@ def violation(swarm, lengths):
 
 def energy(swarm):
     """Of uniform rods by their ends: m/6 (a² + a·b + b²), and their weight at mid-length. (N,)"""
-    px, py, qx, qy = swarm.get_q()
+    _, py, _, qy = swarm.get_q()
     p, q = (swarm.get_qd()[:2], swarm.get_qd()[2:])
     zero = np.zeros_like(p)
     total = 0.0
@@ -236,13 +236,13 @@ def test_a_folding_linkage_is_none_of_the_eight():
 
 @pytest.mark.parametrize("lengths", [(1.0, 2.0, 3.0), (1.0, -2.0, 3.0, 4.0), (10.0, 2.0, 3.0, 4.0)])
 def test_lengths_that_make_no_linkage(lengths):
-    with pytest.raises(UsageError, match="^lengths "):
+    with pytest.raises(UsageError, match=r"^lengths "):
         four_bar.classify(lengths)
 
 
 def test_an_angle_out_of_reach_is_named():
     lengths = CLASSES["rocker-rocker"]
-    with pytest.raises(UsageError, match="cannot be assembled with the input at 0.0°"):
+    with pytest.raises(UsageError, match=r"cannot be assembled with the input at 0\.0°"):
         four_bar.assemble(lengths, np.zeros(1), np.ones(1))
 
 

@@ -120,8 +120,8 @@ def bench_costs(
 ) -> list[dict[str, float]]:
     """`costs` of `vehicled bench particles --json`: a row for each count, medians over steps, µs.
 
-    `step` is a whole step of the filter (noise, reading and, where it has to be, drawing included), `drawing` one with
-    a drawing in every step, `advance` the motion alone with projection.
+    `step` is a whole step of the filter (noise, reading and, where it has to be, drawing included), `drawing` one
+    that draws in any case, `advance` the motion alone with projection.
     """
     rows: list[dict[str, float]] = []
     clock = time.perf_counter_ns
@@ -176,7 +176,9 @@ class Ledger:
         return self._known[name]
 
 
-def experiments(counts: Sequence[int] = COUNTS, sigmas: Sequence[float] = SIGMAS) -> Iterator[tuple[str, Experiment]]:
+def experiments(
+    counts: Sequence[int] = COUNTS, sigmas: Sequence[float] = SIGMAS
+) -> Iterator[tuple[str, Experiment]]:
     """The sweeps: (`count` or `motion`, experiment), the other at the source's value."""
     for count in counts:
         yield "count", Experiment(count=count)

@@ -151,9 +151,13 @@ def describe(lengths: Lengths, masses: Sequence[float] = (1.0, 1.0, 0.0)) -> Des
 
 def _checked(lengths: Lengths) -> tuple[float, ...]:
     if len(lengths) != 4 or not all(np.isfinite(x) and x > 0.0 for x in lengths):
-        raise UsageError(f"lengths {_text(lengths)}: expected four above zero (ground, input, floating, output)")
+        raise UsageError(
+            f"lengths {_text(lengths)}: expected four above zero (ground, input, floating, output)"
+        )
     if 2.0 * max(lengths) >= sum(lengths):
-        raise UsageError(f"lengths {_text(lengths)}: the longest bar has to be shorter than the others together")
+        raise UsageError(
+            f"lengths {_text(lengths)}: the longest bar has to be shorter than the others together"
+        )
     return tuple(float(x) for x in lengths)
 
 

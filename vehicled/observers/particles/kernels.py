@@ -152,7 +152,9 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
     program = Program(g, width=WIDTH)
     program.store("q", [c.q for c in coordinates])
     program.store("qd", [c.qd for c in coordinates])
-    sides, rates, gradients = [], [], {}
+    sides: list[Atom] = []
+    rates: list[Atom] = []
+    gradients: dict[str, Row] = {}
     for name, angle in description.angles.items():
         if angle.about is not None:
             raise MechanismError(f"angles.{name}: particles have angles in the plane only")
@@ -195,10 +197,10 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
     ways = [eq.without_constrained(row) for row in free]
     channels = [_unknown(g, k, name) for k, name in enumerate(noisy)]
     mobility = {}
-    for i, a in enumerate(channels):
-        for k, b in enumerate(channels[: i + 1]):
-            mobility[a, b] = eq.dot(wanted[i], ways[k])
-        mobility[a, a] = g.max(mobility[a, a], _STUCK * eq.dot(wanted[i], free[i]))
+    for i, one in enumerate(channels):
+        for k, other in enumerate(channels[: i + 1]):
+            mobility[one, other] = eq.dot(wanted[i], ways[k])
+        mobility[one, one] = g.max(mobility[one, one], _STUCK * eq.dot(wanted[i], free[i]))
     disturbed = []
     if noisy:
         factors = Factorisation(g, channels, {}, mobility)
@@ -216,11 +218,9 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
         correction = eq.at(eq.less({}, off), position, v)
         position = {c: position[c] + correction[c] for c in coordinates}
     velocity = eq.at(eq.without_constrained(v), position, v)
-    state = {c.q: position[c] for c in coordinates} | {c.qd: velocity[c] for c in coordinates}
-    outputs = g.substitute([*sides, *rates], state)
-    program.kernel(
-        "project",
-        [*state.items(), *zip([*side_symbols, *rate_symbols], outputs, strict=True)],
-    )
+    projected = {c.q: position[c] for c in coordinates} | {c.qd: velocity[c] for c in coordinates}
+    outputs = g.substitute([*sides, *rates], projected)
+    places = [*side_symbols, *rate_symbols]
+    program.kernel("project", [*projected.items(), *zip(places, outputs, strict=True)])
     program.finish(model.symbols.values())
     return program, model
