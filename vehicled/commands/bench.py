@@ -7,6 +7,7 @@ HELP = "Measure speed on this machine."
 
 BENCHMARKS = {
     "step": "one step of the vehicle model and of the filter, beside other solvers and engines",
+    "particles": "the particle filter on a four-bar linkage: cost per particle, and how often it converges",
     "codegen": "what the model compiler makes of a four-bar linkage and of a locomotive",
     "mechanisms": "the problems A01 to A05 of the IFToMM library of multibody benchmarks",
 }

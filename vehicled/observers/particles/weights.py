@@ -1,0 +1,42 @@
+"""Weights of particles, kept as logarithms, and averages by them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def normalised(log_weights: np.ndarray) -> np.ndarray:
+    """(N,) weights that sum to one from (N,) logarithms, of any size and scale; −∞ is a weight of zero.
+
+    Raises FloatingPointError when no weight is left.
+    """
+    largest = np.max(log_weights)
+    if not np.isfinite(largest):
+        raise FloatingPointError("no particle has a weight above zero")
+    weights = np.exp(log_weights - largest)
+    return weights / np.sum(weights)
+
+
+def effective_fraction(weights: np.ndarray) -> float:
+    """Effective sample size as a fraction of N: (Σw)² / (N Σw²), from 1/N to 1."""
+    return float(np.sum(weights) ** 2 / (len(weights) * np.dot(weights, weights)))
+
+
+def circular_mean(angles: np.ndarray, weights: np.ndarray) -> float:
+    """Direction of the weighted sum of unit vectors, rad in (−π, π]."""
+    return float(np.arctan2(weights @ np.sin(angles), weights @ np.cos(angles)))
+
+
+def circular_deviation(angles: np.ndarray, weights: np.ndarray) -> float:
+    """Circular standard deviation √(−2 ln R) of weighted angles, rad; R is the length of their mean vector.
+
+    Mardia and Jupp, Directional Statistics, section 2.3.
+    """
+    total = np.sum(weights)
+    length = np.hypot(weights @ np.sin(angles), weights @ np.cos(angles)) / total
+    return float(np.sqrt(-2.0 * np.log(np.clip(length, np.finfo(float).tiny, 1.0))))
+
+
+def wrapped(angle: np.ndarray | float) -> np.ndarray:
+    """The same angle in [−π, π)."""
+    return (np.asarray(angle) + np.pi) % (2.0 * np.pi) - np.pi
