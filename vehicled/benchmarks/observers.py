@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from vehicled.benchmarks import literal
 from vehicled.errors import RunError
-from vehicled.multibody import problems
 from vehicled.multibody.compiled import CompiledMechanism
-from vehicled.multibody.description import Angle, load_description
-from vehicled.multibody.formulations import Ali3p, make_stepper
-from vehicled.multibody.mechanism import Mechanism
-from vehicled.multibody.model import Model
+from vehicled.multibody.description import load_description
+from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.joints import add_angle
+from vehicled.multibody.mechanism import Mechanism, State
 from vehicled.observers.discrete import DiscreteEKF
 from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF, ForceErrorEKF
 from vehicled.observers.interface import Observer, integrated_noise
@@ -34,6 +38,8 @@ H = 5e-3
 STEPS = 2000
 RATES = (200, 100, 50, 20, 10)
 """Readings per second."""
+LEVELS = {"L1": 0.5, "L2": 1.0}
+"""Size of the modelling errors."""
 GRAVITY = -9.81
 """m/s², of the true mechanism."""
 PUBLISHED_SEED = 10
@@ -69,26 +75,29 @@ SENSORS: dict[str, Callable[[Case], list[Sensor]]] = {
 }
 
 
-def add_published_angle(model: Model, name: str, angle: Angle) -> None:
-    """The angle of a crank by whichever of x = L cos θ and y = L sin θ is steeper in θ.
+@dataclass(frozen=True)
+class Run:
+    """One filter on one linkage."""
 
-    On the constraints it makes no difference. Off them, where a correction along the tangent leaves the mechanism, the
-    Jacobian is another one, and some of the published figures show it in their first two digits.
-    """
-    graph = model.graph
-    (x_axis, _), (crank, _) = (model.segment(s) for s in angle.between)
-    assert angle.start is not None and not isinstance(angle.between[1], str)
-    points = set(angle.between[1])
-    (body,) = (n for n, b in model.description.bodies.items() if set(getattr(b, "points", ())) == points)
-    length = model.symbols[f"{body}.length"]
-    theta = model.scalar(name, angle.start).q
-    model.sines[name] = (
-        model.cross(x_axis.position, crank.position),
-        x_axis.position.dot(crank.position),
-    )
-    sine, cosine = graph.sin(theta), graph.cos(theta)
-    by_x, by_y = crank.position.x - length * cosine, crank.position.y - length * sine
-    model.constraint(f"angle {name}", graph.where_less(graph.abs(cosine), math.sqrt(0.5), by_x, by_y))
+    mechanism: str
+    sensors: str
+    rate_hz: int
+    level: str
+    filter: str
+    seed: int
+    literal: bool = False
+    """Whether in all details as published."""
+
+
+@cache
+def calc_truth(mechanism: str) -> list[State]:
+    """After each step: matrix R, trapezoidal rule."""
+    m, stepper = Mechanism.load(mechanism), make_stepper("matrix_r", "trapezoidal")
+    states = []
+    for _ in range(STEPS):
+        stepper.step(m, H).require(mechanism)
+        states.append(m.get_state())
+    return states
 
 
 @dataclass(frozen=True)
@@ -106,20 +115,19 @@ class Linkage:
 
 
 @cache
-def get_linkage(mechanism: str, sensors: str) -> Linkage:
-    """The true motion is computed once: matrix R, trapezoidal rule."""
+def get_linkage(mechanism: str, sensors: str, literally: bool) -> Linkage:
+    """Computed once for all runs that need it."""
     case = CASES[mechanism]
     instruments = SensorSet(SENSORS[sensors](case))
-    compiled = CompiledMechanism(load_description(mechanism), (instruments,), angle_form=add_published_angle)
-    m, stepper = Mechanism(compiled), make_stepper("matrix_r", "trapezoidal")
-    angles = m.independent.copy()
-    z, zd, readings = [], [], []
-    for _ in range(STEPS):
-        stepper.step(m, H).require(mechanism)
-        z.append(m.q[angles])
-        zd.append(m.qd[angles])
+    form = literal.add_angle if literally else add_angle
+    compiled = CompiledMechanism(load_description(mechanism), (instruments,), angle_form=form)
+    m, truth = Mechanism(compiled), calc_truth(mechanism)
+    readings = []
+    for state in truth:
+        m.set_state(state)
         readings.append(instruments.calc_readings(m))
-    return Linkage(case, compiled, instruments, np.array(z), np.array(zd), np.array(readings))
+    z, zd = (np.array([getattr(state, of)[m.independent] for state in truth]) for of in ("q", "qd"))
+    return Linkage(case, compiled, instruments, z, zd, np.array(readings))
 
 
 def make_wrong(linkage: Linkage, level: float) -> Mechanism:
@@ -130,13 +138,12 @@ def make_wrong(linkage: Linkage, level: float) -> Mechanism:
     return m
 
 
-PUBLISHED_ALI3P = Ali3p(penalty=1e9, tolerance=1e-11, large=0.0, projections=1)
-"""With a penalty so low, one projection leaves a thousandth of what was wrong, which position errors show that the
-sensors hardly observe."""
+Make = Callable[[Mechanism, Linkage, bool], Observer]
+"""An observer on a mechanism, literally as published or not."""
 
 
-def _error_state(kind: type[ErrorEKF]) -> Callable[[Mechanism, Linkage], Observer]:
-    def make(m: Mechanism, linkage: Linkage) -> Observer:
+def _error_state(kind: type[ErrorEKF]) -> Make:
+    def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
         f = len(linkage.case.angles)
         if kind is ForceErrorEKF:
             noise = np.zeros((3 * f, 3 * f))
@@ -144,26 +151,27 @@ def _error_state(kind: type[ErrorEKF]) -> Callable[[Mechanism, Linkage], Observe
         else:
             noise = integrated_noise(linkage.case.density, H, f)
         start = _START**2 * np.eye(len(noise))
-        return kind(m, linkage.sensors, H, start, noise, PUBLISHED_ALI3P, from_rest=True)
+        stepper = literal.ALI3P if literally else None
+        return kind(m, linkage.sensors, H, start, noise, stepper, from_rest=literally)
 
     return make
 
 
-def _discrete(m: Mechanism, linkage: Linkage) -> Observer:
+def _discrete(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
     noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
     return DiscreteEKF(m, linkage.sensors, H, _START**2 * np.eye(len(noise)), noise)
 
 
-def _unscented(integrator: str) -> Callable[[Mechanism, Linkage], Observer]:
-    def make(m: Mechanism, linkage: Linkage) -> Observer:
+def _unscented(integrator: str) -> Make:
+    def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
         noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
         start = _START**2 * np.eye(len(noise))
-        return UnscentedKF(m, linkage.sensors, H, start, noise, integrator)
+        return UnscentedKF(m, linkage.sensors, H, start, noise, integrator, redraw=not literally)
 
     return make
 
 
-FILTERS: dict[str, Callable[[Mechanism, Linkage], Observer]] = {
+FILTERS: dict[str, Make] = {
     "errorEKF": _error_state(ErrorEKF),
     "errorEKF_EJ": _error_state(ExactErrorEKF),
     "errorEKF_FE": _error_state(ForceErrorEKF),
@@ -171,6 +179,8 @@ FILTERS: dict[str, Callable[[Mechanism, Linkage], Observer]] = {
     "UKF_TR": _unscented("trapezoidal"),
     "UKF_FE": _unscented("forward_euler"),
 }
+NO_FILTER = "none"
+"""The wrong model on its own."""
 
 
 def make_noise(seed: int, sensors: int) -> np.ndarray:
@@ -181,53 +191,75 @@ def make_noise(seed: int, sensors: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((STEPS, sensors))
 
 
-def run_case(mechanism: str, sensors: str, rate: int, level: float, name: str, seed: int) -> dict[str, object]:
-    """One row of `vehicled bench observers --json`: filter `name` over the whole run.
+def bench_observers(
+    runs: Iterable[Run], workers: int, progress: Callable[[float], None]
+) -> list[dict[str, Any]]:
+    """`vehicled bench observers --json`: a row for each run, in their order. `progress` is told how many are done."""
+    ordered = list(runs)
+    rows: dict[Run, dict[str, Any]] = {}
+    # Processes that share nothing: a fork would copy the threads of the numerical libraries in any state.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        jobs = {pool.submit(run_case, run): run for run in ordered}
+        for job in as_completed(jobs):
+            rows[jobs[job]] = job.result()
+            progress(len(rows))
+    return [rows[run] for run in ordered]
 
-    Errors are root mean squares over all steps (or those after 5 s) of each coordinate, averaged over
-    coordinates; `nis` is the mean over steps with readings. A filter that breaks down leaves None for them, with the
-    time and the reason.
+
+def run_case(run: Run) -> dict[str, Any]:
+    """One row: the run, errors against the truth, consistency and cost.
+
+    Errors are root mean squares over all steps, or those after 5 s, of each coordinate, averaged over
+    coordinates (rad, rad/s); `nis` is the mean over steps with readings. Of a filter that breaks down they are None,
+    with the time (s), the reason and what had been read last.
     """
-    linkage = get_linkage(mechanism, sensors)
-    observer = FILTERS[name](make_wrong(linkage, level), linkage)
-    readings = linkage.readings + linkage.sensors.sigma * make_noise(seed, linkage.readings.shape[1])
-    every = round(1.0 / (rate * H))
+    linkage = get_linkage(run.mechanism, run.sensors, run.literal)
+    wrong = make_wrong(linkage, LEVELS[run.level])
+    alone = run.filter == NO_FILTER
+    observer = FILTERS["errorEKF" if alone else run.filter](wrong, linkage, run.literal)
+    count = linkage.readings.shape[1]
+    readings = linkage.readings + linkage.sensors.sigma * make_noise(run.seed, count)
+    every = round(1.0 / (run.rate_hz * H))
     z, zd = np.empty_like(linkage.z), np.empty_like(linkage.zd)
     nis: list[float] = []
-    failed_at = reason = None
+    failed_at = reason = last = None
     begin = time.perf_counter()
     for k in range(STEPS):
+        read = None if alone or (k + 1) % every else readings[k]
+        last = last if read is None else read.tolist()
         try:
-            innovation = observer.step(readings[k] if (k + 1) % every == 0 else None)
+            innovation = observer.step(read)
         except (RunError, np.linalg.LinAlgError) as error:
             failed_at, reason = (k + 1) * H, str(error)
             break
         if innovation is not None:
             nis.append(innovation.nis)
         z[k], zd[k] = observer.z, observer.zd
-    took = time.perf_counter() - begin
-    row: dict[str, object] = {
-        "mechanism": mechanism,
-        "sensors": sensors,
-        "rate_hz": rate,
-        "level": level,
-        "filter": name,
-        "seed": seed,
-    }
+    row: dict[str, Any] = asdict(run)
     half = STEPS // 2
-    errors = {
-        "position_rmse": z - linkage.z,
-        "velocity_rmse": zd - linkage.zd,
-        "position_rmse_second_half": (z - linkage.z)[half:],
-        "velocity_rmse_second_half": (zd - linkage.zd)[half:],
-    }
-    row |= {key: None if failed_at else calc_rmse(value) for key, value in errors.items()}
-    row["nis"] = None if failed_at else float(np.mean(nis))
-    row["us_per_step"] = 1e6 * took / (k + 1)
-    row["failed_at"], row["reason"] = failed_at, reason
+    for what, off in (("position", z - linkage.z), ("velocity", zd - linkage.zd)):
+        row[f"{what}_rmse"] = None if failed_at else calc_rmse(off)
+        row[f"{what}_rmse_second_half"] = None if failed_at else calc_rmse(off[half:])
+    row["nis"] = float(np.mean(nis)) if nis and not failed_at else None
+    row["us_per_step"] = 1e6 * (time.perf_counter() - begin) / (k + 1)
+    row |= {"failed_at": failed_at, "reason": reason, "last_readings": last if failed_at else None}
     return row
 
 
 def calc_rmse(error: np.ndarray) -> float:
     """Of (steps, f), averaged over the coordinates."""
     return float(np.sqrt(np.mean(error**2, axis=0)).mean())
+
+
+def make_runs(
+    mechanisms: Iterable[str],
+    sensors: Iterable[str],
+    rates: Iterable[int],
+    levels: Iterable[str],
+    filters: Iterable[str],
+    seeds: Iterable[int],
+    literally: bool,
+) -> Iterator[Run]:
+    """All combinations."""
+    for choice in product(mechanisms, sensors, rates, levels, filters, seeds):
+        yield Run(*choice, literal=literally)

@@ -84,7 +84,9 @@ class MechanismBatch:
         if not residual <= bound:
             return False
         m = jacobian.shape[1]
-        right = np.concatenate([jacobian[:, :, independent], np.eye(m)[None].repeat(len(jacobian), 0)], axis=2)
+        right = np.concatenate(
+            [jacobian[:, :, independent], np.eye(m)[None].repeat(len(jacobian), 0)], axis=2
+        )
         solved = _solve(jacobian[:, :, dependent], right)
         f = len(independent)
         r = np.zeros((len(jacobian), jacobian.shape[2], f))

@@ -36,8 +36,11 @@ class UnscentedKF(MechanismObserver):
         alpha: float = 1e-3,
         beta: float = 2.0,
         kappa: float = 0.0,
+        redraw: bool = True,
     ):
         """`covariance`, `plant_noise` (of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the scaled transform.
+        `redraw`: readings are predicted from points that know of the plant noise of the step; otherwise from where
+        the points of the step arrive, which is cheaper and makes good sensors look better than they are predicted.
         Raises UsageError for an integrator other than trapezoidal and forward_euler."""
         super().__init__(mechanism, sensors, h, covariance)
         if integrator not in ("trapezoidal", "forward_euler"):
@@ -45,6 +48,7 @@ class UnscentedKF(MechanismObserver):
         self.plant_noise = np.asarray(plant_noise, dtype=float)
         self.repairs = 0
         """How often the covariance had lost its definiteness."""
+        self._redraw = redraw
         self._implicit = integrator == "trapezoidal"
         size = 2 * len(self.independent)
         self._scale = alpha * alpha * (size + kappa)
@@ -56,12 +60,16 @@ class UnscentedKF(MechanismObserver):
 
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         m, f = self.mechanism, len(self.independent)
-        ends = self._propagate(self._draw())
+        ends = self._propagate(self._draw(np.concatenate([self.z, self.zd]), self.covariance))
         mean, away = self._spread(ends)
         m.t += self.h
         p = away.T @ self._weigh(away) + self.plant_noise
         innovation = None
         if readings is not None:
+            if self._redraw:
+                ends = self._draw(mean, p)
+                away = ends - mean
+                self._place(ends[:, :f], ends[:, f:])
             predicted, off = self._spread(self.sensors.calc_readings(self.points)[:, : len(ends)].T)
             weighed = self._weigh(off)
             innovation = Innovation(readings - predicted, off.T @ weighed + self.noise)
@@ -73,18 +81,16 @@ class UnscentedKF(MechanismObserver):
             raise self.fail(f"no position for z = {mean[:f]}")
         return innovation
 
-    def _draw(self) -> np.ndarray:
-        """(points, 2f) sigma points of the present estimate."""
+    def _draw(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+        """(points, 2f) sigma points."""
         try:
-            root = np.linalg.cholesky(self.covariance)
+            root = np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
             self.repairs += 1
-            values, vectors = np.linalg.eigh(self.covariance)
-            values = np.maximum(values, _FLOOR * values.max())
-            self.covariance = (vectors * values) @ vectors.T
-            root = np.linalg.cholesky(self.covariance)
+            values, vectors = np.linalg.eigh(covariance)
+            root = np.linalg.cholesky((vectors * np.maximum(values, _FLOOR * values.max())) @ vectors.T)
         away = np.sqrt(self._scale) * root.T
-        return np.concatenate([self.z, self.zd]) + np.vstack([np.zeros((1, len(away))), away, -away])
+        return mean + np.vstack([np.zeros((1, len(away))), away, -away])
 
     def _propagate(self, points: np.ndarray) -> np.ndarray:
         """(points, 2f) over one step; the instances are left where they arrive."""

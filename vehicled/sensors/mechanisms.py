@@ -16,11 +16,19 @@ from typing import Protocol
 import numpy as np
 
 from vehicled.errors import UsageError
-from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import Model
+from vehicled.multibody.natural import Combination
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
+
+
+class Running(Protocol):
+    """A mechanism, or several side by side, in a workspace that kernels run on."""
+
+    def view(self, name: str) -> np.ndarray: ...
+
+    def call(self, kernel: str) -> None: ...
 
 
 class Sensor(Protocol):
@@ -89,7 +97,7 @@ class Accelerometer:
         return [acceleration.dot(direction.unit())]
 
 
-def _point(model: Model, who: str, name: str):
+def _point(model: Model, who: str, name: str) -> Combination:
     if name not in model.points:
         raise UsageError(f"{who}: expected one of the points {', '.join(model.points)}, got '{name}'")
     return model.points[name]
@@ -133,17 +141,15 @@ class SensorSet:
             stores += zip(places, entries.values(), strict=True)
         program.kernel("reading_jacobians", stores)
 
-    def calc_readings(self, mechanism: Mechanism) -> np.ndarray:
-        """(k,) without noise, of the mechanism's q, q̇, q̈."""
+    def calc_readings(self, mechanism: Running) -> np.ndarray:
+        """(k,) without noise, of the mechanism's q, q̇, q̈; (k, width) of several."""
         mechanism.call("readings")
         return mechanism.view("readings").copy()
 
-    def calc_jacobians(self, mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def calc_jacobians(self, mechanism: Running) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(k, n) each: h_q, h_q̇, h_q̈."""
         mechanism.call("reading_jacobians")
-        h_q, h_qd, h_qdd = (
-            mechanism.view(f"readings_by_{by}").reshape(len(self.sigma), -1) for by in _RATES
-        )
+        h_q, h_qd, h_qdd = (mechanism.view(f"readings_by_{by}").reshape(len(self.sigma), -1) for by in _RATES)
         return h_q, h_qd, h_qdd
 
 
