@@ -1,15 +1,16 @@
-"""`vehicled bench`: what the program costs on this machine."""
+"""`vehicled bench`: what the program costs and achieves on this machine."""
 
 import argparse
 import importlib
 
-HELP = "Measure speed on this machine."
+HELP = "Measure speed and accuracy on this machine."
 
 BENCHMARKS = {
     "step": "one step of the vehicle model and of the filter, beside other solvers and engines",
     "particles": "the particle filter on a four-bar linkage: cost per particle, and how often it converges",
     "codegen": "what the model compiler makes of a four-bar linkage and of a locomotive",
     "mechanisms": "the problems A01 to A05 of the IFToMM library of multibody benchmarks",
+    "observers": "state observers on a four-bar and a five-bar linkage, side by side",
 }
 """Name and one line of each; the rest is in `benches`."""
 

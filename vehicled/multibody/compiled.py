@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from vehicled import settings
 from vehicled.multibody import ali3p, placement
 from vehicled.multibody.bodies import add_bodies
-from vehicled.multibody.description import Description, Rigid
+from vehicled.multibody.description import Angle, Description, Rigid
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint
 from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model
@@ -19,15 +19,18 @@ from vehicled.symbolic.program import Program
 Extension = Callable[[Program, Model], None]
 """Adds further kernels on the state of the mechanism, such as sensors."""
 
+AngleForm = Callable[[Model, str, Angle], None]
+"""Adds the coordinate of an angle, the constraint that ties it and its sides (`Model.sines`)."""
 
-def build_model(description: Description) -> Model:
+
+def build_model(description: Description, angle_form: AngleForm = add_angle, width: int = 1) -> Model:
     """The mechanism as atoms. Raises MechanismError."""
     _refuse_faults(description)
-    model = Model(description)
+    model = Model(description, width)
     add_bodies(model)
     model.rigid_constraints = len(model.system.constraints)
     for name, angle in description.angles.items():
-        add_angle(model, name, angle)
+        angle_form(model, name, angle)
     for name, distance in description.distances.items():
         add_distance(model, name, distance)
     for name, joint in description.joints.items():
@@ -57,10 +60,19 @@ def _refuse_faults(description: Description) -> None:
 class CompiledMechanism:
     """Immutable, shared by all mechanisms that run it."""
 
-    def __init__(self, description: Description, extensions: Sequence[Extension] = ()):
-        """Raises MechanismError for a description that makes no mechanism."""
-        self.description = description
-        self.model = model = build_model(description)
+    def __init__(
+        self,
+        description: Description,
+        extensions: Sequence[Extension] = (),
+        *,
+        angle_form: AngleForm = add_angle,
+        width: int = 1,
+    ):
+        """`angle_form`: constraints of angles as another program has them; `width`: instances computed side by side,
+        1, 2, 4 or a multiple of 8. Raises MechanismError for a description that makes no mechanism."""
+        self.description, self.extensions = description, tuple(extensions)
+        self.angle_form = angle_form
+        self.model = model = build_model(description, angle_form, width)
         program, system = model.program, model.system
         ali3p.declare_state(program, system)
         penalties = program.array("penalties", len(system.constraints))

@@ -56,12 +56,12 @@ class Geometry:
 class Model:
     """Collects what the description names; bodies, joints and loads add themselves to it."""
 
-    def __init__(self, description: Description):
+    def __init__(self, description: Description, width: int = 1):
         self.description = description
         self.dimension = description.dimension
         self.planar = self.dimension == 2
         self.graph = g = Graph()
-        self.program = Program(g)
+        self.program = Program(g, width=width)
         self.system = System(g)
         (self.h,) = self.program.array("step", 1)
         self.symbols: dict[str, Atom] = {}

@@ -168,7 +168,7 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
         gradients[c.name] = {c: g.one}
     side_symbols, rate_symbols = program.array("sides", len(sides)), program.array("rates", len(rates))
     moves, kicks = program.array("moves", len(noisy)), program.array("kicks", len(noisy))
-    (h,) = program.array("step", 1)
+    (h,) = program.array("advance_step", 1)
     program.store("time", [model.t])
     program.store("applied", model.program.arrays["applied"])
     program.store("parameters", list(model.symbols.values()))

@@ -113,7 +113,7 @@ class Swarm:
         self._spare = np.empty_like(self._records)
         self._workspace = layout.allocate()
         layout.view(self._workspace, "parameters")[:] = np.array(list(model.values.values()))[:, None]
-        self._step = layout.view(self._workspace, "step")
+        self._step = layout.view(self._workspace, "advance_step")
         self._time = layout.view(self._workspace, "time")
         self._call = _compile(program, first, end * WIDTH, end * 8 * WIDTH, written * 8 * WIDTH)
         self._call["prepare"](self._workspace.ctypes.data)

@@ -1,0 +1,157 @@
+"""Observers on mechanisms: plant noise, corrections, Jacobians, repairs and failures."""
+
+import mechanism_rig as rig
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from vehicled.benchmarks import observers as bench
+from vehicled.errors import RunError, UsageError
+from vehicled.multibody import problems
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import load_description
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.observers.discrete import DiscreteEKF
+from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF
+from vehicled.observers.interface import integrated_noise
+from vehicled.observers.unscented import UnscentedKF
+from vehicled.sensors.mechanisms import Accelerometer, Encoder, Gyroscope, Position, SensorSet
+
+H = 5e-3
+ENCODERS = (Encoder("theta1", 0.01), Encoder("theta2", 0.01))
+
+
+def observer(kind, name="five_bar", sensors=ENCODERS, **options):
+    instruments = SensorSet(sensors)
+    m = Mechanism(CompiledMechanism(load_description(name), (instruments,)))
+    f = len(m.independent)
+    return kind(m, instruments, H, 1e-2 * np.eye(2 * f), integrated_noise(0.1, H, f), **options)
+
+
+def test_plant_noise_is_integrated_white_noise():
+    """Against Van Loan's matrix exponential."""
+    density, h = 0.7, 0.05
+    a = np.zeros((8, 8))
+    a[:2, 2:4] = -np.eye(2)
+    a[2:4, 6:8] = density * np.eye(2)
+    a[6:8, 4:6] = np.eye(2)
+    e = expm(a * h)
+    assert integrated_noise(density, h, 2) == pytest.approx(e[4:, 4:].T @ e[:4, 4:], abs=1e-12)
+
+
+def test_sensitivity_is_the_derivative_along_the_constraints():
+    """By z and ż, with all that follows from them, and by z̈."""
+    sensors = (
+        Gyroscope(("P", "Q"), 1e-3),
+        Position("Q", 0.01),
+        Accelerometer("Q", ("Q", "R"), 0.1),
+        Encoder("theta2", 0.01),
+    )
+    o = observer(DiscreteEKF, sensors=sensors)
+    m = rig.advance(o.mechanism, H, 0.2)
+    state = [m.z, m.zd, m.zdd]
+
+    def read(z, zd, zdd):
+        assert problems.solve_position(m, z).converged
+        problems.solve_velocity(m, zd)
+        problems.solve_acceleration(m, zdd)
+        return o.sensors.calc_readings(m)
+
+    read(*state)
+    jacobians = o.calc_sensitivity()
+    for which, jacobian in enumerate(jacobians):
+        for k in range(2):
+            ends = []
+            for sign in (1, -1):
+                there = [x.copy() for x in state]
+                there[which][k] += sign * 1e-5
+                ends.append(read(*there))
+            assert jacobian[:, k] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", [ErrorEKF, ExactErrorEKF, DiscreteEKF, UnscentedKF])
+def test_a_sure_reading_moves_the_estimate_to_it(kind):
+    """Encoders so good that the filter follows them; the mechanism stays in one piece."""
+    sensors = (Encoder("theta1", 1e-6), Encoder("theta2", 1e-6))
+    o = observer(kind, sensors=sensors)
+    assert o.step(None) is None
+    target = o.z + np.array([0.02, -0.03])
+    innovation = o.step(target)
+    assert o.z == pytest.approx(target, abs=1e-5)
+    assert innovation.value == pytest.approx([0.02, -0.03], abs=0.01)
+    assert innovation.nis == pytest.approx(
+        innovation.value @ np.linalg.inv(innovation.covariance) @ innovation.value
+    )
+    assert np.diag(o.covariance)[:2] == pytest.approx([1e-12, 1e-12], rel=0.1)
+    assert np.array_equal(o.covariance, o.covariance.T)
+    o.step(target)
+    assert np.abs(o.mechanism.calc_constraints()).max() < 1e-4
+
+
+@pytest.mark.parametrize("kind", [ErrorEKF, DiscreteEKF, UnscentedKF])
+def test_a_filter_without_readings_is_the_simulation(kind):
+    o = observer(kind)
+    alone = rig.advance(Mechanism.load("five_bar"), H, 0.2)
+    for _ in range(40):
+        o.step(None)
+    # Forward Euler, and the mean over sigma points of a wide covariance, stray a little.
+    assert o.z == pytest.approx(alone.z, abs=1e-9 if kind is ErrorEKF else 0.1)
+    assert o.mechanism.t == pytest.approx(0.2)
+
+
+def test_exact_transition_is_that_of_the_simulation():
+    """Its columns against runs of one step from displaced states, which free masses are far from."""
+    o = observer(ExactErrorEKF)
+    m = rig.advance(o.mechanism, H, 0.3)
+    z, zd = m.z, m.zd
+    transition = o.calc_transition()
+    free = ErrorEKF.calc_transition(o)
+    state = m.get_state()
+    for k in range(4):
+        ends = []
+        for sign in (1e-5, -1e-5):
+            m.set_state(state)
+            away = np.concatenate([z, zd])
+            away[k] += sign
+            m.set_independent_state(away[:2], away[2:])
+            rig.advance(m, H, H)
+            ends.append(np.concatenate([m.z, m.zd]))
+        column = (ends[0] - ends[1]) / 2e-5
+        assert np.abs(transition[:, k] - column).max() < 0.2 * np.abs(free[:, k] - column).max()
+
+
+def test_a_lost_definiteness_is_repaired_and_counted():
+    o = observer(UnscentedKF)
+    o.covariance[0, 0] = -1e-9
+    o.step(None)
+    assert o.repairs == 1
+    assert np.linalg.eigvalsh(o.covariance).min() > 0.0
+    o.step(None)
+    assert o.repairs == 1
+
+
+@pytest.mark.parametrize("kind", [ErrorEKF, DiscreteEKF, UnscentedKF])
+def test_a_filter_that_cannot_go_on_says_when(kind):
+    o = observer(kind)
+    o.step(None)
+    with pytest.raises(RunError, match=rf"{kind.__name__} at t = 0.01 s: "):
+        o.step(np.array([np.nan, 0.0]))
+
+
+def test_an_unscented_filter_takes_two_rules():
+    with pytest.raises(UsageError, match="integrator: expected trapezoidal or forward_euler, got 'heun'"):
+        observer(UnscentedKF, integrator="heun")
+
+
+def test_the_benchmark_goes_on_after_a_filter_has_failed(monkeypatch):
+    class Breaks(ErrorEKF):
+        def step(self, readings):
+            if self.mechanism.t > 1.0:
+                raise self.fail("out of order")
+            return super().step(readings)
+
+    monkeypatch.setitem(bench.FILTERS, "DEKF", bench._error_state(Breaks))
+    row = bench.run_case(bench.Run("four_bar", "encoders", 50, "L1", "DEKF", 3))
+    assert row["failed_at"] == pytest.approx(1.01, abs=0.006)
+    assert row["position_rmse"] is None and row["nis"] is None
+    assert row["reason"].endswith("out of order") and len(row["last_readings"]) == 1

@@ -1,0 +1,112 @@
+"""Sensors on mechanisms: readings against plane geometry, Jacobians against finite differences."""
+
+import mechanism_rig as rig
+import numpy as np
+import pytest
+
+from vehicled.errors import UsageError
+from vehicled.multibody.batch import MechanismBatch
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import load_description
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.sensors.mechanisms import Accelerometer, Encoder, Gyroscope, Position, SensorSet
+
+ALL = (
+    Encoder("theta", 0.02),
+    Gyroscope(("P", "Q"), 1e-3),
+    Position("Q", 0.01),
+    Accelerometer("P", ("P", "Q"), 0.1),
+)
+
+
+def instrumented(name, sensors):
+    instruments = SensorSet(sensors)
+    return Mechanism(CompiledMechanism(load_description(name), (instruments,))), instruments
+
+
+def test_readings_are_those_of_plane_geometry():
+    m, sensors = instrumented("four_bar", ALL)
+    rig.advance(m, 5e-3, 0.5)
+    angle, rate, x, y, along = sensors.calc_readings(m)
+    p, v, a = (f() for f in (m.calc_point_positions, m.calc_point_velocities, m.calc_point_accelerations))
+    axis = (p["Q"] - p["P"]) / 8.0
+    assert angle == pytest.approx(m.q[m.index("theta")])
+    assert rate == pytest.approx(np.cross(axis, v["Q"] - v["P"])[2] / 8.0)
+    assert [x, y] == pytest.approx(p["Q"][:2])
+    assert along == pytest.approx((a["P"] + [0.0, rig.G, 0.0]) @ axis)
+    assert sensors.sigma == pytest.approx([0.02, 1e-3, 0.01, 0.01, 0.1])
+
+
+def test_an_accelerometer_at_rest_reads_what_holds_it_up():
+    m, sensors = instrumented("pendulum", [Accelerometer("P", ("A", "P"), 0.1)])
+    m.set_independent_state(np.array([-np.pi / 2]), np.zeros(1))
+    assert sensors.calc_readings(m) == pytest.approx([-rig.G])
+
+
+def test_jacobians_are_the_derivatives_of_the_readings():
+    m, sensors = instrumented("four_bar", ALL)
+    rng = np.random.default_rng(1)
+    rig.advance(m, 5e-3, 0.3)
+    rig.disturb(m, rng)
+    for array, jacobian in zip((m.q, m.qd, m.qdd), sensors.calc_jacobians(m), strict=True):
+        for k, here in enumerate(array.copy()):
+            ends = []
+            for there in (here + 1e-5, here - 1e-5):
+                array[k] = there
+                ends.append(sensors.calc_readings(m))
+            array[k] = here
+            assert jacobian[:, k] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "sensor", "says"),
+    [
+        ("four_bar", Encoder("phi", 1.0), "encoder: expected one of P.x, .* got 'phi'"),
+        ("four_bar", Gyroscope(("P", "S"), 1.0), "gyroscope: expected one of the points .* got 'S'"),
+        ("suspension_corner", Gyroscope(("tie_inner", "tie_outer"), 1.0), "gyroscope: expected a planar"),
+        ("four_bar", Position("S", 1.0), "position: expected one of the points"),
+        ("four_bar", Accelerometer("P", ("P", "S"), 1.0), "accelerometer: expected one of the points"),
+    ],
+)
+def test_what_a_mechanism_does_not_have_cannot_be_read(name, sensor, says):
+    with pytest.raises(UsageError, match=says):
+        instrumented(name, [sensor])
+
+
+def test_a_set_without_sensors_is_refused():
+    with pytest.raises(UsageError, match="at least one"):
+        SensorSet([])
+
+
+@pytest.mark.parametrize("name", ["four_bar", "five_bar", "slider_crank", "suspension_corner"])
+def test_instances_side_by_side_are_where_each_would_be_alone(name):
+    """Also with driven coordinates, and with parameters, inputs and forces taken over."""
+    m, sensors = instrumented(name, [Position(load_points(name), 0.01)])
+    rng = np.random.default_rng(2)
+    if "rack" in m.description.inputs:
+        m.inputs[:] = 0.002, 0.05, 0.3
+    m.applied[:] = rng.normal(size=len(m.q))
+    count = 2 * len(m.independent) + 1
+    z = m.z + 0.03 * rng.normal(size=(count, len(m.independent)))
+    zd = rng.normal(size=z.shape)
+    batch = MechanismBatch(m, count)
+    batch.advance_time(0.01)
+    assert batch.set_independent_state(z, zd)
+    readings = sensors.calc_readings(batch)
+    m.t += 0.01
+    for k in range(count):
+        assert m.set_independent_state(z[k], zd[k]).converged
+        for what in ("q", "qd", "qdd"):
+            assert batch.view(what)[:, k] == pytest.approx(m.view(what), rel=1e-7, abs=1e-7)
+        assert batch.zdd[k] == pytest.approx(m.zdd, rel=1e-7)
+        assert readings[:, k] == pytest.approx(sensors.calc_readings(m), abs=1e-9)
+
+
+def load_points(name):
+    return next(iter(load_description(name).points))
+
+
+def test_instances_that_cannot_be_assembled_are_told():
+    m, _ = instrumented("slider_crank", [Encoder("theta", 0.01)])
+    m.set_independent(np.array([m.index("stroke")]))
+    assert not MechanismBatch(m, 2).set_independent_state(np.array([[0.3], [0.2]]), np.zeros((2, 1)))

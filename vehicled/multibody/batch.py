@@ -1,0 +1,133 @@
+"""Several instances of a mechanism evaluated together, as sigma points of a filter need them.
+
+Each instance is in a state of its own; they share parameters, inputs and applied forces with the mechanism that
+they stand beside. Kernels run on all of them side by side; the small linear systems are solved as a stack.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from vehicled.multibody import problems
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.mechanism import Mechanism
+
+
+class MechanismBatch:
+    """`count` instances; arrays (count, …) have one row each."""
+
+    def __init__(self, mechanism: Mechanism, count: int):
+        width = next(w for w in (2, 4, *range(8, count + 8, 8)) if w >= count)
+        self._mechanism, self.count = mechanism, count
+        self._compiled = _compile(mechanism.compiled, width)
+        self.layout = self._compiled.layout
+        self.workspace = self.layout.allocate()
+        self._pointer = self.workspace.ctypes.data
+        m, n = len(mechanism.constraint_names), len(mechanism.coordinate_names)
+        shapes: dict[str, tuple[int, ...]] = {
+            **dict.fromkeys(("q", "qd", "qdd", "constraints", "drift", "gamma", "forces"), (-1, width)),
+            "jacobian": (m, n, width),
+            "mass": (n, n, width),
+        }
+        # The axis of instances first, as stacks of matrices are solved.
+        self._arrays = {
+            name: np.moveaxis(self.view(name).reshape(shape), -1, 0) for name, shape in shapes.items()
+        }
+        self._q, self._qd, self._qdd = (self._arrays[name] for name in ("q", "qd", "qdd"))
+        self._time = self.view("time")
+        shared = ("time", "inputs", "applied", "q", "qd", "qdd")
+        self._shared = [(self.view(name), mechanism.view(name)[:, None]) for name in shared]
+        self._parameters = self.view("parameters"), mechanism.view("parameters")[:, None]
+        self.renew_parameters()
+        self.spread()
+
+    def view(self, name: str) -> np.ndarray:
+        return self.layout.view(self.workspace, name)
+
+    def call(self, kernel: str) -> None:
+        self._compiled[kernel](self._pointer)
+
+    def renew_parameters(self) -> None:
+        """Take the mechanism's parameters again."""
+        ours, its = self._parameters
+        ours[...] = its
+        self.call("prepare")
+        self.call("mass")
+
+    def spread(self) -> None:
+        """Every instance is put where the mechanism is, with its time, inputs and applied forces."""
+        for ours, its in self._shared:
+            ours[...] = its
+
+    def advance_time(self, h: float) -> None:
+        """s"""
+        self._time += h
+
+    def set_independent_state(self, z: np.ndarray, zd: np.ndarray, limit: int = 30) -> bool:
+        """Bring instances to z, ż (count, f) with the q, q̇, q̈ that follow from them, by Newton from where they are.
+        Whether all positions have been found."""
+        independent, dependent = self._mechanism.independent, self._mechanism.dependent
+        used = slice(self.count)
+        self._q[used, independent] = z
+        self._q[self.count :] = self._q[0]
+        bound = problems.tolerance(self._mechanism)
+        for _ in range(limit):
+            phi = self._calc("constraints")
+            residual = np.abs(phi).max(initial=0.0)
+            jacobian = self._calc("jacobian")
+            if not residual > bound:
+                break
+            change = _solve(jacobian[:, :, dependent], phi[..., None])[..., 0]
+            self._q[:, dependent] -= change
+        if not residual <= bound:
+            return False
+        m = jacobian.shape[1]
+        right = np.concatenate(
+            [jacobian[:, :, independent], np.eye(m)[None].repeat(len(jacobian), 0)], axis=2
+        )
+        solved = _solve(jacobian[:, :, dependent], right)
+        f = len(independent)
+        r = np.zeros((len(jacobian), jacobian.shape[2], f))
+        r[:, independent] = np.eye(f)
+        r[:, dependent] = -solved[:, :, :f]
+        s = solved[:, :, f:]
+        self._qd[used, independent] = zd
+        self._qd[self.count :, independent] = self._qd[0, independent]
+        self._qd[...] = (r @ self._qd[:, independent, None])[..., 0]
+        self._qd[:, dependent] -= (s @ self._calc("drift")[..., None])[..., 0]
+        self._accelerate(r, s)
+        return True
+
+    def _accelerate(self, r: np.ndarray, s: np.ndarray) -> None:
+        """q̈ by matrix R."""
+        rest = np.zeros(self._qdd.shape)
+        rest[:, self._mechanism.dependent] = (s @ self._calc("gamma")[..., None])[..., 0]
+        mass, transposed = self._arrays["mass"], r.transpose(0, 2, 1)
+        net = self._calc("forces")[..., None] - mass @ rest[..., None]
+        zdd = np.linalg.solve(transposed @ mass @ r, transposed @ net)
+        self._qdd[...] = (r @ zdd)[..., 0] + rest
+
+    @property
+    def zdd(self) -> np.ndarray:
+        """(count, f), a copy."""
+        return self._qdd[: self.count, self._mechanism.independent]
+
+    def _calc(self, name: str) -> np.ndarray:
+        self.call(name)
+        return self._arrays[name]
+
+
+def _solve(blocks: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Of a stack of systems; least squares where constraints are redundant."""
+    if blocks.shape[1] == blocks.shape[2]:
+        return np.linalg.solve(blocks, right)
+    return np.linalg.pinv(blocks, rcond=problems.RANK_TOLERANCE) @ right
+
+
+@lru_cache(maxsize=8)
+def _compile(compiled: CompiledMechanism, width: int) -> CompiledMechanism:
+    return CompiledMechanism(
+        compiled.description, compiled.extensions, angle_form=compiled.angle_form, width=width
+    )

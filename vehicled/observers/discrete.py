@@ -1,0 +1,49 @@
+"""DEKF: an extended Kalman filter on z and ż with forward Euler (Sanjurjo et al.)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.multibody import problems
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.observers.interface import Innovation, MechanismObserver
+from vehicled.sensors.mechanisms import SensorSet
+
+
+class DiscreteEKF(MechanismObserver):
+    """States z, ż, predicted by forward Euler; their covariance spreads as that of free masses, [I h; 0 I]."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sensors: SensorSet,
+        h: float,
+        covariance: np.ndarray,
+        plant_noise: np.ndarray,
+    ):
+        """`covariance`, `plant_noise` (of one step): (2f, 2f)."""
+        super().__init__(mechanism, sensors, h, covariance)
+        self.plant_noise = np.asarray(plant_noise, dtype=float)
+        f = len(self.independent)
+        self._transition = np.eye(2 * f)
+        self._transition[:f, f:] = h * np.eye(f)
+
+    def step(self, readings: np.ndarray | None) -> Innovation | None:
+        m, f, transition = self.mechanism, len(self.independent), self._transition
+        m.t += self.h
+        z, zd = self.z + self.h * self.zd, self.zd + self.h * self.zdd
+        self.covariance = transition @ self.covariance @ transition.T + self.plant_noise
+        innovation = None
+        if readings is not None:
+            self._move(z, zd)
+            by_z, by_zd, _ = self.calc_sensitivity()
+            correction, innovation = self.correct(np.hstack([by_z, by_zd]), readings)
+            z, zd = z + correction[:f], zd + correction[f:]
+        self._move(z, zd)
+        problems.solve_dynamics(m)
+        return innovation
+
+    def _move(self, z: np.ndarray, zd: np.ndarray) -> None:
+        if not (np.all(np.isfinite(z)) and problems.solve_position(self.mechanism, z).converged):
+            raise self.fail(f"no position for z = {z}")
+        problems.solve_velocity(self.mechanism, zd)

@@ -1,0 +1,127 @@
+"""errorEKF on mechanisms: the state is the error of a multibody simulation that runs beside the filter.
+
+errorEKF after Sanjurjo et al.; errorEKF_EJ with the exact Jacobian of the dynamics; errorEKF_FE which estimates
+the error of the accelerations too and turns it into forces (Rodríguez, Sanjurjo, Pastorino, Naya; Sensors 2021,
+21, 5241 and what it builds on).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.multibody import problems
+from vehicled.multibody.formulations import Ali3p, Stepper
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.observers.interface import Innovation, MechanismObserver
+from vehicled.sensors.mechanisms import SensorSet
+
+
+class ErrorEKF(MechanismObserver):
+    """States δz, δż; before each correction they are zero. Their transition is that of free masses, [I h; 0 I]."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sensors: SensorSet,
+        h: float,
+        covariance: np.ndarray,
+        plant_noise: np.ndarray,
+        stepper: Stepper | None = None,
+        *,
+        from_rest: bool = False,
+    ):
+        """`covariance`, `plant_noise` (of one step): (states, states). `stepper`: ALI3-P when left out.
+
+        `from_rest`: the first step takes the mechanism for unaccelerated, as some programs do.
+        """
+        super().__init__(mechanism, sensors, h, covariance)
+        self.plant_noise = np.asarray(plant_noise, dtype=float)
+        self._stepper = Ali3p() if stepper is None else stepper
+        self.freedom = len(self.independent)
+        if from_rest:
+            mechanism.qdd[:] = 0.0
+            mechanism.multipliers[:] = 0.0
+
+    def step(self, readings: np.ndarray | None) -> Innovation | None:
+        m = self.mechanism
+        transition = self.calc_transition()
+        m.set_independent(self.independent)
+        solution = self._stepper.step(m, self.h)
+        if not solution.converged:
+            raise self.fail("the simulation did not converge")
+        m.set_independent(self.independent)
+        self.covariance = transition @ self.covariance @ transition.T + self.plant_noise
+        if readings is None:
+            return None
+        correction, innovation = self.correct(self.calc_observation(), readings)
+        if not np.all(np.isfinite(correction)):
+            raise self.fail("the correction is not finite")
+        self.apply(correction)
+        return innovation
+
+    def calc_transition(self) -> np.ndarray:
+        """F over one step, at the state before it."""
+        f = self.freedom
+        transition = np.eye(2 * f)
+        transition[:f, f:] = self.h * np.eye(f)
+        return transition
+
+    def calc_observation(self) -> np.ndarray:
+        """(k, states) H at the simulated state."""
+        by_z, by_zd, _ = self.calc_sensitivity()
+        return np.hstack([by_z, by_zd])
+
+    def apply(self, correction: np.ndarray) -> None:
+        """Move the simulation: positions along the constraints' tangent, which the next step projects; then rates.
+
+        Accelerations stay what the integrator left: they are its memory.
+        """
+        m, f = self.mechanism, self.freedom
+        zd = self.zd + correction[f : 2 * f]
+        r, _ = problems.calc_velocity_map(m)
+        m.q += r @ correction[:f]
+        problems.solve_velocity(m, zd)
+
+
+class ExactErrorEKF(ErrorEKF):
+    """errorEKF_EJ: the transition knows how accelerations depend on z and ż."""
+
+    def calc_transition(self) -> np.ndarray:
+        f, h = self.freedom, self.h
+        by_z, by_zd = self._calc_dynamics_jacobians()
+        exact = np.hstack([by_z, by_zd])
+        transition = super().calc_transition()
+        transition[:f, : 2 * f] += 0.5 * h * h * exact
+        transition[f : 2 * f, : 2 * f] += h * exact
+        return transition
+
+    def _calc_dynamics_jacobians(self) -> tuple[np.ndarray, np.ndarray]:
+        """∂z̈/∂z and ∂z̈/∂ż of the equations of motion, whatever the integrator has as accelerations."""
+        m = self.mechanism
+        memory = m.qdd.copy(), m.multipliers.copy()
+        problems.solve_dynamics(m)
+        jacobians = problems.calc_acceleration_jacobians(m)
+        m.qdd[:], m.multipliers[:] = memory
+        return jacobians
+
+
+class ForceErrorEKF(ExactErrorEKF):
+    """errorEKF_FE: states δz, δż, δz̈; forces M̄ δz̈ on the independent coordinates stay in the model."""
+
+    def calc_transition(self) -> np.ndarray:
+        f, h = self.freedom, self.h
+        exact = super().calc_transition()
+        transition = np.eye(3 * f)
+        transition[: 2 * f, : 2 * f] = exact[: 2 * f, : 2 * f]
+        transition[:f, 2 * f :] = 0.5 * h * h * np.eye(f)
+        transition[f : 2 * f, 2 * f :] = h * np.eye(f)
+        return transition
+
+    def calc_observation(self) -> np.ndarray:
+        return np.hstack(self.calc_sensitivity())
+
+    def apply(self, correction: np.ndarray) -> None:
+        super().apply(correction)
+        m = self.mechanism
+        r, _ = problems.calc_velocity_map(m)
+        m.applied[self.independent] += r.T @ m.mass @ r @ correction[2 * self.freedom :]

@@ -1,0 +1,118 @@
+"""What all observers on mechanisms have in common: one step, one state, one record of each correction.
+
+An observer runs a `Mechanism` of its own. Its state is z and ż of the f independent coordinates; the sensors
+are those that the mechanism was compiled with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from vehicled.errors import RunError
+from vehicled.multibody import problems
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.sensors.mechanisms import SensorSet
+
+
+@dataclass(frozen=True)
+class Innovation:
+    """What a correction saw, k readings."""
+
+    value: np.ndarray
+    """(k,) measured less predicted."""
+    covariance: np.ndarray
+    """(k, k) S, which it should have."""
+
+    @property
+    def nis(self) -> float:
+        """Normalised innovation squared νᵀ S⁻¹ ν; its expectation is k."""
+        return float(self.value @ np.linalg.solve(self.covariance, self.value))
+
+
+class Observer(Protocol):
+    """Estimates the state of a mechanism."""
+
+    mechanism: Mechanism
+    """In the estimated state."""
+    covariance: np.ndarray
+    """Of the filter's state, z and ż first."""
+
+    @property
+    def z(self) -> np.ndarray:
+        """(f,) independent coordinates, estimated."""
+
+    @property
+    def zd(self) -> np.ndarray:
+        """(f,)"""
+
+    @property
+    def zdd(self) -> np.ndarray:
+        """(f,)"""
+
+    def step(self, readings: np.ndarray | None) -> Innovation | None:
+        """Go on by one step; `readings` (k,) at its end, None without. Raises RunError when it cannot go on."""
+
+
+class MechanismObserver:
+    """Holds what every observer has whose estimate is the state that its mechanism is in."""
+
+    def __init__(self, mechanism: Mechanism, sensors: SensorSet, h: float, covariance: np.ndarray):
+        """`h`: s; `covariance`: of the filter's state at the start."""
+        self.mechanism, self.sensors, self.h = mechanism, sensors, h
+        self.covariance = np.array(covariance, dtype=float)
+        self.independent = mechanism.independent.copy()
+        """Indices (f,) of the coordinates that are the filter's state."""
+        self.noise = np.diag(sensors.sigma**2)
+        """(k, k) R"""
+
+    @property
+    def z(self) -> np.ndarray:
+        return self.mechanism.q[self.independent]
+
+    @property
+    def zd(self) -> np.ndarray:
+        return self.mechanism.qd[self.independent]
+
+    @property
+    def zdd(self) -> np.ndarray:
+        return self.mechanism.qdd[self.independent]
+
+    def calc_sensitivity(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(k, f) each: derivatives of the readings by z, ż and z̈ at the mechanism's state.
+
+        Moving z by dz moves q by R dz and, with ż held, q̇ by −S Φ̇_q R dz; both move what q̈ the constraints ask
+        for, with z̈ held.
+        """
+        m = self.mechanism
+        r, s = problems.calc_velocity_map(m)
+        h_q, h_qd, h_qdd = self.sensors.calc_jacobians(m)
+        qd_by_z = -s @ (m.calc_jacobian_rate() @ r)
+        by_z, by_zd = h_q @ r + h_qd @ qd_by_z, h_qd @ r
+        if h_qdd.any():
+            by_q, by_qd = m.calc_acceleration_by_q(), m.calc_acceleration_by_qd()
+            by_z = by_z - h_qdd @ s @ (by_q @ r + by_qd @ qd_by_z)
+            by_zd = by_zd - h_qdd @ s @ (by_qd @ r)
+        return by_z, by_zd, h_qdd @ r
+
+    def correct(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[np.ndarray, Innovation]:
+        """The correction of the filter's state by `readings`, `sensitivity` (k, states) being their derivatives;
+        the covariance follows: P ← (I − K H) P."""
+        p, h = self.covariance, sensitivity
+        left = p @ h.T
+        innovation = Innovation(readings - self.sensors.calc_readings(self.mechanism), h @ left + self.noise)
+        gain = np.linalg.solve(innovation.covariance, left.T).T
+        p = p - gain @ left.T
+        self.covariance = 0.5 * (p + p.T)
+        return gain @ innovation.value, innovation
+
+    def fail(self, what: str) -> RunError:
+        return RunError(f"{type(self).__name__} at t = {self.mechanism.t:.6g} s: {what}")
+
+
+def integrated_noise(density: float, h: float, freedom: int) -> np.ndarray:
+    """(2f, 2f) covariance that white accelerations of a spectral `density` add to z, ż over `h` (s)."""
+    block = density * np.array([[h**3 / 3, h**2 / 2], [h**2 / 2, h]])
+    return np.kron(block, np.eye(freedom))

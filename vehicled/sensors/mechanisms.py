@@ -1,0 +1,156 @@
+"""Sensors on mechanisms: what each would read in a state, and the Jacobians of that in q, q̇, q̈ by the compiler.
+
+A `SensorSet` is an extension of a `CompiledMechanism`:
+
+    sensors = SensorSet((Encoder("theta", np.radians(1.0)), Gyroscope(("P", "Q"), 1e-3)))
+    m = Mechanism(CompiledMechanism(load_description("four_bar"), (sensors,)))
+    sensors.calc_readings(m)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.multibody.model import Model
+from vehicled.multibody.natural import Combination
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+from vehicled.symbolic.vector import Vector
+
+
+class Running(Protocol):
+    """A mechanism, or several side by side, in a workspace that kernels run on."""
+
+    def view(self, name: str) -> np.ndarray: ...
+
+    def call(self, kernel: str) -> None: ...
+
+
+class Sensor(Protocol):
+    """Adds its readings to a mechanism; all of them have the standard deviation `sigma`."""
+
+    @property
+    def sigma(self) -> float: ...
+
+    def read(self, model: Model) -> list[Atom]:
+        """Readings as functions of q, q̇, q̈. Raises UsageError for what the mechanism does not have."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Reads a coordinate of its own: an angle (rad) or a distance (m)."""
+
+    coordinate: str
+    sigma: float
+
+    def read(self, model: Model) -> list[Atom]:
+        for c in model.system.coordinates:
+            if c.name == self.coordinate:
+                return [c.q]
+        names = ", ".join(c.name for c in model.system.coordinates)
+        raise UsageError(f"encoder: expected one of {names}, got '{self.coordinate}'")
+
+
+@dataclass(frozen=True)
+class Gyroscope:
+    """Reads how fast the line between two points of a planar mechanism turns, rad/s."""
+
+    points: tuple[str, str]
+    sigma: float
+
+    def read(self, model: Model) -> list[Atom]:
+        if not model.planar:
+            raise UsageError("gyroscope: expected a planar mechanism")
+        position, velocity, _ = _segment(model, "gyroscope", self.points)
+        return [model.cross(position, velocity) / position.dot(position)]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Reads where a point is, m: two components in the plane, three in space."""
+
+    point: str
+    sigma: float
+
+    def read(self, model: Model) -> list[Atom]:
+        return list(_point(model, "position", self.point).position)[: model.dimension]
+
+
+@dataclass(frozen=True)
+class Accelerometer:
+    """Reads the specific force (acceleration less gravity) at a point along the line between two points, m/s²."""
+
+    point: str
+    along: tuple[str, str]
+    sigma: float
+
+    def read(self, model: Model) -> list[Atom]:
+        acceleration = _point(model, "accelerometer", self.point).acceleration
+        if model.description.gravity is not None:
+            acceleration = acceleration - model.value("gravity", model.description.gravity).atoms
+        direction, *_ = _segment(model, "accelerometer", self.along)
+        return [acceleration.dot(direction.unit())]
+
+
+def _point(model: Model, who: str, name: str) -> Combination:
+    if name not in model.points:
+        raise UsageError(f"{who}: expected one of the points {', '.join(model.points)}, got '{name}'")
+    return model.points[name]
+
+
+def _segment(model: Model, who: str, points: tuple[str, str]) -> tuple[Vector, Vector, Vector]:
+    """From the first point to the second, with its rates."""
+    apart = _point(model, who, points[1]) - _point(model, who, points[0])
+    return apart.position, apart.velocity, apart.acceleration
+
+
+class SensorSet:
+    """Sensors in order, k readings in all, as kernels of one compiled mechanism."""
+
+    def __init__(self, sensors: Sequence[Sensor]):
+        """Raises UsageError without any sensor."""
+        if not sensors:
+            raise UsageError("sensors: expected at least one")
+        self.sensors = tuple(sensors)
+        self.sigma = np.zeros(0)
+        """(k,) standard deviations; known when a mechanism has been compiled with the sensors."""
+
+    def __call__(self, program: Program, model: Model) -> None:
+        """Add the kernels `readings` and `reading_jacobians`. Raises UsageError naming the sensor."""
+        graph, coordinates = model.graph, model.system.coordinates
+        read = [(s.sigma, r) for s in self.sensors for r in s.read(model)]
+        self.sigma = np.array([sigma for sigma, _ in read])
+        n = len(coordinates)
+        program.kernel(
+            "readings", zip(program.array("readings", len(read)), (r for _, r in read), strict=True)
+        )
+        stores: list[tuple[Atom, Atom]] = []
+        for by in _RATES:
+            entries = {
+                i * n + k: graph.derivative(reading, getattr(c, by))
+                for i, (_, reading) in enumerate(read)
+                for k, c in enumerate(coordinates)
+                if reading.depends & getattr(c, by).depends
+            }
+            places = program.sparse_array(f"readings_by_{by}", len(read) * n, list(entries))
+            stores += zip(places, entries.values(), strict=True)
+        program.kernel("reading_jacobians", stores)
+
+    def calc_readings(self, mechanism: Running) -> np.ndarray:
+        """(k,) without noise, of the mechanism's q, q̇, q̈; (k, width) of several."""
+        mechanism.call("readings")
+        return mechanism.view("readings").copy()
+
+    def calc_jacobians(self, mechanism: Running) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(k, n) each: h_q, h_q̇, h_q̈."""
+        mechanism.call("reading_jacobians")
+        h_q, h_qd, h_qdd = (mechanism.view(f"readings_by_{by}").reshape(len(self.sigma), -1) for by in _RATES)
+        return h_q, h_qd, h_qdd
+
+
+_RATES = ("q", "qd", "qdd")
