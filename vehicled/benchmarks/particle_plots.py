@@ -60,14 +60,16 @@ def _sweeps(sweeps: dict[str, list[dict[str, Any]]]) -> Figure:
     ):
         rows = sweeps[varied]
         share = [100 * row["converged"] / row["tries"] for row in rows]
-        axes.semilogx([row[key] for row in rows], share, "o-", color=ESTIMATE, label="as in the source")
+        axes.semilogx([row[key] for row in rows], share, "o-", color=ESTIMATE, label="mean of the particles")
+        peak = [100 * row["converged_peak"] / row["tries"] for row in rows]
+        axes.semilogx([row[key] for row in rows], peak, "o--", color=ESTIMATE, label="their peak")
         axes.set(xlabel=label, title="Tries that converged, %")
     rows = sweeps["settled"]
-    share = [100 * row["converged"] / row["tries"] for row in rows]
-    label = (
-        f"{SETTLED.count} particles, multiplier {SETTLED.multiplier:g}, σ of drawing {SETTLED.resampling:g}"
-    )
-    right.semilogx([row["motion_sigma"] for row in rows], share, "s-", color=ALARM, label=label)
+    for key, mark in (("converged", "s-"), ("converged_peak", "s--")):
+        share = [100 * row[key] / row["tries"] for row in rows]
+        label = f"{SETTLED.count} particles" + (", peak" if mark == "s--" else "")
+        right.semilogx([row["motion_sigma"] for row in rows], share, mark, color=ALARM, label=label)
+    left.legend()
     right.legend()
     left.set_ylim(0, 103)
     return figure

@@ -68,7 +68,9 @@ class Outcome:
     """How a try ended."""
 
     error: float
-    """rad, of the crank's angle"""
+    """rad, of the crank's angle by the particles' mean, the source's criterion"""
+    peak_error: float
+    """rad, where the particles lie densest"""
     deviation: float
     """rad, circular standard deviation of the particles: what the filter itself says of the error"""
     start: float
@@ -80,6 +82,10 @@ class Outcome:
     @property
     def converged(self) -> bool:
         return bool(abs(self.error) <= TOLERANCE)
+
+    @property
+    def peak_converged(self) -> bool:
+        return bool(abs(self.peak_error) <= TOLERANCE)
 
 
 class Try:
@@ -120,8 +126,9 @@ class Try:
         for _ in range(self.experiment.steps):
             self.step()
         error = float(wrapped(self.filter.estimate_angle(CRANK) - self.angle))
+        peak_error = float(wrapped(self.filter.find_peak(CRANK) - self.angle))
         deviation = circular_deviation(self.swarm.get_angles(CRANK), self.filter.weights)
-        return Outcome(error, deviation, self.start, self.branch, self.seconds)
+        return Outcome(error, peak_error, deviation, self.start, self.branch, self.seconds)
 
 
 def bench_costs(
@@ -275,6 +282,7 @@ def sweep(
             "multiplier": experiment.multiplier,
             "tries": tries,
             "converged": sum(x.converged for x in outcomes),
+            "converged_peak": sum(x.peak_converged for x in outcomes),
             "seconds": sum(x.seconds for x in outcomes),
             "missed": [
                 {

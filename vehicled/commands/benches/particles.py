@@ -61,7 +61,9 @@ def _lines(found: dict[str, Any]) -> list[str]:
         for row in rows:
             share = f"{row['converged']}/{row['tries']}"
             noise = f"{row['motion_sigma']:>12g} {row['resampling_sigma']:>11g} {row['multiplier']:>12g}"
-            lines.append(f"{row['count']:<9} {noise} {share:>10} {row['seconds']:.2f}")
+            lines.append(
+                f"{row['count']:<9} {noise} {share:>10} {row['converged_peak']:>12} {row['seconds']:.2f}"
+            )
     lines += ["", "starts with a rival that ends elsewhere and cannot be told apart (within 3 σ)"]
     for row in found["rivals"]:
         branches = "both ways of assembly" if row["both_branches"] else "one way of assembly"
