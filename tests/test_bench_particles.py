@@ -1,6 +1,7 @@
 """`vehicled bench particles`: its figures, its resumption after an interruption, its output."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,6 +37,17 @@ def test_more_particles_converge_more_often():
     assert many["converged"] >= 12 and few["converged"] < many["converged"]
     assert len(few["missed"]) == 15 - few["converged"]
     assert all(abs(miss["error"]) > np.radians(5.0) for miss in few["missed"])
+
+
+def test_what_is_missed_is_not_for_want_of_particles():
+    """Released at −11°, with a rival at 65°: as many particles as one likes follow the rival, unless the noise of
+    motion that they are given is small enough for the readings to tell the two apart."""
+    few, many, quiet = (
+        particles.Try(replace(particles.SETTLED, **change), seed=161).run()
+        for change in ({}, {"count": 5000}, {"motion": 0.001, "count": 5000})
+    )
+    assert few.error > 1.0 and abs(few.error - many.error) < 0.1
+    assert quiet.converged
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
