@@ -8,6 +8,7 @@ from vehicled.observers.particles.resampling import RESAMPLERS
 from vehicled.observers.particles.weights import (
     circular_deviation,
     circular_mean,
+    circular_mode,
     effective_fraction,
     normalised,
     wrapped,
@@ -85,3 +86,16 @@ def test_angles_on_both_sides_of_half_a_turn():
 def test_circular_deviation_of_a_wrapped_normal():
     angles = 0.4 * np.random.default_rng(2).standard_normal(20_000) + np.pi
     assert circular_deviation(wrapped(angles), np.full(20_000, 1.0)) == pytest.approx(0.4, rel=0.02)
+
+
+def test_the_peak_is_the_larger_of_two_clusters_and_the_mean_neither():
+    random = np.random.default_rng(2)
+    angles = wrapped(
+        np.concatenate((np.pi + 0.05 * random.standard_normal(700), 1.0 + 0.05 * random.standard_normal(300)))
+    )
+    equal = np.full(1000, 1e-3)
+    assert abs(wrapped(circular_mode(angles, equal) - np.pi)) < 0.01
+    assert abs(wrapped(circular_mean(angles, equal) - np.pi)) > 0.3
+    # By weight, not by number.
+    heavy = np.where(np.abs(angles - 1.0) < 0.5, 4.0, 1.0)
+    assert circular_mode(angles, heavy / heavy.sum()) == pytest.approx(1.0, abs=0.01)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from vehicled.observers.particles import four_bar
 from vehicled.observers.particles.filter import Noise, ParticleFilter
 from vehicled.observers.particles.instruments import AngularRate
 from vehicled.observers.particles.swarm import Swarm
-from vehicled.observers.particles.weights import wrapped
+from vehicled.observers.particles.weights import circular_deviation, wrapped
 
 CRANK = "crank"
 STEP = 6e-3
@@ -57,12 +57,24 @@ class Experiment:
     """Whether linkage and particles may be assembled either way, or one way only."""
 
 
+SETTLED = Experiment(count=500, motion=0.01, resampling=0.005, multiplier=3.0)
+"""What converges nearly always: the source's filter trusts its gyroscope so little that starts look alike which are
+not, and its noise after every drawing drowns what the speeds have told. What is still missed, is missed by twenty
+thousand particles as well: noise of motion in every step lets the particles of a rival start wander to where they
+read what the truth reads, so that nothing but less of it tells them apart."""
+SETTLED_SIGMAS = (0.01, 0.015, 0.02)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a try ended."""
 
     error: float
-    """rad, of the crank's angle"""
+    """rad, of the crank's angle by the particles' mean, the source's criterion"""
+    peak_error: float
+    """rad, where the particles lie densest"""
+    deviation: float
+    """rad, circular standard deviation of the particles: what the filter itself says of the error"""
     start: float
     """rad, where it was released"""
     branch: float
@@ -72,6 +84,10 @@ class Outcome:
     @property
     def converged(self) -> bool:
         return bool(abs(self.error) <= TOLERANCE)
+
+    @property
+    def peak_converged(self) -> bool:
+        return bool(abs(self.peak_error) <= TOLERANCE)
 
 
 class Try:
@@ -112,7 +128,9 @@ class Try:
         for _ in range(self.experiment.steps):
             self.step()
         error = float(wrapped(self.filter.estimate_angle(CRANK) - self.angle))
-        return Outcome(error, self.start, self.branch, self.seconds)
+        peak_error = float(wrapped(self.filter.find_peak(CRANK) - self.angle))
+        deviation = circular_deviation(self.swarm.get_angles(CRANK), self.filter.weights)
+        return Outcome(error, peak_error, deviation, self.start, self.branch, self.seconds)
 
 
 def bench_costs(
@@ -176,14 +194,75 @@ class Ledger:
         return self._known[name]
 
 
+@dataclass(frozen=True)
+class Rivals:
+    """Of each start the most alike one that ends elsewhere: (n,) each, on a grid over angles and branches."""
+
+    start: np.ndarray
+    """rad"""
+    branch: np.ndarray
+    rates: np.ndarray
+    """(steps, n) rad/s, what a gyroscope without noise reads"""
+    rival: np.ndarray
+    """Index of the most alike start that ends more than 5° elsewhere."""
+    distance: np.ndarray
+    """√Σ (ω − ω_rival)² / σ, σ of the gyroscope alone: the standard deviations that tell the two apart."""
+
+    def share_below(self, distance: float) -> float:
+        """Of all starts, how many have a rival nearer than this."""
+        return float(np.mean(self.distance < distance))
+
+
+def find_rivals(experiment: Experiment, per_turn: int = 720) -> Rivals:
+    """Which starts a gyroscope cannot tell apart in the time of a try, whatever filter listens to it.
+
+    Log-likelihoods of two starts differ by half the distance squared. A filter that takes the noise for k times as
+    large sees a k-th of the distance.
+    """
+    x = experiment
+    ranges = four_bar.input_ranges(x.lengths)
+    # The ends of its travel, where the branches meet, lie between two starts.
+    inside = [np.linspace(a, b, per_turn, endpoint=False) + 0.5 * (b - a) / per_turn for a, b in ranges]
+    branches = (1.0, -1.0) if x.both_branches else (1.0,)
+    start = np.tile(np.concatenate(inside), len(branches))
+    branch = np.repeat(branches, len(start) // len(branches))
+    swarm = Swarm(four_bar.describe(x.lengths), len(start))
+    swarm.set_states(*four_bar.assemble(x.lengths, start, branch))
+    rates = np.empty((x.steps, len(start)))
+    for row in rates:
+        swarm.advance(STEP)
+        row[:] = swarm.get_rates(CRANK)
+    end = swarm.get_angles(CRANK)
+    size = np.sum(rates**2, axis=0)
+    squared = size[:, None] + size - 2.0 * rates.T @ rates
+    squared[np.abs(wrapped(end[:, None] - end)) <= TOLERANCE] = np.inf
+    rival = np.argmin(squared, axis=1)
+    distance = np.linalg.norm(rates - rates[:, rival], axis=0) / x.gyroscope
+    distance[~np.isfinite(np.min(squared, axis=1))] = np.inf
+    return Rivals(start, branch, rates, rival, distance)
+
+
+def bench_rivals() -> list[dict[str, Any]]:
+    """`rivals` of `vehicled bench particles --json`: shares of the starts that have one within 3 σ."""
+    rows = []
+    for both in (False, True):
+        rivals = find_rivals(Experiment(both_branches=both))
+        for multiplier in (1.0, SETTLED.multiplier, Experiment.multiplier):
+            share = rivals.share_below(3.0 * multiplier)
+            rows.append({"both_branches": both, "multiplier": multiplier, "share": share})
+    return rows
+
+
 def experiments(
     counts: Sequence[int] = COUNTS, sigmas: Sequence[float] = SIGMAS
 ) -> Iterator[tuple[str, Experiment]]:
-    """The sweeps: (`count` or `motion`, experiment), the other at the source's value."""
+    """The sweeps: (what is varied, experiment), the rest as in the source; then `SETTLED`."""
     for count in counts:
         yield "count", Experiment(count=count)
     for sigma in sigmas:
         yield "motion", Experiment(motion=sigma)
+    for sigma in SETTLED_SIGMAS:
+        yield "settled", replace(SETTLED, motion=sigma)
 
 
 def sweep(
@@ -201,11 +280,20 @@ def sweep(
         row = {
             "count": experiment.count,
             "motion_sigma": experiment.motion,
+            "resampling_sigma": experiment.resampling,
+            "multiplier": experiment.multiplier,
             "tries": tries,
             "converged": sum(x.converged for x in outcomes),
+            "converged_peak": sum(x.peak_converged for x in outcomes),
             "seconds": sum(x.seconds for x in outcomes),
             "missed": [
-                {"seed": seed, "start": x.start, "branch": x.branch, "error": x.error}
+                {
+                    "seed": seed,
+                    "start": x.start,
+                    "branch": x.branch,
+                    "error": x.error,
+                    "deviation": x.deviation,
+                }
                 for seed, x in enumerate(outcomes)
                 if not x.converged
             ],

@@ -34,7 +34,12 @@ def run(args: argparse.Namespace) -> int:
     with Progress("sweeping", len(todo) * args.tries, "tries", quiet=args.json) as progress:
         sweeps = particles.sweep(todo, args.tries, ledger, progress.update)
     usual = next(row for row in costs if row["count"] == particles.USUAL)
-    found = {"us_per_particle_step": usual["step"], "costs": costs, "sweeps": sweeps}
+    found = {
+        "us_per_particle_step": usual["step"],
+        "costs": costs,
+        "sweeps": sweeps,
+        "rivals": particles.bench_rivals(),
+    }
     if args.plots:
         from vehicled.benchmarks.particle_plots import draw
 
@@ -48,11 +53,19 @@ def _lines(found: dict[str, Any]) -> list[str]:
     lines = [f"{'µs per particle and step':<24}" + "".join(f" {name:>13}" for name in kinds.values())]
     for row in found["costs"]:
         lines.append(f"{row['count']:>24,}" + "".join(f" {row[kind]:>13.4f}" for kind in kinds))
-    for varied, rows in found["sweeps"].items():
-        name = {"count": "particles", "motion": "motion noise, rad"}[varied]
-        key = {"count": "count", "motion": "motion_sigma"}[varied]
-        lines += ["", f"{name:<24} {'converged':>13} {'seconds':>13}"]
+    for rows in found["sweeps"].values():
+        lines += [
+            "",
+            f"{'particles':<9} {'σ of motion':>12} {'of drawing':>11} {'× gyroscope':>12} {'converged':>10} s",
+        ]
         for row in rows:
             share = f"{row['converged']}/{row['tries']}"
-            lines.append(f"{row[key]:>24,} {share:>13} {row['seconds']:>13.2f}")
+            noise = f"{row['motion_sigma']:>12g} {row['resampling_sigma']:>11g} {row['multiplier']:>12g}"
+            lines.append(
+                f"{row['count']:<9} {noise} {share:>10} {row['converged_peak']:>12} {row['seconds']:.2f}"
+            )
+    lines += ["", "starts with a rival that ends elsewhere and cannot be told apart (within 3 σ)"]
+    for row in found["rivals"]:
+        branches = "both ways of assembly" if row["both_branches"] else "one way of assembly"
+        lines.append(f"{branches}, × gyroscope {row['multiplier']:g}: {100 * row['share']:.1f} %")
     return lines

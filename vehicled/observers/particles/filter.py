@@ -10,7 +10,7 @@ import numpy as np
 from vehicled.observers.particles.instruments import Instrument
 from vehicled.observers.particles.resampling import RESAMPLERS
 from vehicled.observers.particles.swarm import Swarm
-from vehicled.observers.particles.weights import circular_mean, effective_fraction, normalised
+from vehicled.observers.particles.weights import circular_mean, circular_mode, effective_fraction, normalised
 
 _FAR = 0.075
 """rad or m: standard deviation of a move that is made at once; larger ones are made in as many parts, each projected
@@ -109,6 +109,10 @@ class ParticleFilter:
     def estimate_angle(self, name: str) -> float:
         """Circular mean of an angle, rad."""
         return circular_mean(self.swarm.get_angles(name), self.weights)
+
+    def find_peak(self, name: str) -> float:
+        """Where an angle is most probable, rad: while there are several clusters the mean is in none of them."""
+        return circular_mode(self.swarm.get_angles(name), self.weights)
 
     def _sigmas(self, sigma: float | Sequence[float]) -> np.ndarray:
         return np.broadcast_to(np.asarray(sigma, dtype=float), (len(self.swarm.noisy),))

@@ -37,6 +37,22 @@ def circular_deviation(angles: np.ndarray, weights: np.ndarray) -> float:
     return float(np.sqrt(-2.0 * np.log(np.clip(length, np.finfo(float).tiny, 1.0))))
 
 
+def circular_mode(angles: np.ndarray, weights: np.ndarray, bandwidth: float = 0.1) -> float:
+    """Where weighted angles lie densest, rad in (−π, π]: of several clusters the mean is in none of them.
+
+    The peak of the density by a normal kernel of that `bandwidth` (rad), then the mean of what lies within three
+    bandwidths of it.
+    """
+    bins = int(np.ceil(4.0 * np.pi / bandwidth))
+    place = np.floor(wrapped(angles) * (0.5 * bins / np.pi)).astype(int) % bins
+    counts = np.bincount(place, weights, bins)
+    order = np.arange(bins // 2 + 1)
+    density = np.fft.irfft(np.fft.rfft(counts) * np.exp(-0.5 * (order * bandwidth) ** 2), bins)
+    peak = (np.argmax(density) + 0.5) * 2.0 * np.pi / bins
+    near = np.abs(wrapped(angles - peak)) < 3.0 * bandwidth
+    return circular_mean(angles[near], weights[near])
+
+
 def wrapped(angle: np.ndarray | float) -> np.ndarray:
     """The same angle in [−π, π)."""
     return (np.asarray(angle) + np.pi) % (2.0 * np.pi) - np.pi
