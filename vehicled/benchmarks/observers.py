@@ -27,6 +27,8 @@ from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.joints import add_angle
 from vehicled.multibody.mechanism import Mechanism, State
+from vehicled.observers.continuous import ContinuousEKF
+from vehicled.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.observers.discrete import DiscreteEKF
 from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF, ForceErrorEKF
 from vehicled.observers.interface import Observer, integrated_noise
@@ -157,16 +159,23 @@ def _error_state(kind: type[ErrorEKF]) -> Make:
     return make
 
 
-def _discrete(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-    noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
-    return DiscreteEKF(m, linkage.sensors, H, _START**2 * np.eye(len(noise)), noise)
+def _of_state(kind: Callable[..., Observer]) -> Make:
+    def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
+        noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
+        return kind(m, linkage.sensors, H, _START**2 * np.eye(len(noise)), noise)
+
+    return make
 
 
 def _unscented(integrator: str) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
         noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
         start = _START**2 * np.eye(len(noise))
-        return UnscentedKF(m, linkage.sensors, H, start, noise, integrator, redraw=not literally)
+        # Euler's rule errs by more than points drawn anew would mend.
+        trapezoidal = integrator == "trapezoidal"
+        return UnscentedKF(
+            m, linkage.sensors, H, start, noise, integrator, redraw=not literally and trapezoidal
+        )
 
     return make
 
@@ -175,7 +184,10 @@ FILTERS: dict[str, Make] = {
     "errorEKF": _error_state(ErrorEKF),
     "errorEKF_EJ": _error_state(ExactErrorEKF),
     "errorEKF_FE": _error_state(ForceErrorEKF),
-    "DEKF": _discrete,
+    "DEKF": _of_state(DiscreteEKF),
+    "CEKF": _of_state(ContinuousEKF),
+    "DIEKFpm": _of_state(PerfectMeasurementEKF),
+    "SCKF": _of_state(SmoothlyConstrainedKF),
     "UKF_TR": _unscented("trapezoidal"),
     "UKF_FE": _unscented("forward_euler"),
 }

@@ -97,6 +97,17 @@ class MechanismObserver:
             by_zd = by_zd - h_qdd @ s @ (by_qd @ r)
         return by_z, by_zd, h_qdd @ r
 
+    def calc_slope(self) -> np.ndarray:
+        """(2f, 2f) derivatives of ż, z̈ by z, ż, exact; the mechanism's q̈ and λ must be those of `solve_dynamics`."""
+        f = len(self.independent)
+        by_z, by_zd = problems.calc_acceleration_jacobians(self.mechanism)
+        return np.block([[np.zeros((f, f)), np.eye(f)], [by_z, by_zd]])
+
+    def calc_exact_transition(self) -> np.ndarray:
+        """(2f, 2f) F over one step from the present state, to the second order in h."""
+        slope = self.h * self.calc_slope()
+        return np.eye(len(slope)) + slope + 0.5 * slope @ slope
+
     def correct(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[np.ndarray, Innovation]:
         """The correction of the filter's state by `readings`, `sensitivity` (k, states) being their derivatives;
         the covariance follows: P ← (I − K H) P."""

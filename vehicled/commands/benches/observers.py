@@ -18,7 +18,18 @@ _MECHANISMS = ("four_bar", "five_bar")
 _SENSORS = ("encoders", "crank_gyros", "coupler_gyros")
 _RATES = (200, 100, 50, 20, 10)
 _LEVELS = ("L1", "L2")
-_FILTERS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF_TR", "UKF_FE", "none")
+_FILTERS = (
+    "errorEKF",
+    "errorEKF_EJ",
+    "errorEKF_FE",
+    "DEKF",
+    "CEKF",
+    "DIEKFpm",
+    "SCKF",
+    "UKF_TR",
+    "UKF_FE",
+    "none",
+)
 _SEEDS = (10, 11, 12)
 
 

@@ -1,0 +1,144 @@
+"""DIEKFpm and SCKF: Kalman filters on all coordinates q, q̇, with the constraints as further measurements.
+
+After Sanjurjo et al.; there plant noise goes to every dependent coordinate by itself and stays, so that the sensors
+look much worse than they are (NIS near zero). Here uncertainty and plant noise live where the constraints let the
+mechanism move; only while constraints are applied the dependent coordinates count as uncertain by themselves. And the
+prediction is by any formulation: forward Euler of all coordinates follows a wrong motion where sensors leave it free.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.multibody import problems
+from vehicled.multibody.formulations import Ali3p, Stepper
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.observers.interface import Innovation, MechanismObserver
+from vehicled.sensors.mechanisms import SensorSet
+
+_PERFECT = 1e-9
+"""Variance of a constraint as a measurement, over what the state strays by across it."""
+_HOLD = 1e-9
+"""Largest |Φ| and |Φ̇| with which constraints hold, relative to the largest coordinate or rate."""
+_LIMIT = 20
+
+
+class _DependentEKF(MechanismObserver):
+    """States q, q̇ (2n); their covariance spreads by the exact Jacobian of the dynamics on z, ż."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sensors: SensorSet,
+        h: float,
+        covariance: np.ndarray,
+        plant_noise: np.ndarray,
+        stepper: Stepper | None = None,
+    ):
+        """`covariance`, `plant_noise` (of one step): (2f, 2f) of z, ż; the others' follows from the constraints.
+        `stepper`: ALI3-P when left out."""
+        super().__init__(mechanism, sensors, h, covariance)
+        self._stepper = Ali3p() if stepper is None else stepper
+        self.plant_noise = np.asarray(plant_noise, dtype=float)
+        n = len(mechanism.q)
+        self._chosen = np.concatenate([self.independent, n + self.independent])
+        across = np.ones(2 * n)
+        across[self._chosen] = 0.0
+        self._across = np.diag(across)
+        tangent = self._calc_tangent()
+        self.covariance = tangent @ self.covariance @ tangent.T
+
+    def step(self, readings: np.ndarray | None) -> Innovation | None:
+        m = self.mechanism
+        moving = self.covariance[np.ix_(self._chosen, self._chosen)]
+        transition = self.calc_exact_transition()
+        moving = transition @ moving @ transition.T + self.plant_noise
+        if not self._stepper.step(m, self.h).converged:
+            raise self.fail("the simulation did not converge")
+        m.set_independent(self.independent)
+        tangent = self._calc_tangent()
+        self.covariance = tangent @ moving @ tangent.T
+        innovation = None
+        if readings is not None:
+            innovation = self._take(readings)
+            self._hold()
+        problems.solve_dynamics(m)
+        return innovation
+
+    def _take(self, readings: np.ndarray) -> Innovation:
+        """Correct state and covariance by readings."""
+        raise NotImplementedError
+
+    def _observe(self) -> np.ndarray:
+        h_q, h_qd, _ = self.sensors.calc_jacobians(self.mechanism)
+        return np.hstack([h_q, h_qd])
+
+    def _move(self, correction: np.ndarray) -> None:
+        n = len(self.mechanism.q)
+        if not np.all(np.isfinite(correction)):
+            raise self.fail("the correction is not finite")
+        self.mechanism.q += correction[:n]
+        self.mechanism.qd += correction[n:]
+
+    def _calc_tangent(self) -> np.ndarray:
+        """(2n, 2f) derivatives of q, q̇ by z, ż."""
+        m = self.mechanism
+        r, s = problems.calc_velocity_map(m)
+        qd_by_z = -s @ (m.calc_jacobian_rate() @ r)
+        return np.block([[r, np.zeros_like(r)], [qd_by_z, r]])
+
+    def _calc_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Φ, Φ̇ (2m,) and their derivatives by q, q̇ (2m, 2n)."""
+        m = self.mechanism
+        jacobian = m.calc_jacobian()
+        violation = np.concatenate([m.calc_constraints(), jacobian @ m.qd + m.calc_drift()])
+        return violation, np.block([[jacobian, np.zeros_like(jacobian)], [m.calc_jacobian_rate(), jacobian]])
+
+    def _hold(self) -> None:
+        """Constraints as nearly perfect measurements, again and again until they hold."""
+        m = self.mechanism
+        bound = _HOLD * max(1.0, float(np.abs(m.q).max()), float(np.abs(m.qd).max()))
+        for _ in range(_LIMIT):
+            violation, rows = self._calc_rows()
+            if np.abs(violation).max(initial=0.0) <= bound:
+                return
+            self._move(-self._constraint_gain(rows, self._across) @ violation)
+        raise self.fail(f"the constraints do not hold: {np.abs(violation).max():.3g}")
+
+    @staticmethod
+    def _constraint_gain(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+        seen = rows @ covariance @ rows.T
+        seen += _PERFECT * np.diag(np.diag(seen))
+        return np.linalg.solve(seen, rows @ covariance).T
+
+
+class PerfectMeasurementEKF(_DependentEKF):
+    """DIEKFpm: sensors once, beside the constraints; constraints alone until they hold."""
+
+    def _take(self, readings: np.ndarray) -> Innovation:
+        m = self.mechanism
+        violation, rows = self._calc_rows()
+        straying = self.covariance + self._across
+        # Both at once are the constraints first, and then the sensors as they look from there.
+        gain = self._constraint_gain(rows, straying)
+        moved = -gain @ violation
+        held = straying - gain @ rows @ straying
+        sensitivity = self._observe()
+        seen = sensitivity @ held
+        innovation = Innovation(
+            readings - self.sensors.calc_readings(m) - sensitivity @ moved, seen @ sensitivity.T + self.noise
+        )
+        sensor_gain = np.linalg.solve(innovation.covariance, seen).T
+        p = held - sensor_gain @ seen
+        self.covariance = 0.5 * (p + p.T)
+        self._move(moved + sensor_gain @ innovation.value)
+        return innovation
+
+
+class SmoothlyConstrainedKF(_DependentEKF):
+    """SCKF: sensors first, at the state as predicted; then the constraints, weakened at first."""
+
+    def _take(self, readings: np.ndarray) -> Innovation:
+        correction, innovation = self.correct(self._observe(), readings)
+        self._move(correction)
+        return innovation
