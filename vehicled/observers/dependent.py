@@ -136,7 +136,8 @@ class PerfectMeasurementEKF(_DependentEKF):
 
 
 class SmoothlyConstrainedKF(_DependentEKF):
-    """SCKF: sensors first, at the state as predicted; then the constraints, weakened at first."""
+    """SCKF: sensors first, at the state as predicted; then the constraints. With uncertainty that keeps to the constraints
+    they need no weakening: nothing that the sensors said can be undone by them."""
 
     def _take(self, readings: np.ndarray) -> Innovation:
         correction, innovation = self.correct(self._observe(), readings)
