@@ -136,8 +136,10 @@ class PerfectMeasurementEKF(_DependentEKF):
 
 
 class SmoothlyConstrainedKF(_DependentEKF):
-    """SCKF: sensors first, at the state as predicted; then the constraints. With uncertainty that keeps to the constraints
-    they need no weakening: nothing that the sensors said can be undone by them."""
+    """SCKF: sensors first, at the state as predicted; then the constraints.
+
+    Uncertainty that keeps to the constraints needs no weakening of them: they undo nothing that the sensors said.
+    """
 
     def _take(self, readings: np.ndarray) -> Innovation:
         correction, innovation = self.correct(self._observe(), readings)
