@@ -107,7 +107,7 @@ def test_a_filter_without_readings_is_the_simulation(kind):
     alone = rig.advance(Mechanism.load("five_bar"), H, 0.2)
     for _ in range(40):
         o.step(None)
-    # The trapezoidal rule on z alone, forward Euler, and the mean over sigma points of a wide covariance, stray a little.
+    # The trapezoidal rule on z alone, forward Euler, and the mean over wide sigma points stray a little.
     strays = {DiscreteEKF: 0.1, UnscentedKF: 0.1, ErrorEKF: 1e-9, ExactErrorEKF: 1e-9}
     assert o.z == pytest.approx(alone.z, abs=strays.get(kind, 1e-3))
     assert o.mechanism.t == pytest.approx(0.2)

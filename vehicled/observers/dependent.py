@@ -136,7 +136,10 @@ class PerfectMeasurementEKF(_DependentEKF):
 
 
 class SmoothlyConstrainedKF(_DependentEKF):
-    """SCKF: sensors first, at the state as predicted; then the constraints, weakened at first."""
+    """SCKF: sensors first, at the state as predicted; then the constraints.
+
+    Uncertainty that keeps to the constraints needs no weakening of them: they undo nothing that the sensors said.
+    """
 
     def _take(self, readings: np.ndarray) -> Innovation:
         correction, innovation = self.correct(self._observe(), readings)
