@@ -348,6 +348,22 @@ def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
     assert np.hypot(run.error(drive, "x"), run.error(drive, "y"))[end].max() < 0.2
 
 
+def test_noise_that_was_reloaded_outlives_a_divergence():
+    """The last good state may be older than the noise."""
+    given = steps(parked(2.0).measurements())
+    e = Estimator(prototype())
+    Run(prototype(), given[:300], estimator=e)
+    arguments = prototype().noise_arguments()
+    arguments["filter"]["rate_noise"]["yaw"] = 7.0
+    arguments["sensors"]["imu"]["gyroscopes"]["bias_drift"] = 0.5
+    e.command("reload_noise", arguments)
+    POISON["position"](e)
+    Run(prototype(), given[300:], estimator=e)
+    assert e.status()["restarts"] == 1
+    assert 49.0 in e._filter.plant
+    assert e._filter.extra_drift[0] == 0.25
+
+
 # -- commands ----------------------------------------------------------------------------------------------
 
 

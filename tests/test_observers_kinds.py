@@ -8,7 +8,7 @@ from estimator_rig import Run, mixed, prototype, rms, steps
 from vehicle_rig import vehicle
 
 from vehicled.observers.settings import Filter, Kind
-from vehicled.observers.vehicle_errors import ACCELERATION_ERROR, AHEAD, GYRO_BIAS, LEFT, PAIRS, YAW_RATE
+from vehicled.observers.vehicle_errors import ACCELERATION_ERROR, AHEAD, GYRO_BIAS, LEFT, YAW_RATE
 from vehicled.observers.vehicle_filter import VehicleFilter
 
 STEP_NS = 4_000_000
@@ -89,7 +89,3 @@ def test_estimated_forces_make_sideslip_better():
         assert rms(np.hypot(run.error(truth, "x"), run.error(truth, "y"))[keep]) < 0.02
         assert max(errors[kind]) < 0.3
     assert errors["errorEKF_FE"][0] < 0.8 * errors["errorEKF"][0]
-
-
-def test_kinds_have_the_states_of_the_plain_one():
-    assert {driving(kind).ekf.size for kind in ("errorEKF", "errorEKF_EJ", "errorEKF_FE")} == {PAIRS * 2 + 14}

@@ -115,6 +115,12 @@ class Estimator:
         f.extra_drift[:] = list(drift.values())
         f.acceleration_error(s.imu.accelerometers if s.imu is not None else None)
 
+    def _reconfigure(self) -> None:
+        """Settings into a filter that runs."""
+        self._configure()
+        self._heard.configure(self._sensors, self._gnss)
+        self._filter.set_noise(self._filter_settings)
+
     def _forget(self) -> None:
         """Back to before the start."""
         self._running = False
@@ -260,9 +266,7 @@ class Estimator:
         if (settings.suspension is None) != (self._filter_settings.suspension is None):
             raise UsageError("reload_noise: filter.suspension adds or removes states, which takes a restart")
         self._sensors, self._filter_settings = sensors, settings
-        self._configure()
-        self._heard.configure(sensors, self._gnss)
-        self._filter.set_noise(settings)
+        self._reconfigure()
         return {}
 
     # -- start -------------------------------------------------------------------------------------
@@ -351,6 +355,7 @@ class Estimator:
             return
         assert self._t_ns is not None and self._saved is not None
         f.car.workspace[:] = self._saved
+        self._reconfigure()  # the copy may be older than the settings
         self._restart_in_place(self._t_ns)
 
     def _save(self) -> None:

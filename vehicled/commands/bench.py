@@ -7,10 +7,10 @@ HELP = "Measure speed and accuracy on this machine."
 
 BENCHMARKS = {
     "step": "one step of the vehicle model and of the filter, beside other solvers and engines",
-    "particles": "the particle filter on a four-bar linkage: cost per particle, and how often it converges",
     "codegen": "what the model compiler makes of a four-bar linkage and of a locomotive",
     "mechanisms": "the problems A01 to A05 of the IFToMM library of multibody benchmarks",
     "observers": "state observers on a four-bar and a five-bar linkage, side by side",
+    "particles": "the particle filter on a four-bar linkage: cost per particle, and how often it converges",
 }
 """Name and one line of each; the rest is in `benches`."""
 
