@@ -1,0 +1,46 @@
+"""Constraint forces taken out of the equations of motion by motions that the constraints let pass.
+
+R* (n, f) is an orthonormal basis of the null space of Φ_q, from its singular value decomposition: R*ᵀ Φ_qᵀ λ = 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.errors import RunError
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.problems import RANK_TOLERANCE
+
+
+@dataclass(frozen=True)
+class MotionBasis:
+    """R* at one configuration."""
+
+    matrix: np.ndarray
+    """(n, f), orthonormal columns."""
+    condition: float
+    """Largest over smallest singular value of Φ_q that counts."""
+
+
+def calc_motion_basis(mechanism: Mechanism, limit: float = 1e6) -> MotionBasis:
+    """At the present q. Raises RunError where the mechanism has more degrees of freedom than elsewhere, or nearly so:
+    a condition above the limit."""
+    _, singular, rows = np.linalg.svd(mechanism.calc_jacobian())
+    rank = len(mechanism.q) - len(mechanism.independent)
+    if rank == 0:
+        return MotionBasis(np.eye(len(mechanism.q)), 1.0)
+    smallest = singular[rank - 1] if rank <= len(singular) else 0.0
+    condition = float(singular[0] / smallest) if smallest > 0.0 else np.inf
+    if condition > limit:
+        raise RunError(
+            f"at t = {mechanism.t:.6g} s the constraints are conditioned by {condition:.3g}, above {limit:.3g}: "
+            "the mechanism is near a configuration where it moves freely otherwise"
+        )
+    if len(singular) > rank and singular[rank] > RANK_TOLERANCE * singular[0]:
+        raise RunError(
+            f"at t = {mechanism.t:.6g} s the constraints leave fewer than {len(mechanism.independent)} "
+            "degrees of freedom: they are not met, or contradict each other"
+        )
+    return MotionBasis(rows[rank:].T, condition)

@@ -1,0 +1,166 @@
+"""The rank of the equations of motion in extended precision.
+
+W of a mechanism of few degrees of freedom has singular values all the way down to rounding, so that no tolerance tells
+in double precision how many parameters can be told apart. Here the same equations are made in decimal numbers of as
+many digits as one likes, which the standard library has on every machine: atoms are evaluated one by one, and
+kinematics are refined with the compiled Jacobian until they meet the constraints to these digits. What is zero then is
+zero to the last digit but ten, and what is small stays where it was: pivots fall off a cliff.
+
+Random configurations over a finite field would settle the rank without any digits; but they ask for a rational
+parametrisation of the closed loops, which is another one for every mechanism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
+import numpy as np
+
+from vehicled.errors import RunError
+from vehicled.identification import parameters
+from vehicled.multibody import problems
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.symbolic.evaluate import DECIMAL, evaluate
+
+_GAINED = 10
+"""Digits that an iteration with a Jacobian in double precision gains at least."""
+_LOST = 10
+"""Digits that the last place is given for rounding."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Of W, by elimination with complete pivoting, columns and rows scaled to one."""
+
+    rank: int
+    pivots: np.ndarray
+    """Sizes, those of the rest that is zero too."""
+
+
+class _Extended:
+    """A mechanism's arrays in decimal numbers."""
+
+    def __init__(self, mechanism: Mechanism):
+        self.mechanism = mechanism
+        self.workspace = [Decimal(float(x)) for x in mechanism.workspace]
+        self.places = mechanism.layout.places
+        self.call("prepare")
+        self.call("placement")
+        self.n, self.m = len(mechanism.q), len(mechanism.compiled.constraints)
+
+    def call(self, kernel: str) -> None:
+        code = self.mechanism.compiled.kernels[kernel]
+        known = {atom: self.workspace[offset] for atom, offset in code.loads.items()}
+        results = evaluate([e for *_, e in code.stores], known, DECIMAL)
+        for (offset, *_), value in zip(code.stores, results, strict=True):
+            self.workspace[offset] = value
+
+    def get(self, name: str) -> np.ndarray:
+        """(count,) objects, a copy."""
+        place = self.places[name]
+        return np.array(self.workspace[place.offset : place.offset + place.count], dtype=object)
+
+    def set(self, name: str, values: np.ndarray) -> None:
+        place = self.places[name]
+        self.workspace[place.offset : place.offset + place.count] = list(values)
+
+    def calc(self, kernel: str) -> np.ndarray:
+        self.call(kernel)
+        return self.get(kernel)
+
+
+def calc_extended_equations(mechanism: Mechanism, digits: int = 50) -> np.ndarray:
+    """(f, p) decimals Rᵀ K of the inertial parameters at the present z, ż, z̈, which are taken as exact; R is the
+    basis in which ż are the coefficients. Raises RunError where refining does not converge."""
+    with localcontext() as context:
+        context.prec = digits
+        return _equations(mechanism, digits)
+
+
+def _equations(mechanism: Mechanism, digits: int) -> np.ndarray:
+    extended = _Extended(mechanism)
+    n, m = extended.n, extended.m
+    dependent, independent = mechanism.dependent, mechanism.independent
+    f = len(independent)
+    steps = digits // _GAINED + 3
+    block = mechanism.calc_jacobian()[:, dependent].copy()
+    rough = np.linalg.pinv(block, rcond=problems.RANK_TOLERANCE)
+
+    def refine(start: np.ndarray, residual: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Dependent rows of start (n,) or (n, k) such that the residual, which they enter by Φ_q, vanishes."""
+        x = start
+        for _ in range(steps):
+            left = residual(x)
+            largest = max(map(abs, left.ravel()), default=Decimal(0))
+            if largest < Decimal(10) ** (_LOST - digits):
+                return x
+            # The residual in units of its own size, so that it can be small beyond a float's range.
+            change = rough @ np.array(left / largest, dtype=float)
+            x = x.copy()
+            x[dependent] -= np.vectorize(Decimal, otypes=[object])(change) * largest
+        raise RunError(f"kinematics do not settle to {digits} digits at t = {mechanism.t:.6g} s")
+
+    def constraints(q: np.ndarray) -> np.ndarray:
+        extended.set("q", q)
+        return extended.calc("constraints")
+
+    q = refine(extended.get("q"), constraints)
+    jacobian = extended.calc("jacobian").reshape(m, n)
+    identity = np.full((n, f), Decimal(0), dtype=object)
+    identity[independent, np.arange(f)] = Decimal(1)
+    basis = refine(identity, lambda x: jacobian @ x)
+    drift = extended.calc("drift")
+    qd = refine(extended.get("qd"), lambda x: jacobian @ x + drift)
+    extended.set("qd", qd)
+    gamma = extended.calc("gamma")
+    qdd = refine(extended.get("qdd"), lambda x: jacobian @ x - gamma)
+    extended.set("q", q)
+    return _project(extended, basis, qdd)
+
+
+def _project(extended: _Extended, basis: np.ndarray, qdd: np.ndarray) -> np.ndarray:
+    """As `Regressor.calc`, of inertial parameters."""
+    mechanism, n = extended.mechanism, extended.n
+    sizes = [len(body.moments) for body in mechanism.placement.bodies.values()]
+    every = extended.get("map").reshape(-1, 3, n)
+    maps = every[len(every) - sum(sizes) :]
+    gravity = np.full(3, Decimal(0), dtype=object)
+    if mechanism.description.gravity is not None:
+        for k, axis in enumerate("xyz"[: mechanism.description.dimension]):
+            gravity[k] = Decimal(mechanism.get_parameter(f"gravity.{axis}"))
+    blocks, start = [], 0
+    for size in sizes:
+        a = maps[start : start + size]
+        pull = [x @ qdd for x in a]
+        pull[0] = pull[0] - gravity
+        moved = [x @ basis for x in a]
+        products = [[moved[i].T @ pull[k] for k in range(size)] for i in range(size)]
+        for part in parameters.calc_moment_basis(size):
+            entries = [(i, k) for i in range(size) for k in range(size) if part[i, k]]
+            blocks.append(sum(Decimal(part[i, k]) * products[i][k] for i, k in entries))
+        start += size
+    return np.array(blocks, dtype=object).T
+
+
+def calc_rank(w: np.ndarray, digits: int = 50) -> Rank:
+    """Of decimals (rows, p) that were made with so many digits: pivots above half of them count."""
+    with localcontext() as context:
+        context.prec = digits
+        for axis in (1, 0):
+            size = np.abs(w).max(axis=axis, keepdims=True)
+            size[size < size.max() * Decimal(10) ** (-digits // 2)] = Decimal(1)
+            w = w / size
+        pivots = []
+        while min(w.shape):
+            i, k = np.unravel_index(np.argmax(np.abs(w)), w.shape)
+            pivots.append(abs(w[i, k]))
+            if not pivots[-1]:
+                break
+            factors = np.delete(w[:, k], i) / w[i, k]
+            row = np.delete(w[i], k)
+            w = np.delete(np.delete(w, i, axis=0), k, axis=1) - np.outer(factors, row)
+    # Floats end at 1e-308, which is far below what digits are asked for.
+    sizes = np.array([float(p) for p in pivots])
+    return Rank(int(np.sum(sizes > 10.0 ** (-digits / 2))), sizes)

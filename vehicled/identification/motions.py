@@ -1,0 +1,126 @@
+"""Motions of a mechanism, and the equations that they give: W Φ = τ, one block of rows per sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.identification.elimination import calc_motion_basis
+from vehicled.identification.regressors import Regressor
+from vehicled.multibody import problems
+from vehicled.multibody.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class Motion:
+    """N samples of a mechanism's coordinates."""
+
+    t: np.ndarray
+    """(N,) s"""
+    q: np.ndarray
+    """(N, n)"""
+    qd: np.ndarray
+    qdd: np.ndarray
+
+    def put(self, mechanism: Mechanism, k: int) -> None:
+        """The mechanism into sample k."""
+        mechanism.t = float(self.t[k])
+        mechanism.q[:], mechanism.qd[:], mechanism.qdd[:] = self.q[k], self.qd[k], self.qdd[k]
+
+
+def solve_motion(
+    mechanism: Mechanism, t: np.ndarray, z: np.ndarray, zd: np.ndarray, zdd: np.ndarray
+) -> Motion:
+    """That of the independent coordinates z (N, f), ż, z̈ at the times t (N,), from the present position on. Raises
+    RunError where the mechanism cannot follow."""
+    rows: list[tuple[np.ndarray, ...]] = []
+    for time, *wanted in zip(t, z, zd, zdd, strict=True):
+        _solve_sample(mechanism, float(time), *wanted)
+        rows.append((mechanism.q.copy(), mechanism.qd.copy(), mechanism.qdd.copy()))
+    return Motion(np.asarray(t, dtype=float), *(np.array(part) for part in zip(*rows, strict=True)))
+
+
+def _solve_sample(mechanism: Mechanism, t: float, z: np.ndarray, zd: np.ndarray, zdd: np.ndarray) -> None:
+    mechanism.t = t
+    # The linear guess leaves the position problem an iteration or two.
+    r, _ = problems.calc_velocity_map(mechanism)
+    start = mechanism.q.copy()
+    mechanism.q += r @ (z - mechanism.z)
+    if not problems.solve_position(mechanism, z, limit=8).converged:
+        mechanism.q[:] = start
+        problems.solve_position(mechanism, z).require(f"the position at t = {t:.6g} s")
+    problems.solve_velocity(mechanism, zd)
+    problems.solve_acceleration(mechanism, zdd)
+
+
+def project_motion(mechanism: Mechanism, motion: Motion) -> Motion:
+    """The nearest motion that meets the constraints to rounding: positions, then velocities, then accelerations.
+
+    Kinematics that are solved loosely, or measured, let bodies stretch, and the rank of W rises with every way in
+    which they do. Raises RunError where there is no such motion near.
+    """
+    rows: list[tuple[np.ndarray, ...]] = []
+    for k in range(len(motion.t)):
+        motion.put(mechanism, k)
+        problems.assemble(mechanism, mechanism.q.copy()).require(f"the position at t = {mechanism.t:.6g} s")
+        jacobian = mechanism.calc_jacobian().copy()
+        excess = jacobian @ mechanism.qd + mechanism.calc_drift()
+        mechanism.qd -= problems.least_squares(jacobian, excess)
+        mechanism.qdd -= problems.least_squares(jacobian, jacobian @ mechanism.qdd - mechanism.calc_gamma())
+        rows.append((mechanism.q.copy(), mechanism.qd.copy(), mechanism.qdd.copy()))
+    return Motion(motion.t, *(np.array(part) for part in zip(*rows, strict=True)))
+
+
+@dataclass(frozen=True)
+class Observations:
+    """R*ᵀ K Φ = R*ᵀ Q at N samples, f equations each."""
+
+    w: np.ndarray
+    """(N, f, p) R*ᵀ K."""
+    forces: np.ndarray
+    """(N, f) R*ᵀ Q, N and N·m mixed by the orthonormal basis."""
+    levers: np.ndarray
+    """(N, f, f) of R* the rows of the independent coordinates: forces τ on these are leversᵀ τ in the basis."""
+    condition: float
+    """The worst one of the constraints in all samples."""
+
+    @property
+    def stacked(self) -> np.ndarray:
+        """(N f, p)"""
+        return self.w.reshape(-1, self.w.shape[-1])
+
+    def on_coordinates(self) -> tuple[np.ndarray, np.ndarray]:
+        """W (N, f, p) and τ (N, f) with an equation for each independent coordinate, in whose units τ then is."""
+        levers = np.swapaxes(self.levers, 1, 2)
+        return np.linalg.solve(levers, self.w), np.linalg.solve(levers, self.forces[..., None])[..., 0]
+
+
+def observe(regressor: Regressor, motion: Motion, drives: np.ndarray | None = None) -> Observations:
+    """The equations of a motion that meets the constraints.
+
+    `drives` (N, f): measured forces on the independent coordinates, beside those that the description has; left out,
+    what the mechanism as described needs to move so. Raises UsageError for drives of another shape, RunError where the
+    constraints are ill-conditioned.
+    """
+    mechanism = regressor.mechanism
+    f = len(mechanism.independent)
+    if drives is not None and drives.shape != (len(motion.t), f):
+        raise UsageError(f"drives: expected ({len(motion.t)}, {f}), got {drives.shape}")
+    w, forces, levers, worst = [], [], [], 0.0
+    for k in range(len(motion.t)):
+        motion.put(mechanism, k)
+        basis = calc_motion_basis(mechanism)
+        worst = max(worst, basis.condition)
+        lever = basis.matrix[mechanism.independent]
+        known = basis.matrix.T @ regressor.calc_known_forces()
+        if drives is None:
+            needed = mechanism.mass @ mechanism.qdd - mechanism.calc_forces()
+            known += basis.matrix.T @ needed
+        else:
+            known += lever.T @ drives[k]
+        w.append(regressor.calc(basis.matrix))
+        forces.append(known)
+        levers.append(lever)
+    return Observations(np.array(w), np.array(forces), np.array(levers), worst)

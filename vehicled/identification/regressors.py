@@ -1,0 +1,202 @@
+"""Equations of motion that are linear in the parameters: K(q, q̇, q̈) Φ = Q, for any mechanism.
+
+A body's elements are x_i = A_i q + a_i (`placement`), so that its mass forces are Σ μ_ij A_iᵀ (ẍ_j − w_j g) with its
+moments of mass μ and w_j one for its point and zero for its directions; μ is linear in the inertial parameters. No
+angular velocities are needed, and K Φ equals M q̈ less the weight at every q, constraints met or not. Springs,
+dampers and friction add a column each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.identification import parameters
+from vehicled.multibody.body_operators import calc_point_map
+from vehicled.multibody.description import Spring, TorsionSpring
+from vehicled.multibody.mechanism import Mechanism
+
+
+class Column(Protocol):
+    """A parameter of the forces, beside the inertial ones."""
+
+    @property
+    def name(self) -> str: ...
+
+    def get_value(self, mechanism: Mechanism) -> float:
+        """As described; zero for what the description does not have."""
+
+    def calc(self, mechanism: Mechanism) -> np.ndarray:
+        """(n,) column of K at the present q, q̇: minus the generalised forces of the parameter at one."""
+
+
+@dataclass(frozen=True)
+class Travel:
+    """A length or an angle s(q), its rate and ∂s/∂q (n,)."""
+
+    value: float
+    rate: float
+    gradient: np.ndarray
+
+
+def calc_travel(mechanism: Mechanism, along: str) -> Travel:
+    """Of a coordinate, or of what a spring of the description lies along. Raises UsageError when it is neither."""
+    load = mechanism.description.forces.get(along)
+    if isinstance(load, Spring):
+        positions = mechanism.calc_point_positions()
+        start, end = load.points
+        apart = positions[end] - positions[start]
+        length = float(np.linalg.norm(apart))
+        gradient = (apart / length) @ (calc_point_map(mechanism, end) - calc_point_map(mechanism, start))
+        return Travel(length, float(gradient @ mechanism.qd), gradient)
+    coordinate = load.angle if isinstance(load, TorsionSpring) else along
+    try:
+        k = mechanism.index(coordinate)
+    except KeyError:
+        raise UsageError(f"'{along}' is neither a coordinate nor a spring") from None
+    return Travel(float(mechanism.q[k]), float(mechanism.qd[k]), np.eye(len(mechanism.q))[k])
+
+
+@dataclass(frozen=True)
+class Stiffness:
+    """Of a spring of the description, whose free length or angle s₀ is known: (s − s₀) ∂s/∂q."""
+
+    spring: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.spring}.stiffness"
+
+    def get_value(self, mechanism: Mechanism) -> float:
+        return mechanism.get_parameter(self.name)
+
+    def calc(self, mechanism: Mechanism) -> np.ndarray:
+        travel = calc_travel(mechanism, self.spring)
+        turns = isinstance(mechanism.description.forces[self.spring], TorsionSpring)
+        free = mechanism.get_parameter(f"{self.spring}.{'free_angle' if turns else 'free_length'}")
+        return (travel.value - free) * travel.gradient
+
+
+@dataclass(frozen=True)
+class Damping:
+    """Of a damper of the description: ṡ ∂s/∂q."""
+
+    spring: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.spring}.damping"
+
+    def get_value(self, mechanism: Mechanism) -> float:
+        return mechanism.get_parameter(self.name)
+
+    def calc(self, mechanism: Mechanism) -> np.ndarray:
+        travel = calc_travel(mechanism, self.spring)
+        return travel.rate * travel.gradient
+
+
+@dataclass(frozen=True)
+class ViscousFriction:
+    """Along a coordinate or a spring, beside what the description has: ṡ ∂s/∂q."""
+
+    along: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.along}.viscous_friction"
+
+    def get_value(self, mechanism: Mechanism) -> float:
+        return 0.0
+
+    def calc(self, mechanism: Mechanism) -> np.ndarray:
+        travel = calc_travel(mechanism, self.along)
+        return travel.rate * travel.gradient
+
+
+@dataclass(frozen=True)
+class CoulombFriction:
+    """Along a coordinate or a spring, beside what the description has: sign(ṡ) ∂s/∂q."""
+
+    along: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.along}.coulomb_friction"
+
+    def get_value(self, mechanism: Mechanism) -> float:
+        return 0.0
+
+    def calc(self, mechanism: Mechanism) -> np.ndarray:
+        travel = calc_travel(mechanism, self.along)
+        return np.sign(travel.rate) * travel.gradient
+
+
+def spring_columns(mechanism: Mechanism) -> list[Column]:
+    """Stiffness and damping of every spring that the description gives one."""
+    columns: list[Column] = []
+    for name, load in mechanism.description.forces.items():
+        if isinstance(load, (Spring, TorsionSpring)):
+            columns += [Stiffness(name)] if load.stiffness else []
+            columns += [Damping(name)] if load.damping else []
+    return columns
+
+
+class Regressor:
+    """K of a mechanism: the inertial parameters of its bodies in their order, then further columns.
+
+    Of the mechanism as its parameters are when this is made.
+    """
+
+    def __init__(self, mechanism: Mechanism, columns: Sequence[Column] = ()):
+        self.mechanism = mechanism
+        self.columns = tuple(columns)
+        bodies = mechanism.placement.bodies.values()
+        scales = [parameters.calc_scale(mechanism, body) for body in bodies]
+        self._maps = np.concatenate(
+            [body.map / s[:, None, None] for body, s in zip(bodies, scales, strict=True)]
+        )
+        """(elements, 3, n) of all bodies."""
+        self.sizes = [len(s) for s in scales]
+        """Elements of each body."""
+        self._weighs = np.concatenate([np.arange(k) == 0 for k in self.sizes])
+        gravity = mechanism.description.gravity
+        self._gravity = np.zeros(3)
+        if gravity is not None:
+            self._gravity[: len(gravity)] = [mechanism.get_parameter(f"gravity.{a}") for a in "xyz"[: len(gravity)]]
+        inertial = parameters.get_names(mechanism)
+        self.inertial = len(inertial)
+        """How many parameters are inertial, the first ones."""
+        self.names = [*inertial, *(column.name for column in self.columns)]
+        further = [column.get_value(mechanism) for column in self.columns]
+        self.values = np.concatenate([parameters.calc_values(mechanism), further])
+        """(p,) as described."""
+
+    def calc(self, basis: np.ndarray | None = None) -> np.ndarray:
+        """(n, p) K at the present q, q̇, q̈; with a basis (n, f) its projection basisᵀ K (f, p)."""
+        mechanism = self.mechanism
+        maps = self._maps if basis is None else self._maps @ basis
+        pull = self._maps @ mechanism.qdd - np.outer(self._weighs, self._gravity)
+        blocks, start = [], 0
+        for size in self.sizes:
+            a, x = maps[start : start + size], pull[start : start + size]
+            products = np.einsum("icf,jc->ijf", a, x)
+            blocks.append(np.tensordot(parameters.calc_moment_basis(size), products, axes=2).T)
+            start += size
+        for column in self.columns:
+            force = column.calc(mechanism)
+            blocks.append((force if basis is None else basis.T @ force)[:, None])
+        return np.hstack(blocks)
+
+    def calc_known_forces(self) -> np.ndarray:
+        """(n,) at the present q, q̇: forces of the description that are none of the columns, nor weight, so that
+        K Φ = M q̈ − Q + these."""
+        mechanism = self.mechanism
+        moving = mechanism.qdd.copy()
+        mechanism.qdd[:] = 0.0
+        at_rest = self.calc() @ self.values
+        mechanism.qdd[:] = moving
+        return mechanism.calc_forces() + at_rest
