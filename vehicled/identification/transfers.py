@@ -330,10 +330,13 @@ class _Finder:
         return points[:1] + chosen
 
     def change(self, body: str, first: Element, second: Element) -> dict[int, Atom]:
-        """By parameter, of a unit of ½ (a bᵀ + b aᵀ)."""
+        """By parameter, of a unit of a aᵀ, or of a bᵀ + b aᵀ."""
         a, b = first.homogeneous, second.homogeneous
         k = len(get_body(self.mechanism, body).moments)
-        moments = [[0.5 * (a[i] * b[j] + a[j] * b[i]) for j in range(k)] for i in range(k)]
+        if first is second:
+            moments = [[a[i] * a[j] for j in range(k)] for i in range(k)]
+        else:
+            moments = [[a[i] * b[j] + a[j] * b[i] for j in range(k)] for i in range(k)]
         zero = self.geometry.graph.zero
         if k == 4:
             trace = moments[1][1] + moments[2][2] + moments[3][3]

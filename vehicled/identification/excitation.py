@@ -1,0 +1,191 @@
+"""Motions that excite the parameters: Fourier series of the independent coordinates, optimised within their ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import scipy.optimize
+
+from vehicled.errors import RunError, UsageError
+
+Criterion = Literal["condition", "A", "D", "E"]
+
+
+@dataclass(frozen=True)
+class FourierTrajectory:
+    """z(t) = z₀ + Σ_j a_j sin(jωt)/(jω) − b_j cos(jωt)/(jω), of each independent coordinate: periodic, with analytic
+    rates (Swevers et al., "Optimal robot excitation and identification", 1997)."""
+
+    frequency: float
+    """ω/2π, Hz"""
+    centre: np.ndarray
+    """(f,) z₀"""
+    coefficients: np.ndarray
+    """(2, f, harmonics) a and b: amplitudes of the rates."""
+
+    @classmethod
+    def draw(
+        cls, frequency: float, harmonics: int, ranges: Ranges, random: np.random.Generator, share: float = 0.8
+    ) -> FourierTrajectory:
+        """At random, scaled so that each coordinate uses that share of what its ranges allow."""
+        shape = (2, len(ranges.low), harmonics)
+        trajectory = cls(frequency, 0.5 * (ranges.low + ranges.high), random.normal(size=shape))
+        return trajectory.fit(ranges, share)
+
+    @property
+    def period(self) -> float:
+        """s"""
+        return 1.0 / self.frequency
+
+    def sample_times(self, count: int) -> np.ndarray:
+        """(count,) s, over one period."""
+        return np.arange(count) * (self.period / count)
+
+    def calc(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """z, ż and z̈ (N, f) at the times t (N,)."""
+        flat = self.coefficients.transpose(0, 2, 1).reshape(-1, len(self.centre))
+        z, zd, zdd = (part @ flat for part in self._shapes(t))
+        return self.centre + z, zd, zdd
+
+    def _shapes(self, t: np.ndarray) -> list[np.ndarray]:
+        """(N, 2 harmonics) of z, ż, z̈ to the coefficients, a before b."""
+        w = 2.0 * np.pi * self.frequency * np.arange(1, self.coefficients.shape[2] + 1)
+        sine, cosine = np.sin(np.outer(t, w)), np.cos(np.outer(t, w))
+        pairs = ((sine / w, -cosine / w), (cosine, sine), (-w * sine, w * cosine))
+        return [np.hstack(pair) for pair in pairs]
+
+    def fit(self, ranges: Ranges, share: float = 1.0) -> FourierTrajectory:
+        """Scaled, coordinate by coordinate, to that share of what the ranges allow."""
+        used = ranges.calc_use(self, self.sample_times(_DENSE))
+        return replace(self, coefficients=self.coefficients * (share / used)[:, None])
+
+
+_DENSE = 400
+"""Samples of a period at which ranges are looked at."""
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Where the independent coordinates may go, (f,) each."""
+
+    low: np.ndarray
+    high: np.ndarray
+    rate: np.ndarray | None = None
+    """Largest |ż|; left out, any."""
+    acceleration: np.ndarray | None = None
+    """Largest |z̈|; left out, any."""
+
+    def __post_init__(self) -> None:
+        if self.low.shape != self.high.shape or not np.all(self.low < self.high):
+            raise UsageError("ranges: expected every lower end below its upper one")
+
+    def calc_use(self, trajectory: FourierTrajectory, t: np.ndarray) -> np.ndarray:
+        """(f,) largest share of its ranges that each coordinate takes; above one, it leaves them."""
+        z, zd, zdd = trajectory.calc(t)
+        middle, half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
+        used = np.abs(z - middle).max(axis=0) / half
+        for values, limit in ((zd, self.rate), (zdd, self.acceleration)):
+            if limit is not None:
+                used = np.maximum(used, np.abs(values).max(axis=0) / limit)
+        return used
+
+
+def calc_criterion(w: np.ndarray, criterion: Criterion) -> float:
+    """Of W (rows, r), the smaller the better, as a logarithm: the condition of W; or of the covariance (WᵀW)⁻¹ its
+    trace (A), determinant (D), or largest eigenvalue (E)."""
+    singular = np.linalg.svd(w, compute_uv=False)
+    if len(singular) < w.shape[1] or singular[-1] <= 0.0:
+        return np.inf
+    if criterion == "condition":
+        return float(np.log(singular[0] / singular[-1]))
+    if criterion == "A":
+        return float(np.log(np.sum(singular**-2.0)))
+    if criterion == "D":
+        return float(-2.0 * np.sum(np.log(singular)))
+    return float(-2.0 * np.log(singular[-1]))
+
+
+def optimise(
+    start: FourierTrajectory,
+    ranges: Ranges,
+    observe: Callable[[FourierTrajectory], np.ndarray],
+    criterion: Criterion = "condition",
+    limit: int = 20,
+    progress: Callable[[int], None] = lambda _: None,
+) -> FourierTrajectory:
+    """The trajectory, of the same frequency and harmonics, whose W = observe(trajectory) (rows, r) is best, by
+    sequential quadratic programming from a start within the ranges: the best one met, which never is worse than the
+    start.
+
+    `limit`: iterations, of one evaluation for each coefficient and some; `progress` is told their number. Raises
+    RunError for a start that leaves the ranges, or does not excite the parameters.
+    """
+    t = start.sample_times(_DENSE // 4)
+    if np.any(ranges.calc_use(start, t) > 1.0 + 1e-9):
+        raise RunError("the trajectory to begin with leaves its ranges")
+    shape, size = start.coefficients.shape, float(np.abs(start.coefficients).max())
+    # Rates of a wheel and of a rack differ by orders of magnitude; each coordinate is searched in its own unit.
+    unit = np.abs(start.coefficients).max(axis=(0, 2))[:, None] + 1e-12 * size
+
+    def trajectory(x: np.ndarray) -> FourierTrajectory:
+        return replace(start, coefficients=x.reshape(shape) * unit)
+
+    best: list = [calc_criterion(observe(start), criterion), start]
+    if not np.isfinite(best[0]):
+        raise RunError("the trajectory to begin with does not excite the parameters")
+
+    def objective(x: np.ndarray) -> float:
+        candidate = trajectory(x)
+        try:
+            value = calc_criterion(observe(candidate), criterion)
+        except RunError:  # where the mechanism cannot follow, no line search should go
+            value = np.inf
+        if value < best[0] and np.all(ranges.calc_use(candidate, t) <= 1.0 + 1e-6):
+            best[:] = value, candidate
+        return value if np.isfinite(value) else 1e3
+
+    constraint = _range_constraint(start, ranges, unit, t)
+    scipy.optimize.minimize(
+        objective,
+        (start.coefficients / unit).ravel(),
+        method="SLSQP",
+        constraints=[constraint],
+        options={"maxiter": limit, "eps": 1e-5, "ftol": 1e-6},
+        callback=_Counter(progress),
+    )
+    return best[1]
+
+
+class _Counter:
+    def __init__(self, progress: Callable[[int], None]):
+        self._progress, self._count = progress, 0
+
+    def __call__(self, _: np.ndarray) -> None:
+        self._count += 1
+        self._progress(self._count)
+
+
+def _range_constraint(
+    start: FourierTrajectory, ranges: Ranges, unit: np.ndarray, t: np.ndarray
+) -> dict[str, object]:
+    """Linear in the coefficients: matrix · x ≤ bound, as SLSQP wants it."""
+    _, f, harmonics = start.coefficients.shape
+    shapes = start._shapes(t)
+    limits = [(ranges.low - start.centre, ranges.high - start.centre)]
+    limits += [(-r, r) if r is not None else (None, None) for r in (ranges.rate, ranges.acceleration)]
+    rows, bounds = [], []
+    for k in range(f):
+        for shape, (low, high) in zip(shapes, limits, strict=True):
+            if low is None:
+                continue
+            block = np.zeros((len(t), 2, f, harmonics))
+            block[:, :, k] = shape.reshape(len(t), 2, harmonics) * unit[k]
+            flat = block.reshape(len(t), -1)
+            scale = 0.5 * (high[k] - low[k])
+            rows += [flat / scale, -flat / scale]
+            bounds += [np.full(len(t), high[k] / scale), np.full(len(t), -low[k] / scale)]
+    matrix, bound = np.vstack(rows), np.concatenate(bounds)
+    return {"type": "ineq", "fun": lambda x: bound - matrix @ x, "jac": lambda _: -matrix}

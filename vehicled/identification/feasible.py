@@ -1,0 +1,192 @@
+"""Estimates that a body could have: positive masses, inertia matrices positive definite with the triangle inequality.
+
+Both hold, and nothing else does, where the moments of mass μ of each body are positive definite (Wensing, Kim and
+Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter Identification", 2018, section III).
+μ is linear in the parameters, so that least squares within these bounds are convex: a barrier −log det μ keeps inside,
+and Newton's method follows its minimum as the barrier is lowered (Boyd and Vandenberghe, *Convex Optimization*, 2004,
+section 11.3). There is one optimum, found from any start. Stiffness, damping and friction are kept positive likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from vehicled.errors import RunError, UsageError
+from vehicled.identification import parameters
+
+_FLOOR = 1e-3
+"""Least eigenvalue of μ at the start, as a share of its trace: priors may lie on the border (a slender rod, a planar
+body) or beyond."""
+_GAP = 1e-6
+"""What the sum of squares may lie above its minimum: this share of it, or this if it is below one."""
+_LOWERED = 20.0
+"""By how much the barrier is lowered at a time."""
+
+
+def find_infeasible(values: np.ndarray, sizes: Sequence[int]) -> list[int]:
+    """Bodies, by number, whose parameters no body has. `values` (p,) with the bodies' parameters first; `sizes`: the
+    elements of each body (`Regressor.sizes`)."""
+    bad = []
+    for number, (span, size) in enumerate(zip(_spans(sizes), sizes, strict=True)):
+        moments = parameters.to_moments(values[span], size)
+        scale = _calc_scale(moments)
+        eigenvalues = np.linalg.eigvalsh(moments / np.outer(scale, scale))
+        if eigenvalues[0] < -1e-9 * np.abs(eigenvalues).max():
+            bad.append(number)
+    return bad
+
+
+def _spans(sizes: Sequence[int]) -> list[slice]:
+    ends = np.cumsum([0, *(len(parameters.get_kinds(s)) for s in sizes)])
+    return [slice(int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False)]
+
+
+def _calc_scale(moments: np.ndarray) -> np.ndarray:
+    """(k,) 1 and a length that makes mass and second moments alike."""
+    mass, second = abs(moments[0, 0]), abs(np.trace(moments[1:, 1:]))
+    length = np.sqrt(second / mass) if mass > 0.0 and second > 0.0 else 1.0
+    return np.array([1.0, *[length] * (len(moments) - 1)])
+
+
+@dataclass(frozen=True)
+class FeasibleEstimate:
+    """Of all p parameters, not of base parameters."""
+
+    values: np.ndarray
+    """(p,)"""
+    deviation: float
+    """Root mean square of the residuals, in units of the deviations given."""
+
+
+@dataclass(frozen=True)
+class _Cone:
+    """One matrix that is to stay positive definite: Σ x_i basis_i over a span of the parameters, scaled."""
+
+    span: slice
+    basis: np.ndarray
+    """(parameters, k, k)"""
+    start: np.ndarray
+    """(parameters,) inside."""
+
+    def calc(self, x: np.ndarray) -> float:
+        """log det; −∞ outside."""
+        sign, value = np.linalg.slogdet(matrix := np.tensordot(x[self.span], self.basis, axes=1))
+        return float(value) if sign > 0 and np.linalg.eigvalsh(matrix)[0] > 0.0 else -np.inf
+
+    def calc_slopes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian of −log det."""
+        inverse = np.linalg.inv(np.tensordot(x[self.span], self.basis, axes=1))
+        turned = inverse @ self.basis
+        return -np.trace(turned, axis1=1, axis2=2), np.einsum("iab,jba->ij", turned, turned)
+
+
+def _body_cone(span: slice, prior: np.ndarray, size: int) -> tuple[_Cone, np.ndarray]:
+    """And what counts as one of each of its parameters."""
+    moments = parameters.to_moments(prior, size)
+    if moments[0, 0] <= 0.0:
+        raise UsageError(f"prior: expected a positive mass of every body, got {moments[0, 0]:.6g} kg")
+    scale = _calc_scale(moments)
+    unit = np.outer(scale, scale) * moments[0, 0]
+    basis = parameters.calc_moment_basis(size)
+    units = np.abs(basis * unit).max(axis=(1, 2)) / np.abs(basis).max(axis=(1, 2))
+    eigenvalues, vectors = np.linalg.eigh(moments / unit)
+    inside = vectors @ np.diag(np.maximum(eigenvalues, _FLOOR * np.abs(eigenvalues).sum())) @ vectors.T
+    start = parameters.to_parameters(inside * unit) / units
+    return _Cone(span, basis * units[:, None, None] / unit, start), units
+
+
+def estimate_feasible(
+    w: np.ndarray,
+    forces: np.ndarray,
+    sizes: Sequence[int],
+    prior: np.ndarray,
+    deviations: np.ndarray | None = None,
+    trust: float = 1e-3,
+) -> FeasibleEstimate:
+    """Feasible Φ (p,) of least ‖(τ − W Φ)/σ‖² + ‖trust (Φ − prior)/unit‖².
+
+    W (rows, p) with all parameters, those of the bodies first, and σ (rows,) or ones; `sizes` as for
+    `find_infeasible`. The prior, of positive masses, says what W leaves untold: `trust` is the inverse of its standard
+    deviation, relative to the body's mass and size, or to a further parameter itself. Raises UsageError for shapes that
+    do not go together, and for priors or trust that are not positive.
+    """
+    rows, p = w.shape
+    spans = _spans(sizes)
+    inertial = spans[-1].stop
+    if forces.shape != (rows,) or prior.shape != (p,) or inertial > p:
+        raise UsageError(f"expected forces ({rows},) and a prior ({p},), got {forces.shape} and {prior.shape}")
+    if np.any(prior[inertial:] <= 0.0) or trust <= 0.0:
+        raise UsageError("expected positive priors of stiffness, damping and friction, and a positive trust")
+    made = [_body_cone(span, prior[span], k) for span, k in zip(spans, sizes, strict=True)]
+    cones = [cone for cone, _ in made]
+    units = np.concatenate([*(u for _, u in made), prior[inertial:]])
+    cones += [_Cone(slice(k, k + 1), np.ones((1, 1, 1)), np.ones(1)) for k in range(inertial, p)]
+    weight = np.ones(rows) if deviations is None else 1.0 / deviations
+    # All that the sum of squares needs is the triangle of its factorisation.
+    squares = np.column_stack([w * weight[:, None] * units, forces * weight])
+    squares = np.vstack([squares, np.column_stack([trust * np.eye(p), trust * prior / units])])
+    upper = np.linalg.qr(squares, mode="r")
+    x = _follow_barrier(upper[:, :p], upper[:, p], cones)
+    values = x * units
+    left = (forces - w @ values) * weight
+    return FeasibleEstimate(values, float(np.sqrt(left @ left / rows)))
+
+
+def _follow_barrier(matrix: np.ndarray, target: np.ndarray, cones: Sequence[_Cone]) -> np.ndarray:
+    """x (p,) of least ½‖matrix x − target‖² in all cones, to `_GAP`."""
+    x = np.concatenate([cone.start for cone in cones])
+    order = float(sum(cone.basis.shape[1] for cone in cones))
+    normal = matrix.T @ matrix
+
+    def squares(x: np.ndarray) -> float:
+        return 0.5 * float(np.sum((matrix @ x - target) ** 2))
+
+    t = order / max(squares(x), 1.0)
+    while True:
+        _centre(x, t, matrix, target, normal, cones)
+        if order / t <= _GAP * max(squares(x), 1.0):
+            return x
+        t *= _LOWERED
+
+
+def _centre(
+    x: np.ndarray,
+    t: float,
+    matrix: np.ndarray,
+    target: np.ndarray,
+    normal: np.ndarray,
+    cones: Sequence[_Cone],
+    limit: int = 100,
+) -> None:
+    """Newton's method, in place, on t ½‖matrix x − target‖² − Σ log det."""
+
+    def value(x: np.ndarray) -> float:
+        barrier = sum(cone.calc(x) for cone in cones)
+        return t * 0.5 * float(np.sum((matrix @ x - target) ** 2)) - barrier if barrier > -np.inf else np.inf
+
+    here = value(x)
+    for _ in range(limit):
+        gradient, hessian = t * (matrix.T @ (matrix @ x - target)), t * normal
+        for cone in cones:
+            slope, bend = cone.calc_slopes(x)
+            gradient[cone.span] += slope
+            hessian[cone.span, cone.span] += bend
+        # Scaled by its diagonal: near the border the barrier bends far more than the squares.
+        size = np.sqrt(np.diag(hessian))
+        factor = scipy.linalg.cho_factor(hessian / np.outer(size, size))
+        step = -scipy.linalg.cho_solve(factor, gradient / size) / size
+        decrease = -float(gradient @ step)
+        if decrease < 1e-8:
+            return
+        share = 1.0
+        while (there := value(x + share * step)) > here - 0.1 * share * decrease:
+            share *= 0.5
+            if share < 1e-8:  # rounding hides what is left to gain
+                return
+        x += share * step
+        here = there
+    raise RunError(f"the feasible estimate has not settled within {limit} iterations")

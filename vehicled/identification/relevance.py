@@ -1,0 +1,85 @@
+"""Models of the few parameters that matter.
+
+A base parameter's contribution is the share of the forces that it makes up by its prior value: ζ_i = ‖W_i Φ_i‖/‖τ‖. The
+least ones are dropped, the others estimated anew: what is lost in exactness is gained in conditioning, and a model is
+judged by what it predicts of a motion that it was not fitted to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.errors import RunError
+from vehicled.identification.least_squares import Estimate, calc_prediction_error, estimate
+
+
+def calc_contributions(w: np.ndarray, prior: np.ndarray, forces: np.ndarray) -> np.ndarray:
+    """(r,) ζ of base parameters with prior values (r,), W (rows, r), τ (rows,), as shares of one."""
+    return np.linalg.norm(w, axis=0) * np.abs(prior) / np.linalg.norm(forces)
+
+
+def order_by_contribution(contributions: np.ndarray) -> np.ndarray:
+    """(r,) indices, the largest first."""
+    return np.argsort(-contributions, kind="stable")
+
+
+@dataclass(frozen=True)
+class Equations:
+    """W (N, f, r) and τ (N, f) of a motion, an equation for each coordinate."""
+
+    w: np.ndarray
+    forces: np.ndarray
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(N f, r)"""
+        return self.w.reshape(-1, self.w.shape[-1])
+
+
+@dataclass(frozen=True)
+class ReducedModel:
+    """A model of some base parameters."""
+
+    kept: np.ndarray
+    """(k,) indices of base parameters, the largest contribution first."""
+    estimate: Estimate
+    """Of the kept ones, in their order."""
+    condition: float
+    """Of W with their columns."""
+    fitted_error: float
+    """Prediction error on the motion that it was fitted to (`calc_prediction_error`), and on another one."""
+    validation_error: float
+
+
+def reduce_models(
+    order: np.ndarray,
+    counts: Sequence[int],
+    fitted: Equations,
+    validation: Equations,
+    deviations: np.ndarray | None = None,
+) -> list[ReducedModel]:
+    """The models of so many parameters each, the first ones of an order, fitted to one motion and tried on another.
+
+    `deviations` (f,) of the forces on each coordinate, to weigh them by. Counts that the motion cannot tell apart are
+    left out.
+    """
+    models = []
+    rows = None if deviations is None else np.tile(deviations, len(fitted.w))
+    for count in counts:
+        kept = order[:count]
+        w = fitted.rows[:, kept]
+        try:
+            found = estimate(w, fitted.forces.ravel(), rows)
+        except RunError:
+            continue
+        errors = [calc_prediction_error(e.w[..., kept] @ found.values, e.forces) for e in (fitted, validation)]
+        models.append(ReducedModel(kept, found, float(np.linalg.cond(w)), errors[0], errors[1]))
+    return models
+
+
+def calc_overlap(first: np.ndarray, second: np.ndarray, count: int) -> float:
+    """Share of the first so many of one order that are among those of another."""
+    return len(set(first[:count]) & set(second[:count])) / count
