@@ -44,10 +44,10 @@ def solve_motion(
 
 def _solve_sample(mechanism: Mechanism, t: float, z: np.ndarray, zd: np.ndarray, zdd: np.ndarray) -> None:
     mechanism.t = t
+    start, jacobian, change = mechanism.q.copy(), mechanism.calc_jacobian(), z - mechanism.z
     # The linear guess leaves the position problem an iteration or two.
-    r, _ = problems.calc_velocity_map(mechanism)
-    start = mechanism.q.copy()
-    mechanism.q += r @ (z - mechanism.z)
+    follow = problems.dependent_solve(mechanism, jacobian, jacobian[:, mechanism.independent] @ change)
+    mechanism.q[mechanism.dependent] -= follow
     if not problems.solve_position(mechanism, z, limit=8).converged:
         mechanism.q[:] = start
         problems.solve_position(mechanism, z).require(f"the position at t = {t:.6g} s")
