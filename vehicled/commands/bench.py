@@ -11,6 +11,7 @@ BENCHMARKS = {
     "mechanisms": "the problems A01 to A05 of the IFToMM library of multibody benchmarks",
     "observers": "state observers on a four-bar and a five-bar linkage, side by side",
     "particles": "the particle filter on a four-bar linkage: cost per particle, and how often it converges",
+    "identify": "parameters of a suspension from motions and forces: how many, and which are worth having",
 }
 """Name and one line of each; the rest is in `benches`."""
 

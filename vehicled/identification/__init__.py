@@ -1,8 +1,8 @@
 """Parameters of a mechanism from its motions and forces.
 
-The method of Mejía Calderón, "Metodología para la identificación de parámetros dinámicos en sistemas mecánicos de baja
-movilidad" (2016): equations of motion linear in the parameters (`regressors`) along a motion (`motions`), freed of
-constraint forces (`elimination`); what can be told of the parameters at all (`base`, `transfers`, `extended`); their
-estimates (`least_squares`, `feasible`), motions that excite them (`excitation`), and models of the few that matter
-(`relevance`).
+The method of Mejía Calderón, "Metodología para la identificación de parámetros dinámicos en sistemas mecánicos de
+baja movilidad" (2016): equations of motion linear in the parameters (`regressors`) along a motion (`motions`),
+freed of constraint forces (`elimination`); what can be told of the parameters at all (`base`, `transfers`,
+`extended`); their estimates (`least_squares`, `feasible`), motions that excite them (`excitation`), and models of
+the few that matter (`relevance`).
 """

@@ -1,4 +1,5 @@
-"""Motions that excite the parameters: Fourier series of the independent coordinates, optimised within their ranges."""
+"""Motions that excite the parameters: Fourier series of the independent coordinates, optimised within their
+ranges."""
 
 from __future__ import annotations
 

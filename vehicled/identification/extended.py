@@ -1,10 +1,11 @@
 """The rank of the equations of motion in extended precision.
 
-W of a mechanism of few degrees of freedom has singular values all the way down to rounding, so that no tolerance tells
-in double precision how many parameters can be told apart. Here the same equations are made in decimal numbers of as
-many digits as one likes, which the standard library has on every machine: atoms are evaluated one by one, and
-kinematics are refined with the compiled Jacobian until they meet the constraints to these digits. What is zero then is
-zero to the last digit but ten, and what is small stays where it was: pivots fall off a cliff.
+W of a mechanism of few degrees of freedom has singular values all the way down to rounding, so that no tolerance
+tells in double precision how many parameters can be told apart. Here the same equations are made in decimal
+numbers of as many digits as one likes, which the standard library has on every machine: atoms are evaluated one
+by one, and kinematics are refined with the compiled Jacobian until they meet the constraints to these digits.
+What is zero then is zero to the last digit but ten, and what is small stays where it was: pivots fall off a
+cliff.
 
 Random configurations over a finite field would settle the rank without any digits; but they ask for a rational
 parametrisation of the closed loops, which is another one for every mechanism.

@@ -1,22 +1,25 @@
 """Estimates that a body could have: positive masses, inertia matrices positive definite with the triangle inequality.
 
 Both hold, and nothing else does, where the moments of mass μ of each body are positive definite (Wensing, Kim and
-Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter Identification", 2018, section III).
-μ is linear in the parameters, so that least squares within these bounds are convex: a barrier −log det μ keeps inside,
-and Newton's method follows its minimum as the barrier is lowered (Boyd and Vandenberghe, *Convex Optimization*, 2004,
-section 11.3). There is one optimum, found from any start. Stiffness, damping and friction are kept positive likewise.
+Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter Identification", 2018, section
+III). μ is linear in the parameters, so that least squares within these bounds are convex: a barrier −log det μ
+keeps inside, and Newton's method follows its minimum as the barrier is lowered (Boyd and Vandenberghe, *Convex
+Optimization*, 2004, section 11.3). There is one optimum, found from any start. Stiffness, damping and friction
+are kept positive likewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
 
 from vehicled.errors import RunError, UsageError
 from vehicled.identification import parameters
+from vehicled.identification.least_squares import compress
 
 _FLOOR = 1e-3
 """Least eigenvalue of μ at the start, as a share of its trace: priors may lie on the border (a slender rod, a planar
@@ -42,7 +45,7 @@ def find_infeasible(values: np.ndarray, sizes: Sequence[int]) -> list[int]:
 
 def _spans(sizes: Sequence[int]) -> list[slice]:
     ends = np.cumsum([0, *(len(parameters.get_kinds(s)) for s in sizes)])
-    return [slice(int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False)]
+    return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
 
 def _calc_scale(moments: np.ndarray) -> np.ndarray:
@@ -110,15 +113,17 @@ def estimate_feasible(
     """Feasible Φ (p,) of least ‖(τ − W Φ)/σ‖² + ‖trust (Φ − prior)/unit‖².
 
     W (rows, p) with all parameters, those of the bodies first, and σ (rows,) or ones; `sizes` as for
-    `find_infeasible`. The prior, of positive masses, says what W leaves untold: `trust` is the inverse of its standard
-    deviation, relative to the body's mass and size, or to a further parameter itself. Raises UsageError for shapes that
-    do not go together, and for priors or trust that are not positive.
+    `find_infeasible`. The prior, of positive masses, says what W leaves untold: `trust` is the inverse of its
+    standard deviation, relative to the body's mass and size, or to a further parameter itself. Raises UsageError
+    for shapes that do not go together, and for priors or trust that are not positive.
     """
     rows, p = w.shape
     spans = _spans(sizes)
     inertial = spans[-1].stop
     if forces.shape != (rows,) or prior.shape != (p,) or inertial > p:
-        raise UsageError(f"expected forces ({rows},) and a prior ({p},), got {forces.shape} and {prior.shape}")
+        raise UsageError(
+            f"expected forces ({rows},) and a prior ({p},), got {forces.shape} and {prior.shape}"
+        )
     if np.any(prior[inertial:] <= 0.0) or trust <= 0.0:
         raise UsageError("expected positive priors of stiffness, damping and friction, and a positive trust")
     made = [_body_cone(span, prior[span], k) for span, k in zip(spans, sizes, strict=True)]
@@ -126,11 +131,9 @@ def estimate_feasible(
     units = np.concatenate([*(u for _, u in made), prior[inertial:]])
     cones += [_Cone(slice(k, k + 1), np.ones((1, 1, 1)), np.ones(1)) for k in range(inertial, p)]
     weight = np.ones(rows) if deviations is None else 1.0 / deviations
-    # All that the sum of squares needs is the triangle of its factorisation.
     squares = np.column_stack([w * weight[:, None] * units, forces * weight])
     squares = np.vstack([squares, np.column_stack([trust * np.eye(p), trust * prior / units])])
-    upper = np.linalg.qr(squares, mode="r")
-    x = _follow_barrier(upper[:, :p], upper[:, p], cones)
+    x = _follow_barrier(*compress(squares[:, :p], squares[:, p]), cones)
     values = x * units
     left = (forces - w @ values) * weight
     return FeasibleEstimate(values, float(np.sqrt(left @ left / rows)))
@@ -174,7 +177,7 @@ def _centre(
         for cone in cones:
             slope, bend = cone.calc_slopes(x)
             gradient[cone.span] += slope
-            hessian[cone.span, cone.span] += bend
+            hessian[cone.span][:, cone.span] += bend
         # Scaled by its diagonal: near the border the barrier bends far more than the squares.
         size = np.sqrt(np.diag(hessian))
         factor = scipy.linalg.cho_factor(hessian / np.outer(size, size))

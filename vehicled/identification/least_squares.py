@@ -33,11 +33,21 @@ class Estimate:
         return np.divide(self.deviations, size, out=np.full(len(size), np.inf), where=size > 0.0)
 
 
-def estimate(w: np.ndarray, forces: np.ndarray, deviations: np.ndarray | None = None) -> Estimate:
+def compress(w: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W (r + 1, r) and τ (r + 1,) that say the same as many rows (rows, r), (rows,) do, with the same residual."""
+    (upper,) = scipy.linalg.qr(np.column_stack([w, forces]), mode="r")
+    upper = upper[: w.shape[1] + 1]
+    return upper[:, :-1], upper[:, -1]
+
+
+def estimate(
+    w: np.ndarray, forces: np.ndarray, deviations: np.ndarray | None = None, equations: int | None = None
+) -> Estimate:
     """Φ of least ‖τ − W Φ‖ with W (rows, r), τ (rows,); with standard deviations of τ (rows,) each row divided by its
     own, which makes the estimate the best linear one.
 
-    By QR, columns scaled to one; W may be conditioned up to 1/ε. Raises UsageError for shapes that do not go together
+    By QR, columns scaled to one; W may be conditioned up to 1/ε. `equations`: how many there were where the rows are
+    compressed. Raises UsageError for shapes that do not go together
     and for deviations that are not positive, RunError where W does not tell the parameters apart.
     """
     rows, r = w.shape
@@ -62,11 +72,10 @@ def estimate(w: np.ndarray, forces: np.ndarray, deviations: np.ndarray | None = 
     values[order] = inverse @ (q.T @ forces)
     values /= size
     residual = forces - w @ values
-    variance = float(residual @ residual) / (rows - r) if rows > r else np.nan
+    spare = (equations or rows) - r
+    variance = float(residual @ residual) / spare if spare else np.nan
     spread[np.ix_(order, order)] = inverse @ inverse.T
     return Estimate(values, variance * spread / np.outer(size, size), float(np.sqrt(variance)))
-
-
 
 
 def calc_prediction_error(predicted: np.ndarray, forces: np.ndarray) -> float:

@@ -100,9 +100,9 @@ class Observations:
 def observe(regressor: Regressor, motion: Motion, drives: np.ndarray | None = None) -> Observations:
     """The equations of a motion that meets the constraints.
 
-    `drives` (N, f): measured forces on the independent coordinates, beside those that the description has; left out,
-    what the mechanism as described needs to move so. Raises UsageError for drives of another shape, RunError where the
-    constraints are ill-conditioned.
+    `drives` (N, f): measured forces on the independent coordinates, beside those that the description has; left
+    out, what the mechanism as described needs to move so. Raises UsageError for drives of another shape, RunError
+    where the constraints are ill-conditioned.
     """
     mechanism = regressor.mechanism
     f = len(mechanism.independent)

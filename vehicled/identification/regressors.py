@@ -166,7 +166,9 @@ class Regressor:
         gravity = mechanism.description.gravity
         self._gravity = np.zeros(3)
         if gravity is not None:
-            self._gravity[: len(gravity)] = [mechanism.get_parameter(f"gravity.{a}") for a in "xyz"[: len(gravity)]]
+            self._gravity[: len(gravity)] = [
+                mechanism.get_parameter(f"gravity.{a}") for a in "xyz"[: len(gravity)]
+            ]
         inertial = parameters.get_names(mechanism)
         self.inertial = len(inertial)
         """How many parameters are inertial, the first ones."""

@@ -1,8 +1,8 @@
 """Models of the few parameters that matter.
 
-A base parameter's contribution is the share of the forces that it makes up by its prior value: ζ_i = ‖W_i Φ_i‖/‖τ‖. The
-least ones are dropped, the others estimated anew: what is lost in exactness is gained in conditioning, and a model is
-judged by what it predicts of a motion that it was not fitted to.
+A base parameter's contribution is the share of the forces that it makes up by its prior value: ζ_i = ‖W_i
+Φ_i‖/‖τ‖. The least ones are dropped, the others estimated anew: what is lost in exactness is gained in
+conditioning, and a model is judged by what it predicts of a motion that it was not fitted to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.errors import RunError
-from vehicled.identification.least_squares import Estimate, calc_prediction_error, estimate
+from vehicled.identification.least_squares import Estimate, calc_prediction_error, compress, estimate
 
 
 def calc_contributions(w: np.ndarray, prior: np.ndarray, forces: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ class ReducedModel:
     estimate: Estimate
     """Of the kept ones, in their order."""
     condition: float
-    """Of W with their columns."""
+    """Of W with their columns, weighted where the estimate is."""
     fitted_error: float
     """Prediction error on the motion that it was fitted to (`calc_prediction_error`), and on another one."""
     validation_error: float
@@ -67,15 +67,18 @@ def reduce_models(
     left out.
     """
     models = []
-    rows = None if deviations is None else np.tile(deviations, len(fitted.w))
+    size = np.ones(fitted.forces.shape[1]) if deviations is None else deviations
+    weighted = Equations(fitted.w[..., order] / size[:, None], fitted.forces / size)
+    rows, forces = compress(weighted.rows, weighted.forces.ravel())
     for count in counts:
-        kept = order[:count]
-        w = fitted.rows[:, kept]
+        kept, w = order[:count], rows[:, :count]
         try:
-            found = estimate(w, fitted.forces.ravel(), rows)
+            found = estimate(w, forces, equations=fitted.forces.size)
         except RunError:
             continue
-        errors = [calc_prediction_error(e.w[..., kept] @ found.values, e.forces) for e in (fitted, validation)]
+        errors = [
+            calc_prediction_error(e.w[..., kept] @ found.values, e.forces) for e in (fitted, validation)
+        ]
         models.append(ReducedModel(kept, found, float(np.linalg.cond(w)), errors[0], errors[1]))
     return models
 

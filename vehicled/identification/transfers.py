@@ -1,28 +1,27 @@
 """Base parameters in symbols, by transfer of inertial properties between neighbouring bodies.
 
-What two bodies have in common moves alike with either, so that mass may be shifted from one to the other without any
-motion showing it. In moments of mass (`parameters`) a monopole at a common point p is p pᵀ, a dipole along a common
-direction u is p uᵀ + u pᵀ, a quadrupole u uᵀ, with p and u in homogeneous coordinates of either body: all products of
-what is common may be transferred. Hence the rules per joint (Ros, Iriarte and Mata, "3D inertia transfer concept and
-symbolic determination of the base inertial parameters", 2012; Mejía Calderón 2016, table 4.1): a revolute joint
-transfers a monopole, a dipole and a quadrupole along its axis, a prismatic one six quadrupoles, a cylindrical one a
-quadrupole, a universal or spherical one a monopole. The ground takes what it is given: besides the same transfers, the
-products of a fixed direction with anything of the body; about an axis of fixed direction only the sum of the
-quadrupoles across it shows.
+What two bodies have in common moves alike with either, so that mass may be shifted from one to the other without
+any motion showing it. In moments of mass (`parameters`) a monopole at a common point p is p pᵀ, a dipole along a
+common direction u is p uᵀ + u pᵀ, a quadrupole u uᵀ, with p and u in homogeneous coordinates of either body: all
+products of what is common may be transferred. Hence the rules per joint (Ros, Iriarte and Mata, "3D inertia
+transfer concept and symbolic determination of the base inertial parameters", 2012; Mejía Calderón 2016, table
+4.1): a revolute joint transfers a monopole, a dipole and a quadrupole along its axis, a prismatic one six
+quadrupoles, a cylindrical one a quadrupole, a universal or spherical one a monopole. The ground takes what it is
+given: besides the same transfers, the products of a fixed direction with anything of the body; about an axis of
+fixed direction only the sum of the quadrupoles across it shows.
 
-Each transfer is a column of parameter changes, exact in the symbols of the geometry. Eliminating a parameter with each
-leaves the base parameters.
+Each transfer is a column of parameter changes, exact in the symbols of the geometry. Eliminating a parameter with
+each leaves the base parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from vehicled.errors import UsageError
 from vehicled.identification import parameters
 from vehicled.identification.base import BaseSet
 from vehicled.multibody.body_operators import get_body
@@ -118,7 +117,10 @@ class Geometry:
         own = np.array([self.mechanism.get_parameter(name) for name in self.symbols])
         scatter = np.random.default_rng(1).uniform(0.7, 1.3, (_SAMPLES - 1, len(own)))
         return np.array(
-            [self._evaluate(atoms, dict(zip(self.symbols, g, strict=True)), FLOAT) for g in (own, *own * scatter)]
+            [
+                self._evaluate(atoms, dict(zip(self.symbols, g, strict=True)), FLOAT)
+                for g in (own, *own * scatter)
+            ]
         )
 
     def evaluate(self, atoms: Sequence[Atom], arithmetic: Arithmetic = FLOAT) -> list:
@@ -307,8 +309,8 @@ class _Finder:
         return Transfer(kind, body, GROUND, change)
 
     def find_common(self, a: str, b: str) -> Common:
-        """A point, and independent directions; points beside the first one make directions, and two directions a third
-        one."""
+        """A point, and independent directions; points beside the first one make directions, and two directions a
+        third one."""
         here, there = (self.geometry.get_elements(name) for name in (a, b))
         pairs = [(here[n], there[n]) for n in here if n in there]
         points = [pair for pair in pairs if pair[0].is_point]
@@ -340,9 +342,7 @@ class _Finder:
         zero = self.geometry.graph.zero
         if k == 4:
             trace = moments[1][1] + moments[2][2] + moments[3][3]
-            inertia = [
-                (trace if i == j else zero) - moments[i][j] for i in range(1, 4) for j in range(i, 4)
-            ]
+            inertia = [(trace if i == j else zero) - moments[i][j] for i in range(1, 4) for j in range(i, 4)]
             values = [*moments[0], *inertia]
         else:
             values = [*moments[0], *(moments[i][i] for i in range(1, k))]
@@ -401,9 +401,13 @@ class SymbolicBase:
 
     def calc_beta(self, arithmetic: Arithmetic = FLOAT) -> list[list]:
         """(r, d) β in numbers of any kind, of the mechanism's parameters as they are now."""
-        values = dict(zip(self.beta, self.geometry.evaluate(list(self.beta.values()), arithmetic), strict=True))
+        values = dict(
+            zip(self.beta, self.geometry.evaluate(list(self.beta.values()), arithmetic), strict=True)
+        )
         zero = arithmetic["const"](0.0)
-        return [[values.get((int(i), int(k)), zero) for k in self.base.dependent] for i in self.base.independent]
+        return [
+            [values.get((int(i), int(k)), zero) for k in self.base.dependent] for i in self.base.independent
+        ]
 
     def describe(self, names: Sequence[str]) -> list[str]:
         """(r,) each as text, with the geometry's symbols."""
@@ -428,7 +432,11 @@ def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None =
     geometry = Geometry(mechanism)
     ordered = _in_order(mechanism, find_transfers(mechanism, geometry), convergence)
     count = sum(len(parameters.get_kinds(len(b.moments))) for b in mechanism.placement.bodies.values())
-    owner = [name for name, body in mechanism.placement.bodies.items() for _ in parameters.get_kinds(len(body.moments))]
+    owner = [
+        name
+        for name, body in mechanism.placement.bodies.items()
+        for _ in parameters.get_kinds(len(body.moments))
+    ]
     atoms = [x for t in ordered for x in t.change.values()]
     samples = iter(geometry.sample(atoms).T)
     reduced: dict[int, _Row] = {}
@@ -440,7 +448,7 @@ def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None =
         own = [k for k, e in row.items() if not e.is_zero_here]
         if not own:
             continue
-        pivot = max(own, key=lambda k: (owner[k] == transfer.source, abs(row[k].samples[0]), -k))  # noqa: B023
+        pivot = max(own, key=lambda k: (owner[k] == transfer.source, abs(row[k].samples[0]), -k))
         divisor = row.pop(pivot)
         row = {k: e / divisor for k, e in row.items() if not e.is_zero}
         for other in reduced.values():

@@ -1,0 +1,105 @@
+"""`vehicled bench identify`: what can be told of the parameters of a suspension."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+DESCRIPTION = """\
+Parameters of a front suspension (15 bodies, 5 degrees of freedom) from its motions and forces. First how many of its
+150 inertial parameters never matter, and how many combinations of the others can be told apart: by transfer of
+inertial properties between bodies, in extended and in double precision. Then models of few parameters, chosen by
+what they contribute with priors that are wrong by up to 100 %, fitted to one motion with 5 % noise on its forces, and
+the error of what they predict of another motion: the sum over the five forces of ‖error‖/‖force‖. Published for
+another suspension of this topology (Mejía Calderón 2016): 35 null, 115 remaining, 83 base parameters; 13 to 17 %
+with 20 of them, above 300 % with fewer than 10, and useless with all 83."""
+
+_COUNTS = (5, 10, 15, 20, 25, 30, 40, 60, 83)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
+
+
+def run(args: argparse.Namespace) -> int:
+    from vehicled.benchmarks.identify import bench_identify
+    from vehicled.benchmarks.identify_study import Study
+    from vehicled.progress import Progress
+
+    study = Study()
+    with Progress("identifying", 1.0, quiet=args.json) as progress:
+        found = bench_identify(study, progress.update)
+    if args.plots:
+        from vehicled.benchmarks.identify_plots import draw
+
+        draw(study, found, args.plots)
+    print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
+    return 0
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    ranks = found["ranks"]
+    last, next_one = ranks["pivots"][found["base"] - 1], ranks["pivots"][found["base"]]
+    doubles = ", ".join(f"{rank} ({name})" for name, rank in ranks["double"].items())
+    condition = found["excitation"]["condition"]
+    lines = [
+        f"{'inertial parameters':<34} {found['parameters']}, with springs and dampers {found['with_springs']}",
+        f"{'null':<34} {found['null']}",
+        f"{'remaining':<34} {found['remaining']}",
+        f"{'base parameters':<34} {found['base']}",
+        f"{'rank with ' + str(ranks['digits']) + ' digits':<34} {ranks['extended']}: "
+        f"pivot {found['base']} is {last:.1e}, the next {next_one:.1e}",
+        f"{'rank in double precision':<34} {doubles}",
+        f"{'condition of ' + str(found['excitation']['relevant']) + ' parameters':<34} "
+        f"{condition['drawn']:.2g} in a motion drawn at random, {condition['optimised']:.2g} optimised",
+        "",
+        "base sets",
+    ]
+    for row in found["sets"]:
+        text = (
+            f"same space to {row['distance']:.0e}, W N = 0 to {row['residual']:.0e}, condition {row['condition']:.0e}"
+            if row["valid"]
+            else f"rejected: {row['reason']}"
+        )
+        lines.append(f"{row['set']:<34} {text}")
+    lines += [
+        "",
+        "prediction error on another motion, %, by number of parameters (priors wrong by up to 20 %)",
+    ]
+    counts = [c for c in _COUNTS if any(m["count"] == c for m in found["studies"][0]["models"])]
+    lines.append(f"{'fitted to a motion':<34}" + "".join(f"{c:>8}" for c in counts))
+    for row in found["studies"]:
+        if row["prior_error"] == 0.2:
+            lines.append(f"{_label(row):<34}" + _cells(row, counts))
+    lines += [
+        "",
+        "the same with priors of other errors, with noise, optimised motion; overlap of the first 30",
+    ]
+    for row in found["studies"]:
+        if row["motion"] == "optimised" and row["force_noise"] and not row["weighted"]:
+            label = f"{row['set']}, {100 * row['prior_error']:.0f} %, {100 * row['overlap']:.0f} %"
+            lines.append(f"{label:<34}" + _cells(row, counts))
+    lines += ["", "all parameters at once, of bodies that could be, with noise, optimised motion"]
+    for row in found["feasible"]:
+        lines.append(
+            f"{'priors wrong by up to ' + format(row['prior_error'], '.0%'):<34} "
+            f"{100 * row['validation_error']:.1f} % (priors {100 * row['prior_validation_error']:.1f} %), "
+            f"impossible bodies {row['infeasible']} (priors {row['prior_infeasible']})"
+        )
+    lines += ["", "springs and dampers beside 20 parameters, with noise, optimised motion"]
+    for row in found["springs"]:
+        lines.append(
+            f"{row['name']:<34} {row['estimate']:.4g} ± {row['deviation']:.2g}, true {row['value']:.4g}"
+        )
+    return lines
+
+
+def _label(row: dict[str, Any]) -> str:
+    noise = ("5 %, weighted" if row["weighted"] else "5 % noise") if row["force_noise"] else "no noise"
+    return f"{row['motion']}, {row['set'][:2]}, {noise}"
+
+
+def _cells(row: dict[str, Any], counts: list[int]) -> str:
+    errors = {m["count"]: m["validation_error"] for m in row["models"]}
+    return "".join(f"{100 * errors[c]:>8.1f}" if c in errors else f"{'–':>8}" for c in counts)
