@@ -58,7 +58,7 @@ def _bench_ranks(study: Study, progress: Callable[[float], None]) -> dict[str, A
         one.put(mechanism, 0)
         blocks.append(extended.calc_extended_equations(mechanism, _DIGITS))
         progress((k + 1) / (states + 6))
-    rank = extended.calc_rank(np.concatenate(blocks), _DIGITS)
+    exactly = extended.find_extended_base(np.concatenate(blocks), _DIGITS)
     q[:] = study.home
     exact = motions.solve_motion(mechanism, np.zeros(states), z, *rates)
     noise = 1e-6
@@ -74,9 +74,10 @@ def _bench_ranks(study: Study, progress: Callable[[float], None]) -> dict[str, A
     doubles = {name: w[:, : study.inertial] for name, w in doubles.items()}
     progress(1.0)
     return {
-        "extended": rank.rank,
+        "extended": exactly.rank,
         "digits": _DIGITS,
-        "pivots": [float(p) for p in rank.pivots[: rank.rank + 5]],
+        "distance": base.calc_space_distance(study.first, exactly.base),
+        "pivots": [float(p) for p in exactly.pivots],
         "double": {name: base.calc_double_rank(w) for name, w in doubles.items()},
         "double_null": {name: len(base.find_null(w)) for name, w in doubles.items()},
         "singular_values": [float(s) for s in base.calc_singular_values(doubles["any states"])],

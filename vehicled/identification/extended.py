@@ -21,23 +21,30 @@ import numpy as np
 
 from vehicled.errors import RunError
 from vehicled.identification import parameters
+from vehicled.identification.base import BaseSet
 from vehicled.multibody import problems
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.symbolic.evaluate import DECIMAL, evaluate
 
 _GAINED = 10
 """Digits that an iteration with a Jacobian in double precision gains at least."""
+_SHOWN = 5
+"""Pivots that are zero, to see how deep the cliff is."""
 _LOST = 10
 """Digits that the last place is given for rounding."""
 
 
 @dataclass(frozen=True)
-class Rank:
-    """Of W, by elimination with complete pivoting, columns and rows scaled to one."""
+class ExtendedBase:
+    """What W tells of the parameters, by elimination with complete pivoting, rows and columns scaled to one."""
 
-    rank: int
+    base: BaseSet
     pivots: np.ndarray
-    """Sizes, those of the rest that is zero too."""
+    """Sizes in their order, those of the rest that is zero too."""
+
+    @property
+    def rank(self) -> int:
+        return len(self.base.independent)
 
 
 class _Extended:
@@ -145,23 +152,45 @@ def _project(extended: _Extended, basis: np.ndarray, qdd: np.ndarray) -> np.ndar
     return np.array(blocks, dtype=object).T
 
 
-def calc_rank(w: np.ndarray, digits: int = 50) -> Rank:
-    """Of decimals (rows, p) that were made with so many digits: pivots above half of them count."""
+def find_extended_base(w: np.ndarray, digits: int = 50) -> ExtendedBase:
+    """Base parameters from decimals W (rows, p) that were made with so many digits: pivots above half of them count,
+    and their columns are the independent parameters."""
     with localcontext() as context:
         context.prec = digits
-        for axis in (1, 0):
-            size = np.abs(w).max(axis=axis, keepdims=True)
-            size[size < size.max() * Decimal(10) ** (-digits // 2)] = Decimal(1)
-            w = w / size
-        pivots = []
-        while min(w.shape):
-            i, k = np.unravel_index(np.argmax(np.abs(w)), w.shape)
-            pivots.append(abs(w[i, k]))
-            if not pivots[-1]:
-                break
-            factors = np.delete(w[:, k], i) / w[i, k]
-            row = np.delete(w[i], k)
-            w = np.delete(np.delete(w, i, axis=0), k, axis=1) - np.outer(factors, row)
-    # Floats end at 1e-308, which is far below what digits are asked for.
-    sizes = np.array([float(p) for p in pivots])
-    return Rank(int(np.sum(sizes > 10.0 ** (-digits / 2))), sizes)
+        zero = Decimal(10) ** (-digits // 2)
+        rows = np.abs(w).max(axis=1, keepdims=True)
+        w = w / np.where(rows > 0, rows, Decimal(1))
+        sizes = np.abs(w).max(axis=0)
+        kept = np.flatnonzero(sizes > sizes.max() * zero)
+        upper, order, pivots = _eliminate(w[:, kept] / sizes[kept], zero)
+        r = int(np.sum(np.array(pivots) > zero))
+        beta = upper[:r, r:].copy()
+        for i in reversed(range(r)):
+            beta[i] = (beta[i] - upper[i, i + 1 : r] @ beta[i + 1 :]) / upper[i, i]
+        columns = kept[order]
+        beta = beta * sizes[columns[r:]] / sizes[columns[:r]][:, None]
+    independent, dependent = np.argsort(columns[:r]), np.argsort(columns[r:])
+    base = BaseSet(
+        columns[:r][independent],
+        columns[r:][dependent],
+        np.setdiff1d(np.arange(w.shape[1]), kept),
+        beta[independent][:, dependent].astype(float),
+    )
+    return ExtendedBase(base, np.array(pivots, dtype=float))
+
+
+def _eliminate(w: np.ndarray, zero: Decimal) -> tuple[np.ndarray, np.ndarray, list[Decimal]]:
+    """The upper triangle, the order of its columns and the pivots, a few of those below `zero` too."""
+    w, order, pivots = w.copy(), np.arange(w.shape[1]), []
+    for step in range(min(w.shape)):
+        left = np.abs(w[step:, step:])
+        i, k = (int(n) + step for n in np.unravel_index(np.argmax(left), left.shape))
+        w[[step, i]] = w[[i, step]]
+        w[:, [step, k]] = w[:, [k, step]]
+        order[[step, k]] = order[[k, step]]
+        pivots.append(abs(w[step, step]))
+        if pivots[-1] == 0 or sum(p < zero for p in pivots) == _SHOWN:
+            break
+        factors = w[step + 1 :, step] / w[step, step]
+        w[step + 1 :, step:] -= np.outer(factors, w[step, step:])
+    return w, order, pivots

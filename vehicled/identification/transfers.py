@@ -31,6 +31,7 @@ from vehicled.multibody.description import (
     Cylindrical,
     Fixed,
     PointMass,
+    PointOnLine,
     Prismatic,
     Revolute,
     Rigid,
@@ -106,6 +107,17 @@ class Geometry:
                 element = Element(False, -element.place)
             elements[common] = element
         return elements
+
+    def find_guided(self, direction: str) -> list[str]:
+        """Points that a joint keeps on a line of the ground along one of its directions."""
+        ground, found = self.get_elements(GROUND), []
+        for joint in self.mechanism.description.joints.values():
+            if isinstance(joint, (PointOnLine, Cylindrical)):
+                axis = joint.axis if isinstance(joint, PointOnLine) else joint.axes[0]
+                start, end = (self._joined.get(p, p) for p in joint.points)
+                if self._joined.get(axis, axis) == direction and start in ground:
+                    found.append(end)
+        return found
 
     def _points_against(self, name: str, common: str) -> bool:
         """Joined axes are parallel, one way or the other."""
@@ -271,7 +283,7 @@ class _Finder:
         pairs = [(here, here2) for i, here in enumerate(common) for here2 in common[i:]]
         if get_body(self.mechanism, body).has_orientation:
             pairs += [(direction, other) for direction in fixed for other in (self.origin, *self.axes)]
-            pairs += [(common[0], across) for across in self._level_directions(body, common)]
+            pairs += self._level_dipoles(body, common)
             if len(fixed) == 1:
                 first, second = self._across(fixed[0])
                 pairs.append((first, second))
@@ -279,20 +291,25 @@ class _Finder:
         for first, second in pairs:
             yield self._give(body, _kind(first, second), [(1.0, first, second)])
 
-    def _level_directions(self, body: str, common: Sequence[Element]) -> list[Element]:
-        """Those that gravity does not feel turn about the body's fixed point, if it has one."""
-        if not common or not common[0].is_point:
-            return []
+    def _level_dipoles(self, body: str, common: Sequence[Element]) -> list[tuple[Element, Element]]:
+        """Points that stay on a line with directions that neither gravity nor the motion along that line feel turn."""
         gravity = self.mechanism.description.gravity
-        if gravity is None or not any(gravity):
-            return self.axes
+        weight = np.zeros(3) if gravity is None else np.array([*gravity, 0.0][:3])
         fixed = [e for e in common if not e.is_point]
+        points = [e for e in common if e.is_point]
+        if points and not np.any(weight):
+            return [(points[0], axis) for axis in self.axes]
         if len(fixed) != 1:
             return []
-        name = next(n for n, e in self.geometry.get_elements(body).items() if e is fixed[0])
+        elements = self.geometry.get_elements(body)
+        name = next((n for n, e in elements.items() if e is fixed[0]), None)
+        if name is None:  # a direction from one fixed point to another
+            return []
         axis = self.mechanism.placement.vector(name, self.mechanism.q)
-        level = np.linalg.norm(np.cross(axis, [*gravity, 0.0][:3])) <= _ZERO * np.linalg.norm(gravity)
-        return self._across(fixed[0]) if level else []
+        if np.linalg.norm(np.cross(axis, weight)) > _ZERO * np.linalg.norm(weight):
+            return []
+        points += [elements[p] for p in self.geometry.find_guided(name) if p in elements]
+        return [(point, across) for point in points for across in self._across(fixed[0])]
 
     def _across(self, axis: Element) -> list[Element]:
         """Two directions at right angles to one and to each other."""
@@ -469,6 +486,8 @@ def _subtract(row: _Row, factor: _Entry, other: _Row) -> None:
 
 
 def _collect(geometry: Geometry, count: int, reduced: Mapping[int, _Row]) -> SymbolicBase:
+    # Bodies give their geometry each for itself: where they agree, as they must, more may vanish than anywhere else.
+    reduced = {k: {i: e for i, e in row.items() if not e.is_zero_here} for k, row in reduced.items()}
     null = np.array(sorted(k for k, row in reduced.items() if not row), dtype=int)
     dependent = np.array(sorted(k for k, row in reduced.items() if row), dtype=int)
     independent = np.setdiff1d(np.arange(count), list(reduced))

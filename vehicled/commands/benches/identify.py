@@ -49,7 +49,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"{'remaining':<34} {found['remaining']}",
         f"{'base parameters':<34} {found['base']}",
         f"{'rank with ' + str(ranks['digits']) + ' digits':<34} {ranks['extended']}: "
-        f"pivot {found['base']} is {last:.1e}, the next {next_one:.1e}",
+        f"pivot {found['base']} is {last:.1e}, the next {next_one:.1e}; same space to {ranks['distance']:.0e}",
         f"{'rank in double precision':<34} {doubles}",
         f"{'condition of ' + str(found['excitation']['relevant']) + ' parameters':<34} "
         f"{condition['drawn']:.2g} in a motion drawn at random, {condition['optimised']:.2g} optimised",

@@ -1,0 +1,43 @@
+"""What the tests of the identification share."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from vehicled.identification.motions import Motion, solve_motion
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import load_description
+from vehicled.multibody.mechanism import Mechanism
+
+SUSPENSION_REACH = np.array([0.05, 0.05, 0.8, 0.8, 0.05])
+"""m, rad: of travels, spins, rack."""
+
+
+@cache
+def compiled(name: str) -> CompiledMechanism:
+    return CompiledMechanism(load_description(name))
+
+
+def shipped(name: str) -> Mechanism:
+    """A fresh one."""
+    return Mechanism(compiled(name))
+
+
+def draw_motion(
+    mechanism: Mechanism, samples: int, reach: float | np.ndarray = 0.05, seed: int = 1, speed: float = 5.0
+) -> Motion:
+    """States at random, which no smooth motion joins, near the present position, to which it returns."""
+    random = np.random.default_rng(seed)
+    f = len(mechanism.independent)
+    home = mechanism.q.copy()
+    parts = []
+    for _ in range(samples):
+        mechanism.q[:] = home
+        z = mechanism.z + reach * random.uniform(-1.0, 1.0, f)
+        zd, zdd = (k * reach * random.normal(size=f) for k in (speed, speed**2))
+        parts.append(solve_motion(mechanism, np.zeros(1), z[None], zd[None], zdd[None]))
+    mechanism.q[:] = home
+    stacked = (np.concatenate([getattr(p, key) for p in parts]) for key in ("q", "qd", "qdd"))
+    return Motion(np.zeros(samples), *stacked)

@@ -1,0 +1,134 @@
+"""Motions, and equations freed of constraint forces."""
+
+import numpy as np
+import pytest
+from identification_rig import SUSPENSION_REACH, draw_motion, shipped
+from mechanism_rig import mechanism
+
+from vehicled.errors import RunError, UsageError
+from vehicled.identification import base
+from vehicled.identification.elimination import calc_motion_basis
+from vehicled.identification.motions import Motion, observe, project_motion, solve_motion
+from vehicled.identification.regressors import Regressor, spring_columns
+from vehicled.multibody import problems
+
+
+@pytest.fixture(scope="module")
+def suspension():
+    return shipped("front_suspension")
+
+
+def test_the_basis_is_orthonormal_and_lets_no_constraint_force_pass(suspension):
+    basis = calc_motion_basis(suspension)
+    assert basis.matrix.shape == (98, 5)
+    assert basis.matrix.T @ basis.matrix == pytest.approx(np.eye(5), abs=1e-13)
+    forces = suspension.calc_jacobian().T @ np.random.default_rng(0).normal(size=93)
+    assert basis.matrix.T @ forces == pytest.approx(np.zeros(5), abs=1e-11)
+    singular = np.linalg.svd(suspension.calc_jacobian(), compute_uv=False)
+    assert basis.condition == pytest.approx(singular[0] / singular[-1])
+
+
+def test_redundant_constraints_are_welcome():
+    m = shipped("bricard")
+    basis = calc_motion_basis(m)
+    assert basis.matrix.shape == (len(m.q), 1)
+    assert m.calc_jacobian() @ basis.matrix == pytest.approx(
+        np.zeros((len(m.constraint_names), 1)), abs=1e-12
+    )
+
+
+SLIDER = """
+space: planar
+ground: {points: {A: 0 0 m}}
+points: {P: 0.6 0.8 m, Q: 1.2 0 m}
+bodies:
+  crank: {kind: bar, points: [A, P], length: 1 m, mass: 1 kg}
+  rod: {kind: bar, points: [P, Q], length: 1 m, mass: 1 kg}
+joints: {guide: {kind: point_on_line, points: [A, Q], axis: x}}
+"""
+
+
+def test_a_singular_configuration_is_refused():
+    """Crank and rod of one length, the slider over the crank's pivot: from there it may stay while both turn."""
+    m = mechanism(SLIDER)
+    assert calc_motion_basis(m).condition < 10.0
+    for name, value in {"P.x": 0.0, "P.y": 1.0, "Q.x": 0.0, "Q.y": 0.0}.items():
+        m.q[m.index(name)] = value
+    assert np.abs(m.calc_constraints()).max() == 0.0
+    with pytest.raises(RunError, match="conditioned by"):
+        calc_motion_basis(m)
+
+
+def test_constraints_that_contradict_each_other_are_refused():
+    m = shipped("bricard")
+    m.q += 0.1 * np.random.default_rng(0).normal(size=len(m.q))
+    with pytest.raises(RunError, match=r"fewer than 1 degrees of freedom|conditioned by"):
+        calc_motion_basis(m)
+
+
+def test_forces_of_the_equations_make_the_motion(suspension):
+    """Forward dynamics of the compiled model under the forces that the regressor asks for."""
+    m = suspension
+    motion = draw_motion(m, 4, SUSPENSION_REACH)
+    regressor = Regressor(m, spring_columns(m))
+    w, forces = observe(regressor, motion).on_coordinates()
+    for k in range(4):
+        motion.put(m, k)
+        m.applied[m.independent] = w[k] @ regressor.values
+        problems.solve_dynamics(m)
+        m.applied[:] = 0.0
+        assert m.zdd == pytest.approx(motion.qdd[k][m.independent], rel=1e-8, abs=1e-8)
+    assert w @ regressor.values == pytest.approx(forces, abs=1e-8)
+
+
+def test_measured_drives_come_in_by_their_levers(suspension):
+    regressor = Regressor(suspension, spring_columns(suspension))
+    motion = draw_motion(suspension, 3, SUSPENSION_REACH)
+    own = observe(regressor, motion)
+    _, needed = own.on_coordinates()
+    measured = observe(regressor, motion, needed)
+    assert measured.forces == pytest.approx(own.forces, abs=1e-9)
+    with pytest.raises(UsageError, match=r"drives: expected \(3, 5\), got \(2, 5\)"):
+        observe(regressor, motion, needed[:2])
+
+
+def test_a_motion_meets_the_constraints_and_its_own_rates():
+    m = shipped("five_bar")
+    t = np.linspace(0.0, 1.0, 401)
+    home = m.z
+    amplitude = np.array([0.1, 0.2])
+    z = home + amplitude * np.sin(3.0 * t)[:, None]
+    zd, zdd = 3.0 * amplitude * np.cos(3.0 * t)[:, None], -9.0 * amplitude * np.sin(3.0 * t)[:, None]
+    motion = solve_motion(m, t, z, zd, zdd)
+    assert motion.q[:, m.independent] == pytest.approx(z)
+    h = t[1] - t[0]
+    assert np.gradient(motion.q, h, axis=0)[1:-1] == pytest.approx(motion.qd[1:-1], abs=1e-4)
+    assert np.gradient(motion.qd, h, axis=0)[1:-1] == pytest.approx(motion.qdd[1:-1], abs=1e-3)
+
+
+def test_a_motion_that_cannot_be_followed_is_refused():
+    m = shipped("four_bar")
+    far = np.array([[1e3]])
+    m.set_independent(np.array([m.index(m.coordinate_names[0])]))
+    with pytest.raises(RunError, match=r"the position at t = 0 s did not converge"):
+        solve_motion(m, np.zeros(1), far, 0.0 * far, 0.0 * far)
+
+
+def test_loose_kinematics_raise_the_rank_and_projection_puts_it_right(suspension):
+    m = suspension
+    motion = draw_motion(m, 34, SUSPENSION_REACH)
+    random = np.random.default_rng(5)
+    loose = Motion(
+        motion.t, *(a + 1e-6 * random.normal(size=a.shape) for a in (motion.q, motion.qd, motion.qdd))
+    )
+    tight = project_motion(m, loose)
+    assert tight.q == pytest.approx(motion.q, abs=1e-4)
+    regressor = Regressor(m)
+    w_loose, w_tight = (observe(regressor, x).stacked for x in (loose, tight))
+    assert len(base.find_null(w_tight)) == 35 and len(base.find_null(w_loose)) < 35
+    assert base.calc_double_rank(w_tight) <= 83 < base.calc_double_rank(w_loose)
+    for k in range(0, 34, 11):
+        tight.put(m, k)
+        assert np.abs(m.calc_constraints()).max() < 1e-12
+        assert m.calc_jacobian() @ m.qd + m.calc_drift() == pytest.approx(np.zeros(93), abs=1e-10)
+        assert m.calc_jacobian() @ m.qdd == pytest.approx(m.calc_gamma(), abs=1e-8)
