@@ -43,7 +43,8 @@ def bench_identify(study: Study, progress: Callable[[float, str], None]) -> dict
 def _bench_ranks(study: Study, progress: Callable[[float], None]) -> dict[str, Any]:
     """By tolerance in double precision, of several motions, and in extended precision."""
     mechanism, f = study.mechanism, len(study.mechanism.independent)
-    states = -(-study.inertial // f) + 4
+    # More equations than parameters that could matter.
+    states = (study.inertial - len(study.first.null)) // f + 2
     reach = 0.5 * (study.ranges.high - study.ranges.low)
     shares = study.random.uniform(-1.0, 1.0, (3, states, f))
     centre = 0.5 * (study.ranges.high + study.ranges.low)

@@ -159,7 +159,8 @@ def find_extended_base(w: np.ndarray, digits: int = 50) -> ExtendedBase:
         context.prec = digits
         zero = Decimal(10) ** (-digits // 2)
         rows = np.abs(w).max(axis=1, keepdims=True)
-        w = w / np.where(rows > 0, rows, Decimal(1))
+        rows[rows == 0] = Decimal(1)
+        w = w / rows
         sizes = np.abs(w).max(axis=0)
         kept = np.flatnonzero(sizes > sizes.max() * zero)
         upper, order, pivots = _eliminate(w[:, kept] / sizes[kept], zero)

@@ -25,7 +25,11 @@ _FLOOR = 1e-3
 """Least eigenvalue of μ at the start, as a share of its trace: priors may lie on the border (a slender rod, a planar
 body) or beyond."""
 _GAP = 1e-6
-"""What the sum of squares may lie above its minimum: this share of it, or this if it is below one."""
+"""What the sum of squares may lie above its minimum: this share of what a prior that is off by one adds to it …"""
+_ROUNDING = 1e-10
+"""… but no smaller a share of the sum itself."""
+_SETTLED = 1e-6
+"""Of what Newton's method may still gain, in units of the barrier."""
 _LOWERED = 20.0
 """By how much the barrier is lowered at a time."""
 
@@ -133,25 +137,24 @@ def estimate_feasible(
     weight = np.ones(rows) if deviations is None else 1.0 / deviations
     squares = np.column_stack([w * weight[:, None] * units, forces * weight])
     squares = np.vstack([squares, np.column_stack([trust * np.eye(p), trust * prior / units])])
-    x = _follow_barrier(*compress(squares[:, :p], squares[:, p]), cones)
+    x = _follow_barrier(*compress(squares[:, :p], squares[:, p]), cones, _GAP * trust**2)
     values = x * units
     left = (forces - w @ values) * weight
     return FeasibleEstimate(values, float(np.sqrt(left @ left / rows)))
 
 
-def _follow_barrier(matrix: np.ndarray, target: np.ndarray, cones: Sequence[_Cone]) -> np.ndarray:
-    """x (p,) of least ½‖matrix x − target‖² in all cones, to `_GAP`."""
+def _follow_barrier(matrix: np.ndarray, target: np.ndarray, cones: Sequence[_Cone], gap: float) -> np.ndarray:
+    """x (p,) in all cones, with ½‖matrix x − target‖² no more than the gap above its least there."""
     x = np.concatenate([cone.start for cone in cones])
     order = float(sum(cone.basis.shape[1] for cone in cones))
-    normal = matrix.T @ matrix
 
-    def squares(x: np.ndarray) -> float:
+    def squares() -> float:
         return 0.5 * float(np.sum((matrix @ x - target) ** 2))
 
-    t = order / max(squares(x), 1.0)
+    t = order / max(squares(), 1.0)
     while True:
-        _centre(x, t, matrix, target, normal, cones)
-        if order / t <= _GAP * max(squares(x), 1.0):
+        _centre(x, t, matrix, target, cones)
+        if order / t <= max(gap, _ROUNDING * squares()):
             return x
         t *= _LOWERED
 
@@ -161,19 +164,13 @@ def _centre(
     t: float,
     matrix: np.ndarray,
     target: np.ndarray,
-    normal: np.ndarray,
     cones: Sequence[_Cone],
-    limit: int = 100,
+    limit: int = 200,
 ) -> None:
     """Newton's method, in place, on t ½‖matrix x − target‖² − Σ log det."""
-
-    def value(x: np.ndarray) -> float:
-        barrier = sum(cone.calc(x) for cone in cones)
-        return t * 0.5 * float(np.sum((matrix @ x - target) ** 2)) - barrier if barrier > -np.inf else np.inf
-
-    here = value(x)
     for _ in range(limit):
-        gradient, hessian = t * (matrix.T @ (matrix @ x - target)), t * normal
+        pull = t * (matrix.T @ (matrix @ x - target))
+        gradient, hessian = pull.copy(), t * (matrix.T @ matrix)
         for cone in cones:
             slope, bend = cone.calc_slopes(x)
             gradient[cone.span] += slope
@@ -183,13 +180,18 @@ def _centre(
         factor = scipy.linalg.cho_factor(hessian / np.outer(size, size))
         step = -scipy.linalg.cho_solve(factor, gradient / size) / size
         decrease = -float(gradient @ step)
-        if decrease < 1e-8:
+        if decrease < _SETTLED:
             return
+        # Differences, not values: the squares may be so large that a step is lost in their rounding.
+        along, bend_along = float(pull @ step), t * float(np.sum((matrix @ step) ** 2))
+        barrier = sum(cone.calc(x) for cone in cones)
         share = 1.0
-        while (there := value(x + share * step)) > here - 0.1 * share * decrease:
+        while True:
+            gained = sum(cone.calc(x + share * step) for cone in cones) - barrier
+            if share * along + 0.5 * share**2 * bend_along - gained <= -0.1 * share * decrease:
+                break
             share *= 0.5
-            if share < 1e-8:  # rounding hides what is left to gain
+            if share < 1e-10:  # rounding hides what is left to gain
                 return
         x += share * step
-        here = there
     raise RunError(f"the feasible estimate has not settled within {limit} iterations")

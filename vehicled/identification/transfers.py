@@ -292,7 +292,7 @@ class _Finder:
             yield self._give(body, _kind(first, second), [(1.0, first, second)])
 
     def _level_dipoles(self, body: str, common: Sequence[Element]) -> list[tuple[Element, Element]]:
-        """Points that stay on a line with directions that neither gravity nor the motion along that line feel turn."""
+        """Points that stay on a line, with directions whose turning neither gravity nor the motion along it feel."""
         gravity = self.mechanism.description.gravity
         weight = np.zeros(3) if gravity is None else np.array([*gravity, 0.0][:3])
         fixed = [e for e in common if not e.is_point]

@@ -1,0 +1,101 @@
+"""`vehicled bench identify`: the source's counts, the shape of its study, its output."""
+
+import json
+
+import numpy as np
+import pytest
+
+from vehicled.benchmarks import identify, identify_plots, identify_study
+from vehicled.benchmarks.identify_study import Effort, Study
+from vehicled.cli import main
+
+SMALL = Effort(
+    counts=(3, 25, 83), prior_errors=(0.0, 0.2, 1.0), tries=3, samples=60, iterations=1, harmonics=3
+)
+
+
+@pytest.fixture(scope="module")
+def study():
+    return Study(SMALL)
+
+
+@pytest.fixture(scope="module")
+def found(study):
+    told: list[float] = []
+    found = identify.bench_identify(study, lambda share, _: told.append(share))
+    assert told == sorted(told) and told[0] == 0.0 and told[-1] == 1.0
+    return json.loads(json.dumps(found))
+
+
+def rows(found, **wanted):
+    return [row for row in found["studies"] if all(row[k] == v for k, v in wanted.items())]
+
+
+def errors(row):
+    return {m["count"]: m["validation_error"] for m in row["models"]}
+
+
+def test_counts(found):
+    assert (found["parameters"], found["with_springs"], found["null"]) == (150, 154, 35)
+    assert (found["remaining"], found["base"]) == (115, 83)
+    ranks = found["ranks"]
+    assert ranks["extended"] == 83 and ranks["distance"] < 1e-10
+    assert ranks["pivots"][82] > 1e10 * ranks["pivots"][83]
+    assert ranks["double"]["loose kinematics"] > 83 > ranks["double"]["any states"]
+
+
+def test_base_sets(found):
+    *valid, rejected = found["sets"]
+    assert len(valid) == 4
+    for row in valid:
+        assert row["valid"] and row["distance"] < 1e-10 and row["residual"] < 1e-10
+    assert not rejected["valid"] and "83 is needed" in rejected["reason"]
+
+
+def test_without_noise_every_set_predicts(found):
+    for row in rows(found, force_noise=0.0):
+        assert errors(row)[83] < 1e-3
+
+
+def test_with_noise_the_few_that_matter_predict_what_all_do_not(found):
+    noisy = rows(found, force_noise=0.05, motion="drawn", weighted=False)
+    assert len(noisy) == 12
+    for row in noisy:
+        error = errors(row)
+        assert error[3] > 1.0 and error[25] < 0.4 and error[83] > 1.5 * error[25]
+    means = {k: np.median([errors(row)[k] for row in noisy]) for k in (3, 25, 83)}
+    assert means[3] > 1.5 and means[25] < 0.25 and means[83] > 4 * means[25]
+
+
+def test_wrong_priors_hardly_change_the_order(found):
+    for row in found["studies"]:
+        assert row["overlap"] >= (1.0 if row["prior_error"] == 0.0 else 0.75)
+
+
+def test_motions_and_bodies(found):
+    condition = found["excitation"]["condition"]
+    assert condition["optimised"] < condition["drawn"]
+    for row in found["feasible"]:
+        assert row["infeasible"] == 0 and row["validation_error"] < 0.3
+    assert found["feasible"][-1]["prior_infeasible"] > 0
+    for row in found["springs"]:
+        assert abs(row["estimate"] - row["value"]) < 4.0 * row["deviation"]
+
+
+def test_plots(study, found, tmp_path):
+    identify_plots.draw(study, found, tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"ranks.png", "errors.png", "priors.png", "forces.png"}
+    assert all(p.stat().st_size > 10_000 for p in tmp_path.iterdir())
+
+
+def test_the_command_prints_one_object_or_a_table(study, found, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(identify_study, "Study", lambda: study)
+    monkeypatch.setattr(identify, "bench_identify", lambda *_: found)
+    assert main(["bench", "identify", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and json.loads(out) == found
+    assert main(["bench", "identify", "--plots", str(tmp_path / "plots")]) == 0
+    out, _ = capsys.readouterr()
+    assert "base parameters                    83" in out and "rejected" in out
+    assert "drawn, T1, 5 % noise" in out and "strut_left.stiffness" in out
+    assert (tmp_path / "plots" / "errors.png").exists()
