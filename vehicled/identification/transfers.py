@@ -388,10 +388,10 @@ class _Entry:
         return _Entry(self.atom - other.atom, self.samples - other.samples)
 
     def __mul__(self, other: _Entry) -> _Entry:
-        return _Entry(self.atom * other.atom, self.samples * other.samples)
+        return _Entry(_multiply(self.atom, other.atom), self.samples * other.samples)
 
     def __truediv__(self, other: _Entry) -> _Entry:
-        return _Entry(self.atom / other.atom, self.samples / other.samples)
+        return _Entry(_divide(self.atom, other.atom), self.samples / other.samples)
 
     @property
     def is_zero(self) -> bool:
@@ -401,6 +401,29 @@ class _Entry:
     @property
     def is_zero_here(self) -> bool:
         return bool(abs(self.samples[0]) < _ZERO)
+
+
+def _multiply(a: Atom, b: Atom) -> Atom:
+    """Without the quotients of one that make an expression hard to read."""
+    for factor, other in ((a, b), (b, a)):
+        if factor.op == "neg":
+            return -_multiply(factor.args[0], other)
+        if factor.op == "div" and factor.args[0].is_constant(1.0):
+            return _divide(other, factor.args[1])
+    return a * b
+
+
+def _divide(a: Atom, b: Atom) -> Atom:
+    """With what stands in both left out."""
+    if a.op == "neg":
+        return -_divide(a.args[0], b)
+    if b.op == "neg":
+        return -_divide(a, b.args[0])
+    if a.op == "mul" and b in a.args:
+        return a.args[a.args[0] is b]
+    if b.op == "mul" and a in b.args:
+        return 1.0 / b.args[b.args[0] is a]
+    return a / b
 
 
 _Row = dict[int, _Entry]
