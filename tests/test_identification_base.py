@@ -363,13 +363,21 @@ def test_other_sets_of_the_suspension(suspension, by_transfers):
 
 
 def test_expressions_of_the_suspension_read_as_in_the_source(suspension, by_transfers):
-    """Table 5.3 of the source has sums of second moments of the damper's rods."""
+    """Table 5.3 of the source: masses gather in the knuckle, the damper's rods share their second moments, a
+    wheel has the difference of two and gives its knuckle mass, axial first and second moment."""
     lines = by_transfers.describe(Regressor(suspension).names)
     assert len(lines) == 83
-    joined = [line for line in lines if "upper_rod_left.Ixx" in line or "lower_rod_left.Ixx" in line]
-    assert joined in (
-        ["upper_rod_left.Ixx + lower_rod_left.Ixx"],
-        ["lower_rod_left.Ixx + upper_rod_left.Ixx"],
+    by_name = {line.split()[0]: line for line in lines}
+    assert by_name["lower_rod_left.Ixx"] == "lower_rod_left.Ixx + upper_rod_left.Ixx"
+    assert by_name["wheel_left.Izz"] == "wheel_left.Izz - wheel_left.Ixx"
+    assert by_name["tie_rod_left.mx"] == "tie_rod_left.mx"
+    mass = by_name["knuckle_left.m"]
+    for body in ("lower_wishbone", "upper_wishbone", "wheel"):
+        assert f" + {body}_left.m " in mass
+    assert "right" not in mass
+    assert (
+        "knuckle_left.wheel_center_left.x * knuckle_left.wheel_center_left.z * wheel_left.m"
+        in by_name["knuckle_left.Ixz"]
     )
 
 

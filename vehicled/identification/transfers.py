@@ -16,6 +16,7 @@ each leaves the base parameters.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -270,6 +271,9 @@ class _Finder:
             count += len(parameters.get_kinds(len(body.moments)))
 
     def between(self, a: str, b: str) -> Iterator[Transfer]:
+        names = self.geometry.get_elements(a).keys() & self.geometry.get_elements(b).keys()
+        if names <= self.geometry.get_elements(GROUND).keys():  # each gives that to the ground
+            return
         common = self.find_common(a, b)
         for i, (here, there) in enumerate(common):
             for here2, there2 in common[i:]:
@@ -358,9 +362,8 @@ class _Finder:
             moments = [[a[i] * b[j] + a[j] * b[i] for j in range(k)] for i in range(k)]
         zero = self.geometry.graph.zero
         if k == 4:
-            trace = moments[1][1] + moments[2][2] + moments[3][3]
-            inertia = [(trace if i == j else zero) - moments[i][j] for i in range(1, 4) for j in range(i, 4)]
-            values = [*moments[0], *inertia]
+            (xx, xy, xz), (_, yy, yz), (_, _, zz) = (row[1:] for row in moments[1:])
+            values = [*moments[0], yy + zz, -xy, -xz, zz + xx, -yz, xx + yy]
         else:
             values = [*moments[0], *(moments[i][i] for i in range(1, k))]
         start = self.starts[body]
@@ -415,8 +418,8 @@ def _multiply(a: Atom, b: Atom) -> Atom:
 
 def _divide(a: Atom, b: Atom) -> Atom:
     """With what stands in both left out."""
-    if a.op == "neg":
-        return -_divide(a.args[0], b)
+    if a.op == "neg" or (a.op == "const" and a.value < 0.0):
+        return -_divide(-a, b)
     if b.op == "neg":
         return -_divide(a, b.args[0])
     if a.op == "mul" and b in a.args:
@@ -465,7 +468,8 @@ class SymbolicBase:
 def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None = None) -> SymbolicBase:
     """Base parameters by transfers: to the ground and at the joints that are cut to open all loops first, then from
     the tips of the tree that is left to the convergence bodies, which keep what others give. With each transfer that
-    says something new, that parameter of the giving body becomes a dependent one which it changes most.
+    says something new, a parameter of the giving body becomes a dependent one, of those that other transfers ask for
+    least.
 
     `convergence`: bodies; left out, those with the most neighbours. Raises UsageError for bodies that there are not.
     """
@@ -479,6 +483,7 @@ def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None =
     ]
     atoms = [x for t in ordered for x in t.change.values()]
     samples = iter(geometry.sample(atoms).T)
+    uses = Counter(k for t in ordered for k in t.change)
     reduced: dict[int, _Row] = {}
     """By dependent parameter, the other parameters of its change."""
     for transfer in ordered:
@@ -488,7 +493,8 @@ def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None =
         own = [k for k, e in row.items() if not e.is_zero_here]
         if not own:
             continue
-        pivot = max(own, key=lambda k: (owner[k] == transfer.source, abs(row[k].samples[0]), -k))
+        # What others ask for least leaves the expressions small (Markowitz's rule).
+        pivot = max(own, key=lambda k: (owner[k] == transfer.source, -uses[k], abs(row[k].samples[0]), -k))
         divisor = row.pop(pivot)
         row = {k: e / divisor for k, e in row.items() if not e.is_zero}
         for other in reduced.values():
