@@ -202,6 +202,28 @@ joints: {{j: {{{joint}}}}}
     assert len(base.find_base_by_svd(w).independent) == count
 
 
+def test_an_upright_hinge_of_two_points():
+    """Gravity along the axis through two fixed points leaves the moment of inertia about it alone."""
+    m = mechanism(
+        """
+space: spatial
+gravity: 0 0 -9.81 m/s²
+ground: {points: {O: 0 0 0 m, T: 0 0 1 m}}
+points: {P: 1 0 0.3 m}
+bodies:
+  door:
+    {kind: rigid, points: {O: 0.1 0 0 m, T: 0.1 1 0 m, P: 0.1 0.3 1 m}, mass: 2 kg, center_of_mass: 0.3 0.2 0.4 m,
+     inertia: 2 1.7 1.5 kg·m²}
+"""
+    )
+    symbolic = transfers.find_symbolic_base(m).base
+    w = observations(m, 8, 0.2)
+    assert len(symbolic.independent) == 1
+    singular = base.calc_singular_values(w)
+    assert singular[1] < 1e-12 * singular[0]
+    assert w @ symbolic.calc_null_space() == pytest.approx(np.zeros((len(w), 9)), abs=1e-9)
+
+
 def test_axes_that_point_against_each_other():
     """Parallel is parallel either way; a dipole along such an axis changes its sign."""
     m = two_bodies(POINTS, VECTORS.replace("p: 0 0 1", "p: 0 0 -1"), "j: {" + RULES["revolute"][0] + "}")

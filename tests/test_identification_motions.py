@@ -81,6 +81,23 @@ def test_forces_of_the_equations_make_the_motion(suspension):
     assert w @ regressor.values == pytest.approx(forces, abs=1e-8)
 
 
+@pytest.mark.parametrize("name", ["suspension_corner", "slider_crank", "squeezer"])
+def test_forces_by_expressions_and_drives(name):
+    """With nothing measured, the accelerations of forward dynamics balance: tyres, friction, torques and driven
+    coordinates of the description included."""
+    m = shipped(name)
+    m.inputs[:] = 0.01
+    random = np.random.default_rng(6)
+    problems.solve_position(m, m.z + 0.01).require("start")
+    problems.solve_velocity(m, random.normal(size=len(m.independent)))
+    problems.solve_dynamics(m)
+    motion = Motion(np.array([m.t]), m.q[None].copy(), m.qd[None].copy(), m.qdd[None].copy())
+    regressor = Regressor(m, spring_columns(m))
+    observed = observe(regressor, motion, np.zeros((1, len(m.independent))))
+    assert observed.stacked @ regressor.values == pytest.approx(observed.forces.ravel(), rel=1e-9, abs=1e-9)
+    assert np.abs(observed.forces).max() > 1e-3
+
+
 def test_measured_drives_come_in_by_their_levers(suspension):
     regressor = Regressor(suspension, spring_columns(suspension))
     motion = draw_motion(suspension, 3, SUSPENSION_REACH)

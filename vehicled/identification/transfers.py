@@ -12,6 +12,9 @@ fixed direction only the sum of the quadrupoles across it shows.
 
 Each transfer is a column of parameter changes, exact in the symbols of the geometry. Eliminating a parameter with
 each leaves the base parameters.
+
+The rules know of joints alone. Where drives or a special geometry (as of mechanisms that move although they are
+counted out) tie more, numbers tell (`extended`); what transfers say holds there too.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import numpy as np
 
 from vehicled.identification import parameters
 from vehicled.identification.base import BaseSet
-from vehicled.multibody.body_operators import get_body
+from vehicled.multibody.body_operators import calc_pose, get_body
 from vehicled.multibody.description import (
     AXES,
     Bar,
@@ -81,33 +84,38 @@ class Transfer:
 
 
 class Geometry:
-    """Symbols of the geometry that the bodies' axes are given in; coordinates of value zero are none."""
+    """Symbols of the geometry that the bodies' axes are given in. Coordinates that the description has as zero are no
+    symbols, and are to stay zero."""
 
     def __init__(self, mechanism: Mechanism):
         self.mechanism = mechanism
         self.graph = Graph()
         self.symbols: dict[str, Atom] = {}
         """By the parameter's name in the mechanism."""
-        self._bodies = {GROUND: self._ground()}
+        bodies = {GROUND: self._ground()}
         for name, body in mechanism.description.bodies.items():
-            self._bodies[name] = self._elements(name, body)
+            bodies[name] = self._elements(name, body)
         if mechanism.description.space == "planar":
             normal = Element(False, self._vector([0.0, 0.0, 1.0]))
-            for elements in self._bodies.values():
+            for elements in bodies.values():
                 elements["z"] = normal
         self._joined = _join(mechanism)
+        self._common = {name: self._rename(elements) for name, elements in bodies.items()}
 
     def get_elements(self, body: str) -> dict[str, Element]:
         """Points and directions of a body, or of the ground, by the name that joined ones have in common."""
-        elements: dict[str, Element] = {}
-        for name, element in self._bodies[body].items():
+        return self._common[body]
+
+    def _rename(self, elements: Mapping[str, Element]) -> dict[str, Element]:
+        renamed: dict[str, Element] = {}
+        for name, element in elements.items():
             common = self._joined.get(name, name)
-            if common in elements:
+            if common in renamed:
                 continue
             if not element.is_point and common != name and self._points_against(name, common):
                 element = Element(False, -element.place)
-            elements[common] = element
-        return elements
+            renamed[common] = element
+        return renamed
 
     def find_guided(self, direction: str) -> list[str]:
         """Points that a joint keeps on a line of the ground along one of its directions."""
@@ -305,14 +313,13 @@ class _Finder:
             return [(points[0], axis) for axis in self.axes]
         if len(fixed) != 1:
             return []
-        elements = self.geometry.get_elements(body)
-        name = next((n for n, e in elements.items() if e is fixed[0]), None)
-        if name is None:  # a direction from one fixed point to another
+        axis = calc_pose(self.mechanism, body).R_world_body @ self._numbers(fixed[0])
+        if np.linalg.norm(np.cross(axis, weight)) > _ZERO * np.linalg.norm(axis) * np.linalg.norm(weight):
             return []
-        axis = self.mechanism.placement.vector(name, self.mechanism.q)
-        if np.linalg.norm(np.cross(axis, weight)) > _ZERO * np.linalg.norm(weight):
-            return []
-        points += [elements[p] for p in self.geometry.find_guided(name) if p in elements]
+        for name, element in self.geometry.get_elements(body).items():
+            if element is fixed[0]:
+                elements = self.geometry.get_elements(body)
+                points += [elements[p] for p in self.geometry.find_guided(name) if p in elements]
         return [(point, across) for point in points for across in self._across(fixed[0])]
 
     def _across(self, axis: Element) -> list[Element]:
