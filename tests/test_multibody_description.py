@@ -321,7 +321,7 @@ def test_descriptions_made_in_a_program_are_looked_at_too():
 
 def test_shipped_mechanisms_are_known_by_name():
     with pytest.raises(
-        settings.SettingsError, match=r"shipped .*five_bar, .*four_bar, pendulum, .*slider_crank"
+        settings.SettingsError, match=r"shipped .*five_bar, .*four_bar, .*pendulum, .*slider_crank"
     ):
         load_description("fourbar")
 

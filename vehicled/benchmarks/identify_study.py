@@ -15,12 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from vehicled.errors import UsageError
-from vehicled.identification import (
-    excitation,
-    motions,
-    relevance,
-    transfers,
-)
+from vehicled.identification import excitation, motions, relevance, transfers
 from vehicled.identification.base import BaseSet
 from vehicled.identification.excitation import FourierTrajectory, Ranges
 from vehicled.identification.regressors import Regressor, spring_columns
@@ -126,6 +121,7 @@ class Study:
 
     @property
     def first(self) -> BaseSet:
+        """That with the knuckles as convergence bodies."""
         return next(iter(self.sets.values()))
 
     def _draw_invalid(self) -> str:
@@ -141,6 +137,7 @@ class Study:
     # -- motions and equations --------------------------------------------------------------------------------
 
     def observe(self, trajectory: FourierTrajectory, samples: int) -> Observed:
+        """One period in so many samples, forces without noise."""
         t = trajectory.sample_times(samples)
         self.mechanism.q[:] = self.home
         motion = motions.solve_motion(self.mechanism, t, *trajectory.calc(t))
@@ -163,6 +160,7 @@ class Study:
         return Equations(chosen.reduce(w[..., : self.inertial]), forces - known)
 
     def order(self, chosen: BaseSet, equations: Equations, prior: np.ndarray) -> np.ndarray:
+        """(r,) indices of base parameters, those that contribute most by a prior (150,) first."""
         contributions = relevance.calc_contributions(
             equations.rows, chosen.combine(prior), equations.forces.ravel()
         )
@@ -178,9 +176,7 @@ class Study:
 
         def equations(trajectory: FourierTrajectory) -> np.ndarray:
             w, _ = self.observe(trajectory, _SEARCHED)
-            return self.first.reduce(w[..., : self.inertial]).reshape(-1, len(self.first.independent))[
-                :, kept
-            ]
+            return w[..., self.first.independent[kept]].reshape(-1, len(kept))
 
         best = excitation.optimise(
             self.drawn[0], self.ranges, equations, "condition", self.effort.iterations, progress

@@ -194,8 +194,8 @@ class Regressor:
         return np.hstack(blocks)
 
     def calc_known_forces(self) -> np.ndarray:
-        """(n,) at the present q, q̇: forces of the description that are none of the columns, nor weight, so that
-        K Φ = M q̈ − Q + these."""
+        """(n,) at the present q, q̇: forces of the description that are none of the columns, nor weight, and what is
+        written to `Mechanism.applied`, so that K Φ = M q̈ − Q + these."""
         mechanism = self.mechanism
         moving = mechanism.qdd.copy()
         mechanism.qdd[:] = 0.0
