@@ -24,6 +24,7 @@ from vehicled.configuration import Configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation, Measurement
+from vehicled.observers.kinds import make_filter
 from vehicled.observers.settings import Filter
 from vehicled.observers.vehicle_errors import (
     ACCELERATION_ERROR,
@@ -40,7 +41,6 @@ from vehicled.observers.vehicle_errors import (
     WHEEL_RATE,
     YAW,
 )
-from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.inputs import Inputs
 from vehicled.sensors.kernels import MOUNTING
 from vehicled.sensors.settings import Sensors
@@ -74,7 +74,7 @@ class Estimator:
     def __init__(self, configuration: Configuration):
         self._filter_settings = configuration.filter
         self._sensors = configuration.sensors
-        self._filter = VehicleFilter(configuration.vehicle, configuration.filter)
+        self._filter = make_filter(configuration.vehicle, configuration.filter)
         self._counters: Counter[str] = Counter(
             dict.fromkeys(("steps", "starts", "restarts", "position_sets", "alignments", "absurd"), 0)
         )
