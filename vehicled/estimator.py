@@ -197,6 +197,7 @@ class Estimator:
             "state": state,
             **self._counters,
             "unconverged": self._filter.unconverged,
+            "repairs": self._filter.repairs,
             "sensors": {name: source.status() for name, source in self._fusion.sources.items()},
             "origin": None if origin is None else [origin.latitude, origin.longitude, origin.height],
             "gyro_bias": extra[: ACCELEROMETER_BIAS - GYRO_BIAS],
@@ -351,6 +352,7 @@ class Estimator:
         if math.isfinite(pose.sum() + f.ekf.packed.sum()) and abs(pose[6]) + abs(pose[7]) < FASTEST:
             self._since_saved += 1
             if self._since_saved >= _SAVE_EVERY or self._saved is None:
+                f.repair()
                 self._save()
             return
         assert self._t_ns is not None and self._saved is not None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vehicled.messages import WHEELS
+from vehicled.observers.definite import factorise
 from vehicled.observers.error_ekf import ErrorEKF
 from vehicled.observers.history import History
 from vehicled.observers.settings import DriveForce, Filter
@@ -84,6 +85,8 @@ class VehicleFilter:
         self._seen: int | None = None
         self.unconverged = 0
         """Steps whose Newton iteration reached its limit."""
+        self.repairs = 0
+        """How often the covariance had lost its definiteness."""
 
     def set_noise(self, settings: Filter) -> None:
         """Plant noise from the configuration."""
@@ -204,6 +207,16 @@ class VehicleFilter:
         change[[2, V1Z, V2Z]] = -self._body_fit @ travel
         change[[CHART_PAIRS + 2, CHART_PAIRS + V1Z, CHART_PAIRS + V2Z]] = -self._body_fit @ rate
         cars.correct(change)
+
+    def repair(self) -> None:
+        """See to it that the covariance is definite; what rounding took from it is counted."""
+        p = self.ekf.covariance
+        uncertain = np.ix_(*[np.flatnonzero(p.diagonal())] * 2)
+        root, repaired = factorise(p[uncertain])
+        if repaired:
+            self.repairs += 1
+            p[uncertain] = root @ root.T
+            self.ekf.covariance = p
 
     # -- placing -----------------------------------------------------------------------------------------
 

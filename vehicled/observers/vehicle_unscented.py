@@ -93,8 +93,6 @@ class UnscentedVehicleFilter(VehicleFilter):
 
     def __init__(self, vehicle: Vehicle, settings: Filter):
         super().__init__(vehicle, _with_suspension(settings))
-        self.repairs = 0
-        """How often the covariance had lost its definiteness."""
         self._points = batch = CarBatch(self.car, _WIDTH, (_extend,))
         self._mounting = self.car.view("mounting")
         self._processes = [
