@@ -31,7 +31,15 @@ from vehicled.observers.continuous import ContinuousEKF
 from vehicled.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.observers.discrete import DiscreteEKF
 from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF, ForceErrorEKF
-from vehicled.observers.interface import Observer, integrated_noise
+from vehicled.observers.interface import Observer
+from vehicled.observers.likelihood import AdaptedNoise
+from vehicled.observers.noise import (
+    PlantNoise,
+    StepNoise,
+    calc_free_slope,
+    discretise,
+    make_acceleration_units,
+)
 from vehicled.observers.unscented import UnscentedKF
 from vehicled.sensors.mechanisms import Encoder, Gyroscope, Sensor, SensorSet
 
@@ -146,38 +154,44 @@ Make = Callable[[Mechanism, Linkage, bool], Observer]
 
 def _error_state(kind: type[ErrorEKF]) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        f = len(linkage.case.angles)
-        if kind is ForceErrorEKF:
-            noise = np.zeros((3 * f, 3 * f))
-            noise[2 * f :, 2 * f :] = linkage.case.force_variance * np.eye(f)
-        else:
-            noise = integrated_noise(linkage.case.density, H, f)
-        start = _START**2 * np.eye(len(noise))
+        force = issubclass(kind, ForceErrorEKF)
+        states = (3 if force else 2) * len(linkage.case.angles)
+        density = linkage.case.force_variance / H if force else linkage.case.density
+        noise = _make_noise(linkage, states, density, literally)
+        start = _START**2 * np.eye(states)
         stepper = literal.ALI3P if literally else None
         return kind(m, linkage.sensors, H, start, noise, stepper, from_rest=literally)
 
     return make
 
 
-def _of_state(kind: Callable[..., Observer]) -> Make:
+def _of_state(kind: Callable[..., Observer], **options: Any) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
-        return kind(m, linkage.sensors, H, _START**2 * np.eye(len(noise)), noise)
+        states = 2 * len(linkage.case.angles)
+        noise = _make_noise(linkage, states, linkage.case.density, literally)
+        return kind(m, linkage.sensors, H, _START**2 * np.eye(states), noise, **options)
 
     return make
 
 
 def _unscented(integrator: str) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
-        start = _START**2 * np.eye(len(noise))
         # Euler's rule errs by more than points drawn anew would mend.
-        trapezoidal = integrator == "trapezoidal"
-        return UnscentedKF(
-            m, linkage.sensors, H, start, noise, integrator, redraw=not literally and trapezoidal
-        )
+        redraw = not literally and integrator == "trapezoidal"
+        return _of_state(UnscentedKF, integrator=integrator, redraw=redraw)(m, linkage, literally)
 
     return make
+
+
+def _make_noise(linkage: Linkage, states: int, density: float, literally: bool) -> PlantNoise:
+    """White noise on the last of the states; adapted to the innovations unless literally as published, where a
+    force's goes to its own state alone."""
+    f = len(linkage.case.angles)
+    units = make_acceleration_units(f, states)
+    if not literally:
+        return AdaptedNoise(units, np.array([density]))
+    free = calc_free_slope(f) if states == 2 * f else np.zeros((states, states))
+    return StepNoise(density * discretise(free, units[0], H))
 
 
 FILTERS: dict[str, Make] = {
