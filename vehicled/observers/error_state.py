@@ -8,6 +8,7 @@ the error of the accelerations too and turns it into forces (Rodríguez, Sanjurj
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import expm
 
 from vehicled.multibody import problems
 from vehicled.multibody.formulations import Ali3p, Stepper
@@ -119,10 +120,69 @@ class ForceErrorEKF(ExactErrorEKF):
         return transition, slope
 
     def calc_observation(self) -> np.ndarray:
-        return np.hstack(self.calc_sensitivity())
+        by_z, by_zd, by_zdd = self.calc_sensitivity()
+        if by_zdd.any():
+            # The force's state is what the accelerations have beside what follows from z and ż.
+            slope_z, slope_zd = self._calc_dynamics_jacobians()
+            by_z, by_zd = by_z + by_zdd @ slope_z, by_zd + by_zdd @ slope_zd
+        return np.hstack([by_z, by_zd, by_zdd])
 
     def apply(self, correction: np.ndarray) -> None:
         super().apply(correction)
+        self.push(correction[2 * self.freedom : 3 * self.freedom])
+
+    def push(self, zdd: np.ndarray) -> None:
+        """Let forces act from now on that accelerate the independent coordinates by (f,) more."""
         m = self.mechanism
         r, _ = problems.calc_velocity_map(m)
-        m.applied[self.independent] += r.T @ m.mass @ r @ correction[2 * self.freedom :]
+        m.applied[self.independent] += r.T @ m.mass @ r @ zdd
+
+
+class ShapedForceErrorEKF(ForceErrorEKF):
+    """errorEKF_FE with a shaping filter: states δz, δż, δz̈ and the rate of δz̈, which white noise drives and which
+    decays with the time `memory`.
+
+    After Rodríguez, Sanjurjo and Naya (Sensors 2025, 25, 2218): the noise on the forces is coloured, and states of
+    its own whiten it. There the noise of a step is a share of the last one's, 0.997 at 5 ms, found from the
+    corrections' autocorrelation; here it is its continuous form with that as a given time.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sensors: SensorSet,
+        h: float,
+        covariance: np.ndarray,
+        plant_noise: np.ndarray | PlantNoise,
+        stepper: Stepper | None = None,
+        *,
+        memory: float = 5e-3 / 0.003,
+        from_rest: bool = False,
+    ):
+        """`covariance`, `plant_noise`: (4f, 4f); `memory`: s."""
+        super().__init__(mechanism, sensors, h, covariance, plant_noise, stepper, from_rest=from_rest)
+        self.memory = memory
+        self.rate = np.zeros(self.freedom)
+        """(f,) of the forces, as accelerations of the independent coordinates that they make; rad/s³ or m/s³."""
+
+    def step(self, readings: np.ndarray | None) -> Innovation | None:
+        decay = np.exp(-self.h / self.memory)
+        self.push(self.memory * (1.0 - decay) * self.rate)
+        self.rate *= decay
+        return super().step(readings)
+
+    def calc_transition(self) -> tuple[np.ndarray, np.ndarray]:
+        f = self.freedom
+        slope = np.zeros((4 * f, 4 * f))
+        slope[: 3 * f, : 3 * f] = super().calc_transition()[1]
+        slope[2 * f : 3 * f, 3 * f :] = np.eye(f)
+        slope[3 * f :, 3 * f :] = -np.eye(f) / self.memory
+        return expm(self.h * slope), slope
+
+    def calc_observation(self) -> np.ndarray:
+        seen = super().calc_observation()
+        return np.hstack([seen, np.zeros((len(seen), self.freedom))])
+
+    def apply(self, correction: np.ndarray) -> None:
+        super().apply(correction)
+        self.rate = self.rate + correction[3 * self.freedom :]

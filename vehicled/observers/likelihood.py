@@ -13,9 +13,9 @@ import numpy as np
 
 from vehicled.observers.noise import WhiteNoise
 
-WINDOW = 100
+WINDOW = 1000
 """Readings that the window holds."""
-_SPREAD = 2.0
+_SPREAD = 1.0
 """Standard deviation of θ about the densities at the start, where readings tell nothing."""
 _REACH = 14.0
 """How far θ may go from there, either way."""

@@ -6,6 +6,7 @@ involving the matrix exponential*, IEEE Transactions on Automatic Control 23(3),
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -81,9 +82,6 @@ def calc_free_slope(freedom: int) -> np.ndarray:
     return np.kron(np.eye(2, k=1), np.eye(freedom))
 
 
-def make_acceleration_units(freedom: int, states: int, *, apart: bool = False) -> np.ndarray:
-    """(m, states, states) unit densities on the last f states, alike on all (m = 1) or `apart` on each (m = f)."""
-    units = np.zeros((freedom, states, states))
-    for k in range(freedom):
-        units[k, states - freedom + k, states - freedom + k] = 1.0
-    return units if apart else units.sum(axis=0, keepdims=True)
+def make_units(states: int, driven: Iterable[int]) -> np.ndarray:
+    """(m, states, states) unit densities, one on each of the m `driven` states."""
+    return np.array([np.diag(np.eye(states)[k]) for k in driven])
