@@ -30,7 +30,13 @@ from vehicled.multibody.mechanism import Mechanism, State
 from vehicled.observers.continuous import ContinuousEKF
 from vehicled.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.observers.discrete import DiscreteEKF
-from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF, ForceErrorEKF, ShapedForceErrorEKF
+from vehicled.observers.error_state import (
+    MEMORY,
+    ErrorEKF,
+    ExactErrorEKF,
+    ForceErrorEKF,
+    ShapedForceErrorEKF,
+)
 from vehicled.observers.interface import Observer
 from vehicled.observers.likelihood import AdaptedNoise
 from vehicled.observers.noise import (
@@ -58,10 +64,8 @@ PUBLISHED_SEED = 10
 _ENCODER, _GYROSCOPE = math.radians(1.0), 9.839439e-4
 _START = math.radians(5.0)
 """Standard deviation of each state at the start, in SI."""
-_RATE_START = 6.3
-"""The same of the rate of the accelerations' error, rad/s³; from the toolbox."""
-_EULER_DENSITY = 1e-4
-"""Spectral density at the start of what Euler's rule leaves out of the positions, ½ h² z̈ a step: at 57 rad/s²."""
+_EULER_DENSITY = 1e-5
+"""Spectral density of what Euler's rule leaves out of the positions, ½ h² z̈ a step: at 18 rad/s²."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +79,12 @@ class Case:
     """Spectral density of the accelerations that the model gets wrong, rad²/s³."""
     force_variance: float
     """Of what a step adds to the error of the accelerations, rad²/s⁴."""
-    rate_density: float
-    """Spectral density of what drives the rate of that error, rad²/s⁷; from the toolbox's shaping filter, where the
-    five-bar's cranks have one each that are of this size."""
 
 
 CASES = {
-    "four_bar": Case(("theta",), (("A", "P"),), (("P", "Q"),), 0.0916298, 0.00229074, 18.7),
+    "four_bar": Case(("theta",), (("A", "P"),), (("P", "Q"),), 0.0916298, 0.00229074),
     "five_bar": Case(
-        ("theta1", "theta2"), (("A", "P"), ("B", "R")), (("P", "Q"), ("Q", "R")), 0.549779, 0.109956, 3.5e3
+        ("theta1", "theta2"), (("A", "P"), ("B", "R")), (("P", "Q"), ("Q", "R")), 0.549779, 0.109956
     ),
 }
 SENSORS: dict[str, Callable[[Case], list[Sensor]]] = {
@@ -186,11 +187,13 @@ def _force(noise: type[WhiteNoise]) -> Make:
 
 def _shaped_force(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
     f = len(linkage.case.angles)
-    noise = AdaptedNoise(make_units(4 * f, range(3 * f, 4 * f)), np.full(f, linkage.case.rate_density))
-    start = np.diag([_START**2] * 3 * f + [_RATE_START**2] * f)
-    return ShapedForceErrorEKF(
-        m, linkage.sensors, H, start, noise, _stepper(literally), from_rest=literally
-    )
+    # White noise as without a shaping filter, and coloured noise that comes to as much in the long run.
+    white = linkage.case.force_variance / H
+    coloured = white / MEMORY**2
+    densities = np.repeat([white, coloured], f)
+    noise = AdaptedNoise(make_units(4 * f, range(2 * f, 4 * f)), densities)
+    start = np.diag([_START**2] * 3 * f + [coloured * MEMORY / 2] * f)
+    return ShapedForceErrorEKF(m, linkage.sensors, H, start, noise, _stepper(literally), from_rest=literally)
 
 
 def _of_state(kind: Callable[..., Observer], *, euler: bool = False, **options: Any) -> Make:
@@ -206,7 +209,7 @@ def _unscented(integrator: str) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
         euler = integrator == "forward_euler"
         # Euler's rule errs by more than points drawn anew would mend.
-        redraw = not (literally or euler)
+        redraw = not literally
         filter_of = _of_state(UnscentedKF, euler=euler, integrator=integrator, redraw=redraw)
         return filter_of(m, linkage, literally)
 
@@ -220,14 +223,11 @@ def _stepper(literally: bool) -> Ali3p | None:
 def _make_noise(linkage: Linkage, literally: bool, euler: bool = False) -> PlantNoise:
     """White accelerations; their density follows the innovations unless literally as published. What Euler's rule
     leaves out of the positions is noise on these."""
-    f = len(linkage.case.angles)
-    positions, rates = make_units(2 * f, range(f)), make_units(2 * f, range(f, 2 * f))
-    densities = [linkage.case.density, _EULER_DENSITY]
-    units = np.array([rates.sum(axis=0), positions.sum(axis=0)])
+    f, density = len(linkage.case.angles), linkage.case.density
+    positions, rates = (make_units(2 * f, of).sum(axis=0) for of in (range(f), range(f, 2 * f)))
     if literally:
-        return StepNoise(densities[0] * discretise(calc_free_slope(f), units[0], H))
-    count = 2 if euler else 1
-    return AdaptedNoise(units[:count], np.array(densities[:count]))
+        return StepNoise(density * discretise(calc_free_slope(f), rates, H))
+    return AdaptedNoise(rates[None], np.array([density]), _EULER_DENSITY * positions if euler else None)
 
 
 FILTERS: dict[str, Make] = {
@@ -275,7 +275,8 @@ def run_case(run: Run) -> dict[str, Any]:
 
     Errors are root mean squares over all steps, or those after 5 s, of each coordinate, averaged over
     coordinates (rad, rad/s); `nis` is the mean over steps with readings. Of a filter that breaks down they are None,
-    with the time (s), the reason and what had been read last.
+    with the time (s), the reason and what had been read last. `repairs`: how often the covariance had lost its
+    definiteness.
     """
     linkage = get_linkage(run.mechanism, run.sensors, run.literal)
     wrong = make_wrong(linkage, LEVELS[run.level])
@@ -305,6 +306,7 @@ def run_case(run: Run) -> dict[str, Any]:
         row[f"{what}_rmse"] = None if failed_at else calc_rmse(off)
         row[f"{what}_rmse_second_half"] = None if failed_at else calc_rmse(off[half:])
     row["nis"] = float(np.mean(nis)) if nis and not failed_at else None
+    row["repairs"] = observer.repairs
     row["us_per_step"] = 1e6 * (time.perf_counter() - begin) / (k + 1)
     row |= {"failed_at": failed_at, "reason": reason, "last_readings": last if failed_at else None}
     return row

@@ -17,6 +17,9 @@ from vehicled.observers.interface import Innovation, MechanismObserver
 from vehicled.observers.noise import PlantNoise, calc_free_slope
 from vehicled.sensors.mechanisms import SensorSet
 
+MEMORY = 0.2
+"""s, of the noise that a shaping filter colours."""
+
 
 class ErrorEKF(MechanismObserver):
     """States δz, δż; before each correction they are zero. Their transition is that of free masses, [I h; 0 I]."""
@@ -139,12 +142,13 @@ class ForceErrorEKF(ExactErrorEKF):
 
 
 class ShapedForceErrorEKF(ForceErrorEKF):
-    """errorEKF_FE with a shaping filter: states δz, δż, δz̈ and the rate of δz̈, which white noise drives and which
-    decays with the time `memory`.
+    """errorEKF_FE with a shaping filter: states δz, δż, δz̈ and a share of the rate of δz̈ that decays with the time
+    `memory`.
 
     After Rodríguez, Sanjurjo and Naya (Sensors 2025, 25, 2218): the noise on the forces is coloured, and states of
-    its own whiten it. There the noise of a step is a share of the last one's, 0.997 at 5 ms, found from the
-    corrections' autocorrelation; here it is its continuous form with that as a given time.
+    its own whiten it. There all of it is, and each step keeps a share of the last one's noise that is found from the
+    corrections' autocorrelation. Here, in continuous form, white noise drives the forces beside the coloured one
+    and the memory is given: how the noise is shared between the two, their densities say, which can be adapted.
     """
 
     def __init__(
@@ -156,7 +160,7 @@ class ShapedForceErrorEKF(ForceErrorEKF):
         plant_noise: np.ndarray | PlantNoise,
         stepper: Stepper | None = None,
         *,
-        memory: float = 5e-3 / 0.003,
+        memory: float = MEMORY,
         from_rest: bool = False,
     ):
         """`covariance`, `plant_noise`: (4f, 4f); `memory`: s."""

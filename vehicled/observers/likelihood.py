@@ -14,7 +14,7 @@ import numpy as np
 from vehicled.observers.noise import WhiteNoise
 
 WINDOW = 1000
-"""Readings that the window holds."""
+"""Innovations that the window holds, one for each component of a reading."""
 _SPREAD = 1.0
 """Standard deviation of θ about the densities at the start, where readings tell nothing."""
 _REACH = 14.0
@@ -39,19 +39,23 @@ class Window:
         self._e = np.zeros(length)
 
     def add(self, e: np.ndarray, rho: np.ndarray, g: np.ndarray) -> None:
-        """Of one reading: (k,), (k, m), (k, m). θ takes one step."""
+        """Of one reading: (k,), (k, m), (k, m)."""
         for row in zip(e, rho, g, strict=True):
             place = self._count % len(self._e)
             self._e[place], self._rho[place], self._g[place] = row
             self._at[place] = self.logs
             self._count += 1
-        score, information = self._calc_score()
+
+    def climb(self) -> None:
+        """Let θ take a step towards where it is likeliest."""
+        score, information = self.calc_score()
         information[np.diag_indices_from(information)] += 1.0 / _SPREAD**2
         score -= (self.logs - self._start) / _SPREAD**2
         change = np.clip(np.linalg.solve(information, score), -_PACE, _PACE)
         self.logs = np.clip(self.logs + change, self._start - _REACH, self._start + _REACH)
 
-    def _calc_score(self) -> tuple[np.ndarray, np.ndarray]:
+    def calc_score(self) -> tuple[np.ndarray, np.ndarray]:
+        """(m,) derivative of the logarithm of the window's likelihood at θ, and Fisher's information (m, m)."""
         used = slice(min(self._count, len(self._e)))
         rho, g, away = self._rho[used], self._g[used], self.logs - self._at[used]
         shrink = np.exp(-0.5 * np.einsum("im,im->i", rho, away))
@@ -64,16 +68,22 @@ class Window:
 class AdaptedNoise(WhiteNoise):
     """White noise whose densities follow the innovations."""
 
-    def __init__(self, units: np.ndarray, densities: np.ndarray, window: int = WINDOW):
-        """Uⱼ (m, n, n); dⱼ (m,) at the start; `window`: readings."""
-        super().__init__(units, densities)
-        m, n = self.units.shape[:2]
-        self._window = Window(np.log(self.densities), window)
+    def __init__(
+        self,
+        units: np.ndarray,
+        densities: np.ndarray,
+        base: np.ndarray | None = None,
+        window: int = WINDOW,
+    ):
+        """Uⱼ (m, n, n); dⱼ (m,) at the start; U₀ (n, n), which stays; `window`: innovations."""
+        super().__init__(units, densities, base)
+        m, n = units.shape[:2]
+        self.window = Window(np.log(self.densities), window)
         self._covariance_by = np.zeros((m, n, n))
         self._state_by = np.zeros((n, m))
 
     def predict(self, transition: np.ndarray) -> None:
-        steps = self.densities[:, None, None] * self._steps
+        steps = self.densities[:, None, None] * self.steps
         self._covariance_by = transition @ self._covariance_by @ transition.T + steps
         self._state_by = transition @ self._state_by
 
@@ -87,9 +97,10 @@ class AdaptedNoise(WhiteNoise):
         e = inverse @ value
         growth = inverse @ (sensitivity @ left) @ inverse.T
         g = -inverse @ sensitivity @ self._state_by - (np.tril(growth, -1) @ e).T
-        self._window.add(e, np.diagonal(growth, axis1=1, axis2=2).T, g)
+        self.window.add(e, np.diagonal(growth, axis1=1, axis2=2).T, g)
+        self.window.climb()
         rest = np.eye(len(gain)) - gain @ sensitivity
         weighed = inverse.T @ e
         self._state_by = rest @ (self._state_by + (left @ weighed).T)
         self._covariance_by = rest @ self._covariance_by @ rest.T
-        self.densities = np.exp(self._window.logs)
+        self.densities = np.exp(self.window.logs)

@@ -49,24 +49,27 @@ class StepNoise:
 
 
 class WhiteNoise(StepNoise):
-    """White noise with the spectral density Σ dⱼ Uⱼ, discretised along the slope of each step."""
+    """White noise with the spectral density U₀ + Σ dⱼ Uⱼ, discretised along the slope of each step."""
 
-    def __init__(self, units: np.ndarray, densities: np.ndarray):
-        """Uⱼ (m, n, n) and dⱼ (m,)."""
-        self.units = np.asarray(units, dtype=float)
+    def __init__(self, units: np.ndarray, densities: np.ndarray, base: np.ndarray | None = None):
+        """Uⱼ (m, n, n), dⱼ (m,) and U₀ (n, n), none when left out."""
         self.densities = np.array(densities, dtype=float)
+        base = np.zeros(units.shape[1:]) if base is None else base
+        self._units = np.concatenate([base[None], units])
         self._slope: np.ndarray | None = None
-        self._steps = self.units
+        self._base, self.steps = self._units[0], self._units[1:]
+        """What U₀ adds over the step, and each of Uⱼ."""
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
         # Free masses have one slope for ever.
         if slope is not self._slope:
-            self._slope, self._steps = slope, discretise(slope, self.units, h)
-        return np.tensordot(self.densities, self._steps, 1)
+            self._slope, steps = slope, discretise(slope, self._units, h)
+            self._base, self.steps = steps[0], steps[1:]
+        return self._base + np.tensordot(self.densities, self.steps, 1)
 
 
 def discretise(slope: np.ndarray, density: np.ndarray, h: float) -> np.ndarray:
-    """(…, n, n) ∫ e^(As) U e^(Aᵀs) ds over a step of h (s), of a slope A (n, n) and spectral densities U (…, n, n)."""
+    """(…, n, n) ∫ e^(As) U e^(Aᵀs) ds over a step of h (s); slope A (n, n), spectral densities U (…, n, n)."""
     n = len(slope)
     block = np.zeros((*density.shape[:-2], 2 * n, 2 * n))
     block[..., :n, :n] = -slope

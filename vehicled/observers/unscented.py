@@ -37,7 +37,7 @@ class UnscentedKF(MechanismObserver):
         kappa: float = 0.0,
         redraw: bool = True,
     ):
-        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the scaled transform.
+        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the transform.
         `redraw`: readings are predicted from points that know of the plant noise of the step; otherwise from where
         the points of the step arrive, which is cheaper and makes good sensors look better than they are predicted.
         Raises UsageError for an integrator other than trapezoidal and forward_euler."""
