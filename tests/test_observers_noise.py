@@ -7,6 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.stats import chi2
 
+from vehicled.benchmarks import observers as bench
 from vehicled.multibody import problems
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
@@ -97,7 +98,7 @@ class Linear:
         self.p = self.p - gain @ self.H @ self.p
 
 
-def drive(densities: list[np.ndarray], seed: int, start=np.zeros(4)) -> np.ndarray:
+def drive(densities: list[np.ndarray], seed: int, start=(0.0, 0.0, 0.0, 0.0)) -> np.ndarray:
     """(steps, 2) readings of masses driven by noise of the densities (2,) of each step."""
     rng = np.random.default_rng(seed)
     filter = Linear(WhiteNoise(UNITS, np.ones(2)))
@@ -249,3 +250,31 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
     low, high = chi2.ppf([1e-4, 1 - 1e-4], 2 * len(late)) / len(late)
     assert low < np.mean(late) < high
     assert 1.2 < np.mean(nees[400:]) < 3.0
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sensors", "name"),
+    [
+        ("four_bar", "encoders", "errorEKF"),
+        ("four_bar", "crank_gyros", "SCKF"),
+        ("five_bar", "crank_gyros", "DIEKFpm"),
+        ("five_bar", "coupler_gyros", "errorEKF_AFE"),
+        ("five_bar", "encoders", "DEKF"),
+        ("five_bar", "coupler_gyros", "UKF_TR"),
+    ],
+)
+def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, sensors, name):
+    """Published ones are off by factors of up to 100,000."""
+    row = bench.run_case(bench.Run(mechanism, sensors, 20, "L2", name, 5))
+    expected = 1.0 if mechanism == "four_bar" else 2.0
+    assert 0.7 < row["nis"] / expected < 1.4
+
+
+@pytest.mark.parametrize("name", ["DEKF", "UKF_FE"])
+def test_eulers_filters_find_the_five_bar_where_they_followed_a_wrong_motion(name):
+    row, alone = (
+        bench.run_case(bench.Run("five_bar", "coupler_gyros", 200, "L2", n, 10))
+        for n in (name, bench.NO_FILTER)
+    )
+    assert row["position_rmse"] < 0.1 * alone["position_rmse"]
+    assert row["velocity_rmse"] < 0.1 * alone["velocity_rmse"]
