@@ -20,7 +20,9 @@ _SPREAD = 1.0
 _REACH = 14.0
 """How far θ may go from there, either way."""
 _PACE = 0.5
-"""Largest change of θ by one reading."""
+"""Largest change of θ in one step."""
+_FRESH = 0.01
+"""Share of the window that is new when θ takes a step."""
 
 
 class Window:
@@ -34,7 +36,7 @@ class Window:
         """`start`: (m,) θ; `length`: innovations."""
         m = len(start)
         self.logs = np.array(start, dtype=float)
-        self._start, self._count = self.logs.copy(), 0
+        self._start, self._count, self._fresh = self.logs.copy(), 0, 0
         self._at, self._rho, self._g = (np.zeros((length, m)) for _ in range(3))
         self._e = np.zeros(length)
 
@@ -45,9 +47,13 @@ class Window:
             self._e[place], self._rho[place], self._g[place] = row
             self._at[place] = self.logs
             self._count += 1
+        self._fresh += len(e)
 
     def climb(self) -> None:
-        """Let θ take a step towards where it is likeliest."""
+        """Let θ take a step towards where it is likeliest, once enough of the window is new for it to matter."""
+        if self._fresh < _FRESH * min(self._count, len(self._e)):
+            return
+        self._fresh = 0
         score, information = self.calc_score()
         information[np.diag_indices_from(information)] += 1.0 / _SPREAD**2
         score -= (self.logs - self._start) / _SPREAD**2

@@ -65,7 +65,7 @@ class WhiteNoise(StepNoise):
         if slope is not self._slope:
             self._slope, steps = slope, discretise(slope, self._units, h)
             self._base, self.steps = steps[0], steps[1:]
-        return self._base + np.tensordot(self.densities, self.steps, 1)
+        return self._base + (self.densities[:, None, None] * self.steps).sum(axis=0)
 
 
 def discretise(slope: np.ndarray, density: np.ndarray, h: float) -> np.ndarray:
