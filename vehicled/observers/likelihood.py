@@ -4,10 +4,10 @@ Beside the filter its derivatives by the logarithms θ of the noise's densities 
 the covariance (Åström, *Maximum likelihood and prediction error methods*, Automatica 16, 1980). So every innovation
 tells how its likelihood would change with θ; what the last ones told is kept, and θ follows by Fisher scoring.
 
-That adaptive noise suits multibody observers is from Rodríguez, Sanjurjo, Pastorino and Naya (Sensors 2021, 21, 5241).
-There the forces' noise of a step is the mean, over a window of some fifty readings, of the squared corrections and what
-the covariance has changed by beside its transition. Here the likelihood itself is climbed, which tells any noise on any
-state, at any rate of the readings.
+That adaptive noise suits multibody observers is from Rodríguez, Sanjurjo, Pastorino and Naya (Sensors 2021, 21,
+5241). There the forces' noise of a step is the mean, over a window of some fifty readings, of the squared corrections
+and what the covariance has changed by beside its transition. Here the likelihood itself is climbed, which tells any
+noise on any state, at any rate of the readings.
 """
 
 from __future__ import annotations
