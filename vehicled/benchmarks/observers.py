@@ -64,8 +64,8 @@ PUBLISHED_SEED = 10
 _ENCODER, _GYROSCOPE = math.radians(1.0), 9.839439e-4
 _START = math.radians(5.0)
 """Standard deviation of each state at the start, in SI."""
-_EULER_DENSITY = 1e-5
-"""Spectral density of what Euler's rule leaves out of the positions, ½ h² z̈ a step: at 18 rad/s²."""
+_EULER_DENSITY = 4e-5
+"""Spectral density of what Euler's rule leaves out of the positions, ½ h² z̈ a step: at 36 rad/s²."""
 
 
 @dataclass(frozen=True)
