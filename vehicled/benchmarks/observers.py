@@ -24,14 +24,29 @@ from vehicled.benchmarks import literal
 from vehicled.errors import RunError
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
-from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.formulations import Ali3p, make_stepper
 from vehicled.multibody.joints import add_angle
 from vehicled.multibody.mechanism import Mechanism, State
 from vehicled.observers.continuous import ContinuousEKF
 from vehicled.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.observers.discrete import DiscreteEKF
-from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF, ForceErrorEKF
-from vehicled.observers.interface import Observer, integrated_noise
+from vehicled.observers.error_state import (
+    MEMORY,
+    ErrorEKF,
+    ExactErrorEKF,
+    ForceErrorEKF,
+    ShapedForceErrorEKF,
+)
+from vehicled.observers.interface import Observer
+from vehicled.observers.likelihood import AdaptedNoise
+from vehicled.observers.noise import (
+    PlantNoise,
+    StepNoise,
+    WhiteNoise,
+    calc_free_slope,
+    discretise,
+    make_units,
+)
 from vehicled.observers.unscented import UnscentedKF
 from vehicled.sensors.mechanisms import Encoder, Gyroscope, Sensor, SensorSet
 
@@ -49,6 +64,8 @@ PUBLISHED_SEED = 10
 _ENCODER, _GYROSCOPE = math.radians(1.0), 9.839439e-4
 _START = math.radians(5.0)
 """Standard deviation of each state at the start, in SI."""
+_EULER_DENSITY = 4e-5
+"""Spectral density of what Euler's rule leaves out of the positions, ½ h² z̈ a step: at 36 rad/s²."""
 
 
 @dataclass(frozen=True)
@@ -146,45 +163,80 @@ Make = Callable[[Mechanism, Linkage, bool], Observer]
 
 def _error_state(kind: type[ErrorEKF]) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        f = len(linkage.case.angles)
-        if kind is ForceErrorEKF:
-            noise = np.zeros((3 * f, 3 * f))
-            noise[2 * f :, 2 * f :] = linkage.case.force_variance * np.eye(f)
-        else:
-            noise = integrated_noise(linkage.case.density, H, f)
-        start = _START**2 * np.eye(len(noise))
-        stepper = literal.ALI3P if literally else None
-        return kind(m, linkage.sensors, H, start, noise, stepper, from_rest=literally)
+        noise = _make_noise(linkage, literally)
+        start = _START**2 * np.eye(2 * len(linkage.case.angles))
+        return kind(m, linkage.sensors, H, start, noise, _stepper(literally), from_rest=literally)
 
     return make
 
 
-def _of_state(kind: Callable[..., Observer]) -> Make:
+def _force(noise: type[WhiteNoise]) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
-        return kind(m, linkage.sensors, H, _START**2 * np.eye(len(noise)), noise)
+        f, variance = len(linkage.case.angles), linkage.case.force_variance
+        units = make_units(3 * f, range(2 * f, 3 * f))
+        start = _START**2 * np.eye(3 * f)
+        # As published, noise goes to a force's own state alone.
+        literal_noise = StepNoise(variance * units.sum(axis=0))
+        plant_noise = literal_noise if literally else noise(units, np.full(f, variance / H))
+        return ForceErrorEKF(
+            m, linkage.sensors, H, start, plant_noise, _stepper(literally), from_rest=literally
+        )
+
+    return make
+
+
+def _shaped_force(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
+    f = len(linkage.case.angles)
+    # White noise as without a shaping filter, and coloured noise that comes to as much in the long run.
+    white = linkage.case.force_variance / H
+    coloured = white / MEMORY**2
+    densities = np.repeat([white, coloured], f)
+    noise = AdaptedNoise(make_units(4 * f, range(2 * f, 4 * f)), densities)
+    start = np.diag([_START**2] * 3 * f + [coloured * MEMORY / 2] * f)
+    return ShapedForceErrorEKF(m, linkage.sensors, H, start, noise, _stepper(literally), from_rest=literally)
+
+
+def _of_state(kind: Callable[..., Observer], *, euler: bool = False, **options: Any) -> Make:
+    def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
+        noise = _make_noise(linkage, literally, euler)
+        start = _START**2 * np.eye(2 * len(linkage.case.angles))
+        return kind(m, linkage.sensors, H, start, noise, **options)
 
     return make
 
 
 def _unscented(integrator: str) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
-        start = _START**2 * np.eye(len(noise))
+        euler = integrator == "forward_euler"
         # Euler's rule errs by more than points drawn anew would mend.
-        trapezoidal = integrator == "trapezoidal"
-        return UnscentedKF(
-            m, linkage.sensors, H, start, noise, integrator, redraw=not literally and trapezoidal
-        )
+        redraw = not literally
+        filter_of = _of_state(UnscentedKF, euler=euler, integrator=integrator, redraw=redraw)
+        return filter_of(m, linkage, literally)
 
     return make
+
+
+def _stepper(literally: bool) -> Ali3p | None:
+    return literal.ALI3P if literally else None
+
+
+def _make_noise(linkage: Linkage, literally: bool, euler: bool = False) -> PlantNoise:
+    """White accelerations; their density follows the innovations unless literally as published. What Euler's rule
+    leaves out of the positions is noise on these."""
+    f, density = len(linkage.case.angles), linkage.case.density
+    positions, rates = (make_units(2 * f, of).sum(axis=0) for of in (range(f), range(f, 2 * f)))
+    if literally:
+        return StepNoise(density * discretise(calc_free_slope(f), rates, H))
+    return AdaptedNoise(rates[None], np.array([density]), _EULER_DENSITY * positions if euler else None)
 
 
 FILTERS: dict[str, Make] = {
     "errorEKF": _error_state(ErrorEKF),
     "errorEKF_EJ": _error_state(ExactErrorEKF),
-    "errorEKF_FE": _error_state(ForceErrorEKF),
-    "DEKF": _of_state(DiscreteEKF),
+    "errorEKF_FE": _force(WhiteNoise),
+    "errorEKF_AFE": _force(AdaptedNoise),
+    "errorEKF_SFE": _shaped_force,
+    "DEKF": _of_state(DiscreteEKF, euler=True),
     "CEKF": _of_state(ContinuousEKF),
     "DIEKFpm": _of_state(PerfectMeasurementEKF),
     "SCKF": _of_state(SmoothlyConstrainedKF),
@@ -223,7 +275,8 @@ def run_case(run: Run) -> dict[str, Any]:
 
     Errors are root mean squares over all steps, or those after 5 s, of each coordinate, averaged over
     coordinates (rad, rad/s); `nis` is the mean over steps with readings. Of a filter that breaks down they are None,
-    with the time (s), the reason and what had been read last.
+    with the time (s), the reason and what had been read last. `repairs`: how often the covariance had lost its
+    definiteness.
     """
     linkage = get_linkage(run.mechanism, run.sensors, run.literal)
     wrong = make_wrong(linkage, LEVELS[run.level])
@@ -253,6 +306,7 @@ def run_case(run: Run) -> dict[str, Any]:
         row[f"{what}_rmse"] = None if failed_at else calc_rmse(off)
         row[f"{what}_rmse_second_half"] = None if failed_at else calc_rmse(off[half:])
     row["nis"] = float(np.mean(nis)) if nis and not failed_at else None
+    row["repairs"] = observer.repairs
     row["us_per_step"] = 1e6 * (time.perf_counter() - begin) / (k + 1)
     row |= {"failed_at": failed_at, "reason": reason, "last_readings": last if failed_at else None}
     return row
