@@ -48,6 +48,10 @@ class _DependentEKF(MechanismObserver):
         tangent = self._calc_tangent()
         self.covariance = tangent @ self.covariance @ tangent.T
 
+    @property
+    def z_deviation(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.covariance)[self.independent], 0.0))
+
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         m = self.mechanism
         moving = self.covariance[np.ix_(self._chosen, self._chosen)]

@@ -39,6 +39,8 @@ class Observer(Protocol):
     """In the estimated state."""
     covariance: np.ndarray
     """Of the filter's state, z and ż first."""
+    repairs: int
+    """How often the covariance had lost its definiteness."""
 
     @property
     def z(self) -> np.ndarray:
@@ -51,6 +53,10 @@ class Observer(Protocol):
     @property
     def zdd(self) -> np.ndarray:
         """(f,)"""
+
+    @property
+    def z_deviation(self) -> np.ndarray:
+        """(f,) standard deviations that the filter itself gives z."""
 
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         """Go on by one step; `readings` (k,) at its end, None without. Raises RunError when it cannot go on."""
@@ -67,6 +73,8 @@ class MechanismObserver:
         """Indices (f,) of the coordinates that are the filter's state."""
         self.noise = np.diag(sensors.sigma**2)
         """(k, k) R"""
+        self.repairs = 0
+        """How often the covariance had lost its definiteness."""
 
     @property
     def z(self) -> np.ndarray:
@@ -79,6 +87,10 @@ class MechanismObserver:
     @property
     def zdd(self) -> np.ndarray:
         return self.mechanism.qdd[self.independent]
+
+    @property
+    def z_deviation(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.covariance)[: len(self.independent)], 0.0))
 
     def calc_sensitivity(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(k, f) each: derivatives of the readings by z, ż and z̈ at the mechanism's state.

@@ -46,8 +46,6 @@ class UnscentedKF(MechanismObserver):
         if integrator not in ("trapezoidal", "forward_euler"):
             raise UsageError(f"integrator: expected trapezoidal or forward_euler, got '{integrator}'")
         self.plant_noise = np.asarray(plant_noise, dtype=float)
-        self.repairs = 0
-        """How often the covariance had lost its definiteness."""
         self._redraw = redraw
         self._implicit = integrator == "trapezoidal"
         size = 2 * len(self.independent)
