@@ -71,16 +71,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     def choose(option: str, choices: Iterable[Any], of: str, kind: Callable[[str], Any] = str) -> None:
         name = option.removeprefix("--")
-        usual = f"{_listed(_STORY[name])} when left out" if name in _STORY else "all when left out"
-        parser.add_argument(option, nargs="+", type=kind, choices=list(choices), help=f"{of}; {usual}")
+        usual = _listed(_STORY[name]) if name in _STORY else "all"
+        parser.add_argument(
+            option,
+            nargs="+",
+            type=kind,
+            choices=list(choices),
+            metavar=name[0].upper(),
+            help=f"{of}: {_listed(choices)}; {usual} when left out",
+        )
 
-    choose("--mechanism", _MECHANISMS, "linkages")
-    choose("--sensors", _SENSORS, "gyros are on the cranks or on the couplers")
+    choose("--mechanism", _MECHANISMS, "linkage")
+    choose("--sensors", _SENSORS, "what is measured")
     choose("--rate", _RATES, "readings per second", int)
     choose("--level", _LEVELS, "size of the modelling errors")
-    choose("--filter", _FILTERS, "filters, `none` for the wrong model alone", _filter)
+    choose("--filter", _FILTERS, "`none` is the wrong model alone", _filter)
     parser.add_argument(
-        "--seed", nargs="+", type=int, help=f"of the noise, 10 the published one; {_listed(_STORY['seed'])}"
+        "--seed",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help=f"of the noise, 10 the published one; {_listed(_STORY['seed'])} when left out",
     )
     parser.add_argument(
         "--full",
@@ -167,12 +178,12 @@ def _lines(rows: list[dict[str, Any]]) -> list[str]:
     for setup, filters in results.items():
         if (setup.mechanism, setup.sensors) != last:
             last = setup.mechanism, setup.sensors
-            lines += ["", f"== {setup.mechanism}, {setup.sensors} =="]
+            lines.append(f"== {setup.mechanism}, {setup.sensors} ==")
         lines += _table(setup, filters)
     lines += _jobs(verdicts.find_jobs(results))
     lines += _standings(verdicts.calc_standings(results))
     lines += _verdicts(verdicts.judge(results))
-    return lines[1:]
+    return lines
 
 
 _COLUMNS = {
@@ -218,7 +229,7 @@ def _jobs(jobs: "list[Job]") -> list[str]:
         return []
     columns = ("position", "velocity", "cheapest of the best", "nis nearest to 1")
     lines = [
-        "== which filter for which job: most accurate; cheapest that is level with it, and its cost; honest ==",
+        "== which filter for which job: most accurate; cheapest of those level with it ==",
         f"{'':<37}" + "".join(f"{c:<23}" for c in columns).rstrip(),
     ]
     for job in jobs:
