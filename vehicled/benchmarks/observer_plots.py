@@ -81,9 +81,7 @@ def _errors(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
     setups = sorted(of, key=lambda s: s.rate_hz)
     rates = [s.rate_hz for s in setups]
     # Filters that are level would hide each other: each stands a little beside its rate.
-    offsets = dict(
-        zip(looks, np.geomspace(0.93, 1.075, len(looks)) if len(looks) > 1 else [1.0], strict=True)
-    )
+    offsets = dict(zip(looks, np.geomspace(0.93, 1.075, max(len(looks), 2)), strict=False))
     for axis, (what, unit) in zip(axes, [*_SHOWN.items(), ("nis", "over its expectation")], strict=True):
         for name, (color, mark) in looks.items():
             key = "nis" if what == "nis" else f"{what}_rmse"
@@ -93,7 +91,6 @@ def _errors(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
             axis.plot(x, known[:, 1], color=color, lw=0.8, alpha=0.6)
             away = np.abs(known[:, [0, 2]] - known[:, [1]]).T
             axis.errorbar(x, known[:, 1], away, fmt=mark, ms=4.5, mew=0, elinewidth=0.9, color=color)
-        _log(axis, rates)
         title = "NIS" if what == "nis" else f"{what} error"
         axis.set_title(f"{title}, {unit}")
         if what == "nis":
@@ -101,6 +98,7 @@ def _errors(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
             axis.axhline(1.0, color="#999", lw=0.8)
         elif (alone := _of_wrong(of, what)) is not None:
             axis.axhline(alone, color="#999", lw=1.2, ls="--")
+        _log(axis, rates)
     for axis in axes[2:]:
         axis.set_xlabel("readings per second")
     _legend(figure, looks, [Line2D([], [], color="#999", lw=1.2, ls="--", label="wrong model alone")])
@@ -136,7 +134,9 @@ def _log(axis: Axes, rates: Sequence[int]) -> None:
     axis.set_xticks(rates, [str(r) for r in rates])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.set_xlim(min(rates) * 0.8, max(rates) * 1.25)
-    axis.yaxis.set_major_locator(LogLocator(subs=(1.0,), numticks=12))
+    low, high = axis.get_ylim()
+    subs = (1.0,) if high > 100 * low else (1.0, 2.0, 5.0)
+    axis.yaxis.set_major_locator(LogLocator(subs=subs, numticks=12))
     axis.yaxis.set_major_formatter("{x:g}")
     axis.yaxis.set_minor_formatter(NullFormatter())
 
