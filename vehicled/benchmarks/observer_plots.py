@@ -23,6 +23,8 @@ _LOOKS = {
     "errorEKF": ("#1f5fa8", "o"),
     "errorEKF_EJ": ("#6fa8dc", "s"),
     "errorEKF_FE": ("#c62f3d", "D"),
+    "errorEKF_AFE": ("#e87aa4", "d"),
+    "errorEKF_SFE": ("#7a1f2b", "p"),
     "DEKF": ("#e8963c", "v"),
     "CEKF": ("#3a8f5c", "^"),
     "DIEKFpm": ("#8e5ea2", "P"),
@@ -31,7 +33,7 @@ _LOOKS = {
     "UKF-FE": ("#8a8a8a", "s"),
 }
 """Colour and mark of each filter, the same in every picture."""
-_FURTHER = (("#e87aa4", "d"), ("#7a1f2b", "<"), ("#17becf", ">"), ("#9a8b1f", "h"))
+_FURTHER = (("#17becf", "<"), ("#9a8b1f", ">"), ("#5b8c85", "h"))
 """Of filters not listed above, in turn."""
 _TOLD = ("errorEKF", "errorEKF_FE", "UKF-TR")
 """Filters whose run is drawn over time."""

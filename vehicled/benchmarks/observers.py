@@ -30,14 +30,23 @@ from vehicled.benchmarks.ledger import Ledger
 from vehicled.errors import RunError
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
-from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.formulations import Ali3p, make_stepper
 from vehicled.multibody.joints import add_angle
 from vehicled.multibody.mechanism import Mechanism, State
 from vehicled.observers.continuous import ContinuousEKF
 from vehicled.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.observers.discrete import DiscreteEKF
-from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF, ForceErrorEKF
-from vehicled.observers.interface import Innovation, Observer, integrated_noise
+from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF, ForceErrorEKF, ShapedForceErrorEKF
+from vehicled.observers.interface import Innovation, Observer
+from vehicled.observers.likelihood import AdaptedNoise
+from vehicled.observers.noise import (
+    PlantNoise,
+    StepNoise,
+    WhiteNoise,
+    calc_free_slope,
+    discretise,
+    make_units,
+)
 from vehicled.observers.observability import Observability, calc_observability
 from vehicled.observers.unscented import UnscentedKF
 from vehicled.sensors.mechanisms import Encoder, Gyroscope, Sensor, SensorSet
@@ -56,6 +65,10 @@ PUBLISHED_SEED = 10
 _ENCODER, _GYROSCOPE = math.radians(1.0), 9.839439e-4
 _START = math.radians(5.0)
 """Standard deviation of each state at the start, in SI."""
+_RATE_START = 6.3
+"""The same of the rate of the accelerations' error, rad/s³; from the toolbox."""
+_EULER_DENSITY = 1e-4
+"""Spectral density at the start of what Euler's rule leaves out of the positions, ½ h² z̈ a step: at 57 rad/s²."""
 _LOOKED_AT = 200
 """Steps over which it is judged what the sensors see."""
 _TURN, _REFERENCE_TURN = 100, 20
@@ -73,12 +86,15 @@ class Case:
     """Spectral density of the accelerations that the model gets wrong, rad²/s³."""
     force_variance: float
     """Of what a step adds to the error of the accelerations, rad²/s⁴."""
+    rate_density: float
+    """Spectral density of what drives the rate of that error, rad²/s⁷; from the toolbox's shaping filter, where the
+    five-bar's cranks have one each that are of this size."""
 
 
 CASES = {
-    "four_bar": Case(("theta",), (("A", "P"),), (("P", "Q"),), 0.0916298, 0.00229074),
+    "four_bar": Case(("theta",), (("A", "P"),), (("P", "Q"),), 0.0916298, 0.00229074, 18.7),
     "five_bar": Case(
-        ("theta1", "theta2"), (("A", "P"), ("B", "R")), (("P", "Q"), ("Q", "R")), 0.549779, 0.109956
+        ("theta1", "theta2"), (("A", "P"), ("B", "R")), (("P", "Q"), ("Q", "R")), 0.549779, 0.109956, 3.5e3
     ),
 }
 SENSORS: dict[str, Callable[[Case], list[Sensor]]] = {
@@ -187,45 +203,79 @@ Make = Callable[[Mechanism, Linkage, bool], Observer]
 
 def _error_state(kind: type[ErrorEKF]) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        f = len(linkage.case.angles)
-        if kind is ForceErrorEKF:
-            noise = np.zeros((3 * f, 3 * f))
-            noise[2 * f :, 2 * f :] = linkage.case.force_variance * np.eye(f)
-        else:
-            noise = integrated_noise(linkage.case.density, H, f)
-        start = _START**2 * np.eye(len(noise))
-        stepper = literal.ALI3P if literally else None
-        return kind(m, linkage.sensors, H, start, noise, stepper, from_rest=literally)
+        noise = _make_noise(linkage, literally)
+        start = _START**2 * np.eye(2 * len(linkage.case.angles))
+        return kind(m, linkage.sensors, H, start, noise, _stepper(literally), from_rest=literally)
 
     return make
 
 
-def _of_state(kind: Callable[..., Observer]) -> Make:
+def _force(noise: type[WhiteNoise]) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
-        return kind(m, linkage.sensors, H, _START**2 * np.eye(len(noise)), noise)
+        f, variance = len(linkage.case.angles), linkage.case.force_variance
+        units = make_units(3 * f, range(2 * f, 3 * f))
+        start = _START**2 * np.eye(3 * f)
+        # As published, noise goes to a force's own state alone.
+        literal_noise = StepNoise(variance * units.sum(axis=0))
+        plant_noise = literal_noise if literally else noise(units, np.full(f, variance / H))
+        return ForceErrorEKF(
+            m, linkage.sensors, H, start, plant_noise, _stepper(literally), from_rest=literally
+        )
+
+    return make
+
+
+def _shaped_force(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
+    f = len(linkage.case.angles)
+    noise = AdaptedNoise(make_units(4 * f, range(3 * f, 4 * f)), np.full(f, linkage.case.rate_density))
+    start = np.diag([_START**2] * 3 * f + [_RATE_START**2] * f)
+    return ShapedForceErrorEKF(m, linkage.sensors, H, start, noise, _stepper(literally), from_rest=literally)
+
+
+def _of_state(kind: Callable[..., Observer], *, euler: bool = False, **options: Any) -> Make:
+    def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
+        noise = _make_noise(linkage, literally, euler)
+        start = _START**2 * np.eye(2 * len(linkage.case.angles))
+        return kind(m, linkage.sensors, H, start, noise, **options)
 
     return make
 
 
 def _unscented(integrator: str) -> Make:
     def make(m: Mechanism, linkage: Linkage, literally: bool) -> Observer:
-        noise = integrated_noise(linkage.case.density, H, len(linkage.case.angles))
-        start = _START**2 * np.eye(len(noise))
+        euler = integrator == "forward_euler"
         # Euler's rule errs by more than points drawn anew would mend.
-        trapezoidal = integrator == "trapezoidal"
-        return UnscentedKF(
-            m, linkage.sensors, H, start, noise, integrator, redraw=not literally and trapezoidal
-        )
+        redraw = not (literally or euler)
+        filter_of = _of_state(UnscentedKF, euler=euler, integrator=integrator, redraw=redraw)
+        return filter_of(m, linkage, literally)
 
     return make
+
+
+def _stepper(literally: bool) -> Ali3p | None:
+    return literal.ALI3P if literally else None
+
+
+def _make_noise(linkage: Linkage, literally: bool, euler: bool = False) -> PlantNoise:
+    """White accelerations; their density follows the innovations unless literally as published. What Euler's rule
+    leaves out of the positions is noise on these."""
+    f = len(linkage.case.angles)
+    positions, rates = make_units(2 * f, range(f)), make_units(2 * f, range(f, 2 * f))
+    densities = [linkage.case.density, _EULER_DENSITY]
+    units = np.array([rates.sum(axis=0), positions.sum(axis=0)])
+    if literally:
+        return StepNoise(densities[0] * discretise(calc_free_slope(f), units[0], H))
+    count = 2 if euler else 1
+    return AdaptedNoise(units[:count], np.array(densities[:count]))
 
 
 FILTERS: dict[str, Make] = {
     "errorEKF": _error_state(ErrorEKF),
     "errorEKF_EJ": _error_state(ExactErrorEKF),
-    "errorEKF_FE": _error_state(ForceErrorEKF),
-    "DEKF": _of_state(DiscreteEKF),
+    "errorEKF_FE": _force(WhiteNoise),
+    "errorEKF_AFE": _force(AdaptedNoise),
+    "errorEKF_SFE": _shaped_force,
+    "DEKF": _of_state(DiscreteEKF, euler=True),
     "CEKF": _of_state(ContinuousEKF),
     "DIEKFpm": _of_state(PerfectMeasurementEKF),
     "SCKF": _of_state(SmoothlyConstrainedKF),

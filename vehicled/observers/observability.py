@@ -86,7 +86,8 @@ def calc_observability(
     spread by [I h; 0 I] (errorEKF, DEKF) instead of by the exact Jacobian of the dynamics. Raises RunError where
     the motion cannot be followed.
     """
-    stepper, linear = Ali3p(), MechanismObserver(mechanism, sensors, h, covariance)
+    stepper = Ali3p()
+    linear = MechanismObserver(mechanism, sensors, h, covariance, np.zeros(np.shape(covariance)))
     f = len(linear.independent)
     root = np.linalg.cholesky(linear.covariance)
     free = np.eye(2 * f)
@@ -101,7 +102,7 @@ def calc_observability(
             if by_zdd.any() and not free_masses:
                 seen += by_zdd @ np.hstack(problems.calc_acceleration_jacobians(mechanism))
             rows.append(seen @ spread @ root / sensors.sigma[:, None])
-        spread = (free if free_masses else linear.calc_exact_transition()) @ spread
+        spread = (free if free_masses else linear.calc_exact_transition()[0]) @ spread
         mechanism.qdd[:], mechanism.multipliers = memory
         if k < steps:
             stepper.step(mechanism, h).require("the motion along which the sensors are judged")

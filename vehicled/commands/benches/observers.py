@@ -48,6 +48,8 @@ _FILTERS = (
     "errorEKF",
     "errorEKF_EJ",
     "errorEKF_FE",
+    "errorEKF_AFE",
+    "errorEKF_SFE",
     "DEKF",
     "CEKF",
     "DIEKFpm",
