@@ -152,11 +152,14 @@ def run(args: argparse.Namespace) -> int:
     for line in observer_verdicts.tell_sights(sights):
         print(line, file=sys.stderr)
     known = f", {len(runs) - missing} of them known from {args.resume}" if missing < len(runs) else ""
-    minutes = missing * _SECONDS / min(workers, missing or 1) / 60
-    tell(f"{len(runs)} runs{known}; about {max(minutes, 0.1):.2g} min in {workers} processes of their own")
+    workers = min(workers, missing)
+    minutes = max(missing * _SECONDS / max(workers, 1) / 60, 0.1)
+    tell(
+        f"{len(runs)} runs{known}" + (f"; about {minutes:.2g} min in {workers} processes" if missing else "")
+    )
     try:
         with Progress("estimating", missing, "runs", quiet=args.json) as progress:
-            rows = observers.bench_observers(runs, workers, ledger, progress.update)
+            rows = observers.bench_observers(runs, max(workers, 1), ledger, progress.update)
     except KeyboardInterrupt:
         if args.resume:
             left = len(ledger.missing(runs))
