@@ -129,17 +129,29 @@ def test_sensors_that_see_angles_through_gravity_alone(rows):
 
 
 def test_what_disturbs_some_steps_does_not_count_in_the_cost(short, monkeypatch):
-    """Every tenth step has a reading and takes 100 µs, the others 10 µs, but for one of a second."""
+    """Every tenth step has a reading and takes 100 µs, the others 10 µs, but for one of a second; the machine gets
+    three times as slow after half of them."""
     linkage = observers.get_linkage("four_bar", "encoders", False)
-    wrong = observers.make_wrong(linkage, 1.0)
-    took = [100_000 if k % 10 == 9 else 10_000 for k in range(100)]
-    took[55] = 10**9
-    ticks = iter(list(itertools.chain.from_iterable((0, ns) for ns in took)))
-    timed = observers._Timed(observers.FILTERS["errorEKF"](wrong, linkage, False))
-    monkeypatch.setattr(time, "process_time_ns", lambda: next(ticks))
-    for k in range(100):
-        timed.step(np.array([timed.observer.z[0]]) if k % 10 == 9 else None)
-    assert timed.calc_us_per_step() == pytest.approx((10 * 100 + 90 * 10) / 100)
+    clock = iter(())
+    monkeypatch.setattr(time, "process_time_ns", lambda: next(clock))
+
+    def timed(turns, factor):
+        nonlocal clock
+        wrong = observers.make_wrong(linkage, 1.0)
+        timed = observers._Timed(observers.FILTERS["errorEKF"](wrong, linkage, False))
+        for turn in range(turns):
+            timed.turns.append([])
+            slow = 1 if turn < turns / 2 else 3
+            took = [factor * slow * (100_000 if k % 10 == 9 else 10_000) for k in range(20)]
+            took[5] *= 100_000 if turn == 1 else 1
+            clock = itertools.chain.from_iterable((0, ns) for ns in took)
+            for k in range(20):
+                timed.step(np.array([timed.observer.z[0]]) if k % 10 == 9 else None)
+        return timed
+
+    usual = (2 * 100 + 18 * 10) / 20
+    assert timed(2, 1).calc_us_per_step() > timed(1, 1).calc_us_per_step() == pytest.approx(usual)
+    assert timed(4, 5).calc_cost(timed(4, 2)) == pytest.approx(2.5)
 
 
 def test_repairs_are_reported(short, monkeypatch):

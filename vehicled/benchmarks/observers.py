@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -321,25 +321,34 @@ def calc_sight(setup: Setup) -> Sight:
 
 @dataclass
 class _Timed:
-    """An observer, and the processor time of its steps."""
+    """An observer, and the processor time of its steps, by turns."""
 
     observer: Observer
-    reading_ns: list[int] = field(default_factory=list)
-    other_ns: list[int] = field(default_factory=list)
+    turns: list[list[tuple[bool, int]]] = field(default_factory=list)
+    """Of each step whether it had readings, and ns."""
 
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         begin = time.process_time_ns()
         try:
             return self.observer.step(readings)
         finally:
-            took = time.process_time_ns() - begin
-            (self.other_ns if readings is None else self.reading_ns).append(took)
+            self.turns[-1].append((readings is not None, time.process_time_ns() - begin))
 
     def calc_us_per_step(self) -> float:
-        """Mean, µs, of steps with and without readings that take their median: what disturbs some of them does not
-        count, and how many there are of each kind does."""
-        kinds = [ns for ns in (self.reading_ns, self.other_ns) if ns]
-        return 1e-3 * float(np.average([np.median(ns) for ns in kinds], weights=[len(ns) for ns in kinds]))
+        return _calc_us(list(chain.from_iterable(self.turns)))
+
+    def calc_cost(self, reference: _Timed) -> float:
+        """Over that of the reference: the median of what it is in each turn, which both had close in time."""
+        pairs = zip(self.turns, reference.turns, strict=True)
+        return float(np.median([_calc_us(own) / _calc_us(other) for own, other in pairs]))
+
+
+def _calc_us(steps: Sequence[tuple[bool, int]]) -> float:
+    """Mean, µs, of steps with and without readings that take their median: what disturbs some of them does not
+    count, and how many there are of each kind does."""
+    kinds = [[ns for had, ns in steps if had is kind] for kind in (True, False)]
+    known = [ns for ns in kinds if ns]
+    return 1e-3 * float(np.average([np.median(ns) for ns in known], weights=[len(ns) for ns in known]))
 
 
 @dataclass(frozen=True)
@@ -391,6 +400,8 @@ def run_filter(run: Run) -> Trace:
     failed_at = reason = last = None
     for k in range(STEPS):
         if k % _TURN == 0:
+            timed.turns.append([])
+            reference.turns.append([])
             time_reference(k // _TURN)
         read = None if alone else get_readings(k)
         last = last if read is None else read.tolist()
@@ -404,15 +415,14 @@ def run_filter(run: Run) -> Trace:
         states.append((observer.z, observer.zd, observer.zdd, observer.z_deviation))
     shape = (len(states), len(linkage.case.angles))
     z, zd, zdd, deviation = (np.array([s[i] for s in states]).reshape(shape) for i in range(4))
-    us = timed.calc_us_per_step()
     return Trace(
         position=z - linkage.z[: len(z)],
         velocity=zd - linkage.zd[: len(z)],
         acceleration=zdd - linkage.zdd[: len(z)],
         deviation=deviation,
         innovations=innovations,
-        us_per_step=us,
-        cost=us / reference.calc_us_per_step(),
+        us_per_step=timed.calc_us_per_step(),
+        cost=timed.calc_cost(reference),
         repairs=observer.repairs,
         failed_at=failed_at,
         reason=reason,
