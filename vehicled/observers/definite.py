@@ -21,3 +21,10 @@ def factorise(p: np.ndarray) -> tuple[np.ndarray, bool]:
         values, vectors = np.linalg.eigh(p / np.outer(scale, scale))
         whole = (vectors * np.maximum(values, _FLOOR * values.max())) @ vectors.T
         return scale[:, None] * np.linalg.cholesky(whole), True
+
+
+def repair(p: np.ndarray) -> tuple[np.ndarray, bool]:
+    """P (n, n), symmetric and definite, and whether it had to be repaired for that."""
+    p = 0.5 * (p + p.T)
+    root, repaired = factorise(p)
+    return (root @ root.T, True) if repaired else (p, False)

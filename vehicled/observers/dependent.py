@@ -47,6 +47,10 @@ class _DependentEKF(MechanismObserver):
         self._across = np.diag(across)
         self.covariance = self._carry(self._calc_tangent(), self.covariance)
 
+    @property
+    def z_deviation(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.covariance)[self.independent], 0.0))
+
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         m = self.mechanism
         moving = self.spread(self._get_moving(), *self.calc_exact_transition())

@@ -14,6 +14,7 @@ import numpy as np
 from vehicled.errors import RunError
 from vehicled.multibody import problems
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.observers import definite
 from vehicled.observers.noise import PlantNoise, StepNoise
 from vehicled.sensors.mechanisms import SensorSet
 
@@ -55,6 +56,10 @@ class Observer(Protocol):
     def zdd(self) -> np.ndarray:
         """(f,)"""
 
+    @property
+    def z_deviation(self) -> np.ndarray:
+        """(f,) standard deviations that the filter itself gives z."""
+
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         """Go on by one step; `readings` (k,) at its end, None without. Raises RunError when it cannot go on."""
 
@@ -75,11 +80,12 @@ class MechanismObserver:
         self.mechanism, self.sensors, self.h = mechanism, sensors, h
         self.covariance = np.array(covariance, dtype=float)
         self.plant_noise = StepNoise(plant_noise) if isinstance(plant_noise, np.ndarray) else plant_noise
-        self.repairs = 0
         self.independent = mechanism.independent.copy()
         """Indices (f,) of the coordinates that are the filter's state."""
         self.noise = np.diag(sensors.sigma**2)
         """(k, k) R"""
+        self.repairs = 0
+        """How often the covariance had lost its definiteness."""
 
     @property
     def z(self) -> np.ndarray:
@@ -92,6 +98,10 @@ class MechanismObserver:
     @property
     def zdd(self) -> np.ndarray:
         return self.mechanism.qdd[self.independent]
+
+    @property
+    def z_deviation(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.covariance)[: len(self.independent)], 0.0))
 
     def calc_sensitivity(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(k, f) each: derivatives of the readings by z, ż and z̈ at the mechanism's state.
@@ -144,25 +154,11 @@ class MechanismObserver:
 
     def repair(self, covariance: np.ndarray) -> np.ndarray:
         """The same, symmetric; definite too, and counted, where it was not."""
-        p = 0.5 * (covariance + covariance.T)
-        if not np.all(np.isfinite(p)):
+        if not np.all(np.isfinite(covariance)):
             raise self.fail("the covariance is not finite")
-        try:
-            np.linalg.cholesky(p)
-        except np.linalg.LinAlgError:
-            self.repairs += 1
-            # Each state by its own unit: what is small in one may be large in another.
-            unit = np.sqrt(np.abs(np.diag(p)))
-            unit[unit == 0.0] = unit.max(initial=0.0) or 1.0
-            values, vectors = np.linalg.eigh(p / np.outer(unit, unit))
-            values = np.maximum(values, _FLOOR * max(values.max(), _FLOOR))
-            p = (vectors * values) @ vectors.T * np.outer(unit, unit)
-            p = 0.5 * (p + p.T)
+        p, repaired = definite.repair(covariance)
+        self.repairs += repaired
         return p
 
     def fail(self, what: str) -> RunError:
         return RunError(f"{type(self).__name__} at t = {self.mechanism.t:.6g} s: {what}")
-
-
-_FLOOR = 1e-12
-"""Share of the largest variance that a repaired covariance has in every direction."""

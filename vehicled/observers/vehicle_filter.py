@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vehicled.messages import WHEELS
-from vehicled.observers.definite import factorise
+from vehicled.observers.definite import repair
 from vehicled.observers.error_ekf import ErrorEKF
 from vehicled.observers.history import History
 from vehicled.observers.settings import DriveForce, Filter
@@ -212,10 +212,9 @@ class VehicleFilter:
         """See to it that the covariance is definite; what rounding took from it is counted."""
         p = self.ekf.covariance
         uncertain = np.ix_(*[np.flatnonzero(p.diagonal())] * 2)
-        root, repaired = factorise(p[uncertain])
+        p[uncertain], repaired = repair(p[uncertain])
         if repaired:
             self.repairs += 1
-            p[uncertain] = root @ root.T
             self.ekf.covariance = p
 
     # -- placing -----------------------------------------------------------------------------------------
