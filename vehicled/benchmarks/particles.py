@@ -53,6 +53,8 @@ class Experiment:
     multiplier: float = 10.0
     """Times the gyroscope's noise is what the filter takes for it."""
     steps: int = 170
+    keeps_spread: bool = False
+    """Whether the noise of motion leaves the swarm as wide as it is, or lets every particle wander."""
     both_branches: bool = False
     """Whether linkage and particles may be assembled either way, or one way only."""
 
@@ -107,7 +109,7 @@ class Try:
             if swarm is self.truth:
                 self.start, self.branch = float(angles[0]), float(branches[0])
         gyroscope = AngularRate(CRANK, x.gyroscope, x.multiplier)
-        noise = Noise(motion=x.motion, resampling=x.resampling)
+        noise = Noise(motion=x.motion, resampling=x.resampling, keeps_spread=x.keeps_spread)
         self.filter = ParticleFilter(self.swarm, [gyroscope], noise, random)
         self._random = random
         self.seconds = 0.0

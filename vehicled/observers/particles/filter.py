@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled.observers.particles import shrinkage
 from vehicled.observers.particles.instruments import Instrument
 from vehicled.observers.particles.resampling import RESAMPLERS
 from vehicled.observers.particles.swarm import Swarm
@@ -27,6 +28,9 @@ class Noise:
     """Of its rate's change in every step, rad/s or m/s."""
     resampling: float | Sequence[float] = 0.0
     """Of its rate's change when particles are drawn anew, so that copies part, rad/s or m/s."""
+    keeps_spread: bool = False
+    """Noise of motion and of speed renews the particles without spreading them, see `shrinkage`: for a mechanism that
+    nothing jolts. Otherwise it is taken for what the mechanism does."""
 
 
 class ParticleFilter:
@@ -74,6 +78,12 @@ class ParticleFilter:
     def predict(self, h: float) -> None:
         """Advance, and disturb by the noise of motion."""
         motion, speed = self._sigmas(self.noise.motion), self._sigmas(self.noise.speed)
+        if self.noise.keeps_spread and (np.any(motion) or np.any(speed)):
+            self.swarm.advance(h)
+            self.swarm.shift(
+                *shrinkage.draw(self.swarm, self.weights, np.array([motion, speed]), self.random)
+            )
+            return
         parts = int(np.ceil(np.max(motion, initial=0.0) / _FAR))
         if parts < 2:
             self.swarm.advance(h, self._draw(motion), self._draw(speed))

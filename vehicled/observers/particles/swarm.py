@@ -160,6 +160,10 @@ class Swarm:
             k = self.coordinates.index(name)
         return self._get(slice(k, k + 1))[0]
 
+    def get(self, name: str) -> np.ndarray:
+        """(N,) an angle in (−π, π] or any other coordinate, rad or m. Raises ValueError."""
+        return self.get_angles(name) if name in self.angles else self.get_coordinate(name)
+
     def get_rates(self, name: str) -> np.ndarray:
         """(N,) how fast an angle or any other coordinate changes, rad/s or m/s. Raises ValueError."""
         relative = [*self.angles, *self.distances]
