@@ -355,14 +355,16 @@ def bench_rivals() -> list[dict[str, Any]]:
 def experiments(
     counts: Sequence[int] = COUNTS, sigmas: Sequence[float] = SIGMAS
 ) -> Iterator[tuple[str, Experiment]]:
-    """The sweeps: (what is varied, experiment), the rest as in the source; then `SETTLED`, and what
-    becomes of it when the particles wander."""
+    """The sweeps: (what is varied, experiment), the rest as in the source; then `SETTLED`, and for a
+    linkage that may be assembled either way, and with particles that wander."""
     for count in counts:
         yield "count", Experiment(count=count)
     for sigma in sigmas:
         yield "motion", Experiment(motion=sigma)
     for sigma in SETTLED_SIGMAS:
         yield "settled", replace(SETTLED, motion=sigma)
+    for sigma in SETTLED_SIGMAS:
+        yield "either_way", replace(SETTLED, motion=sigma, both_branches=True)
     for kind in (WANDERING, NUMEROUS):
         for sigma in SETTLED_SIGMAS:
             yield "wandering", replace(kind, motion=sigma)
@@ -414,6 +416,7 @@ def sweep(
             "resampling_sigma": experiment.resampling,
             "multiplier": experiment.multiplier,
             "keeps_spread": experiment.keeps_spread,
+            "both_branches": experiment.both_branches,
             "tries": tries,
             "converged": tries - len(misses),
             "converged_mean": sum(x.converged for x in outcomes),
