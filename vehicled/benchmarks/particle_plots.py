@@ -70,6 +70,7 @@ def _sweeps(sweeps: dict[str, list[dict[str, Any]]]) -> Figure:
     ):
         rows = sweeps[varied]
         _shares(axes, key, rows, ESTIMATE, "as in the source")
+        axes.set(xlabel=label, title="Tries that converged, % (dashed: by the mean of all)")
     for rows, color, label in (
         (sweeps["settled"], ALARM, "spread kept"),
         (sweeps["wandering"], GNSS, "wandering"),
@@ -90,7 +91,9 @@ def _shares(
     for converged, line in (("converged", "-"), ("converged_mean", "--")):
         share = [100 * row[converged] / row["tries"] for row in rows]
         named = label if line == "-" else None
-        axes.semilogx([row[key] for row in rows], share, f"{mark}{line}", color=color, label=named, markersize=4)
+        axes.semilogx(
+            [row[key] for row in rows], share, f"{mark}{line}", color=color, label=named, markersize=4
+        )
 
 
 def _rivals() -> Figure:
@@ -137,7 +140,9 @@ def draw_try(experiment: Experiment, seed: int) -> Figure:
     here = int(np.argmin(near))
     rival = int(rivals.rival[here])
     label = f"rival from {np.degrees(rivals.start[rival]):.0f}°: {rivals.distance[here]:.1f} σ"
-    middle.plot(t, trial.readings, ".", markersize=2, color=ALARM, label=f"from {np.degrees(trial.start):.0f}°")
+    middle.plot(
+        t, trial.readings, ".", markersize=2, color=ALARM, label=f"from {np.degrees(trial.start):.0f}°"
+    )
     middle.plot(t, rivals.rates[:, rival], color=TRUTH, label=label)
     middle.set(title="Readings", xlabel="s", ylabel="rad/s")
     middle.legend()
@@ -147,6 +152,7 @@ def draw_try(experiment: Experiment, seed: int) -> Figure:
     right.axvline(np.degrees(estimate[-1]), color=TRUTH, linestyle="--", linewidth=0.8, label="estimate")
     title = f"Exact: {100 * posterior.near:.1f} % within 5°"
     right.set(title=title, xlabel="crank angle at the end, °", ylabel="probability in 2°", xlim=(-180, 180))
+    right.set_xticks(range(-180, 181, 90))
     right.legend()
     return figure
 

@@ -150,9 +150,7 @@ class Try:
         return Outcome(error, peak_error, deviation, self.start, self.branch, self.seconds)
 
 
-def _release(
-    swarm: Swarm, x: Experiment, random: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _release(swarm: Swarm, x: Experiment, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """All particles at rest, anywhere the linkage could be: (N,) angles and branches."""
     angles = four_bar.random_angles(x.lengths, swarm.count, random)
     branches = np.ones(swarm.count)
@@ -303,7 +301,9 @@ def find_posterior(experiment: Experiment, seed: int, per_turn: int = 3600, fine
     within = ((np.arange(finer) + 0.5) / finer - 0.5) * 2.0 * np.pi / per_turn
     start, branch = (start[likely, None] + within).ravel(), np.repeat(branch[likely], finer)
     # The ends of a rocker's travel lie between two starts of the grid: beyond them it cannot be.
-    inside = np.any([(start >= a) & (start <= b) for a, b in four_bar.input_ranges(experiment.lengths)], axis=0)
+    inside = np.any(
+        [(start >= a) & (start <= b) for a, b in four_bar.input_ranges(experiment.lengths)], axis=0
+    )
     full = four_bar.classify(experiment.lengths).turns_fully
     start, branch = (x if full else x[inside] for x in (start, branch))
     log_likelihood, end = _likelihood(experiment, start, branch, readings)

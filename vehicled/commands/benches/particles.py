@@ -19,9 +19,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--resume", type=Path, metavar="FILE", help="keep every try in FILE, and go on from what is there"
     )
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
+    parser.add_argument(
+        "--live", action="store_true", help="watch one release after the other in the terminal"
+    )
+    parser.add_argument("--window", action="store_true", help="the same in a window")
+    parser.add_argument("--particles", type=int, metavar="N", help="of the live view (500)")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of the live view's first release (1)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.live or args.window:
+        return _watch(args)
     from vehicled.benchmarks import particles
     from vehicled.errors import UsageError
     from vehicled.progress import Progress
@@ -46,6 +56,27 @@ def run(args: argparse.Namespace) -> int:
 
         draw(found, args.plots)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
+    return 0
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from vehicled.benchmarks import particle_live
+    from vehicled.benchmarks.particles import SETTLED
+    from vehicled.errors import UsageError
+
+    experiment = replace(SETTLED, count=SETTLED.count if args.particles is None else args.particles)
+    if experiment.count < 1:
+        raise UsageError(f"--particles {args.particles}: expected 1 or more")
+    if args.seed < 0:
+        raise UsageError(f"--seed {args.seed}: expected 0 or more")
+    if args.window:
+        from vehicled.benchmarks import particle_window
+
+        particle_window.watch(experiment, args.seed)
+    else:
+        particle_live.watch(experiment, args.seed)
     return 0
 
 

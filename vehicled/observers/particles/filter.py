@@ -37,8 +37,8 @@ class ParticleFilter:
     """Particles that move by the equations of motion, are disturbed, weighed by instruments and drawn anew.
 
     The noise and the instruments' multipliers may be changed while it runs. All random numbers come from one
-    generator, so that a run is reproduced by its seed. It advances when `step` is called and not otherwise: fed live,
-    it waits for data.
+    generator, so that a run is reproduced by its seed. It advances when `step` is called and not otherwise; fed live,
+    by `live.Follower`.
     """
 
     def __init__(
@@ -71,6 +71,13 @@ class ParticleFilter:
         Raises ValueError for another number of them, FloatingPointError when no particle is left that can move.
         """
         self.predict(h)
+        self.update(readings)
+
+    def update(self, readings: Sequence[np.ndarray | float | None]) -> None:
+        """Take readings of the present time into account, and draw anew where that leaves few particles that count.
+
+        Raises as `step`.
+        """
         self.weigh(readings)
         if self.effective < self.threshold:
             self.resample()

@@ -42,7 +42,10 @@ def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
         raise MechanismError("particles: mechanisms with drives or inputs are not supported")
     model = build_model(replace(description, independent=None, degrees_of_freedom=None))
     g, system = model.graph, model.system
-    tied = {**{n: f"angle {n}" for n in description.angles}, **{n: f"distance {n}" for n in description.distances}}
+    tied = {
+        **{n: f"angle {n}" for n in description.angles},
+        **{n: f"distance {n}" for n in description.distances},
+    }
     """The constraint that ties each to the others."""
     relative = {c.name: c for c in system.coordinates if c.name in tied}
     system.coordinates = [c for c in system.coordinates if c.name not in relative]
