@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TextIO
 
 import numpy as np
@@ -19,7 +20,7 @@ from vehicled.benchmarks.particles import CRANK, STEP, TOLERANCE, Experiment, Tr
 from vehicled.observers.particles.instruments import AngularRate
 from vehicled.observers.particles.live import Follower, Sample
 from vehicled.observers.particles.weights import circular_deviation, wrapped
-from vehicled.terminal import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Keys, Page, keys
+from vehicled.terminal import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Page, keys
 
 _FRAME_S = 1 / 15
 _SPARSE_S = 1.0
@@ -257,7 +258,7 @@ def _picture(frame: Frame, columns: int, rows: int) -> list[str]:
             canvas.dot(near[0], near[1], DIM)
     for q, style in ((frame.truth, RED), (frame.estimate, BOLD)):
         corners = [(0.0, 0.0), (q[0], q[1]), (q[2], q[3]), (ground, 0.0)]
-        for start, end in zip(corners, corners[1:], strict=False):
+        for start, end in pairwise(corners):
             canvas.line(start, end, style)
     return canvas.lines()
 

@@ -6,6 +6,7 @@ import time
 
 import matplotlib
 import numpy as np
+from matplotlib.backend_bases import KeyEvent
 from matplotlib.figure import Figure
 
 from vehicled.benchmarks.particle_live import HELP, Frame, Session
@@ -28,9 +29,12 @@ def watch(experiment: Experiment, seed: int) -> None:
             raise UsageError("--window: expected a display; --live draws in a terminal")
         session = Session(experiment, seed)
         pressed: list[str] = []
-        figure.canvas.mpl_connect(
-            "key_press_event", lambda event: pressed.append(_NAMES.get(event.key, event.key))
-        )
+
+        def press(event: KeyEvent) -> None:
+            if event.key is not None:
+                pressed.append(" " if event.key == "space" else event.key)
+
+        figure.canvas.mpl_connect("key_press_event", press)
         window = Window(figure)
         try:
             while pyplot.fignum_exists(figure.number):
@@ -44,9 +48,6 @@ def watch(experiment: Experiment, seed: int) -> None:
         finally:
             session.close()
             pyplot.close(figure)
-
-
-_NAMES = {"space": " "}
 
 
 class Window:

@@ -409,7 +409,11 @@ def sweep(
             outcomes.append(ledger.run(experiment, seed))
             done += 1
             progress(done)
-        misses = [(FIRST_SEED + k, x) for k, x in enumerate(outcomes) if not x.peak_converged]
+        missed = [
+            _describe_miss(experiment, FIRST_SEED + k, x)
+            for k, x in enumerate(outcomes)
+            if not x.peak_converged
+        ]
         row = {
             "count": experiment.count,
             "motion_sigma": experiment.motion,
@@ -418,11 +422,11 @@ def sweep(
             "keeps_spread": experiment.keeps_spread,
             "both_branches": experiment.both_branches,
             "tries": tries,
-            "converged": tries - len(misses),
+            "converged": tries - len(missed),
             "converged_mean": sum(x.converged for x in outcomes),
             "seconds": sum(x.seconds for x in outcomes),
-            "missed": [_describe_miss(experiment, seed, x) for seed, x in misses],
+            "missed": missed,
+            "unobservable": sum(not miss["observable"] for miss in missed),
         }
-        row["unobservable"] = sum(not miss["observable"] for miss in row["missed"])
         found.setdefault(varied, []).append(row)
     return found

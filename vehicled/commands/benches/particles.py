@@ -85,8 +85,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
     title = f"{'µs per particle and step':<24}" + "".join(f" {name:>14}" for name in kinds.values())
     lines = [f"{title} {'÷ least':>8}"]
     for row in found["costs"]:
-        cells = "".join(f" {row[kind]:>14.4f}" for kind in kinds)
-        lines.append(f"{row['count']:>24,}{cells} {row['ratio']:>8.2f}")
+        costs = "".join(f" {row[kind]:>14.4f}" for kind in kinds)
+        lines.append(f"{row['count']:>24,}{costs} {row['ratio']:>8.2f}")
     for varied, rows in found["sweeps"].items():
         lines += ["", _TITLES[varied], f"{'particles':>9}{''.join(f'{name:>14}' for name in _COLUMNS)}"]
         for row in rows:

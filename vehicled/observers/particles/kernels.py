@@ -142,8 +142,8 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
     """A program of the kernels `integrate` (by `step`, s), `disturb`, `project`, `kick`, and `prepare`.
 
     `noisy` names angles and distances of the description or components of points ("Q.x"), at most as many as there
-    are degrees of freedom. A disturbance adds `moves` to them, and `kicks` to the rates that they had before it, along
-    directions that the constraints allow. Raises MechanismError.
+    are degrees of freedom. A disturbance adds `moves` to them, and `kicks` to the rates that they had before it,
+    along directions that the constraints allow. Raises MechanismError.
     """
     model, quantities = reduce(description)
     g, eq = model.graph, _Equations(model)

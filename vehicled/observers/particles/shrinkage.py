@@ -1,15 +1,15 @@
 """Noise that renews particles without spreading them.
 
-Noise of motion that nothing in the mechanism makes serves diversity alone. Added step by step it is a random walk: the
-swarm forgets what the readings have told of earlier times, and particles of another start may wander to where they read
-what the truth reads. Liu and West (2001, Combined parameter and state estimation in simulation-based filtering,
-section 10.3) draw particles towards their mean by as much as the noise spreads them,
+Noise of motion that nothing in the mechanism makes serves diversity alone. Added step by step it is a random walk:
+the swarm forgets what the readings have told of earlier times, and particles of another start may wander to where
+they read what the truth reads. Liu and West (2001, Combined parameter and state estimation in simulation-based
+filtering, section 10.3) draw particles towards their mean by as much as the noise spreads them,
 
     x ← m + √(1 − h²) (x − m) + h L ξ,   L Lᵀ = C,
 
-with mean m and covariance C of the swarm, both of which stay. Here x are the noisy coordinates and their rates, so that
-the rates change as they go along with the coordinates in the swarm; and m and C are those of cells, a few noises wide,
-because a swarm may be in several clusters, or all around a circle. The cells lie elsewhere every time.
+with mean m and covariance C of the swarm, both of which stay. Here x are the noisy coordinates and their rates, so
+that the rates change as they go along with the coordinates in the swarm; and m and C are those of cells, a few noises
+wide, because a swarm may be in several clusters, or all around a circle. The cells lie elsewhere every time.
 """
 
 from __future__ import annotations
