@@ -40,12 +40,14 @@ def draw(
     states[:, lost] = 0.0
     bounds = sigmas.ravel()
     cells = np.zeros(swarm.count, dtype=np.int64)
-    for k in np.flatnonzero(bounds):
+    for k, bound in enumerate(bounds):
         angle = k < len(swarm.noisy) and swarm.noisy[k] in swarm.angles
-        width = _CELL * bounds[k]
+        width = _CELL * bound
         if angle:
-            around = max(_CELLS_AROUND, int(2.0 * np.pi / width))
+            around = max(_CELLS_AROUND, int(2.0 * np.pi / width) if width > 0.0 else 0)
             width = 2.0 * np.pi / around
+        elif width == 0.0:
+            continue
         place = states[k] / width + random.random()
         along = np.floor(place).astype(np.int64)
         if angle:
@@ -53,15 +55,10 @@ def draw(
             along %= around
         along -= along.min()
         cells = cells * (along.max() + 1) + along
-    _, cells = np.unique(cells, return_inverse=True)
     weights = np.where(lost, 0.0, weights) + np.finfo(float).tiny
-    total = np.bincount(cells, weights)
-
-    def average(values: np.ndarray) -> np.ndarray:
-        return np.bincount(cells, weights * values) / total
-
-    off = states - np.array([average(x) for x in states])[:, cells]
-    covariance = np.array([[average(a * b) for b in off] for a in off]).transpose(2, 0, 1)
+    positions = np.where(lost, 0.0, swarm.get_q())
+    cells = _apart(cells, weights, states[: len(swarm.noisy)], positions)
+    off, covariance = _moments(cells, weights, states, states)
     spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     bounded = bounds > 0.0
     with np.errstate(divide="ignore"):
@@ -73,3 +70,44 @@ def draw(
     for i, row in enumerate(root.transpose(1, 2, 0)):
         changes[i] += sum(column[cells] * z for column, z in zip(row, noise, strict=True))
     return changes[: len(swarm.noisy)], changes[len(swarm.noisy) :]
+
+
+def _apart(cells: np.ndarray, weights: np.ndarray, known: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """(N,) cells from 0 on, where particles that are assembled in another way have one of their own.
+
+    Within a cell the positions (n, N) of particles assembled alike nearly follow from the noisy coordinates `known`
+    (noisy, N). Where more is left than follows from them, there are two ways, on either side of what is left.
+    """
+    cells = _numbered(cells)
+    off, covariance = _moments(cells, weights, known, known)
+    off_positions, across = _moments(cells, weights, known, positions)
+    slopes = np.linalg.pinv(covariance, hermitian=True) @ across
+    left = off_positions - sum(
+        x * slope[:, cells] for x, slope in zip(off, slopes.transpose(1, 2, 0), strict=True)
+    )
+    squares, total = (_averages(cells, weights, x**2) for x in (left, off_positions))
+    most = np.argmax(squares, axis=0)
+    two = squares.sum(axis=0) > 0.5 * total.sum(axis=0)
+    beyond = two[cells] & (left[most[cells], np.arange(len(cells))] > 0.0)
+    return _numbered(2 * cells + beyond)
+
+
+def _numbered(labels: np.ndarray) -> np.ndarray:
+    """(N,) labels from 0 on, numbered without gaps; sorted only where there are too many to count."""
+    if labels.max() > 4 * len(labels):
+        return np.unique(labels, return_inverse=True)[1]
+    return (np.cumsum(np.bincount(labels) > 0) - 1)[labels]
+
+
+def _averages(cells: np.ndarray, weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(n, cells) weighted means of (n, N)."""
+    return np.array([np.bincount(cells, weights * x) for x in values]) / np.bincount(cells, weights)
+
+
+def _moments(
+    cells: np.ndarray, weights: np.ndarray, ours: np.ndarray, others: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m, N) what `others` are off their cell's mean, and (cells, n, m) its covariances between `ours` and them."""
+    off = others - _averages(cells, weights, others)[:, cells]
+    rows = [_averages(cells, weights, x * off) for x in ours - _averages(cells, weights, ours)[:, cells]]
+    return off, np.array(rows).transpose(2, 0, 1)
