@@ -1,4 +1,4 @@
-"""Particles of mechanisms that are no four-bars: the same motion, what they can be disturbed in, how they are found."""
+"""Particles of mechanisms that are no four-bars: their motion, how they are disturbed, how they are found."""
 
 import numpy as np
 import pytest

@@ -81,7 +81,9 @@ def _apart(cells: np.ndarray, weights: np.ndarray, known: np.ndarray, positions:
     cells = _numbered(cells)
     off, covariance = _moments(cells, weights, known, known)
     off_positions, across = _moments(cells, weights, known, positions)
-    slopes = np.linalg.pinv(covariance, hermitian=True) @ across
+    # Few particles lie on a line by chance: their slopes count the less, the fewer they are.
+    trust = np.maximum(0.0, 1.0 - (len(known) + 2) / np.bincount(cells))[:, None, None]
+    slopes = trust * (np.linalg.pinv(covariance, hermitian=True) @ across)
     left = off_positions - sum(
         x * slope[:, cells] for x, slope in zip(off, slopes.transpose(1, 2, 0), strict=True)
     )
