@@ -62,8 +62,8 @@ def test_the_posterior_is_calibrated():
     """The share of starts below the true one is uniform over tries, as long as the readings leave some."""
     x = particles.Experiment(steps=12)
     shares = []
-    for seed in range(40):
-        found = particles.find_posterior(x, seed, per_turn=720, finer=4)
+    for seed in range(25):
+        found = particles.find_posterior(x, seed, per_turn=360, finer=4)
         assert found.probability.sum() == pytest.approx(1.0)
         start = particles.Try(replace(x, count=1), seed).start
         shares.append(found.probability[found.start < start].sum())
