@@ -85,21 +85,24 @@ class ParticleFilter:
     def predict(self, h: float) -> None:
         """Advance, and disturb by the noise of motion."""
         motion, speed = self._sigmas(self.noise.motion), self._sigmas(self.noise.speed)
+        parts = max(1, int(np.ceil(np.max(motion, initial=0.0) / _FAR)))
         if self.noise.keeps_spread and (np.any(motion) or np.any(speed)):
             self.swarm.advance(h)
-            self.swarm.shift(
-                *shrinkage.draw(self.swarm, self.weights, np.array([motion, speed]), self.random)
-            )
-            return
-        parts = int(np.ceil(np.max(motion, initial=0.0) / _FAR))
-        if parts < 2:
+            sigmas = np.array([motion, speed])
+            moves, kicks = shrinkage.draw(self.swarm, self.weights, sigmas, self.random)
+            share = moves / parts
+            self.swarm.shift(share, kicks)
+            parts -= 1
+        elif parts == 1:
             self.swarm.advance(h, self._draw(motion), self._draw(speed))
             return
-        self.swarm.advance(h, None, self._draw(speed))
-        moves = self._draw(motion)
-        assert moves is not None, "there is noise"
+        else:
+            self.swarm.advance(h, None, self._draw(speed))
+            drawn = self._draw(motion)
+            assert drawn is not None, "there is noise"
+            share = drawn / parts
         for _ in range(parts):
-            self.swarm.shift(moves / parts)
+            self.swarm.shift(share)
 
     def weigh(self, readings: Sequence[np.ndarray | float | None]) -> None:
         """Take readings of the present time into account. A particle that is not a number weighs nothing."""
