@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import sys
 import textwrap
@@ -32,14 +33,21 @@ with the numbers of this very run:
 """
 
 EPILOG = """\
+`--mechanism vehicle` compares the filters that a car can be given (`filter: …` of its configuration) on the car
+instead: `mixed_drive` by a plant with 5 % more mass and inertia, 10 % less tyre stiffness and friction than they
+believe, seen through either receiver. position is horizontal (m), nis the mean over sensors; least and largest of a
+single sensor stand beside it.
+
 examples:
   vehicled bench observers                                   the story, in a few minutes
   vehicled bench observers --plots pictures                  and its pictures
   vehicled bench observers --mechanism four_bar --sensors coupler_gyros --rate 200 50 10 --filter errorEKF UKF-TR
   vehicled bench observers --full --resume rows.jsonl        everything; Ctrl-C and the same line again go on
+  vehicled bench observers --mechanism vehicle               the filters on the car; some minutes
   vehicled bench observers --literal --seed 10 --rate 200    the figures of the published toolbox
 """
 
+_VEHICLE = "vehicle"
 _MECHANISMS = ("four_bar", "five_bar")
 _SENSORS = ("encoders", "crank_gyros", "coupler_gyros")
 _RATES = (200, 100, 50, 20, 10)
@@ -60,6 +68,12 @@ _FILTERS = (
 )
 _STORY: dict[str, tuple[Any, ...]] = {"rate": (200, 10), "level": ("L2",), "seed": (10, 11)}
 _FULL: dict[str, tuple[Any, ...]] = {"rate": _RATES, "level": _LEVELS, "seed": (10, 11, 12)}
+_RECEIVERS, _KINDS, _VEHICLE_SEEDS = (
+    ("rtk", "conventional"),
+    ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF"),
+    (0, 1),
+)
+"""Of the vehicle."""
 _SECONDS = 1.2
 """Of processor time that a run takes, about, in the mean over filters."""
 
@@ -73,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     def choose(option: str, choices: Iterable[Any], of: str, kind: Callable[[str], Any] = str) -> None:
         name = option.removeprefix("--")
-        usual = _listed(_STORY[name]) if name in _STORY else "all"
+        usual = _listed(_STORY[name]) if name in _STORY else "both linkages" if name == "mechanism" else "all"
         parser.add_argument(
             option,
             nargs="+",
@@ -83,11 +97,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help=f"{of}: {_listed(choices)}; {usual} when left out",
         )
 
-    choose("--mechanism", _MECHANISMS, "linkage")
-    choose("--sensors", _SENSORS, "what is measured")
+    choose("--mechanism", (*_MECHANISMS, _VEHICLE), "linkage; the vehicle on its own")
+    choose("--sensors", (*_SENSORS, *_RECEIVERS), "what is measured; on the vehicle which receiver")
     choose("--rate", _RATES, "readings per second", int)
     choose("--level", _LEVELS, "size of the modelling errors")
-    choose("--filter", _FILTERS, "`none` is the wrong model alone", _filter)
+    choose("--filter", dict.fromkeys((*_FILTERS, *_KINDS)), "`none` is the wrong model alone", _filter)
     parser.add_argument(
         "--seed",
         nargs="+",
@@ -123,6 +137,10 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.errors import UsageError
     from vehicled.progress import Progress
 
+    if args.mechanism and _VEHICLE in args.mechanism:
+        return _run_vehicle(args)
+    for option, known in (("sensors", _SENSORS), ("filter", _FILTERS)):
+        _check(option, getattr(args, option), known, "a linkage")
     usual = _FULL if args.full else _STORY
     seeds = args.seed or usual["seed"]
     if args.workers is not None and args.workers < 1:
@@ -171,6 +189,85 @@ def run(args: argparse.Namespace) -> int:
         draw(rows, args.plots)
     print(json.dumps(rows, ensure_ascii=False) if args.json else "\n".join(_lines(rows)))
     return 0
+
+
+def _check(option: str, chosen: Iterable[Any] | None, known: Iterable[Any], where: str) -> None:
+    from vehicled.errors import UsageError
+
+    for name in chosen or ():
+        if name not in known:
+            raise UsageError(f"--{option}: expected one of {_listed(known)} on {where}, got {name}")
+
+
+def _run_vehicle(args: argparse.Namespace) -> int:
+    from vehicled.benchmarks import vehicle_observers
+    from vehicled.errors import UsageError
+    from vehicled.progress import Progress
+
+    if len(set(args.mechanism)) > 1:
+        raise UsageError("--mechanism: expected vehicle on its own")
+    for option in ("rate", "level", "full", "literal", "resume", "plots"):
+        if getattr(args, option):
+            raise UsageError(f"--{option}: expected with linkages alone")
+    _check("sensors", args.sensors, _RECEIVERS, "the vehicle")
+    _check("filter", args.filter, _KINDS, "the vehicle")
+    kinds = tuple(dict.fromkeys(args.filter or _KINDS))
+    seeds = dict.fromkeys(args.seed or _VEHICLE_SEEDS)
+    jobs = [vehicle_observers.Job(r, s, kinds) for r in args.sensors or _RECEIVERS for s in seeds]
+    workers = min(args.workers or len(os.sched_getaffinity(0)), len(jobs))
+    with Progress("driving", len(jobs) * len(kinds), "drives", quiet=args.json) as progress:
+        rows = vehicle_observers.bench_vehicle(jobs, max(workers, 1), progress.update)
+    print(json.dumps(rows, ensure_ascii=False) if args.json else "\n".join(_vehicle_lines(rows)))
+    return 0
+
+
+def _vehicle_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """A table for each receiver, the worst over seeds of errors, medians of costs."""
+    seeds = _listed(dict.fromkeys(row["seed"] for row in rows))
+    titles = (
+        "position m",
+        "yaw °",
+        "sideslip °",
+        "suspens. mm",
+        "nis",
+        "of sensors",
+        "µs/step",
+        "99.9 %",
+        "cost",
+    )
+    lines = []
+    for receiver in dict.fromkeys(row["sensors"] for row in rows):
+        its = [row for row in rows if row["sensors"] == receiver]
+        lines.append(f"vehicle, {receiver}, plant with {its[0]['level']}; largest errors over seeds {seeds}")
+        lines.append(f"{'':<13}" + "".join(f"{t:>12}" for t in (*titles, "restarts", "repairs")))
+        for kind in dict.fromkeys(row["filter"] for row in its):
+            sound = [row for row in its if row["filter"] == kind and row["failed_at"] is None]
+            lines += [
+                f"{kind:<13} seed {row['seed']} broke down at {row['failed_at']:.3f} s: {row['reason']}"
+                for row in its
+                if row["filter"] == kind and row["failed_at"] is not None
+            ]
+            if not sound:
+                continue
+            errors = ("position_rmse", "yaw_rmse", "sideslip_rmse", "suspension_rmse")
+            largest = [max(row[e] for row in sound) for e in errors]
+            nis = [x for row in sound for x in row["sensors_nis"].values()]
+            times = [
+                sorted(row[c] for row in sound)[len(sound) // 2] for c in ("us_per_step", "us_p999", "cost")
+            ]
+            cells = [
+                f"{largest[0]:.4f}",
+                *(f"{math.degrees(x):.3f}" for x in largest[1:3]),
+                f"{1e3 * largest[3]:.2f}",
+                f"{sum(nis) / len(nis):.2f}",
+                f"{min(nis):.2f}–{max(nis):.2f}",
+                *(f"{x:.0f}" for x in times[:2]),
+                f"{times[2]:.2f}",
+                *(str(sum(row[c] for row in sound)) for c in ("restarts", "repairs")),
+            ]
+            lines.append(f"{kind:<13}" + "".join(f"{c:>12}" for c in cells))
+        lines.append("")
+    return lines[:-1]
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
