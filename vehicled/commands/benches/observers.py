@@ -139,8 +139,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.mechanism and _VEHICLE in args.mechanism:
         return _run_vehicle(args)
-    for option, known in (("sensors", _SENSORS), ("filter", _FILTERS)):
-        _check(option, getattr(args, option), known, "a linkage")
+    _check("sensors", args.sensors, _SENSORS, "a linkage")
+    _check("filter", args.filter, _FILTERS, "a linkage")
     usual = _FULL if args.full else _STORY
     seeds = args.seed or usual["seed"]
     if args.workers is not None and args.workers < 1:
@@ -213,7 +213,8 @@ def _run_vehicle(args: argparse.Namespace) -> int:
     _check("filter", args.filter, _KINDS, "the vehicle")
     kinds = tuple(dict.fromkeys(args.filter or _KINDS))
     seeds = dict.fromkeys(args.seed or _VEHICLE_SEEDS)
-    jobs = [vehicle_observers.Job(r, s, kinds) for r in args.sensors or _RECEIVERS for s in seeds]
+    receivers = [r for r in vehicle_observers.RECEIVERS if r in (args.sensors or _RECEIVERS)]
+    jobs = [vehicle_observers.Job(r, s, kinds) for r in receivers for s in seeds]
     workers = min(args.workers or len(os.sched_getaffinity(0)), len(jobs))
     with Progress("driving", len(jobs) * len(kinds), "drives", quiet=args.json) as progress:
         rows = vehicle_observers.bench_vehicle(jobs, max(workers, 1), progress.update)
