@@ -37,7 +37,7 @@ def test_more_particles_converge_more_often():
     found = particles.sweep(
         [("count", particles.Experiment(count=n, motion=0.005)) for n in (5, 500)],
         15,
-        particles.Ledger(None),
+        particles.open_ledger(None),
         lambda _: None,
     )
     few, many = found["count"]
@@ -73,7 +73,9 @@ def test_the_posterior_is_calibrated():
 def test_misses_tell_whether_the_readings_leave_doubt():
     """Assembled either way there are starts that are much alike."""
     few = replace(particles.SETTLED, both_branches=True, steps=60)
-    (row,) = particles.sweep([("either_way", few)], 12, particles.Ledger(None), lambda _: None)["either_way"]
+    (row,) = particles.sweep([("either_way", few)], 12, particles.open_ledger(None), lambda _: None)[
+        "either_way"
+    ]
     assert row["missed"] and row["unobservable"] == sum(not m["observable"] for m in row["missed"])
     for miss in row["missed"]:
         near = particles.find_posterior(few, miss["seed"]).near
@@ -82,13 +84,13 @@ def test_misses_tell_whether_the_readings_leave_doubt():
 
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
     path = tmp_path / "tries.jsonl"
-    whole = particles.sweep([("count", SMALL)], 4, particles.Ledger(path), lambda _: None)
+    whole = particles.sweep([("count", SMALL)], 4, particles.open_ledger(path), lambda _: None)
     lines = path.read_text().splitlines(keepends=True)
     assert len(lines) == 4
     path.write_text("".join(lines[:2]) + lines[2][:30])  # cut off in the third
     run, made = particles.Try.run, []
     monkeypatch.setattr(particles.Try, "run", lambda self: made.append(1) or run(self))
-    resumed = particles.sweep([("count", SMALL)], 4, particles.Ledger(path), lambda _: None)
+    resumed = particles.sweep([("count", SMALL)], 4, particles.open_ledger(path), lambda _: None)
     assert len(made) == 2
     for row in (*whole["count"], *resumed["count"]):
         row.pop("seconds")
@@ -100,7 +102,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("hello\n")
     with pytest.raises(UsageError, match=r"notes.txt:1: expected a try"):
-        particles.Ledger(path)
+        particles.open_ledger(path)
     assert path.read_text() == "hello\n"
 
 
@@ -123,7 +125,7 @@ def test_plots(tmp_path):
     sweeps = particles.sweep(
         [(k, particles.Experiment(count=200, steps=4)) for k in ("count", "motion", "settled", "wandering")],
         1,
-        particles.Ledger(None),
+        particles.open_ledger(None),
         lambda _: None,
     )
     particle_plots.draw(

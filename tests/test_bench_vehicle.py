@@ -35,7 +35,12 @@ def rows(drive):
 def test_rows_have_what_scripts_rely_on(rows):
     for row, kind in zip(rows, ("errorEKF", "DEKF"), strict=True):
         assert row.keys() >= KEYS
-        assert (row["mechanism"], row["filter"], row["rate_hz"], row["failed_at"]) == ("vehicle", kind, 250, None)
+        assert (row["mechanism"], row["filter"], row["rate_hz"], row["failed_at"]) == (
+            "vehicle",
+            kind,
+            250,
+            None,
+        )
         assert row["level"] == "mass +5 %, inertia +5 %, tyre stiffness -10 %, friction -10 %"
         assert 0.0 < row["us_per_step"] <= row["us_p999"]
         assert row["repairs"] == row["restarts"] == 0
@@ -43,7 +48,7 @@ def test_rows_have_what_scripts_rely_on(rows):
 
 
 def test_errors_are_those_of_the_estimates(drive, rows):
-    scenario, steps, truth = drive
+    _, steps, truth = drive
     estimator = bench._Timed(bench.load_configuration("prototype"), "errorEKF").estimator
     squares = []
     for step in steps:
@@ -86,7 +91,10 @@ def test_the_table_tells_the_largest_errors_and_the_span_of_the_sensors(rows):
     [
         ("--mechanism vehicle four_bar", "--mechanism: expected vehicle on its own"),
         ("--mechanism vehicle --rate 10", "--rate: expected with linkages alone"),
-        ("--mechanism vehicle --sensors encoders", "--sensors: expected one of rtk conventional on the vehicle"),
+        (
+            "--mechanism vehicle --sensors encoders",
+            "--sensors: expected one of rtk conventional on the vehicle",
+        ),
         ("--mechanism vehicle --filter SCKF", "--filter: expected one of errorEKF errorEKF_EJ"),
         ("--sensors rtk", "--sensors: expected one of encoders"),
         ("--filter UKF", "--filter: expected one of errorEKF .* on a linkage, got UKF"),

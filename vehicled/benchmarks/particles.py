@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from vehicled.benchmarks.ledger import Ledger
 from vehicled.benchmarks.timing import collector_off
-from vehicled.errors import UsageError
 from vehicled.observers.particles import four_bar
 from vehicled.observers.particles.filter import Noise, ParticleFilter
 from vehicled.observers.particles.instruments import AngularRate
@@ -195,35 +195,22 @@ def bench_costs(
     return [{**row, "ratio": row["step"] / least} for row in rows]
 
 
-class Ledger:
-    """Tries that have been made, a line of JSON each in a file, so that an interrupted sweep goes on where it was."""
+def open_ledger(path: Path | None) -> Ledger[str]:
+    """Tries that have been made. Raises UsageError for a file of something else."""
 
-    def __init__(self, path: Path | None):
-        """None keeps them for the run alone. Raises UsageError for a file of something else."""
-        self._path = path
-        self._known: dict[str, Outcome] = {}
-        if path is None or not path.exists():
-            return
-        text = path.read_text()
-        whole = text[: text.rfind("\n") + 1]
-        for n, line in enumerate(whole.splitlines(), 1):
-            try:
-                entry = json.loads(line)
-                self._known[entry["try"]] = Outcome(**entry["outcome"])
-            except (ValueError, KeyError, TypeError):
-                raise UsageError(f"{path}:{n}: expected a try of an earlier sweep") from None
-        if whole != text:  # cut off while it was written
-            path.write_text(whole)
+    def name(row: dict[str, Any]) -> str:
+        Outcome(**row["outcome"])
+        return str(row["try"])
 
-    def run(self, experiment: Experiment, seed: int) -> Outcome:
-        """What came of this try, now or earlier."""
-        name = f"{seed} {json.dumps(asdict(experiment))}"
-        if name not in self._known:
-            outcome = self._known[name] = Try(experiment, seed).run()
-            if self._path is not None:
-                with self._path.open("a") as file:
-                    file.write(json.dumps({"try": name, "outcome": asdict(outcome)}) + "\n")
-        return self._known[name]
+    return Ledger(path, name, "a try of an earlier sweep")
+
+
+def run_try(experiment: Experiment, seed: int, ledger: Ledger[str]) -> Outcome:
+    """What came of this try, now or earlier."""
+    name = f"{seed} {json.dumps(asdict(experiment))}"
+    if ledger.missing([name]):
+        ledger.enter({"try": name, "outcome": asdict(Try(experiment, seed).run())})
+    return Outcome(**ledger[name]["outcome"])
 
 
 @dataclass(frozen=True)
@@ -398,7 +385,7 @@ def _mass_near(experiment: Experiment, seed: int) -> float:
 
 
 def sweep(
-    todo: Sequence[tuple[str, Experiment]], tries: int, ledger: Ledger, progress: Callable[[float], None]
+    todo: Sequence[tuple[str, Experiment]], tries: int, ledger: Ledger[str], progress: Callable[[float], None]
 ) -> dict[str, list[dict[str, Any]]]:
     """`sweeps` of `vehicled bench particles --json`, by what is varied; `progress` is told the tries made."""
     found: dict[str, list[dict[str, Any]]] = {}
@@ -406,7 +393,7 @@ def sweep(
     for varied, experiment in todo:
         outcomes = []
         for seed in range(FIRST_SEED, FIRST_SEED + tries):
-            outcomes.append(ledger.run(experiment, seed))
+            outcomes.append(run_try(experiment, seed, ledger))
             done += 1
             progress(done)
         missed = [

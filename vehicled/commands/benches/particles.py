@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.tries < 1:
         raise UsageError(f"--tries {args.tries}: expected 1 or more")
-    ledger = particles.Ledger(args.resume)
+    ledger = particles.open_ledger(args.resume)
     todo = list(particles.experiments())
     with Progress("timing", len(particles.TIMED), "counts", quiet=args.json) as progress:
         costs = particles.bench_costs(progress.update)
