@@ -88,31 +88,3 @@ def test_cars_side_by_side(monkeypatch):
 def test_an_unknown_benchmark_is_bad_usage(capsys):
     assert main(["bench", "coffee"]) == 2
     assert "coffee" in capsys.readouterr().err
-
-
-def test_observers_prints_one_list_or_a_table(capsys):
-    choice = "bench observers --mechanism four_bar --sensors encoders --rate 10 --level L2 --filter none DEKF"
-    assert main([*choice.split(), "--seed", "10", "11", "--workers", "1", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [(r["filter"], r["seed"]) for r in rows] == [
-        ("none", 10),
-        ("none", 11),
-        ("DEKF", 10),
-        ("DEKF", 11),
-    ]
-    assert rows[0]["position_rmse"] == rows[1]["position_rmse"] > 7.0
-    assert rows[2]["position_rmse"] != rows[3]["position_rmse"] < 0.05
-    assert main([*choice.split(), "--workers", "1"]) == 0
-    title, _, none, dekf = capsys.readouterr().out.splitlines()
-    assert title == "four_bar, encoders, 10 Hz, L2"
-    assert none.split()[0] == "none" and none.split()[5] == "–"
-    assert float(dekf.split()[1]) < 0.05
-
-
-@pytest.mark.parametrize(
-    ("option", "says"),
-    [("--workers 0", "--workers: expected at least 1"), ("--seed -1", "--seed: expected 0")],
-)
-def test_observers_refuses_what_it_cannot_run(option, says, capsys):
-    assert main(["bench", "observers", *option.split()]) == 2
-    assert says in capsys.readouterr().err

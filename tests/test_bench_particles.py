@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from vehicled.benchmarks import particle_plots, particles
 from vehicled.cli import main
@@ -17,7 +18,13 @@ def test_costs():
     told: list[float] = []
     rows = particles.bench_costs(told.append, counts=(8, 64), effort=100)
     assert [row["count"] for row in rows] == [8, 64] and told == [1, 2]
-    assert all(0.0 < row["advance"] < row["step"] for row in rows)
+    assert all(0.0 < row["advance"] < row["step"] < row["keeping"] for row in rows)
+    assert min(row["ratio"] for row in rows) == 1.0
+
+
+def test_counts_that_the_memory_does_not_hold_are_left_out():
+    rows = particles.bench_costs(lambda _: None, counts=(8, 10**12), effort=10)
+    assert [row["count"] for row in rows] == [8]
 
 
 def test_a_try_is_reproduced_by_its_seed():
@@ -30,7 +37,7 @@ def test_more_particles_converge_more_often():
     found = particles.sweep(
         [("count", particles.Experiment(count=n, motion=0.005)) for n in (5, 500)],
         15,
-        particles.Ledger(None),
+        particles.open_ledger(None),
         lambda _: None,
     )
     few, many = found["count"]
@@ -39,26 +46,51 @@ def test_more_particles_converge_more_often():
     assert all(abs(miss["error"]) > np.radians(5.0) for miss in few["missed"])
 
 
-def test_what_is_missed_is_not_for_want_of_particles():
-    """Released at −11°, with a rival at 65°: as many particles as one likes follow the rival, unless the noise of
-    motion that they are given is small enough for the readings to tell the two apart."""
-    few, many, quiet = (
-        particles.Try(replace(particles.SETTLED, **change), seed=161).run()
-        for change in ({}, {"count": 5000}, {"motion": 0.001, "count": 5000})
+def test_what_wandering_particles_miss_is_not_for_want_of_particles():
+    """Released at 96°: as many particles as one likes, weighed exactly, follow the rival on the other side, unless
+    the noise of motion leaves the swarm as wide as it is. The readings themselves leave no doubt."""
+    few, many, kept = (
+        particles.Try(replace(kind, motion=0.02), seed=5048).run()
+        for kind in (particles.WANDERING, replace(particles.NUMEROUS, count=5000), particles.SETTLED)
     )
-    assert few.error > 1.0 and abs(few.error - many.error) < 0.1
-    assert quiet.converged
+    assert not few.peak_converged and not many.peak_converged
+    assert kept.peak_converged and kept.converged
+    assert particles.find_posterior(particles.SETTLED, 5048).near > 0.999
+
+
+def test_the_posterior_is_calibrated():
+    """The share of starts below the true one is uniform over tries, as long as the readings leave some."""
+    x = particles.Experiment(steps=12)
+    shares = []
+    for seed in range(25):
+        found = particles.find_posterior(x, seed, per_turn=360, finer=4)
+        assert found.probability.sum() == pytest.approx(1.0)
+        start = particles.Try(replace(x, count=1), seed).start
+        shares.append(found.probability[found.start < start].sum())
+    assert kstest(shares, "uniform").pvalue > 0.01
+
+
+def test_misses_tell_whether_the_readings_leave_doubt():
+    """Assembled either way there are starts that are much alike."""
+    few = replace(particles.SETTLED, both_branches=True, steps=60)
+    (row,) = particles.sweep([("either_way", few)], 12, particles.open_ledger(None), lambda _: None)[
+        "either_way"
+    ]
+    assert row["missed"] and row["unobservable"] == sum(not m["observable"] for m in row["missed"])
+    for miss in row["missed"]:
+        near = particles.find_posterior(few, miss["seed"]).near
+        assert miss["posterior_near"] == near and miss["observable"] == (near >= particles.SURE)
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
     path = tmp_path / "tries.jsonl"
-    whole = particles.sweep([("count", SMALL)], 4, particles.Ledger(path), lambda _: None)
+    whole = particles.sweep([("count", SMALL)], 4, particles.open_ledger(path), lambda _: None)
     lines = path.read_text().splitlines(keepends=True)
     assert len(lines) == 4
     path.write_text("".join(lines[:2]) + lines[2][:30])  # cut off in the third
     run, made = particles.Try.run, []
     monkeypatch.setattr(particles.Try, "run", lambda self: made.append(1) or run(self))
-    resumed = particles.sweep([("count", SMALL)], 4, particles.Ledger(path), lambda _: None)
+    resumed = particles.sweep([("count", SMALL)], 4, particles.open_ledger(path), lambda _: None)
     assert len(made) == 2
     for row in (*whole["count"], *resumed["count"]):
         row.pop("seconds")
@@ -70,7 +102,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("hello\n")
     with pytest.raises(UsageError, match=r"notes.txt:1: expected a try"):
-        particles.Ledger(path)
+        particles.open_ledger(path)
     assert path.read_text() == "hello\n"
 
 
@@ -91,9 +123,9 @@ def test_rivals_are_alike_and_end_elsewhere():
 
 def test_plots(tmp_path):
     sweeps = particles.sweep(
-        [(k, particles.Experiment(count=200, steps=4)) for k in ("count", "motion", "settled")],
-        2,
-        particles.Ledger(None),
+        [(k, particles.Experiment(count=200, steps=4)) for k in ("count", "motion", "settled", "wandering")],
+        1,
+        particles.open_ledger(None),
         lambda _: None,
     )
     particle_plots.draw(
@@ -106,7 +138,8 @@ def test_plots(tmp_path):
 
 def test_the_command_prints_one_object_or_a_table(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(particles, "TIMED", (16, 32))
-    costs = [{"count": n, "advance": 0.01, "step": 0.0234, "drawing": 0.05} for n in (16, particles.USUAL)]
+    row = {"advance": 0.01, "step": 0.0234, "drawing": 0.05, "keeping": 0.06, "ratio": 1.0}
+    costs = [{"count": n, **row} for n in (16, particles.USUAL)]
     monkeypatch.setattr(particles, "bench_costs", lambda *_: costs)
     monkeypatch.setattr(particles, "experiments", lambda: [("count", SMALL), ("motion", SMALL)])
     resume = str(tmp_path / "tries")

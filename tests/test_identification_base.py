@@ -12,6 +12,7 @@ from vehicled.errors import UsageError
 from vehicled.identification import base, extended, transfers
 from vehicled.identification.motions import observe
 from vehicled.identification.regressors import Regressor
+from vehicled.identification.symbolic_base import find_symbolic_base
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.symbolic.evaluate import DECIMAL
 
@@ -153,7 +154,7 @@ def test_rules_between_bodies(kind):
     found = transfers.find_transfers(m)
     kinds = [t.kind for t in found]
     assert tuple(kinds.count(k) for k in ("monopole", "dipole", "quadrupole")) == counts
-    symbolic = transfers.find_symbolic_base(m).base
+    symbolic = find_symbolic_base(m).base
     assert len(symbolic.dependent) == sum(counts) and len(symbolic.null) == 0
     # Nothing of them shows in any motion, and nothing else: the numeric rank says the same.
     w = observations(m, 20, 0.3)
@@ -195,7 +196,7 @@ bodies:
 joints: {{j: {{{joint}}}}}
 """
     )
-    symbolic = transfers.find_symbolic_base(m).base
+    symbolic = find_symbolic_base(m).base
     w = observations(m, 20, 0.5)
     assert len(symbolic.independent) == count
     assert w @ symbolic.calc_null_space() == pytest.approx(np.zeros((len(w), 10 - count)), abs=1e-9)
@@ -216,7 +217,7 @@ bodies:
      inertia: 2 1.7 1.5 kg·m²}
 """
     )
-    symbolic = transfers.find_symbolic_base(m).base
+    symbolic = find_symbolic_base(m).base
     w = observations(m, 8, 0.2)
     assert len(symbolic.independent) == 1
     singular = base.calc_singular_values(w)
@@ -227,7 +228,7 @@ bodies:
 def test_axes_that_point_against_each_other():
     """Parallel is parallel either way; a dipole along such an axis changes its sign."""
     m = two_bodies(POINTS, VECTORS.replace("p: 0 0 1", "p: 0 0 -1"), "j: {" + RULES["revolute"][0] + "}")
-    symbolic = transfers.find_symbolic_base(m).base
+    symbolic = find_symbolic_base(m).base
     w = observations(m, 20, 0.3)
     assert w @ symbolic.calc_null_space() == pytest.approx(np.zeros((len(w), 3)), abs=1e-9)
 
@@ -237,7 +238,7 @@ def test_axes_that_point_against_each_other():
 )
 def test_transfers_and_numbers_agree_on_shipped_mechanisms(name):
     m = shipped(name)
-    symbolic = transfers.find_symbolic_base(m).base
+    symbolic = find_symbolic_base(m).base
     samples = -(-symbolic.size // len(m.independent)) + 3
     reach = 1.0 if name == "squeezer" else 0.1
     numeric = extended.find_extended_base(extended_equations(m, samples, reach, 40), 40).base
@@ -249,7 +250,7 @@ def test_transfers_and_numbers_agree_on_shipped_mechanisms(name):
 @pytest.mark.parametrize("find", [base.find_base_by_svd, base.find_base_by_qr])
 def test_double_precision_does_for_simple_mechanisms(name, find):
     m = shipped(name)
-    symbolic = transfers.find_symbolic_base(m).base
+    symbolic = find_symbolic_base(m).base
     numeric = find(observations(m, 60, 0.2))
     assert numeric.null.tolist() == symbolic.null.tolist()
     assert base.calc_space_distance(symbolic, numeric) < 1e-8
@@ -257,7 +258,7 @@ def test_double_precision_does_for_simple_mechanisms(name, find):
 
 def test_a_pendulum_has_what_textbooks_say():
     m = shipped("pendulum")
-    symbolic = transfers.find_symbolic_base(m)
+    symbolic = find_symbolic_base(m)
     assert symbolic.describe(Regressor(m).names) == ["bar.mx", "bar.my", "bar.Izz"]
 
 
@@ -275,7 +276,7 @@ def test_a_double_pendulum_has_what_textbooks_say():
     """The lower bar's mass counts at the joint only: in the upper one's moment of inertia (Craig, *Introduction to
     Robotics*, and others); without weight, first moments of the upper bar do not matter."""
     m = mechanism(HINGED)
-    symbolic = transfers.find_symbolic_base(m, ["upper"])
+    symbolic = find_symbolic_base(m, ["upper"])
     length = "upper.length"
     assert symbolic.describe(Regressor(m).names) == [
         f"upper.Izz + {length} * {length} * lower.m",
@@ -288,7 +289,7 @@ def test_a_double_pendulum_has_what_textbooks_say():
 
 def test_symbols_follow_the_geometry():
     m = mechanism(HINGED)
-    symbolic = transfers.find_symbolic_base(m, ["upper"])
+    symbolic = find_symbolic_base(m, ["upper"])
     m.set_parameters({"upper.length": 2.0})
     assert symbolic.calc_beta()[0] == pytest.approx([4.0])
     assert symbolic.calc_beta(DECIMAL)[0] == [Decimal(4)]
@@ -296,7 +297,7 @@ def test_symbols_follow_the_geometry():
 
 def test_unknown_convergence_bodies_are_named():
     with pytest.raises(UsageError, match="unknown body 'nobody'"):
-        transfers.find_symbolic_base(shipped("pendulum"), ["nobody"])
+        find_symbolic_base(shipped("pendulum"), ["nobody"])
 
 
 # -- the suspension -------------------------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ def suspension():
 
 @pytest.fixture(scope="module")
 def by_transfers(suspension):
-    return transfers.find_symbolic_base(suspension, KNUCKLES)
+    return find_symbolic_base(suspension, KNUCKLES)
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +374,7 @@ def test_extended_equations_are_those_in_double_precision():
 
 def test_other_sets_of_the_suspension(suspension, by_transfers):
     first = by_transfers.base
-    other = transfers.find_symbolic_base(suspension, LOWER).base
+    other = find_symbolic_base(suspension, LOWER).base
     assert other.independent.tolist() != first.independent.tolist()
     assert base.calc_space_distance(first, other) < 1e-12
     assert first.change(other.independent).beta == pytest.approx(other.beta, abs=1e-10)
@@ -407,7 +408,7 @@ def test_extended_precision_of_a_mechanism_with_redundant_constraints():
     m = shipped("bricard")
     w = extended_equations(m, 54, 0.3, 40)
     found = extended.find_extended_base(w, 40)
-    generic = transfers.find_symbolic_base(m).base
+    generic = find_symbolic_base(m).base
     # Its special geometry ties more than transfers know of; none of theirs is wrong.
     assert found.rank < len(generic.independent)
     with localcontext() as context:

@@ -5,7 +5,6 @@ import pytest
 from identification_rig import shipped
 
 from vehicled.errors import RunError, UsageError
-from vehicled.identification import transfers
 from vehicled.identification.excitation import FourierTrajectory, Ranges, calc_criterion, optimise
 from vehicled.identification.least_squares import calc_prediction_error
 from vehicled.identification.motions import observe, solve_motion
@@ -17,6 +16,7 @@ from vehicled.identification.relevance import (
     order_by_contribution,
     reduce_models,
 )
+from vehicled.identification.symbolic_base import find_symbolic_base
 
 RANGES = Ranges(
     np.array([-0.1, 2.0]), np.array([0.3, 2.5]), rate=np.array([1.0, 3.0]), acceleration=np.array([9.0, 20.0])
@@ -69,7 +69,7 @@ def test_optimised_motions_of_a_mechanism_excite_more(criterion):
     """A five-bar linkage: within the ranges, and better by the criterion asked for."""
     m = shipped("five_bar")
     home, z = m.q.copy(), m.z
-    chosen = transfers.find_symbolic_base(m).base
+    chosen = find_symbolic_base(m).base
     regressor = Regressor(m)
     ranges = Ranges(z - 0.2, z + 0.2, rate=np.full(2, 3.0), acceleration=np.full(2, 30.0))
     start = FourierTrajectory.draw(1.0, 2, ranges, np.random.default_rng(4), 0.5)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from mechanism_rig import mechanism
 
-from vehicled.identification import base, transfers
+from vehicled.identification import base
 from vehicled.identification.least_squares import estimate
 from vehicled.identification.motions import Motion, observe
 from vehicled.identification.regressors import CoulombFriction, Regressor, ViscousFriction, spring_columns
+from vehicled.identification.symbolic_base import find_symbolic_base
 from vehicled.multibody.formulations import make_stepper
 
 ARM = """
@@ -59,7 +60,7 @@ def test_inertia_springs_and_friction_of_a_driven_arm(recorded):
     observed = observe(regressor, motion, drives)
     rows, forces = observed.stacked, observed.forces.ravel()
     found = base.find_base_by_qr(rows)
-    symbolic = transfers.find_symbolic_base(m).base
+    symbolic = find_symbolic_base(m).base
     # The further columns are independent of the inertial ones.
     assert len(found.independent) == len(symbolic.independent) + 4
     chosen = [*symbolic.independent, *range(regressor.inertial, rows.shape[1])]
@@ -73,7 +74,7 @@ def test_noise_spreads_as_the_covariance_says(recorded):
     motion, drives = recorded
     m = mechanism(ARM.replace("FRICTION", ""))
     regressor = Regressor(m, [ViscousFriction("shoulder"), CoulombFriction("elbow"), *spring_columns(m)])
-    symbolic = transfers.find_symbolic_base(m).base
+    symbolic = find_symbolic_base(m).base
     w, forces = observe(regressor, motion, drives).on_coordinates()
     chosen = [*symbolic.independent, *range(regressor.inertial, w.shape[-1])]
     true = [*symbolic.combine(regressor.values[: regressor.inertial]), 0.8, 0.5, 90.0, 3.0]

@@ -3,7 +3,6 @@
 import mechanism_rig as rig
 import numpy as np
 import pytest
-from scipy.linalg import expm
 
 from vehicled.benchmarks import observers as bench
 from vehicled.errors import RunError, UsageError
@@ -15,7 +14,7 @@ from vehicled.observers.continuous import ContinuousEKF
 from vehicled.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.observers.discrete import DiscreteEKF
 from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF
-from vehicled.observers.interface import integrated_noise
+from vehicled.observers.noise import calc_free_slope, discretise, make_units
 from vehicled.observers.unscented import UnscentedKF
 from vehicled.sensors.mechanisms import Accelerometer, Encoder, Gyroscope, Position, SensorSet
 
@@ -36,18 +35,8 @@ def observer(kind, name="five_bar", sensors=ENCODERS, **options):
     instruments = SensorSet(sensors)
     m = Mechanism(CompiledMechanism(load_description(name), (instruments,)))
     f = len(m.independent)
-    return kind(m, instruments, H, 1e-2 * np.eye(2 * f), integrated_noise(0.1, H, f), **options)
-
-
-def test_plant_noise_is_integrated_white_noise():
-    """Against Van Loan's matrix exponential."""
-    density, h = 0.7, 0.05
-    a = np.zeros((8, 8))
-    a[:2, 2:4] = -np.eye(2)
-    a[2:4, 6:8] = density * np.eye(2)
-    a[6:8, 4:6] = np.eye(2)
-    e = expm(a * h)
-    assert integrated_noise(density, h, 2) == pytest.approx(e[4:, 4:].T @ e[:4, 4:], abs=1e-12)
+    noise = discretise(calc_free_slope(f), 0.1 * make_units(2 * f, range(f, 2 * f)).sum(axis=0), H)
+    return kind(m, instruments, H, 1e-2 * np.eye(2 * f), noise, **options)
 
 
 def test_sensitivity_is_the_derivative_along_the_constraints():
@@ -118,8 +107,8 @@ def test_exact_transition_is_that_of_the_simulation():
     o = observer(ExactErrorEKF)
     m = rig.advance(o.mechanism, H, 0.3)
     z, zd = m.z, m.zd
-    transition = o.calc_transition()
-    free = ErrorEKF.calc_transition(o)
+    transition, _ = o.calc_transition()
+    free, _ = ErrorEKF.calc_transition(o)
     state = m.get_state()
     for k in range(4):
         ends = []
@@ -134,13 +123,27 @@ def test_exact_transition_is_that_of_the_simulation():
         assert np.abs(transition[:, k] - column).max() < 0.2 * np.abs(free[:, k] - column).max()
 
 
-def test_a_lost_definiteness_is_repaired_and_counted():
-    o = observer(UnscentedKF)
-    o.covariance[0, 0] = -1e-9
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lost_definiteness_is_repaired_and_counted(kind):
+    o = observer(kind)
+    first = o.independent[0] if len(o.covariance) > 4 else 0
+    o.covariance[first, first] = -1.0
     o.step(None)
     assert o.repairs == 1
-    assert np.linalg.eigvalsh(o.covariance).min() > 0.0
-    o.step(None)
+    chosen = o._chosen if len(o.covariance) > 4 else range(4)
+    assert np.linalg.eigvalsh(o.covariance[np.ix_(chosen, chosen)]).min() > 0.0
+    o.step(o.z)
+    assert o.repairs == 1
+
+
+def test_a_repair_keeps_what_was_definite():
+    o = observer(ErrorEKF)
+    p = np.diag([1e-4, 4.0, 1e-8, -1e-3])
+    repaired = o.repair(p)
+    assert np.diag(repaired)[:3] == pytest.approx(np.diag(p)[:3], rel=1e-9)
+    assert 0.0 < repaired[3, 3] < 1e-9
+    sound = np.diag([1e-12, 1.0, 1e6, 1.0]) + 1e-13
+    assert np.array_equal(o.repair(sound), sound)
     assert o.repairs == 1
 
 

@@ -6,7 +6,7 @@ import pytest
 from vehicled.benchmarks.observers import STEPS, H, Run, calc_truth, run_case
 from vehicled.multibody.mechanism import Mechanism
 
-FILTERS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF_TR", "UKF_FE")
+FILTERS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF-TR", "UKF-FE")
 FIGURES = ("position_rmse", "velocity_rmse", "position_rmse_second_half", "velocity_rmse_second_half", "nis")
 
 PUBLISHED = {

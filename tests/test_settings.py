@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 import yaml
@@ -117,6 +117,26 @@ def only(text: str) -> Any:
 def test_values(text: str, name: str, value: Any) -> None:
     got = getattr(only(text), name)
     assert got == pytest.approx(value) if isinstance(value, float) else got == value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    SHORT_FORM: ClassVar[str] = "name"
+    name: Literal["soft", "hard"] = "soft"
+    rate: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spring:
+    law: Law = field(default_factory=Law)
+
+
+def test_a_plain_value_stands_for_a_section() -> None:
+    assert loads("law: hard", Spring).law == loads("law: {name: hard}", Spring).law == Law(name="hard")
+    assert loads("law: {rate: 2.0}", Spring).law == Law(rate=2.0)
+    for text in ("law: medium", "law: {name: medium}"):
+        with pytest.raises(SettingsError, match="expected soft or hard, got 'medium'"):
+            loads(text, Spring)
 
 
 def test_a_vector_has_one_unit() -> None:

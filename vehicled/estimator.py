@@ -24,6 +24,7 @@ from vehicled.configuration import Configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation, Measurement
+from vehicled.observers.kinds import make_filter
 from vehicled.observers.settings import Filter
 from vehicled.observers.vehicle_errors import (
     ACCELERATION_ERROR,
@@ -40,7 +41,6 @@ from vehicled.observers.vehicle_errors import (
     WHEEL_RATE,
     YAW,
 )
-from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.inputs import Inputs
 from vehicled.sensors.kernels import MOUNTING
 from vehicled.sensors.settings import Sensors
@@ -74,7 +74,7 @@ class Estimator:
     def __init__(self, configuration: Configuration):
         self._filter_settings = configuration.filter
         self._sensors = configuration.sensors
-        self._filter = VehicleFilter(configuration.vehicle, configuration.filter)
+        self._filter = make_filter(configuration.vehicle, configuration.filter)
         self._counters: Counter[str] = Counter(
             dict.fromkeys(("steps", "starts", "restarts", "position_sets", "alignments", "absurd"), 0)
         )
@@ -197,6 +197,7 @@ class Estimator:
             "state": state,
             **self._counters,
             "unconverged": self._filter.unconverged,
+            "repairs": self._filter.repairs,
             "sensors": {name: source.status() for name, source in self._fusion.sources.items()},
             "origin": None if origin is None else [origin.latitude, origin.longitude, origin.height],
             "gyro_bias": extra[: ACCELEROMETER_BIAS - GYRO_BIAS],
@@ -351,6 +352,7 @@ class Estimator:
         if math.isfinite(pose.sum() + f.ekf.packed.sum()) and abs(pose[6]) + abs(pose[7]) < FASTEST:
             self._since_saved += 1
             if self._since_saved >= _SAVE_EVERY or self._saved is None:
+                f.repair()
                 self._save()
             return
         assert self._t_ns is not None and self._saved is not None

@@ -15,7 +15,8 @@ An annotation holds for every number below it that has none of its own, also wit
 `Range`, `Positive` and `NonNegative` from `units` bound numbers; NaN and infinity are always refused. A
 dataclass may have `check(self)` yielding (key path, message) for what fields must satisfy together.
 
-Scalars follow YAML 1.2: only `true` and `false` are booleans, so `on`, `no` and `12:30` are text.
+Scalars follow YAML 1.2: only `true` and `false` are booleans, so `on`, `no` and `12:30` are text. One with
+`SHORT_FORM` = the name of a field takes a plain value in its place for that field alone.
 """
 
 import dataclasses
@@ -232,6 +233,9 @@ class _Reader:
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
         values = {}
         nodes = {}
+        short = getattr(cls, "SHORT_FORM", None)
+        if short and isinstance(node, yaml.ScalarNode) and node.value:
+            return cls(**{short: self.convert(node, hints[short], metadata, path)})
         for name, key, value in self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'"):
             if name not in fields:
                 self.fail(key, _join(path, name), f"unknown key; {_suggest(name, list(fields))}")

@@ -15,11 +15,12 @@ from functools import cached_property
 import numpy as np
 
 from vehicled.errors import UsageError
-from vehicled.identification import excitation, motions, relevance, transfers
+from vehicled.identification import excitation, motions, relevance
 from vehicled.identification.base import BaseSet
 from vehicled.identification.excitation import FourierTrajectory, Ranges
 from vehicled.identification.regressors import Regressor, spring_columns
 from vehicled.identification.relevance import Equations
+from vehicled.identification.symbolic_base import find_symbolic_base
 from vehicled.multibody.mechanism import Mechanism
 
 MECHANISM = "front_suspension"
@@ -101,7 +102,7 @@ class Study:
         sets = {}
         for name, bodies in CONVERGENCE.items():
             convergence = [f"{b}_{side}" for side in SIDES for b in bodies]
-            sets[name] = transfers.find_symbolic_base(self.mechanism, convergence).base
+            sets[name] = find_symbolic_base(self.mechanism, convergence).base
         first = next(iter(sets.values()))
         sets[DRAWN] = first.change(self._draw_valid(first))
         return sets

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vehicled.benchmarks import particles
-from vehicled.benchmarks.particles import CRANK, SETTLED, STEP, Experiment, Try, find_rivals
-from vehicled.report.plots import ALARM, ESTIMATE, STYLE, TRUTH, WIDTH
+from vehicled.benchmarks.particles import (
+    CRANK,
+    SETTLED,
+    STEP,
+    Experiment,
+    Try,
+    find_posterior,
+    find_rivals,
+)
+from vehicled.observers.particles.weights import wrapped
+from vehicled.report.plots import ALARM, ESTIMATE, GNSS, STYLE, TRUTH, WIDTH
 
 _SHOWN = 300
 """Particles drawn at a time."""
+_OTHERS = 1
+"""Misses drawn for each setting that is not the settled one."""
 
 
 def draw(found: dict[str, Any], directory: Path) -> None:
-    """`costs.png`, `sweeps.png`, `rivals.png` and, of the first tries that were missed, `missed_….png`."""
+    """`costs.png`, `sweeps.png`, `rivals.png` and `missed_….png` of every try that the settled filter missed, and of
+    the first ones that the others did."""
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figures = {"costs": _costs(found["costs"]), "sweeps": _sweeps(found["sweeps"]), "rivals": _rivals()}
-        for row in found["sweeps"]["settled"]:
-            for miss in row["missed"][:2]:
-                experiment = replace(SETTLED, motion=row["motion_sigma"])
-                figures[f"missed_{row['motion_sigma']:g}_{miss['seed']}"] = draw_try(experiment, miss["seed"])
-        usual = next(r for r in found["sweeps"]["count"] if r["count"] >= 200)
-        for miss in usual["missed"][:2]:
-            name = f"missed_as_in_the_source_{miss['seed']}"
-            figures[name] = draw_try(Experiment(count=usual["count"]), miss["seed"])
+        for varied, rows in found["sweeps"].items():
+            for row in rows:
+                shown = row["missed"] if varied == "settled" else row["missed"][:_OTHERS]
+                for miss in shown:
+                    name = f"missed_{varied}_{row['count']}_{row['motion_sigma']:g}_{miss['seed']}"
+                    figures[name] = draw_try(_experiment(row), miss["seed"])
         for name, figure in figures.items():
             figure.savefig(directory / f"{name}.png")
 
@@ -43,6 +52,7 @@ def _costs(rows: list[dict[str, float]]) -> Figure:
         ("advance", "motion and projection", TRUTH),
         ("step", "filter step", ESTIMATE),
         ("drawing", "filter step that draws anew", ALARM),
+        ("keeping", "filter step that keeps the spread", GNSS),
     ):
         axes.loglog(counts, [row[kind] for row in rows], "o-", color=color, label=label)
     axes.axhline(0.5, color="#999", linestyle="--", label="0.5 µs")
@@ -59,20 +69,31 @@ def _sweeps(sweeps: dict[str, list[dict[str, Any]]]) -> Figure:
         (right, "motion", "motion_sigma", "motion noise, rad a step"),
     ):
         rows = sweeps[varied]
-        share = [100 * row["converged"] / row["tries"] for row in rows]
-        axes.semilogx([row[key] for row in rows], share, "o-", color=ESTIMATE, label="mean of the particles")
-        peak = [100 * row["converged_peak"] / row["tries"] for row in rows]
-        axes.semilogx([row[key] for row in rows], peak, "o--", color=ESTIMATE, label="their peak")
-        axes.set(xlabel=label, title="Tries that converged, %")
-    rows = sweeps["settled"]
-    for key, mark in (("converged", "s-"), ("converged_peak", "s--")):
-        share = [100 * row[key] / row["tries"] for row in rows]
-        label = f"{SETTLED.count} particles" + (", peak" if mark == "s--" else "")
-        right.semilogx([row["motion_sigma"] for row in rows], share, mark, color=ALARM, label=label)
+        _shares(axes, key, rows, ESTIMATE, "as in the source")
+        axes.set(xlabel=label, title="Tries that converged, % (dashed: by the mean of all)")
+    for rows, color, label in (
+        (sweeps["settled"], ALARM, "spread kept"),
+        (sweeps["wandering"], GNSS, "wandering"),
+    ):
+        for count in sorted({row["count"] for row in rows}):
+            alike = [row for row in rows if row["count"] == count]
+            _shares(right, "motion_sigma", alike, color, f"{count:,}, {label}", "s" if count < 1000 else "^")
     left.legend()
     right.legend()
     left.set_ylim(0, 103)
     return figure
+
+
+def _shares(
+    axes: Axes, key: str, rows: list[dict[str, Any]], color: str, label: str, mark: str = "o"
+) -> None:
+    """Dashed, where the mean of all particles counts."""
+    for converged, line in (("converged", "-"), ("converged_mean", "--")):
+        share = [100 * row[converged] / row["tries"] for row in rows]
+        named = label if line == "-" else None
+        axes.semilogx(
+            [row[key] for row in rows], share, f"{mark}{line}", color=color, label=named, markersize=4
+        )
 
 
 def _rivals() -> Figure:
@@ -97,29 +118,52 @@ def _rivals() -> Figure:
 
 
 def draw_try(experiment: Experiment, seed: int) -> Figure:
-    """All particles' crank angles over time beside the truth, and the readings beside those of the rival start."""
-    trial = Try(experiment, seed)
-    rivals = find_rivals(experiment)
-    near = np.abs(particles.wrapped(rivals.start - trial.start)) + 10.0 * (rivals.branch != trial.branch)
-    here = int(np.argmin(near))
-    rival = int(rivals.rival[here])
+    """All particles' crank angles over time beside the truth; the readings beside those of the rival start; and what
+    the readings say of the crank at the end, exactly."""
+    trial, posterior = Try(experiment, seed), find_posterior(experiment, seed)
     figure = Figure((WIDTH, 3.8))
-    left, right = figure.subplots(1, 2)
+    left, middle, right = figure.subplots(1, 3, width_ratios=(3, 2, 2))
     t, truth, estimate = [], [], []
     for k in range(experiment.steps):
         trial.step()
         t.append((k + 1) * STEP)
         truth.append(trial.angle)
-        estimate.append(trial.filter.estimate_angle(CRANK))
+        estimate.append(trial.filter.find_peak(CRANK))
         angles = np.degrees(trial.swarm.get_angles(CRANK)[:_SHOWN])
         left.plot(np.full(len(angles), t[-1]), angles, ",", color=ESTIMATE, alpha=0.5)
     left.plot(t, np.degrees(truth), ".", markersize=3, color=ALARM, label="truth")
     left.plot(t, np.degrees(estimate), ".", markersize=2, color=TRUTH, label="estimate")
     left.set(title=f"Try {seed}: crank and particles", xlabel="s", ylabel="crank angle, °", ylim=(-180, 180))
     left.legend()
-    right.plot(t, rivals.rates[:, here], color=ALARM, label=f"released at {np.degrees(trial.start):.0f}°")
-    label = f"rival, {np.degrees(rivals.start[rival]):.0f}°: {rivals.distance[here]:.1f} σ apart"
-    right.plot(t, rivals.rates[:, rival], color=TRUTH, linestyle="--", label=label)
-    right.set(title="What the gyroscope reads of both", xlabel="s", ylabel="rad/s")
+    rivals = find_rivals(experiment)
+    near = np.abs(wrapped(rivals.start - trial.start)) + 10.0 * (rivals.branch != trial.branch)
+    here = int(np.argmin(near))
+    rival = int(rivals.rival[here])
+    label = f"rival from {np.degrees(rivals.start[rival]):.0f}°: {rivals.distance[here]:.1f} σ"
+    middle.plot(
+        t, trial.readings, ".", markersize=2, color=ALARM, label=f"from {np.degrees(trial.start):.0f}°"
+    )
+    middle.plot(t, rivals.rates[:, rival], color=TRUTH, label=label)
+    middle.set(title="Readings", xlabel="s", ylabel="rad/s")
+    middle.legend()
+    ends = np.degrees(posterior.end)
+    right.hist(ends, np.arange(-180.0, 181.0, 2.0), weights=posterior.probability, color=ESTIMATE)
+    right.axvline(np.degrees(posterior.truth), color=ALARM, linewidth=0.8, label="truth")
+    right.axvline(np.degrees(estimate[-1]), color=TRUTH, linestyle="--", linewidth=0.8, label="estimate")
+    title = f"Exact: {100 * posterior.near:.1f} % within 5°"
+    right.set(title=title, xlabel="crank angle at the end, °", ylabel="probability in 2°", xlim=(-180, 180))
+    right.set_xticks(range(-180, 181, 90))
     right.legend()
     return figure
+
+
+def _experiment(row: dict[str, Any]) -> Experiment:
+    """Of a row of a sweep."""
+    return Experiment(
+        count=row["count"],
+        motion=row["motion_sigma"],
+        resampling=row["resampling_sigma"],
+        multiplier=row["multiplier"],
+        keeps_spread=row["keeps_spread"],
+        both_branches=row["both_branches"],
+    )

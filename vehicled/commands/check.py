@@ -47,14 +47,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _describe(configuration: Configuration) -> dict[str, Any]:
     from vehicled.estimator import Estimator
-    from vehicled.observers.vehicle_filter import VehicleFilter
+    from vehicled.observers.kinds import make_filter
     from vehicled.vehicle.topology import calc_topology
 
     begun = time.perf_counter()
     estimator = Estimator(configuration)
     seconds = time.perf_counter() - begun
     # The estimator keeps its car to itself; a second one costs no second compilation.
-    car = VehicleFilter(configuration.vehicle, configuration.filter).car
+    car = make_filter(configuration.vehicle, configuration.filter).car
     topology = calc_topology(car)
     car.rest()
     car.report()

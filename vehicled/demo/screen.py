@@ -13,6 +13,7 @@ import numpy as np
 from vehicled.demo.feed import Feed
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.drive import Truth
+from vehicled.terminal import DOTS
 
 _SPARSE_S = 5.0
 _WIDTH = 78
@@ -183,7 +184,7 @@ class Map:
         row = round((self._north - y) / self._scale)
         self._car = row // 4, column // 2
         if 0 <= row < 4 * len(self._cells) and 0 <= column < 2 * self._cells.shape[1]:
-            self._cells[self._car] |= _DOTS[row % 4][column % 2]
+            self._cells[self._car] |= DOTS[row % 4][column % 2]
 
     def lines(self) -> list[str]:
         lines = ["".join(chr(0x2800 + cell) if cell else " " for cell in row) for row in self._cells]
@@ -192,10 +193,6 @@ class Map:
             if 0 <= row < len(lines) and 0 <= column < self._cells.shape[1]:
                 lines[row] = f"{lines[row][:column]}●{lines[row][column + 1 :]}"
         return lines
-
-
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Of a Braille cell, by row and column."""
 
 
 def _gnss(feed: Feed) -> list[str]:

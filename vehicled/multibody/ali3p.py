@@ -72,6 +72,22 @@ class Hold:
     acceleration: Atom
 
 
+@dataclass(frozen=True)
+class Step:
+    """What `build` has added, for further kernels on the same factorisation."""
+
+    program: Program
+    system: System
+    h: Atom
+    multipliers: list[Atom]
+    """λ, one per constraint."""
+    penalties: list[Atom]
+    """(h²/4) α, one per constraint."""
+    jacobian: list[dict[Coordinate, Atom]]
+    factor: Factorisation
+    """Of the tangent W that the kernel `factor` has left."""
+
+
 _RIGID = 1e30
 """What makes every other entry of the tangent vanish beside it, so that Newton does not move a held coordinate."""
 
@@ -82,7 +98,7 @@ def build(
     h: Atom,
     alpha: Atom | Sequence[Atom],
     holds: Mapping[Coordinate, Hold] | None = None,
-) -> list[Atom]:
+) -> Step:
     """Add the kernels of one step to a program: `predict`, `factor`, `iterate`, `project_velocity`,
     `project_acceleration`, and the loop's interface, the array `newton` = [norm of Δq², λ update on/off, iterating,
     tangent to be renewed]. Of several instances one that is not iterating stays as it is, whatever those beside it
@@ -92,7 +108,7 @@ def build(
     be ignored, λ of which must be 0. Coordinates in `holds` can be held: they go to their targets at the end of a
     step. Forces in `system` are functions of q, q̇ at the end of
     the step. State arrays must be declared (`declare_state`). The values of the constraints at the end of a
-    step are found in `phi` and `branch.phi`. Returns the symbols of λ, one per constraint.
+    step are found in `phi` and `branch.phi`.
     """
     graph = program.graph
     coordinates = system.coordinates
@@ -237,7 +253,51 @@ def build(
             rhs.add_transposed(there, -(penalty * value))
         change = factor.solve(rhs.branch, rhs.root)
         program.kernel(name, [(getattr(c, target), getattr(c, target) + change[c]) for c in coordinates])
-    return multipliers
+    return Step(program, system, h, multipliers, penalties, jacobian, factor)
+
+
+def add_dynamics(step: Step) -> None:
+    """Kernel `accelerate`, after `factor`: q̈ and λ of the state that is there, once more per call.
+
+    W q̈ = Q − Φ_qᵀ (λ + (h²/4) α Φ̈(q̈ = 0)), λ ← λ + (h²/4) α Φ̈: the acceleration problem by an augmented Lagrangian.
+    What W holds of springs and dampers makes it that of Rosenbrock's method: forces are those that the change of
+    rates over h leaves, so that what is stiffer than h can follow stays small.
+    """
+    program, system, zero = step.program, step.system, step.system.graph.zero
+    graph = system.graph
+    _, drift = system.constraint_rates()
+    drift = graph.substitute(drift, {c.qdd: zero for c in system.coordinates})
+    rhs = Assembly(system)
+    for c, force in system.forces:
+        rhs.add(c, force)
+    for row, lam, penalty, value in zip(step.jacobian, step.multipliers, step.penalties, drift, strict=True):
+        rhs.add_transposed(row, -(lam + penalty * value))
+    found = step.factor.solve(rhs.branch, rhs.root)
+    stores = [(c.qdd, found[c]) for c in system.coordinates]
+    for row, lam, penalty, value in zip(step.jacobian, step.multipliers, step.penalties, drift, strict=True):
+        left = value
+        for c, j in row.items():
+            left = left + j * found[c]
+        stores.append((lam, lam + penalty * left))
+    program.kernel("accelerate", stores)
+
+
+def add_forward_euler(step: Step) -> None:
+    """Sequence `euler`: one step of h by forward Euler on q and q̇ with the acceleration problem solved before it and
+    after it, position and velocity problems between. The model supplies the kernel `finish`."""
+    program, system, h = step.program, step.system, step.h
+    add_dynamics(step)
+    stores = [(c.q, c.q + h * c.qd) for c in system.coordinates]
+    stores += [(c.qd, c.qd + h * c.qdd) for c in system.coordinates]
+    program.kernel("go_straight", stores)
+    rhs = Assembly(system)
+    for row, penalty, (_, phi) in zip(step.jacobian, step.penalties, system.constraints, strict=True):
+        rhs.add_transposed(row, -(penalty * phi))
+    change = step.factor.solve(rhs.branch, rhs.root)
+    program.kernel("project_position", [(c.q, c.q + change[c]) for c in system.coordinates])
+    dynamics = ["factor", *["accelerate"] * 2]
+    problems = ["factor", *["project_position"] * 3, *["project_velocity"] * 2, *["accelerate"] * 2]
+    program.sequence("euler", *dynamics, "go_straight", *problems, "finish")
 
 
 def _twins(program: Program, system: System, name: str) -> dict[Coordinate, Atom]:

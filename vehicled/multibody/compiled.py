@@ -80,7 +80,7 @@ class CompiledMechanism:
         holds = {
             c: ali3p.Hold(*h) for c, h in zip(system.coordinates, zip(*numbers, strict=True), strict=True)
         }
-        multipliers = ali3p.build(program, system, model.h, penalties, holds)
+        multipliers = ali3p.build(program, system, model.h, penalties, holds).multipliers
         program.kernel("finish", [])
         add_kernels(program, model, multipliers)
         placement.add_kernel(program, model)

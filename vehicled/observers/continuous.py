@@ -12,6 +12,7 @@ import numpy as np
 
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.observers.interface import Innovation, MechanismObserver
+from vehicled.observers.noise import PlantNoise
 from vehicled.sensors.mechanisms import SensorSet
 
 _LIMIT = 30
@@ -28,30 +29,25 @@ class ContinuousEKF(MechanismObserver):
         sensors: SensorSet,
         h: float,
         covariance: np.ndarray,
-        plant_noise: np.ndarray,
+        plant_noise: np.ndarray | PlantNoise,
     ):
-        """`covariance`, `plant_noise` (of one step): (2f, 2f)."""
-        super().__init__(mechanism, sensors, h, covariance)
-        self.plant_noise = np.asarray(plant_noise, dtype=float)
+        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f)."""
+        super().__init__(mechanism, sensors, h, covariance, plant_noise)
 
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         m, h = self.mechanism, self.h
-        transition = self.calc_exact_transition()
-        p = transition @ self.covariance @ transition.T + self.plant_noise
-        self.covariance = 0.5 * (p + p.T)
+        self.covariance = self.spread(self.covariance, *self.calc_exact_transition())
         start, rate = self._state(), np.concatenate([self.zd, self.zdd])
         m.t += h
         end = start + h * rate
-        innovation = None
-        if readings is None:
-            self._solve(end, start, rate, None)
-            return None
         # What the simulation alone would come to is what the innovation is told by.
         self._solve(end, start, rate, None)
-        _, innovation = self.correct(self._observe(), readings)
-        self._solve(self._state(), start, rate, (p, readings))
-        self.covariance = p
-        self.correct(self._observe(), readings)
+        if readings is None:
+            return None
+        innovation = self.judge(self._observe(), readings)
+        self._solve(self._state(), start, rate, (self.covariance, readings))
+        sensitivity = self._observe()
+        self.fuse(sensitivity, Innovation(innovation.value, self.judge(sensitivity, readings).covariance))
         return innovation
 
     def _solve(

@@ -14,6 +14,7 @@ from vehicled.multibody import problems
 from vehicled.multibody.formulations import Ali3p, Stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.observers.interface import Innovation, MechanismObserver
+from vehicled.observers.noise import PlantNoise
 from vehicled.sensors.mechanisms import SensorSet
 
 _PERFECT = 1e-9
@@ -32,42 +33,56 @@ class _DependentEKF(MechanismObserver):
         sensors: SensorSet,
         h: float,
         covariance: np.ndarray,
-        plant_noise: np.ndarray,
+        plant_noise: np.ndarray | PlantNoise,
         stepper: Stepper | None = None,
     ):
-        """`covariance`, `plant_noise` (of one step): (2f, 2f) of z, ż; the others' follows from the constraints.
-        `stepper`: ALI3-P when left out."""
-        super().__init__(mechanism, sensors, h, covariance)
+        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f) of z, ż; the others' follow from the
+        constraints. `stepper`: ALI3-P when left out."""
+        super().__init__(mechanism, sensors, h, covariance, plant_noise)
         self._stepper = Ali3p() if stepper is None else stepper
-        self.plant_noise = np.asarray(plant_noise, dtype=float)
         n = len(mechanism.q)
         self._chosen = np.concatenate([self.independent, n + self.independent])
         across = np.ones(2 * n)
         across[self._chosen] = 0.0
         self._across = np.diag(across)
-        tangent = self._calc_tangent()
-        self.covariance = tangent @ self.covariance @ tangent.T
+        self.covariance = self._carry(self._calc_tangent(), self.covariance)
+
+    @property
+    def z_deviation(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.covariance)[self.independent], 0.0))
 
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         m = self.mechanism
-        moving = self.covariance[np.ix_(self._chosen, self._chosen)]
-        transition = self.calc_exact_transition()
-        moving = transition @ moving @ transition.T + self.plant_noise
+        moving = self.spread(self._get_moving(), *self.calc_exact_transition())
         if not self._stepper.step(m, self.h).converged:
             raise self.fail("the simulation did not converge")
         m.set_independent(self.independent)
         tangent = self._calc_tangent()
-        self.covariance = tangent @ moving @ tangent.T
+        self.covariance = self._carry(tangent, moving)
         innovation = None
         if readings is not None:
-            innovation = self._take(readings)
+            sensitivity = self._observe()
+            innovation, gain = self._take(sensitivity, readings)
+            self.plant_noise.learn(
+                sensitivity @ tangent, gain[self._chosen], innovation.value, innovation.covariance
+            )
             self._hold()
+            self.covariance = self._carry(self._calc_tangent(), self.repair(self._get_moving()))
         problems.solve_dynamics(m)
         return innovation
 
-    def _take(self, readings: np.ndarray) -> Innovation:
-        """Correct state and covariance by readings."""
+    def _take(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[Innovation, np.ndarray]:
+        """Correct state and covariance by readings with derivatives (k, 2n). The gain (2n, k) too."""
         raise NotImplementedError
+
+    def _get_moving(self) -> np.ndarray:
+        """(2f, 2f) covariance of z, ż."""
+        return self.covariance[np.ix_(self._chosen, self._chosen)]
+
+    @staticmethod
+    def _carry(tangent: np.ndarray, moving: np.ndarray) -> np.ndarray:
+        p = tangent @ moving @ tangent.T
+        return 0.5 * (p + p.T)
 
     def _observe(self) -> np.ndarray:
         h_q, h_qd, _ = self.sensors.calc_jacobians(self.mechanism)
@@ -115,7 +130,7 @@ class _DependentEKF(MechanismObserver):
 class PerfectMeasurementEKF(_DependentEKF):
     """DIEKFpm: sensors once, beside the constraints; constraints alone until they hold."""
 
-    def _take(self, readings: np.ndarray) -> Innovation:
+    def _take(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[Innovation, np.ndarray]:
         m = self.mechanism
         violation, rows = self._calc_rows()
         straying = self.covariance + self._across
@@ -123,16 +138,14 @@ class PerfectMeasurementEKF(_DependentEKF):
         gain = self._constraint_gain(rows, straying)
         moved = -gain @ violation
         held = straying - gain @ rows @ straying
-        sensitivity = self._observe()
         seen = sensitivity @ held
         innovation = Innovation(
             readings - self.sensors.calc_readings(m) - sensitivity @ moved, seen @ sensitivity.T + self.noise
         )
         sensor_gain = np.linalg.solve(innovation.covariance, seen).T
-        p = held - sensor_gain @ seen
-        self.covariance = 0.5 * (p + p.T)
+        self.covariance = held - sensor_gain @ seen
         self._move(moved + sensor_gain @ innovation.value)
-        return innovation
+        return innovation, sensor_gain
 
 
 class SmoothlyConstrainedKF(_DependentEKF):
@@ -141,7 +154,10 @@ class SmoothlyConstrainedKF(_DependentEKF):
     Uncertainty that keeps to the constraints needs no weakening of them: they undo nothing that the sensors said.
     """
 
-    def _take(self, readings: np.ndarray) -> Innovation:
-        correction, innovation = self.correct(self._observe(), readings)
-        self._move(correction)
-        return innovation
+    def _take(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[Innovation, np.ndarray]:
+        innovation = self.judge(sensitivity, readings)
+        seen = sensitivity @ self.covariance
+        gain = np.linalg.solve(innovation.covariance, seen).T
+        self.covariance = self.covariance - gain @ seen
+        self._move(gain @ innovation.value)
+        return innovation, gain

@@ -7,6 +7,7 @@ import numpy as np
 from vehicled.multibody import problems
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.observers.interface import Innovation, MechanismObserver
+from vehicled.observers.noise import PlantNoise, calc_free_slope
 from vehicled.sensors.mechanisms import SensorSet
 
 
@@ -19,25 +20,25 @@ class DiscreteEKF(MechanismObserver):
         sensors: SensorSet,
         h: float,
         covariance: np.ndarray,
-        plant_noise: np.ndarray,
+        plant_noise: np.ndarray | PlantNoise,
     ):
-        """`covariance`, `plant_noise` (of one step): (2f, 2f)."""
-        super().__init__(mechanism, sensors, h, covariance)
-        self.plant_noise = np.asarray(plant_noise, dtype=float)
-        f = len(self.independent)
-        self._transition = np.eye(2 * f)
-        self._transition[:f, f:] = h * np.eye(f)
+        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f)."""
+        super().__init__(mechanism, sensors, h, covariance, plant_noise)
+        self._slope = calc_free_slope(len(self.independent))
+        self._transition = np.eye(len(self._slope)) + h * self._slope
 
     def step(self, readings: np.ndarray | None) -> Innovation | None:
-        m, f, transition = self.mechanism, len(self.independent), self._transition
+        m, f = self.mechanism, len(self.independent)
         m.t += self.h
         z, zd = self.z + self.h * self.zd, self.zd + self.h * self.zdd
-        self.covariance = transition @ self.covariance @ transition.T + self.plant_noise
+        self.covariance = self.spread(self.covariance, self._transition, self._slope)
         innovation = None
         if readings is not None:
             self._move(z, zd)
             by_z, by_zd, _ = self.calc_sensitivity()
-            correction, innovation = self.correct(np.hstack([by_z, by_zd]), readings)
+            sensitivity = np.hstack([by_z, by_zd])
+            innovation = self.judge(sensitivity, readings)
+            correction = self.fuse(sensitivity, innovation)
             z, zd = z + correction[:f], zd + correction[f:]
         self._move(z, zd)
         problems.solve_dynamics(m)

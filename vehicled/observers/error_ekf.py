@@ -39,6 +39,7 @@ class ErrorKernels:
         self.x = program.array("x", size)
         self._rows = program.array("rows", LARGEST * size)
         self._value, self._noise = program.array("value", LARGEST), program.array("noise", LARGEST)
+        self._more_noise = program.array("more_noise", LARGEST)
         self._innovation = program.array("innovation", LARGEST)
         self._variance = program.array("variance", LARGEST)
         (self._nis,) = program.array("nis", 1)
@@ -95,6 +96,33 @@ class ErrorKernels:
         `angle`: the innovation is taken within half a turn. Stores the innovation after what `x` already
         corrects, `rows`, the diagonal of the innovation covariance, and the normalised innovation squared.
         """
+        g = self._graph
+        innovations = []
+        for k, row in enumerate(rows):
+            difference = self._value[k] - predicted[k]
+            if angle:
+                difference = g.atan2(g.sin(difference), g.cos(difference))
+            innovations.append(difference - _dot(g, row.values(), [self.x[j] for j in row]))
+        more = list(noise) if noise else [g.zero] * len(rows)
+        stores = list(zip(self._more_noise, more, strict=False))
+        for k, (innovation, row) in enumerate(zip(innovations, rows, strict=True)):
+            stores.append((self._innovation[k], innovation))
+            stores += [(self._rows[k * self.size + j], row.get(j, g.zero)) for j in range(self.size)]
+        self._program.kernel(name, [*stores, *self._weigh(innovations, rows, more)])
+
+    def weigh(self) -> None:
+        """Kernels `weigh1` to `weigh3`: judge anew with the innovation, the rows and the noise that are in the arrays
+        `innovation`, `rows`, `noise` and `more_noise`."""
+        n = self.size
+        for m in range(1, LARGEST + 1):
+            rows = [dict(enumerate(self._rows[k * n : (k + 1) * n])) for k in range(m)]
+            stores = self._weigh(self._innovation[:m], rows, self._more_noise[:m])
+            self._program.kernel(f"weigh{m}", stores)
+
+    def _weigh(
+        self, innovations: Sequence[Atom], rows: Sequence[Row], more: Sequence[Atom]
+    ) -> list[tuple[Atom, Atom]]:
+        """The diagonal of the innovation covariance, the normalised innovation squared, and what `fuse` needs."""
         g, n, m = self._graph, self.size, len(rows)
         stores: list[tuple[Atom, Atom]] = []
         column = [[_dot(g, row.values(), [self._p[i, j] for j in row]) for i in range(n)] for row in rows]
@@ -104,17 +132,13 @@ class ErrorKernels:
             for i in range(k, m)
         }
         for k in range(m):
-            s[k, k] = s[k, k] + self._noise[k] + (noise[k] if noise else g.zero)
+            s[k, k] = s[k, k] + self._noise[k] + more[k]
         lower, diagonal = _ldl(s, m)
         total = g.zero
         white: list[list[Atom]] = []
         left: list[Atom] = []
         for k in range(m):
-            difference = self._value[k] - predicted[k]
-            if angle:
-                difference = g.atan2(g.sin(difference), g.cos(difference))
-            innovation = difference - _dot(g, rows[k].values(), [self.x[j] for j in rows[k]])
-            nu, w = innovation, column[k]
+            nu, w = innovations[k], column[k]
             for i in range(k):
                 nu = nu - lower[k, i] * left[i]
                 w = [c - lower[k, i] * v for c, v in zip(w, white[i], strict=True)]
@@ -122,14 +146,12 @@ class ErrorKernels:
             white.append(w)
             total = total + nu * nu / diagonal[k]
             stores += [
-                (self._innovation[k], innovation),
                 (self._variance[k], s[k, k]),
                 (self._left[k], nu),
                 (self._precision[k], 1.0 / diagonal[k]),
                 *zip(self._white[k * n : (k + 1) * n], w, strict=True),
-                *((self._rows[k * n + j], rows[k].get(j, g.zero)) for j in range(n)),
             ]
-        self._program.kernel(name, [*stores, (self._nis, total)])
+        return [*stores, (self._nis, total)]
 
     def _fuse(self, m: int) -> None:
         n = self.size
@@ -182,6 +204,7 @@ class ErrorEKF:
         self.size = size
         self._call = call
         self._fuse = [f"fuse{m}" for m in range(LARGEST + 1)]
+        self._weigh = [f"weigh{m}" for m in range(LARGEST + 1)]
 
         def view(name: str) -> np.ndarray:
             return layout.view(workspace, name)
@@ -192,6 +215,8 @@ class ErrorEKF:
         self.rows = view("rows").reshape(LARGEST, size)
         """(3, n) Jacobian of the observation last judged."""
         self.value, self.noise = view("value"), view("noise")
+        self.more_noise = view("more_noise")
+        """(3,) what the observation last judged adds to `noise`."""
         self.innovation = view("innovation")
         """(3,) value less prediction, after what `x` already corrects."""
         self.variance = view("variance")
@@ -227,6 +252,11 @@ class ErrorEKF:
     def judge(self, observation: str) -> float:
         """Normalised innovation squared of the observation in `value` and `noise`, by its kernel."""
         self._call(observation)
+        return float(self._nis[0])
+
+    def weigh(self, m: int) -> float:
+        """Judge again, with `rows`, `innovation` and noise as they have been changed since."""
+        self._call(self._weigh[m])
         return float(self._nis[0])
 
     def fuse(self, m: int) -> None:

@@ -14,6 +14,8 @@ import numpy as np
 from vehicled.errors import RunError
 from vehicled.multibody import problems
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.observers import definite
+from vehicled.observers.noise import PlantNoise, StepNoise
 from vehicled.sensors.mechanisms import SensorSet
 
 
@@ -39,6 +41,8 @@ class Observer(Protocol):
     """In the estimated state."""
     covariance: np.ndarray
     """Of the filter's state, z and ż first."""
+    repairs: int
+    """How often the covariance had lost its definiteness."""
 
     @property
     def z(self) -> np.ndarray:
@@ -52,6 +56,10 @@ class Observer(Protocol):
     def zdd(self) -> np.ndarray:
         """(f,)"""
 
+    @property
+    def z_deviation(self) -> np.ndarray:
+        """(f,) standard deviations that the filter itself gives z."""
+
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         """Go on by one step; `readings` (k,) at its end, None without. Raises RunError when it cannot go on."""
 
@@ -59,14 +67,25 @@ class Observer(Protocol):
 class MechanismObserver:
     """Holds what every observer has whose estimate is the state that its mechanism is in."""
 
-    def __init__(self, mechanism: Mechanism, sensors: SensorSet, h: float, covariance: np.ndarray):
-        """`h`: s; `covariance`: of the filter's state at the start."""
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sensors: SensorSet,
+        h: float,
+        covariance: np.ndarray,
+        plant_noise: np.ndarray | PlantNoise,
+    ):
+        """`h`: s; `covariance`: of the filter's state at the start; `plant_noise`: an array (states, states) is the
+        covariance that every step adds."""
         self.mechanism, self.sensors, self.h = mechanism, sensors, h
         self.covariance = np.array(covariance, dtype=float)
+        self.plant_noise = StepNoise(plant_noise) if isinstance(plant_noise, np.ndarray) else plant_noise
         self.independent = mechanism.independent.copy()
         """Indices (f,) of the coordinates that are the filter's state."""
         self.noise = np.diag(sensors.sigma**2)
         """(k, k) R"""
+        self.repairs = 0
+        """How often the covariance had lost its definiteness."""
 
     @property
     def z(self) -> np.ndarray:
@@ -79,6 +98,10 @@ class MechanismObserver:
     @property
     def zdd(self) -> np.ndarray:
         return self.mechanism.qdd[self.independent]
+
+    @property
+    def z_deviation(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.covariance)[: len(self.independent)], 0.0))
 
     def calc_sensitivity(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(k, f) each: derivatives of the readings by z, ż and z̈ at the mechanism's state.
@@ -103,27 +126,39 @@ class MechanismObserver:
         by_z, by_zd = problems.calc_acceleration_jacobians(self.mechanism)
         return np.block([[np.zeros((f, f)), np.eye(f)], [by_z, by_zd]])
 
-    def calc_exact_transition(self) -> np.ndarray:
-        """(2f, 2f) F over one step from the present state, to the second order in h."""
-        slope = self.h * self.calc_slope()
-        return np.eye(len(slope)) + slope + 0.5 * slope @ slope
+    def calc_exact_transition(self) -> tuple[np.ndarray, np.ndarray]:
+        """(2f, 2f) F over one step from the present state, to the second order in h, and the slope."""
+        slope = self.calc_slope()
+        return np.eye(len(slope)) + self.h * slope + 0.5 * self.h**2 * slope @ slope, slope
 
-    def correct(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[np.ndarray, Innovation]:
-        """The correction of the filter's state by `readings`, `sensitivity` (k, states) being their derivatives;
-        the covariance follows: P ← (I − K H) P."""
+    def spread(self, covariance: np.ndarray, transition: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """F P Fᵀ + Q over one step; all (states, states), `slope` what F comes from."""
+        noise = self.plant_noise.calc_step(slope, self.h)
+        self.plant_noise.predict(transition)
+        return self.repair(transition @ covariance @ transition.T + noise)
+
+    def judge(self, sensitivity: np.ndarray, readings: np.ndarray) -> Innovation:
+        """`sensitivity`: (k, states) H, derivatives of the readings by the filter's state."""
+        covariance = sensitivity @ self.covariance @ sensitivity.T + self.noise
+        return Innovation(readings - self.sensors.calc_readings(self.mechanism), covariance)
+
+    def fuse(self, sensitivity: np.ndarray, innovation: Innovation) -> np.ndarray:
+        """The correction (states,) of the filter's state by an innovation; the covariance follows."""
         p, h = self.covariance, sensitivity
-        left = p @ h.T
-        innovation = Innovation(readings - self.sensors.calc_readings(self.mechanism), h @ left + self.noise)
-        gain = np.linalg.solve(innovation.covariance, left.T).T
-        p = p - gain @ left.T
-        self.covariance = 0.5 * (p + p.T)
-        return gain @ innovation.value, innovation
+        gain = np.linalg.solve(innovation.covariance, h @ p).T
+        rest = np.eye(len(p)) - gain @ h
+        # In Joseph's form, which rounding does not make indefinite.
+        self.covariance = self.repair(rest @ p @ rest.T + gain @ self.noise @ gain.T)
+        self.plant_noise.learn(h, gain, innovation.value, innovation.covariance)
+        return gain @ innovation.value
+
+    def repair(self, covariance: np.ndarray) -> np.ndarray:
+        """The same, symmetric; definite too, and counted, where it was not."""
+        if not np.all(np.isfinite(covariance)):
+            raise self.fail("the covariance is not finite")
+        p, repaired = definite.repair(covariance)
+        self.repairs += repaired
+        return p
 
     def fail(self, what: str) -> RunError:
         return RunError(f"{type(self).__name__} at t = {self.mechanism.t:.6g} s: {what}")
-
-
-def integrated_noise(density: float, h: float, freedom: int) -> np.ndarray:
-    """(2f, 2f) covariance that white accelerations of a spectral `density` add to z, ż over `h` (s)."""
-    block = density * np.array([[h**3 / 3, h**2 / 2], [h**2 / 2, h]])
-    return np.kron(block, np.eye(freedom))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from vehicled.units import (
     Metres,
@@ -95,16 +95,19 @@ class Suspension:
     """How long such an error lasts: springs and dampers take it back."""
 
 
-Kind = Literal["errorEKF", "errorEKF_EJ", "errorEKF_FE"]
+Kind = Literal["errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """The errorEKF."""
+    """The filter; a plain name in its place is its `kind`."""
+
+    SHORT_FORM: ClassVar[str] = "kind"
 
     kind: Kind = "errorEKF"
     """`errorEKF_EJ`: with the tyres' answer to sideslip and yaw rate in the transition of the errors; `errorEKF_FE`:
-    beside that, what the accelerometers find the model to lack acts on it as a force."""
+    beside that, what the accelerometers find the model to lack acts on it as a force; `DEKF`: the model goes on by
+    forward Euler, errors spread as those of free masses; `UKF`: errors spread as 41 cars beside each other do."""
     rate_noise: RateNoise = field(default_factory=RateNoise)
     position_noise: PositionNoise = field(default_factory=PositionNoise)
     slip_time: Annotated[Seconds, Positive] = 1.0

@@ -12,13 +12,12 @@ from vehicled.errors import UsageError
 from vehicled.multibody.batch import MechanismBatch
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.observers.interface import Innovation, MechanismObserver
+from vehicled.observers.noise import PlantNoise, calc_free_slope
 from vehicled.sensors.mechanisms import SensorSet
 
 _TOLERANCE = 1e-10
 """On the change of z and h·ż between iterations of the trapezoidal rule."""
 _LIMIT = 60
-_FLOOR = 1e-12
-"""Share of the largest variance that a repaired covariance has in every direction."""
 
 
 class UnscentedKF(MechanismObserver):
@@ -30,7 +29,7 @@ class UnscentedKF(MechanismObserver):
         sensors: SensorSet,
         h: float,
         covariance: np.ndarray,
-        plant_noise: np.ndarray,
+        plant_noise: np.ndarray | PlantNoise,
         integrator: str = "trapezoidal",
         *,
         alpha: float = 1e-3,
@@ -38,16 +37,14 @@ class UnscentedKF(MechanismObserver):
         kappa: float = 0.0,
         redraw: bool = True,
     ):
-        """`covariance`, `plant_noise` (of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the scaled transform.
+        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the transform.
         `redraw`: readings are predicted from points that know of the plant noise of the step; otherwise from where
         the points of the step arrive, which is cheaper and makes good sensors look better than they are predicted.
         Raises UsageError for an integrator other than trapezoidal and forward_euler."""
-        super().__init__(mechanism, sensors, h, covariance)
+        super().__init__(mechanism, sensors, h, covariance, plant_noise)
         if integrator not in ("trapezoidal", "forward_euler"):
             raise UsageError(f"integrator: expected trapezoidal or forward_euler, got '{integrator}'")
-        self.plant_noise = np.asarray(plant_noise, dtype=float)
-        self.repairs = 0
-        """How often the covariance had lost its definiteness."""
+        self._slope = calc_free_slope(len(self.independent))
         self._redraw = redraw
         self._implicit = integrator == "trapezoidal"
         size = 2 * len(self.independent)
@@ -60,10 +57,15 @@ class UnscentedKF(MechanismObserver):
 
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         m, f = self.mechanism, len(self.independent)
-        ends = self._propagate(self._draw(np.concatenate([self.z, self.zd]), self.covariance))
+        start, before = np.concatenate([self.z, self.zd]), self.repair(self.covariance)
+        points = self._draw(start, before)
+        ends = self._propagate(points)
         mean, away = self._spread(ends)
         m.t += self.h
-        p = away.T @ self._weigh(away) + self.plant_noise
+        weighed = self._weigh(away)
+        p = self.repair(away.T @ weighed + self.plant_noise.calc_step(self._slope, self.h))
+        # By statistical linearisation, as H below.
+        self.plant_noise.predict(np.linalg.solve(before, (points - start).T @ weighed).T)
         innovation = None
         if readings is not None:
             if self._redraw:
@@ -73,23 +75,21 @@ class UnscentedKF(MechanismObserver):
             predicted, off = self._spread(self.sensors.calc_readings(self.points)[:, : len(ends)].T)
             weighed = self._weigh(off)
             innovation = Innovation(readings - predicted, off.T @ weighed + self.noise)
-            gain = np.linalg.solve(innovation.covariance, weighed.T @ away).T
+            seen = weighed.T @ away
+            gain = np.linalg.solve(innovation.covariance, seen).T
+            self.plant_noise.learn(
+                np.linalg.solve(p, seen.T).T, gain, innovation.value, innovation.covariance
+            )
             mean = mean + gain @ innovation.value
-            p = p - gain @ innovation.covariance @ gain.T
-        self.covariance = 0.5 * (p + p.T)
+            p = self.repair(p - gain @ innovation.covariance @ gain.T)
+        self.covariance = p
         if not (np.all(np.isfinite(mean)) and m.set_independent_state(mean[:f], mean[f:]).converged):
             raise self.fail(f"no position for z = {mean[:f]}")
         return innovation
 
     def _draw(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """(points, 2f) sigma points."""
-        try:
-            root = np.linalg.cholesky(covariance)
-        except np.linalg.LinAlgError:
-            self.repairs += 1
-            values, vectors = np.linalg.eigh(covariance)
-            root = np.linalg.cholesky((vectors * np.maximum(values, _FLOOR * values.max())) @ vectors.T)
-        away = np.sqrt(self._scale) * root.T
+        away = np.sqrt(self._scale) * np.linalg.cholesky(covariance).T
         return mean + np.vstack([np.zeros((1, len(away))), away, -away])
 
     def _propagate(self, points: np.ndarray) -> np.ndarray:

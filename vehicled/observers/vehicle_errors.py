@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from vehicled.messages import WHEELS
+from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.observers.error_ekf import ErrorKernels
 from vehicled.observers.settings import Kind
 from vehicled.sensors.kernels import POSE, add_sensor_kernels
@@ -66,7 +67,7 @@ def size(suspension: bool) -> int:
 
 class _Builder:
     def __init__(self, program: Program, parts: Parts, suspension: bool, kind: Kind):
-        self.exact, self.forces = kind != "errorEKF", kind == "errorEKF_FE"
+        self.exact, self.forces = kind in ("errorEKF_EJ", "errorEKF_FE"), kind == "errorEKF_FE"
         self.program, self.parts, self.g = program, parts, program.graph
         self.n = size(suspension)
         self.suspension = suspension
@@ -88,6 +89,10 @@ class _Builder:
         self._sigmas()
         if self.forces:
             self._push()
+        if kind == "DEKF":
+            add_forward_euler(parts.step)
+        if kind == "UKF":
+            self.kernels.weigh()
         program.sequence("propagate", "look", *["observe_tyres"] * self.exact, "spread")
         program.sequence("apply", "absorb", "correct", "look")
         program.sequence("tell", "report", "sigmas")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vehicled.messages import WHEELS
+from vehicled.observers.definite import repair
 from vehicled.observers.error_ekf import ErrorEKF
 from vehicled.observers.history import History
 from vehicled.observers.settings import DriveForce, Filter
@@ -26,7 +27,7 @@ from vehicled.observers.vehicle_errors import (
 )
 from vehicled.sensors.kernels import POSE
 from vehicled.sensors.settings import Accelerometers
-from vehicled.vehicle.car import Car
+from vehicled.vehicle.car import Car, Instances
 from vehicled.vehicle.kinematics import Corner, calc_rates
 from vehicled.vehicle.parameters import Vehicle
 
@@ -84,6 +85,8 @@ class VehicleFilter:
         self._seen: int | None = None
         self.unconverged = 0
         """Steps whose Newton iteration reached its limit."""
+        self.repairs = 0
+        """How often the covariance had lost its definiteness."""
 
     def set_noise(self, settings: Filter) -> None:
         """Plant noise from the configuration."""
@@ -125,12 +128,20 @@ class VehicleFilter:
             self._drive(self.settings.drive_force)
         if self._leans:
             self.car.call("lean")
-        if self.car.step(h) < 0:
-            self.unconverged += 1
         self._h[0] = h
-        self.car.call("propagate")
+        self._simulate(h)
+        self._spread(h)
         self.history.step(t_ns, self.now)
         self._t_ns, self._seen = t_ns, None
+
+    def _simulate(self, h: float) -> None:
+        """The car one step on."""
+        if self.car.step(h) < 0:
+            self.unconverged += 1
+
+    def _spread(self, h: float) -> None:
+        """The new state into `now`; the covariance one step on."""
+        self.car.call("propagate")
 
     def _drive(self, settings: DriveForce) -> None:
         """The unknown force as torques on the wheels: forward at the rear, backward at all."""
@@ -180,20 +191,31 @@ class VehicleFilter:
             return
         self.car.call("apply")
         if self._has_travel:
-            self._correct_suspension(*self._travel.reshape(2, len(WHEELS)))
+            self._correct_suspension(self.car, *self._travel.reshape(2, len(WHEELS)))
             self.extra[SUSPENSION - GYRO_BIAS :] = 0.0
             self._travel[:] = 0.0
             self.look()
         self.history.correct(self._moved, self.now)
         self._seen = None
 
-    def _correct_suspension(self, travel: np.ndarray, rate: np.ndarray) -> None:
+    def _correct_suspension(
+        self, cars: Instances, travel: np.ndarray, rate: np.ndarray, motion: np.ndarray | None = None
+    ) -> None:
         """Tyres are stiff: where a wheel travels up in the body, it is the body that comes down."""
-        self.car.correct_suspension(travel, rate)
-        change = np.zeros(2 * CHART_PAIRS)
+        cars.correct_suspension(travel, rate, motion)
+        change = np.zeros_like(cars.correction)
         change[[2, V1Z, V2Z]] = -self._body_fit @ travel
         change[[CHART_PAIRS + 2, CHART_PAIRS + V1Z, CHART_PAIRS + V2Z]] = -self._body_fit @ rate
-        self.car.correct(change)
+        cars.correct(change)
+
+    def repair(self) -> None:
+        """See to it that the covariance is definite; what rounding took from it is counted."""
+        p = self.ekf.covariance
+        uncertain = np.ix_(*[np.flatnonzero(p.diagonal())] * 2)
+        p[uncertain], repaired = repair(p[uncertain])
+        if repaired:
+            self.repairs += 1
+            self.ekf.covariance = p
 
     # -- placing -----------------------------------------------------------------------------------------
 
@@ -256,6 +278,14 @@ class VehicleFilter:
         self._pose[:] = self.now[: len(POSE)]
         self._seen = None
         self.car.call("tell")
+
+
+class ForwardEulerFilter(VehicleFilter):
+    """DEKF: the model goes on by forward Euler, with its position, velocity and acceleration problems solved each
+    step; no memory of accelerations is left that a correction would not know of (Sanjurjo)."""
+
+    def _simulate(self, h: float) -> None:
+        self.car.step_euler(h)
 
 
 def _heave_stiffness(vehicle: Vehicle) -> np.ndarray:

@@ -59,9 +59,9 @@ class SensorModels:
     """Name of a sensor to the rows (12,) by chart and rates."""
 
 
-def add_sensor_kernels(program: Program, parts: Parts) -> SensorModels:
+def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = True) -> SensorModels:
     """Add the kernels `observe_pose` (state to `pose`) and one per sensor, each from `pose` and `mounting` to
-    `predicted` (3,) and `sensitivity` (3, 12) by rows."""
+    `predicted` (3,) and, with `jacobians_too`, `sensitivity` (3, 12) by rows."""
     g, chassis = program.graph, parts.chassis
     pose = program.array("pose", len(POSE))
     mounting = program.array("mounting", len(MOUNTING))
@@ -122,7 +122,8 @@ def add_sensor_kernels(program: Program, parts: Parts) -> SensorModels:
             row[4], row[5] = row[4] + by_up * ahead, row[5] + by_up * left
             row[6], row[7] = row[6] - by_up * rise_ahead, row[7] - by_up * rise_left
             jacobians[name].append(row)
-            stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
+            if jacobians_too:
+                stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
         program.kernel(name, stores)
 
     sensor("gnss_position", list(antenna_position))

@@ -111,19 +111,26 @@ class Instances:
         self._carry[0] = float(carry)
         self.call("correct")
 
-    def correct_suspension(self, travel: np.ndarray, rate: np.ndarray) -> None:
-        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s.
-
-        Constraints hold to first order; the next step mends the rest.
-        """
+    def calc_travel_motion(self) -> np.ndarray:
+        """(n, 4) how the coordinates of each corner move per travel of its wheel (matrix R of the suspensions)."""
         self.call("travel_jacobian")
         n = len(self._branch_q) - 1
         jacobian = self._travel_jacobian.reshape(n, n, -1).transpose(2, 0, 1)
         unit = np.zeros((len(jacobian), n, 1))
         unit[:, -1] = 1.0
-        motion = np.linalg.solve(jacobian, unit)[:, :, 0].T.reshape(n, *travel.shape)
-        self._branch_q[:n] += motion * travel
-        self._branch_qd[:n] += motion * rate
+        return np.linalg.solve(jacobian, unit)[:, :, 0].T.reshape(self._branch_q[:n].shape)
+
+    def correct_suspension(
+        self, travel: np.ndarray, rate: np.ndarray, motion: np.ndarray | None = None
+    ) -> None:
+        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s; `motion` as by
+        `calc_travel_motion`, where it is known.
+
+        Constraints hold to first order; the next step mends the rest.
+        """
+        motion = self.calc_travel_motion() if motion is None else motion
+        self._branch_q[: len(motion)] += motion * travel
+        self._branch_qd[: len(motion)] += motion * rate
 
     def step(self, h: float) -> int:
         """Advance by h seconds. Returns the number of Newton iterations, negative when not converged."""
@@ -131,6 +138,11 @@ class Instances:
         return self._step(
             self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
         )
+
+    def step_euler(self, h: float) -> None:
+        """Advance by h seconds by forward Euler; for models that were extended by `ali3p.add_forward_euler`."""
+        self._integration[0] = h
+        self.call("euler")
 
     def report(self) -> None:
         """Bring `outputs` and `corner_outputs` up to date."""

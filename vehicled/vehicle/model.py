@@ -377,7 +377,7 @@ class _Builder:
         for name in ("wheel.angle", *self.law.states):
             states(name)
         program.store("states", list(states.symbols.values()))
-        ali3p.build(program, system, self.h, self.alpha)
+        step = ali3p.build(program, system, self.h, self.alpha)
         wheel_angle = states("wheel.angle")
         turned = self.half_h * (self.last_wheel_rate + self.wheel_rate)
         program.kernel(
@@ -389,7 +389,7 @@ class _Builder:
                 *self.tyre_forces.states,
             ],
         )
-        parts = self._parts(gravity, wheel_angle)
+        parts = self._parts(gravity, wheel_angle, step)
         outputs.add_kernels(program, parts)
         for extend in extensions:
             extend(program, parts)
@@ -410,7 +410,7 @@ class _Builder:
             coordinates=names([(c.name, c.rank) for c in system.coordinates]),
         )
 
-    def _parts(self, gravity: Vector, wheel_angle: Atom) -> Parts:
+    def _parts(self, gravity: Vector, wheel_angle: Atom, step: ali3p.Step) -> Parts:
         offset, up = self.centre - self.chassis.point(self.centre_design), self.v3
         travel = offset.position.dot(up.position) - self.cp("rest.travel")
         travel_rate = offset.velocity.dot(up.position) + offset.position.dot(up.velocity)
@@ -435,6 +435,7 @@ class _Builder:
             lateral_damping=self._lateral_damping(),
             wheel_place=self.centre.position - self.origin.position,
             wheel_left=self.left,
+            step=step,
         )
 
     def _elastic_energy(self) -> Atom:

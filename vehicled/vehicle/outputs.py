@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vehicled.multibody.ali3p import Step
 from vehicled.multibody.natural import Combination
 from vehicled.multibody.system import Coordinate, System
 from vehicled.symbolic.graph import Atom
@@ -71,6 +72,8 @@ class Parts:
     """Of the wheel centres from the vehicle origin, world axes, m."""
     wheel_left: Vector
     """Unit vectors of the lateral forces, world axes."""
+    step: Step
+    """What the step is made of, for other ways to step."""
 
 
 def add_kernels(program: Program, parts: Parts) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 DESCRIPTION = """\
 The particle filter on a four-bar linkage released from rest at an unknown angle, with a gyroscope on its crank.
 First what a particle costs per step, for 100 to 1,000,000 particles. Then how many of 100 tries end within 5° of
-the truth after 1.020 s, for 10 to 10,000 particles and for motion noise from 0.001 to 1 rad a step."""
+the truth after 1.020 s, for 10 to 10,000 particles and for motion noise from 0.001 to 1 rad a step; and of those
+that do not, how many the readings leave in doubt whatever filter listens to them."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,16 +19,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--resume", type=Path, metavar="FILE", help="keep every try in FILE, and go on from what is there"
     )
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
+    parser.add_argument(
+        "--live", action="store_true", help="watch one release after the other in the terminal"
+    )
+    parser.add_argument("--window", action="store_true", help="the same in a window")
+    parser.add_argument("--particles", type=int, metavar="N", help="of the live view (500)")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of the live view's first release (1)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.live or args.window:
+        return _watch(args)
     from vehicled.benchmarks import particles
     from vehicled.errors import UsageError
     from vehicled.progress import Progress
 
     if args.tries < 1:
         raise UsageError(f"--tries {args.tries}: expected 1 or more")
-    ledger = particles.Ledger(args.resume)
+    ledger = particles.open_ledger(args.resume)
     todo = list(particles.experiments())
     with Progress("timing", len(particles.TIMED), "counts", quiet=args.json) as progress:
         costs = particles.bench_costs(progress.update)
@@ -48,24 +59,60 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _watch(args: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from vehicled.benchmarks import particle_live
+    from vehicled.benchmarks.particles import SETTLED
+    from vehicled.errors import UsageError
+
+    experiment = replace(SETTLED, count=SETTLED.count if args.particles is None else args.particles)
+    if experiment.count < 1:
+        raise UsageError(f"--particles {args.particles}: expected 1 or more")
+    if args.seed < 0:
+        raise UsageError(f"--seed {args.seed}: expected 0 or more")
+    if args.window:
+        from vehicled.benchmarks import particle_window
+
+        particle_window.watch(experiment, args.seed)
+    else:
+        particle_live.watch(experiment, args.seed)
+    return 0
+
+
 def _lines(found: dict[str, Any]) -> list[str]:
-    kinds = {"advance": "motion", "step": "filter step", "drawing": "with drawing"}
-    lines = [f"{'µs per particle and step':<24}" + "".join(f" {name:>13}" for name in kinds.values())]
+    kinds = {"advance": "motion", "step": "filter step", "drawing": "drawing", "keeping": "keeping spread"}
+    title = f"{'µs per particle and step':<24}" + "".join(f" {name:>14}" for name in kinds.values())
+    lines = [f"{title} {'÷ least':>8}"]
     for row in found["costs"]:
-        lines.append(f"{row['count']:>24,}" + "".join(f" {row[kind]:>13.4f}" for kind in kinds))
-    for rows in found["sweeps"].values():
-        lines += [
-            "",
-            f"{'particles':<9} {'σ of motion':>12} {'of drawing':>11} {'× gyroscope':>12} {'converged':>10} s",
-        ]
+        costs = "".join(f" {row[kind]:>14.4f}" for kind in kinds)
+        lines.append(f"{row['count']:>24,}{costs} {row['ratio']:>8.2f}")
+    for varied, rows in found["sweeps"].items():
+        lines += ["", _TITLES[varied], f"{'particles':>9}{''.join(f'{name:>14}' for name in _COLUMNS)}"]
         for row in rows:
-            share = f"{row['converged']}/{row['tries']}"
-            noise = f"{row['motion_sigma']:>12g} {row['resampling_sigma']:>11g} {row['multiplier']:>12g}"
-            lines.append(
-                f"{row['count']:<9} {noise} {share:>10} {row['converged_peak']:>12} {row['seconds']:.2f}"
+            cells = (
+                f"{row['motion_sigma']:g}",
+                f"{row['resampling_sigma']:g}",
+                f"{row['multiplier']:g}",
+                f"{row['converged']}/{row['tries']}",
+                f"{row['converged_mean']}/{row['tries']}",
+                f"{row['unobservable']}/{len(row['missed'])}",
+                f"{row['seconds']:.2f}",
             )
+            lines.append(f"{row['count']:>9}{''.join(f'{cell:>14}' for cell in cells)}")
     lines += ["", "starts with a rival that ends elsewhere and cannot be told apart (within 3 σ)"]
     for row in found["rivals"]:
         branches = "both ways of assembly" if row["both_branches"] else "one way of assembly"
         lines.append(f"{branches}, × gyroscope {row['multiplier']:g}: {100 * row['share']:.1f} %")
     return lines
+
+
+_TITLES = {
+    "count": "as in the source, more and more particles",
+    "motion": "as in the source, more and more noise of motion",
+    "settled": "noise that keeps the swarm's spread",
+    "either_way": "the same, assembled either way",
+    "wandering": "noise that lets particles wander",
+}
+_COLUMNS = ("σ of motion", "of drawing", "× gyroscope", "converged", "their mean", "unobservable", "s")
+"""`unobservable`: of those missed, how many the readings leave in doubt by Bayes' rule itself."""

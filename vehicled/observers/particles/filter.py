@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled.observers.particles import shrinkage
 from vehicled.observers.particles.instruments import Instrument
 from vehicled.observers.particles.resampling import RESAMPLERS
 from vehicled.observers.particles.swarm import Swarm
@@ -27,14 +28,17 @@ class Noise:
     """Of its rate's change in every step, rad/s or m/s."""
     resampling: float | Sequence[float] = 0.0
     """Of its rate's change when particles are drawn anew, so that copies part, rad/s or m/s."""
+    keeps_spread: bool = False
+    """Noise of motion and of speed renews the particles without spreading them, see `shrinkage`: for a mechanism that
+    nothing jolts. Otherwise it is taken for what the mechanism does."""
 
 
 class ParticleFilter:
     """Particles that move by the equations of motion, are disturbed, weighed by instruments and drawn anew.
 
     The noise and the instruments' multipliers may be changed while it runs. All random numbers come from one
-    generator, so that a run is reproduced by its seed. It advances when `step` is called and not otherwise: fed live,
-    it waits for data.
+    generator, so that a run is reproduced by its seed. It advances when `step` is called and not otherwise; fed live,
+    by `live.Follower`.
     """
 
     def __init__(
@@ -67,6 +71,13 @@ class ParticleFilter:
         Raises ValueError for another number of them, FloatingPointError when no particle is left that can move.
         """
         self.predict(h)
+        self.update(readings)
+
+    def update(self, readings: Sequence[np.ndarray | float | None]) -> None:
+        """Take readings of the present time into account, and draw anew where that leaves few particles that count.
+
+        Raises as `step`.
+        """
         self.weigh(readings)
         if self.effective < self.threshold:
             self.resample()
@@ -74,15 +85,24 @@ class ParticleFilter:
     def predict(self, h: float) -> None:
         """Advance, and disturb by the noise of motion."""
         motion, speed = self._sigmas(self.noise.motion), self._sigmas(self.noise.speed)
-        parts = int(np.ceil(np.max(motion, initial=0.0) / _FAR))
-        if parts < 2:
+        parts = max(1, int(np.ceil(np.max(motion, initial=0.0) / _FAR)))
+        if self.noise.keeps_spread and (np.any(motion) or np.any(speed)):
+            self.swarm.advance(h)
+            sigmas = np.array([motion, speed])
+            moves, kicks = shrinkage.draw(self.swarm, self.weights, sigmas, self.random)
+            share = moves / parts
+            self.swarm.shift(share, kicks)
+            parts -= 1
+        elif parts == 1:
             self.swarm.advance(h, self._draw(motion), self._draw(speed))
             return
-        self.swarm.advance(h, None, self._draw(speed))
-        moves = self._draw(motion)
-        assert moves is not None, "there is noise"
+        else:
+            self.swarm.advance(h, None, self._draw(speed))
+            drawn = self._draw(motion)
+            assert drawn is not None, "there is noise"
+            share = drawn / parts
         for _ in range(parts):
-            self.swarm.shift(moves / parts)
+            self.swarm.shift(share)
 
     def weigh(self, readings: Sequence[np.ndarray | float | None]) -> None:
         """Take readings of the present time into account. A particle that is not a number weighs nothing."""

@@ -1,7 +1,8 @@
 """Machine code that advances, disturbs and projects particles, eight side by side.
 
 A particle is q, q̇ of a mechanism in natural coordinates (no angles among them, so that no trigonometric function
-is evaluated), with the sine, cosine and rate of each angle of its description beside. Its accelerations are those of
+is evaluated unless a force is one of an angle), with the sine and cosine of each angle of its description, each
+distance, and their rates beside. Its accelerations are those of
 index 1, with the constant mass matrix inverted once:
 
     q̈ = M⁻¹ (Q − Φ_qᵀ λ),   Φ_q M⁻¹ Φ_qᵀ λ = Φ_q M⁻¹ Q − γ,
@@ -14,30 +15,30 @@ where an independent coordinate does not, as the input of a rocker at the end of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from vehicled.multibody.compiled import build_model
 from vehicled.multibody.description import Description
 from vehicled.multibody.factor import Factorisation, elimination_order
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.system import Coordinate
+from vehicled.observers.particles.reduction import Row, reduce
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
 
 WIDTH = 8
 """Particles side by side."""
-STATE = ("q", "qd", "sides", "rates")
-"""Arrays of the workspace that belong to a particle, in their order there."""
+STATE = ("q", "qd", "sides", "distances", "rates")
+"""Arrays of the workspace that belong to a particle, in their order there: `sides` has two numbers for each angle,
+`rates` those of angles and distances."""
 NOISE = ("moves", "kicks")
 """Arrays that follow: what a disturbance adds to each noisy coordinate and to its rate."""
+DISTURBANCE = ("disturb", "project", "kick")
+"""Kernels that make one, in this order."""
 _NEWTON = 2
 """Newton iterations of a projection. They converge quadratically from an error in the length of a bar of 10⁻³, that
 of a turn by 0.05 rad, and the next step goes on with what is left."""
 _STUCK = 0.02
 """Share of its mobility without constraints below which a coordinate is taken to have this share: a rocker's input
 cannot be moved at the end of its travel."""
-
-Row = dict[Coordinate, Atom]
 
 
 class _Equations:
@@ -138,35 +139,25 @@ def _moved(row: Row, factor: Atom | float, by: Row) -> Row:
 
 
 def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Model]:
-    """A program of the kernels `integrate` (by `step`, s), `disturb`, `project`, and `prepare`.
+    """A program of the kernels `integrate` (by `step`, s), `disturb`, `project`, `kick`, and `prepare`.
 
-    `noisy` names angles of the description or components of points ("Q.x"), at most as many as there are degrees of
-    freedom. `moves` and `kicks` are added to them and to their rates along directions that the constraints allow.
-    Raises MechanismError.
+    `noisy` names angles and distances of the description or components of points ("Q.x"), at most as many as there
+    are degrees of freedom. A disturbance adds `moves` to them, and `kicks` to the rates that they had before it,
+    along directions that the constraints allow. Raises MechanismError.
     """
-    if description.distances or description.drives or description.inputs:
-        raise MechanismError("particles: distances as coordinates, drives and inputs are not supported")
-    model = build_model(replace(description, angles={}, independent=None, degrees_of_freedom=None))
+    model, quantities = reduce(description)
     g, eq = model.graph, _Equations(model)
     coordinates = eq.coordinates
     program = Program(g, width=WIDTH)
     program.store("q", [c.q for c in coordinates])
     program.store("qd", [c.qd for c in coordinates])
-    sides: list[Atom] = []
-    rates: list[Atom] = []
-    gradients: dict[str, Row] = {}
-    for name, angle in description.angles.items():
-        if angle.about is not None:
-            raise MechanismError(f"angles.{name}: particles have angles in the plane only")
-        (a, _), (b, _) = (model.segment(s) for s in angle.between)
-        pair = model.cross(a.position, b.position), a.position.dot(b.position)
-        sides += pair
-        turned = g.atan2(*pair)
-        gradients[name] = {c: g.derivative(turned, c.q) for c in coordinates if turned.depends & c.q.depends}
-        rates.append(eq.dot(gradients[name], {c: c.qd for c in coordinates}))
-    for c in coordinates:
-        gradients[c.name] = {c: g.one}
-    side_symbols, rate_symbols = program.array("sides", len(sides)), program.array("rates", len(rates))
+    gradients = {name: x.gradient for name, x in quantities.items()}
+    gradients |= {c.name: {c: g.one} for c in coordinates}
+    sides = [side for x in quantities.values() if x.sides for side in x.sides]
+    distances = [x.value for x in quantities.values() if not x.sides]
+    rates = [x.rate(g.zero) for x in quantities.values()]
+    shown = dict(zip(STATE[2:], (sides, distances, rates), strict=True))
+    places = {name: program.array(name, len(values)) for name, values in shown.items()}
     moves, kicks = program.array("moves", len(noisy)), program.array("kicks", len(noisy))
     (h,) = program.array("advance_step", 1)
     program.store("time", [model.t])
@@ -201,16 +192,24 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
         for k, other in enumerate(channels[: i + 1]):
             mobility[one, other] = eq.dot(wanted[i], ways[k])
         mobility[one, one] = g.max(mobility[one, one], _STUCK * eq.dot(wanted[i], free[i]))
-    disturbed = []
-    if noisy:
-        factors = Factorisation(g, channels, {}, mobility)
-        for state, amounts in ((q, moves), (v, kicks)):
-            shares = factors.solve({}, dict(zip(channels, amounts, strict=True)))
-            new = state
-            for channel, way in zip(channels, ways, strict=True):
-                new = _moved(new, shares[channel], way)
-            disturbed += [(symbol, new[c]) for c, symbol in state.items()]
-    program.kernel("disturb", disturbed)
+    factors = Factorisation(g, channels, {}, mobility)
+
+    def along_ways(start: Row, amounts: Sequence[Atom]) -> Row:
+        shares = factors.solve({}, dict(zip(channels, amounts, strict=True)))
+        for channel, way in zip(channels, ways, strict=True):
+            start = _moved(start, shares[channel], way)
+        return start
+
+    present = [eq.dot(row, v) for row in wanted]
+    # The rates that are to be kept, or kicked, wait in place of the kicks while the position changes.
+    kept = [(kick, rate + kick) for kick, rate in zip(kicks, present, strict=True)]
+    program.kernel("disturb", [*((c.q, x) for c, x in along_ways(q, moves).items()), *kept])
+    kicked = along_ways(v, [rate - now for rate, now in zip(kicks, present, strict=True)])
+    new_rates = g.substitute(rates, {c.qd: x for c, x in kicked.items()})
+    program.kernel(
+        "kick",
+        [*((c.qd, x) for c, x in kicked.items()), *zip(places["rates"], new_rates, strict=True)],
+    )
 
     position = q
     for _ in range(_NEWTON):
@@ -219,8 +218,9 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
         position = {c: position[c] + correction[c] for c in coordinates}
     velocity = eq.at(eq.without_constrained(v), position, v)
     projected = {c.q: position[c] for c in coordinates} | {c.qd: velocity[c] for c in coordinates}
-    outputs = g.substitute([*sides, *rates], projected)
-    places = [*side_symbols, *rate_symbols]
-    program.kernel("project", [*projected.items(), *zip(places, outputs, strict=True)])
+    stores = list(projected.items())
+    for name, values in shown.items():
+        stores += zip(places[name], g.substitute(values, projected), strict=True)
+    program.kernel("project", stores)
     program.finish(model.symbols.values())
     return program, model

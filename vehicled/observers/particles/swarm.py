@@ -9,7 +9,7 @@ import numpy as np
 
 from vehicled.multibody.description import Description
 from vehicled.multibody.model import MechanismError
-from vehicled.observers.particles.kernels import NOISE, STATE, WIDTH, build
+from vehicled.observers.particles.kernels import DISTURBANCE, NOISE, STATE, WIDTH, build
 from vehicled.symbolic import llvm
 from vehicled.symbolic.program import Program
 
@@ -72,8 +72,8 @@ done:
 """
 _SEQUENCES = {
     "advance": ("integrate", "project"),
-    "advance_noisily": ("integrate", "disturb", "project"),
-    "shift": ("disturb", "project"),
+    "advance_noisily": ("integrate", *DISTURBANCE),
+    "shift": DISTURBANCE,
     "settle": ("project",),
 }
 
@@ -86,7 +86,7 @@ class Swarm:
     """
 
     def __init__(self, description: Description, count: int, noisy: Sequence[str] = ()):
-        """`noisy` names the angles and coordinates that `advance` and `shift` can disturb.
+        """`noisy` names the angles, distances and components of points that `advance` and `shift` can disturb.
 
         All particles are at zero, which is no state of a mechanism: `set_states` follows. Raises MechanismError for
         a mechanism that has coordinates without mass, drives or inputs; ValueError on a count below one.
@@ -96,7 +96,7 @@ class Swarm:
         program, model = build(description, noisy)
         self.description, self.count, self.noisy = description, count, tuple(noisy)
         self.coordinates = [c.name for c in model.system.coordinates]
-        self.angles = list(description.angles)
+        self.angles, self.distances = list(description.angles), list(description.distances)
         layout = program.layout
         self._rows: dict[str, slice] = {}
         first, end = layout.places[STATE[0]].offset, 0
@@ -152,14 +152,25 @@ class Swarm:
         sides = self._get(slice(k, k + 2))
         return np.arctan2(sides[0], sides[1])
 
-    def get_rates(self, name: str) -> np.ndarray:
-        """(N,) its rate, rad/s."""
-        k = self._rows["rates"].start + self.angles.index(name)
+    def get_coordinate(self, name: str) -> np.ndarray:
+        """(N,) a distance of the description or a component of a point, m. Raises ValueError."""
+        if name in self.distances:
+            k = self._rows["distances"].start + self.distances.index(name)
+        else:
+            k = self.coordinates.index(name)
         return self._get(slice(k, k + 1))[0]
 
-    def get_coordinate(self, name: str) -> np.ndarray:
-        """(N,) component of a point, m. Raises ValueError."""
-        k = self.coordinates.index(name)
+    def get(self, name: str) -> np.ndarray:
+        """(N,) an angle in (−π, π] or any other coordinate, rad or m. Raises ValueError."""
+        return self.get_angles(name) if name in self.angles else self.get_coordinate(name)
+
+    def get_rates(self, name: str) -> np.ndarray:
+        """(N,) how fast an angle or any other coordinate changes, rad/s or m/s. Raises ValueError."""
+        relative = [*self.angles, *self.distances]
+        if name in relative:
+            k = self._rows["rates"].start + relative.index(name)
+        else:
+            k = self._rows["qd"].start + self.coordinates.index(name)
         return self._get(slice(k, k + 1))[0]
 
     def set_states(self, q: np.ndarray, qd: np.ndarray, t: float = 0.0) -> None:

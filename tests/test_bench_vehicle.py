@@ -1,0 +1,105 @@
+"""`vehicled bench observers --mechanism vehicle`: rows of a short drive, and what is made of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from vehicled.benchmarks import vehicle_observers as bench
+from vehicled.cli import make_parser
+from vehicled.commands.benches import observers as command
+from vehicled.errors import RunError, UsageError
+from vehicled.estimator import Estimator
+from vehicled.messages import ESTIMATE_INDEX
+from vehicled.simulation.scenario import find_scenario
+
+KEYS = {
+    *("mechanism", "sensors", "rate_hz", "level", "filter", "seed"),
+    *("position_rmse", "velocity_rmse", "position_rmse_second_half", "velocity_rmse_second_half"),
+    *("nis", "us_per_step", "failed_at"),
+}
+
+
+@pytest.fixture(scope="module")
+def drive():
+    scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=9.0)
+    return scenario, *bench._simulate(scenario, 1)
+
+
+@pytest.fixture(scope="module")
+def rows(drive):
+    scenario, steps, truth = drive
+    return [bench.run_drive(scenario, kind, 1, steps, truth) for kind in ("errorEKF", "DEKF")]
+
+
+def test_rows_have_what_scripts_rely_on(rows):
+    for row, kind in zip(rows, ("errorEKF", "DEKF"), strict=True):
+        assert row.keys() >= KEYS
+        assert (row["mechanism"], row["filter"], row["rate_hz"], row["failed_at"]) == (
+            "vehicle",
+            kind,
+            250,
+            None,
+        )
+        assert row["level"] == "mass +5 %, inertia +5 %, tyre stiffness -10 %, friction -10 %"
+        assert 0.0 < row["us_per_step"] <= row["us_p999"]
+        assert row["repairs"] == row["restarts"] == 0
+        assert 0.4 < row["nis"] < 2.0
+
+
+def test_errors_are_those_of_the_estimates(drive, rows):
+    _, steps, truth = drive
+    estimator = bench._Timed(bench.load_configuration("prototype"), "errorEKF").estimator
+    squares = []
+    for step in steps:
+        estimate = estimator.step(step.t, step.measurements)
+        if estimate is not None and truth.t[0] <= estimate.t <= truth.t[-1]:
+            true = [np.interp(estimate.t, truth.t, truth.columns[c]) for c in "xy"]
+            off = [estimate.values[ESTIMATE_INDEX[c]] - x for c, x in zip("xy", true, strict=True)]
+            squares.append(off[0] ** 2 + off[1] ** 2)
+    assert rows[0]["position_rmse"] == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-9)
+
+
+def test_a_filter_that_fails_ends_its_run_and_says_when(drive, monkeypatch):
+    real = Estimator.step
+    scenario, steps, truth = drive
+
+    def step(self, t, measurements):
+        if self._filter_settings.kind == "DEKF" and t >= steps[600].t:
+            raise RunError("lost its way")
+        return real(self, t, measurements)
+
+    monkeypatch.setattr(Estimator, "step", step)
+    row = bench.run_drive(scenario, "DEKF", 1, steps, truth)
+    assert row["failed_at"] == pytest.approx(600 / 250)
+    assert row["reason"] == "lost its way" and row["position_rmse"] is None
+    (line,) = [x for x in command._vehicle_lines([row]) if x.startswith("DEKF")]
+    assert line == "DEKF          seed 1 broke down at 2.400 s: lost its way"
+
+
+def test_the_table_tells_the_largest_errors_and_the_span_of_the_sensors(rows):
+    worse = rows[0] | {"seed": 2, "position_rmse": 0.5, "sensors_nis": {"a": 0.25, "b": 3.0}}
+    lines = command._vehicle_lines([*rows, worse])
+    assert "seeds 1 2" in lines[0]
+    (line,) = [x for x in lines if x.startswith("errorEKF")]
+    assert line.split()[1] == "0.5000"
+    assert "0.25–3.00" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--mechanism vehicle four_bar", "--mechanism: expected vehicle on its own"),
+        ("--mechanism vehicle --rate 10", "--rate: expected with linkages alone"),
+        (
+            "--mechanism vehicle --sensors encoders",
+            "--sensors: expected one of rtk conventional on the vehicle",
+        ),
+        ("--mechanism vehicle --filter SCKF", "--filter: expected one of errorEKF errorEKF_EJ"),
+        ("--sensors rtk", "--sensors: expected one of encoders"),
+        ("--filter UKF", "--filter: expected one of errorEKF .* on a linkage, got UKF"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        command.run(make_parser("bench").parse_args(["bench", "observers", *arguments.split()]))

@@ -1,0 +1,31 @@
+"""Repair of covariances."""
+
+import numpy as np
+import pytest
+
+from vehicled.observers.definite import factorise
+
+
+def test_what_is_definite_is_left_alone():
+    p = np.array([[4.0, 1.0], [1.0, 2.0]])
+    root, repaired = factorise(p)
+    assert not repaired
+    assert root @ root.T == pytest.approx(p)
+
+
+def test_what_is_not_is_repaired_in_the_units_of_each_state():
+    scale = np.array([1e-3, 1.0, 1e3])
+    correlation = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
+    assert np.linalg.eigvalsh(correlation).min() < -0.1
+    root, repaired = factorise(np.outer(scale, scale) * correlation)
+    assert repaired
+    whole = (root @ root.T) / np.outer(scale, scale)
+    # The nearest one without that direction, whatever the units.
+    values, vectors = np.linalg.eigh(correlation)
+    assert whole == pytest.approx((vectors * np.maximum(values, 0.0)) @ vectors.T, abs=1e-9)
+
+
+def test_what_is_not_finite_has_no_root():
+    root, repaired = factorise(np.array([[np.nan, 0.0], [0.0, 1.0]]))
+    assert repaired
+    assert np.isnan(root).all()

@@ -1,0 +1,123 @@
+"""What sensors see of a state: closed forms, finite differences of simulated readings, sensors that see nothing."""
+
+from dataclasses import dataclass
+
+import mechanism_rig as rig
+import numpy as np
+import pytest
+
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import load_description
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.observers.observability import calc_observability
+from vehicled.sensors.mechanisms import Accelerometer, Encoder, Gyroscope, SensorSet
+
+H = 5e-3
+BAR = """
+space: planar
+{gravity}
+ground: {{points: {{A: 0 0 m}}}}
+points: {{P: 1 0 m}}
+angles: {{theta: {{between: [x, [A, P]], start: -60 deg}}}}
+bodies: {{bar: {{kind: bar, points: [A, P], length: 1 m, mass: 1 kg}}}}
+independent: [theta]
+"""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A user's own sensor: a combination of coordinates, possibly of none of them."""
+
+    shares: dict[str, float]
+    sigma: float = 0.1
+
+    def read(self, model):
+        total = model.graph.constant(0.5)
+        for c in model.system.coordinates:
+            if c.name in self.shares:
+                total = total + self.shares[c.name] * c.q
+        return [total]
+
+
+def bar(*sensors, gravity=False) -> tuple[Mechanism, SensorSet]:
+    instruments = SensorSet(sensors)
+    text = BAR.format(gravity="gravity: 0 -9.81 m/s²" if gravity else "")
+    return Mechanism(CompiledMechanism(rig.describe(text), (instruments,))), instruments
+
+
+def five_bar(*sensors) -> tuple[Mechanism, SensorSet]:
+    instruments = SensorSet(sensors)
+    return Mechanism(CompiledMechanism(load_description("five_bar"), (instruments,))), instruments
+
+
+def test_an_encoder_on_a_free_bar_is_the_closed_form():
+    """Angle and rate of a bar that nothing turns: readings at 2, 4, … of 20 steps see theta + t rate."""
+    m, sensors = bar(Encoder("theta", 0.02))
+    found = calc_observability(m, sensors, H, 0.1**2 * np.eye(2), 20, every=2)
+    t = H * np.arange(2, 21, 2)
+    _, expected, directions = np.linalg.svd(np.column_stack([np.ones(10), t]) * 0.1 / 0.02)
+    assert found.values == pytest.approx(expected, rel=1e-9)
+    assert found.names == ("theta", "rate of theta")
+    assert expected[1] < 1.0 < expected[0] and found.rank == 1
+    # Hardly seen is the rate, with the angle such that the readings stay the same in the mean.
+    angle, rate = directions[1]
+    assert angle / rate == pytest.approx(-t.mean(), rel=0.05)
+    assert found.unseen == [f"−{-angle / rate:.2g} theta + rate of theta"]
+
+
+def test_what_is_better_known_from_the_start_counts_as_unseen():
+    m, sensors = bar(Encoder("theta", 0.02))
+    ranks = [calc_observability(m, sensors, H, s**2 * np.eye(2), 20).rank for s in (1e-4, 0.1, 10.0)]
+    assert ranks == [0, 1, 2]
+
+
+def test_a_gyroscope_sees_an_angle_only_where_gravity_depends_on_it():
+    gyroscope, p = Gyroscope(("A", "P"), 1e-3), 0.1**2 * np.eye(2)
+    free = calc_observability(*bar(gyroscope), H, p, 100)
+    assert free.rank == 1 and free.unseen == ["theta"] and not free.complete
+    assert free.values[1] < 1e-9 * free.values[0]
+    swinging = calc_observability(*bar(gyroscope, gravity=True), H, p, 100)
+    assert swinging.complete and swinging.unseen == []
+    blind = calc_observability(*bar(gyroscope, gravity=True), H, p, 100, free_masses=True)
+    assert blind.unseen == ["theta"]
+
+
+def test_singular_values_are_those_of_readings_from_displaced_starts():
+    """Finite differences of whole simulations, which know of no linearisation."""
+    instruments = (Gyroscope(("P", "Q"), 1e-3), Accelerometer("Q", ("Q", "R"), 0.2), Encoder("theta2", 0.02))
+    m, sensors = five_bar(*instruments)
+    start, steps, every, h = m.get_state(), 200, 20, 1e-3
+    z, zd = m.z, m.zd
+
+    def read(displacement):
+        m.set_state(start)
+        assert m.set_independent_state(z + displacement[:2], zd + displacement[2:]).converged
+        readings = []
+        for _ in range(steps // every):
+            rig.advance(m, h, every * h, "matrix_r")
+            readings.append(sensors.calc_readings(m) / sensors.sigma)
+        return np.concatenate(readings)
+
+    sigma = np.array([0.05, 0.08, 0.3, 0.2])
+    eps = 1e-5
+    columns = [(read(eps * e) - read(-eps * e)) / (2 * eps) for e in np.eye(4)]
+    expected = np.linalg.svd(np.column_stack(columns) * sigma, compute_uv=False)
+    m.set_state(start)
+    found = calc_observability(m, sensors, h, np.diag(sigma**2), steps, every)
+    assert found.values == pytest.approx(expected, rel=0.005)
+    assert m.t == pytest.approx(steps * h)
+
+
+def test_a_sensor_that_sees_nothing_has_rank_zero():
+    found = calc_observability(*five_bar(Sum({})), H, 0.01 * np.eye(4), 20)
+    assert found.rank == 0 and not found.values.any()
+    assert found.unseen == ["theta1", "theta2", "rate of theta1", "rate of theta2"]
+
+
+def test_a_combination_that_is_not_seen_is_named():
+    """A single reading of θ1 + θ2 says nothing of their difference, nor of the rates."""
+    found = calc_observability(*five_bar(Sum({"theta1": 1.0, "theta2": 1.0}, 0.01)), H, np.eye(4), 1)
+    assert found.rank == 1
+    hidden = set(found.unseen)
+    assert hidden & {"theta1 − theta2", "−theta1 + theta2"}
+    assert {"rate of theta1", "rate of theta2"} < hidden

@@ -1,0 +1,146 @@
+"""The particle filter fed by a thread, and what is shown of it."""
+
+import io
+import queue
+import re
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from vehicled.benchmarks import particle_live
+from vehicled.benchmarks.particles import CRANK, STEP, Experiment, Try
+from vehicled.observers.particles.live import Follower, Sample
+from vehicled.terminal import Canvas
+
+STEP_NS = round(STEP * 1e9)
+SMALL = Experiment(count=60, keeps_spread=True, motion=0.01)
+
+
+def test_it_waits_for_a_thread_s_readings_and_is_never_ahead():
+    trial, alone = Try(SMALL, 4), Try(SMALL, 4)
+    # Samples at uneven times; one is older than the one before it.
+    times = np.cumsum([0, 1, 1, 3, 0, 2, 1, 5]) * STEP_NS
+    samples = [Sample(int(t), [None if n == 0 else 0.01 * n]) for n, t in enumerate(times)]
+    samples.insert(5, Sample(samples[4].t - STEP_NS // 2, [9.0]))
+    incoming: queue.SimpleQueue = queue.SimpleQueue()
+    given, taken = [0], threading.Event()
+
+    def feed():
+        for n, sample in enumerate(samples):
+            taken.wait(10.0)  # the next one comes only when the last has been dealt with
+            taken.clear()
+            if n == 3:
+                trial.filter.instruments[0].multiplier = 30.0
+            given[0] = max(given[0], sample.t)
+            incoming.put(sample)
+        taken.wait(10.0)
+        incoming.put(None)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    follower = Follower(trial.filter, STEP)
+    taken.set()
+    for sample in iter(incoming.get, None):
+        assert follower.take(sample) == (sample is not samples[5])
+        assert trial.swarm.t <= given[0] * 1e-9 + 1e-12
+        assert trial.swarm.t == pytest.approx(max(s.t for s in samples[: samples.index(sample) + 1]) * 1e-9)
+        taken.set()
+    feeder.join()
+    assert (follower.taken, follower.late) == (8, 1)
+    # The same as without threads, bit by bit.
+    pf, before = alone.filter, 0
+    for n, sample in enumerate(s for s in samples if s is not samples[5]):
+        if n == 3:
+            pf.instruments[0].multiplier = 30.0
+        for _ in range(round((sample.t - before) / STEP_NS)):
+            pf.predict(STEP)
+        pf.update(sample.readings)
+        before = sample.t
+    assert alone.swarm.get_q() == pytest.approx(trial.swarm.get_q(), abs=1e-9)
+    assert pf.weights == pytest.approx(trial.filter.weights, rel=1e-6)
+
+
+def test_a_long_gap_is_made_in_steps():
+    trial = Try(SMALL, 1)
+    steps = []
+    predict = trial.filter.predict
+    trial.filter.predict = lambda h: (steps.append(h), predict(h))[1]
+    follower = Follower(trial.filter, STEP)
+    for t in (0, STEP_NS, STEP_NS, round(3.5 * STEP_NS)):
+        assert follower.take(Sample(t, [None]))
+    assert steps == pytest.approx([STEP] + [2.5 * STEP / 3] * 3)
+
+
+def visible(line):
+    return re.sub("\x1b\\[[0-9;]*m", "", line)
+
+
+@pytest.mark.parametrize("size", [(100, 40), (80, 24), (50, 14), (250, 60), (20, 5)])
+def test_a_page_fits_the_terminal(size):
+    session = particle_live.Session(SMALL, 2, pace=1.0)
+    try:
+        session.follow(time.monotonic() + 0.1)
+        frame = session.frame()
+    finally:
+        session.close()
+    lines = particle_live.compose(frame, *size)
+    assert len(lines) <= size[1] and all(len(visible(line)) <= size[0] for line in lines)
+    if size[1] >= 24:
+        assert any("n new" in line for line in lines) and any("▲" in line for line in lines)
+    assert frame.density.sum() == pytest.approx(1.0)
+
+
+def test_keys_change_the_session_while_it_runs():
+    session = particle_live.Session(SMALL, 2, pace=1.0)
+    try:
+        first = session.frame().multiplier
+        assert session.press("++") and session.frame().multiplier == pytest.approx(2.0 * first)
+        assert session.press("-") and session.frame().multiplier == pytest.approx(2.0**0.5 * first)
+        assert session.press(" ")  # the linkage is held: after what is on its way nothing comes
+        session.follow(time.monotonic() + 0.2)
+        held = session.frame().t
+        session.follow(time.monotonic() + 0.3)
+        assert session.frame().t == held
+        assert session.press("n") and session.seed == 3
+        assert session.frame().t == 0.0 and session.frame().multiplier == pytest.approx(2.0**0.5 * first)
+        assert not session.press("q")
+    finally:
+        session.close()
+
+
+def test_without_a_terminal_it_says_a_line_at_a_time():
+    stream = io.StringIO()
+    frame = particle_live.watch(SMALL, 5, seconds=0.4, stream=stream)
+    (line,) = stream.getvalue().splitlines()
+    assert "truth" in line and "estimate" in line
+    assert 0.0 < frame.t <= 0.4 and frame.count == 60
+    trial = Try(SMALL, 5)
+    for _ in range(round(frame.t / STEP)):
+        trial.step()
+    assert frame.angle == pytest.approx(trial.filter.find_peak(CRANK), abs=1e-6)
+
+
+def test_the_window_s_figure():
+    from matplotlib.figure import Figure
+
+    from vehicled.benchmarks.particle_window import Window
+
+    session = particle_live.Session(SMALL, 2, pace=1.0)
+    session.close()
+    frame, figure = session.frame(), Figure()
+    window = Window(figure)
+    for _ in range(2):
+        window.draw(frame)
+    linkage, angles = figure.axes
+    (truth,) = (line for line in linkage.lines if line.get_label() == "truth")
+    assert truth.get_xdata()[1:3] == pytest.approx(frame.truth[::2])
+    assert angles.lines[0].get_xdata()[0] == pytest.approx(np.degrees(frame.true_angle))
+
+
+def test_dots_of_a_canvas():
+    canvas = Canvas(2, 1, 0.0, 0.0, 3.0, 3.0)
+    canvas.line((0.0, 0.0), (3.0, 3.0))
+    canvas.dot(9.0, 9.0)  # outside
+    assert canvas.lines() == [chr(0x2800 + 0x40 + 0x20) + chr(0x2800 + 0x02 + 0x08)]

@@ -1,0 +1,126 @@
+"""Particles of mechanisms that are no four-bars: their motion, how they are disturbed, how they are found."""
+
+import numpy as np
+import pytest
+
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import Angle, Bar, Description, Ground, TorsionSpring, load_description
+from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.model import MechanismError
+from vehicled.observers.particles.assembly import assemble
+from vehicled.observers.particles.filter import Noise, ParticleFilter
+from vehicled.observers.particles.instruments import AngularRate, Position
+from vehicled.observers.particles.swarm import Swarm
+from vehicled.observers.particles.weights import wrapped
+
+H = 2e-3
+
+
+def swarm_of(name, count, seed=1, rate=0.0):
+    """Particles anywhere, and the mechanism."""
+    description = load_description(name)
+    mechanism = Mechanism(CompiledMechanism(description))
+    swarm = Swarm(description, count, description.independent)
+    wanted = np.random.default_rng(seed).uniform(-np.pi, np.pi, (len(swarm.noisy), count))
+    assert assemble(swarm, mechanism, wanted, rate).all()
+    for name, angles in zip(swarm.noisy, wanted, strict=True):
+        assert wrapped(swarm.get(name) - angles) == pytest.approx(0.0, abs=1e-6)
+        assert swarm.get_rates(name) == pytest.approx(rate)
+    return swarm, mechanism
+
+
+@pytest.mark.parametrize(("name", "rate", "h"), [("five_bar", 0.5, 1e-3), ("slider_crank", 20.0, 2e-4)])
+def test_the_same_motion_as_the_mechanism(name, rate, h):
+    """By another formulation; the slider has friction, a force on a distance."""
+    swarm, mechanism = swarm_of(name, 3, rate=rate)
+    q, qd = swarm.get_q(), swarm.get_qd()
+    own = [mechanism.index(c) for c in swarm.coordinates]
+    relative = [*swarm.angles, *swarm.distances]
+    values = {n: swarm.get(n) for n in relative}
+    rates = np.array([swarm.get_rates(n) for n in swarm.noisy])
+    for _ in range(200):
+        swarm.advance(h)
+    stepper = make_stepper("matrix_r", "runge_kutta_4")
+    for k in range(swarm.count):
+        mechanism.t = 0.0
+        mechanism.q[own] = q[:, k]
+        for n in relative:
+            mechanism.q[mechanism.index(n)] = values[n][k]
+        assert mechanism.set_independent_state(mechanism.z, rates[:, k]).converged
+        assert mechanism.qd[own] == pytest.approx(qd[:, k], abs=1e-9)
+        for _ in range(200):
+            stepper.step(mechanism, h).require("step")
+        assert swarm.get_q()[:, k] == pytest.approx(mechanism.q[own], abs=1e-8)
+        for n in relative:
+            off = swarm.get(n)[k] - mechanism.q[mechanism.index(n)]
+            assert (wrapped(off) if n in swarm.angles else off) == pytest.approx(0.0, abs=1e-7)
+            assert swarm.get_rates(n)[k] == pytest.approx(mechanism.qd[mechanism.index(n)], abs=1e-5)
+
+
+def test_a_force_on_an_angle_swings_a_bar_at_its_natural_frequency():
+    stiffness, mass, length = 7.0, 3.0, 0.5
+    description = Description(
+        space="planar",
+        gravity=(0.0, 0.0),
+        ground=Ground(points={"A": (0.0, 0.0)}),
+        points={"P": (length, 0.0)},
+        angles={"theta": Angle(between=("x", ("A", "P")))},
+        bodies={"bar": Bar(kind="bar", points=("A", "P"), length=length, mass=mass)},
+        forces={"spring": TorsionSpring(kind="torsion_spring", angle="theta", stiffness=stiffness)},
+        independent=["theta"],
+    )
+    swarm = Swarm(description, 5, ["theta"])
+    start = np.linspace(-1.5, 1.5, 5)
+    swarm.set_states(length * np.array([np.cos(start), np.sin(start)]), np.zeros((2, 5)))
+    for _ in range(400):
+        swarm.advance(H)
+    frequency = np.sqrt(stiffness / (mass * length**2 / 3.0))
+    assert swarm.get_angles("theta") == pytest.approx(start * np.cos(frequency * 400 * H), abs=1e-5)
+
+
+def test_noise_on_a_distance_and_on_several_coordinates_has_the_size_that_is_asked():
+    description = load_description("slider_crank")
+    mechanism = Mechanism(CompiledMechanism(description))
+    swarm = Swarm(description, 4000, ["stroke"])
+    assemble(swarm, mechanism, np.full((1, 4000), 0.2))
+    pf = ParticleFilter(swarm, [], Noise(motion=1e-3, speed=0.02), np.random.default_rng(3))
+    pf.predict(0.0)
+    assert swarm.get("stroke").std() == pytest.approx(1e-3, rel=0.05)
+    assert swarm.get_rates("stroke").std() == pytest.approx(0.02, rel=0.05)
+    swarm, _ = swarm_of("five_bar", 4000)
+    before = np.array([swarm.get(n) for n in swarm.noisy])
+    pf = ParticleFilter(swarm, [], Noise(motion=(1e-3, 3e-3), speed=(0.0, 0.1)), np.random.default_rng(3))
+    pf.predict(0.0)
+    moved = wrapped(np.array([swarm.get(n) for n in swarm.noisy]) - before)
+    assert moved.std(axis=1) == pytest.approx([1e-3, 3e-3], rel=0.05)
+    assert abs(np.corrcoef(moved)[0, 1]) < 0.06
+    kicked = np.array([swarm.get_rates(n) for n in swarm.noisy])
+    assert kicked[0] == pytest.approx(0.0, abs=1e-9) and kicked[1].std() == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["five_bar", "slider_crank"])
+def test_a_mechanism_that_may_be_anywhere_is_found(name):
+    """By a gyroscope on one crank and, of the five-bar, the place of a joint in two coordinates: trusted little, as
+    otherwise the first reading would leave the one particle next to it."""
+    swarm, mechanism = swarm_of(name, 1500, seed=2)
+    truth = Swarm(swarm.description, 1, swarm.noisy)
+    assemble(truth, mechanism, np.full((len(swarm.noisy), 1), 0.7))
+    crank = swarm.noisy[0]
+    instruments = [AngularRate(crank, 0.05, 2.0), Position("Q", 0.01, 10.0)]
+    noise = Noise(motion=0.02, keeps_spread=True)
+    pf = ParticleFilter(swarm, instruments, noise, np.random.default_rng(4))
+    random = np.random.default_rng(5)
+    for _ in range(150):
+        truth.advance(H)
+        place = np.array([truth.get("Q.x")[0], truth.get("Q.y")[0]]) + 0.01 * random.standard_normal(2)
+        reading = truth.get_rates(crank)[0] + 0.05 * random.standard_normal()
+        pf.step(H, [reading, place if name == "five_bar" else None])
+    for angle in swarm.noisy:
+        error = wrapped(pf.find_peak(angle) - truth.get(angle)[0])
+        assert abs(error) < np.radians(5.0), angle
+
+
+def test_drives_are_refused():
+    with pytest.raises(MechanismError, match="drives or inputs"):
+        Swarm(load_description("suspension_corner"), 8)

@@ -1,0 +1,101 @@
+"""Noise that renews particles: the swarm stays as it is, though none of its particles does."""
+
+import numpy as np
+import pytest
+
+from vehicled.observers.particles import four_bar
+from vehicled.observers.particles.filter import Noise, ParticleFilter
+from vehicled.observers.particles.swarm import Swarm
+from vehicled.observers.particles.weights import wrapped
+
+LENGTHS = (2.0, 4.0, 3.0, 4.0)
+COUNT = 3000
+
+
+def filter_of(angles, speeds, branches=1.0, keeps=True, sigma=0.01, seed=1):
+    swarm = Swarm(four_bar.describe(LENGTHS), len(angles), ["crank"])
+    swarm.set_states(*four_bar.assemble(LENGTHS, angles, branches * np.ones(len(angles)), speeds))
+    noise = Noise(motion=sigma, keeps_spread=keeps)
+    return ParticleFilter(swarm, [], noise, np.random.default_rng(seed))
+
+
+def states(pf):
+    return np.array([pf.swarm.get_angles("crank"), pf.swarm.get_rates("crank")])
+
+
+@pytest.mark.parametrize("centre", [0.5, np.pi])
+def test_mean_and_covariance_stay_where_a_random_walk_would_spread(centre):
+    random = np.random.default_rng(2)
+    x = np.linalg.cholesky([[4e-3, 1.5e-2], [1.5e-2, 9e-2]]) @ random.standard_normal((2, COUNT))
+    kept, walked = (filter_of(centre + x[0], 1.0 + x[1], keeps=k) for k in (True, False))
+    before = states(kept)
+    for _ in range(100):
+        kept.predict(0.0)
+        walked.predict(0.0)
+    for pf, growth in ((kept, 0.0), (walked, 100 * 0.01**2)):
+        angles, rates = states(pf)
+        off = wrapped(angles - centre)
+        covariance = np.cov([off, rates])
+        assert off.mean() == pytest.approx(0.0, abs=0.01) and rates.mean() == pytest.approx(1.0, abs=0.03)
+        assert covariance[0, 0] == pytest.approx(4e-3 + growth, rel=0.15)
+        assert covariance[1, 1] == pytest.approx(9e-2, rel=0.1)
+        assert covariance[0, 1] == pytest.approx(1.5e-2, rel=0.15)
+    # And yet hardly a particle is where it was: after as many steps it has nearly forgotten.
+    moved = wrapped(states(kept)[0] - before[0])
+    assert moved.std() > 0.05
+
+
+def test_noise_is_as_large_as_asked_and_no_larger_than_half_the_spread():
+    random = np.random.default_rng(3)
+    for spread, expected in ((0.2, 0.01), (0.004, 0.002)):
+        pf = filter_of(0.5 + spread * random.standard_normal(COUNT), 0.0)
+        before = states(pf)[0]
+        pf.predict(0.0)
+        moved = wrapped(states(pf)[0] - before)
+        # Of x' − x the noise is h, the pull towards the mean √(1 − h²) − 1.
+        h = expected / min(spread, 16 * 0.01 / np.sqrt(12.0))
+        assert moved.std() == pytest.approx(
+            expected * np.sqrt(2.0 * (1.0 - np.sqrt(1.0 - h**2))) / h, rel=0.1
+        )
+
+
+def test_clusters_stay_apart():
+    random = np.random.default_rng(4)
+    centres = np.where(np.arange(COUNT) < COUNT // 3, 0.4, 0.9)
+    pf = filter_of(centres + 0.01 * random.standard_normal(COUNT), 0.0)
+    for _ in range(200):
+        pf.predict(0.0)
+    angles = states(pf)[0]
+    for part, centre in ((angles[: COUNT // 3], 0.4), (angles[COUNT // 3 :], 0.9)):
+        assert part.mean() == pytest.approx(centre, abs=6e-3) and part.std() == pytest.approx(0.01, rel=0.2)
+
+
+def test_particles_assembled_otherwise_stay_apart():
+    """Those of one way of assembly turn forwards, those of the other backwards, at the same crank angles."""
+    random = np.random.default_rng(5)
+    branches = np.where(np.arange(COUNT) % 2, 1.0, -1.0)
+    pf = filter_of(1.0 + 0.05 * random.standard_normal(COUNT), branches, branches)
+    for _ in range(100):
+        pf.predict(0.0)
+    _, rates = states(pf)
+    # But for few, on the fringe, where one cannot know.
+    assert np.quantile(np.abs(rates - branches), 0.95) < 0.2
+
+
+def test_weights_count_and_lost_particles_do_not():
+    random = np.random.default_rng(6)
+    angles = 1.0 + 0.05 * random.standard_normal(COUNT)
+    pf = filter_of(angles, 0.0)
+    weights = np.exp(-0.5 * ((angles - 1.05) / 0.03) ** 2)
+    pf.weights = weights / weights.sum()
+    q, qd = pf.swarm.get_q(), pf.swarm.get_qd()
+    q[:, 7] = np.nan
+    pf.swarm.set_states(q, qd)
+    pf.weights[7] = 0.0
+    mean = pf.weights @ angles
+    for _ in range(20):
+        pf.predict(0.0)
+    now = states(pf)[0]
+    assert np.isnan(now[7]) and np.isfinite(np.delete(now, 7)).all()
+    now[7] = 0.0
+    assert pf.weights @ now == pytest.approx(mean, abs=3e-3)

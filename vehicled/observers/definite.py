@@ -1,0 +1,30 @@
+"""Covariances that rounding has cost their definiteness."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_FLOOR = 1e-12
+"""Share of its scale that a repaired direction keeps."""
+
+
+def factorise(p: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Lower L with L Lᵀ = P, and whether P (n, n) had to be repaired for it: directions in which it is not positive,
+    as seen in units of each state's own deviation, get a small variance. What is not finite has no root: NaN.
+    """
+    if not np.isfinite(p).all():
+        return np.full_like(p, np.nan), True
+    try:
+        return np.linalg.cholesky(p), False
+    except np.linalg.LinAlgError:
+        scale = np.sqrt(np.maximum(p.diagonal(), _FLOOR * np.abs(p.diagonal()).max()))
+        values, vectors = np.linalg.eigh(p / np.outer(scale, scale))
+        whole = (vectors * np.maximum(values, _FLOOR * values.max())) @ vectors.T
+        return scale[:, None] * np.linalg.cholesky(whole), True
+
+
+def repair(p: np.ndarray) -> tuple[np.ndarray, bool]:
+    """P (n, n), symmetric and definite, and whether it had to be repaired for that."""
+    p = 0.5 * (p + p.T)
+    root, repaired = factorise(p)
+    return (root @ root.T, True) if repaired else (p, False)

@@ -1,0 +1,90 @@
+"""Plant noise: what a step adds to the covariance of a filter on a mechanism.
+
+White noise of a spectral density is discretised along the linear slope of the state (Van Loan, *Computing integrals
+involving the matrix exponential*, IEEE Transactions on Automatic Control 23(3), 1978).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import expm
+
+
+class PlantNoise(Protocol):
+    """Any observer on mechanisms can be given one; it belongs to that observer alone."""
+
+    def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
+        """(n, n) covariance that a step of h (s) adds to a state whose linear slope is (n, n)."""
+
+    def predict(self, transition: np.ndarray) -> None:
+        """The covariance was P, and is F P Fᵀ with what `calc_step` said added; F (n, n)."""
+
+    def learn(
+        self, sensitivity: np.ndarray, gain: np.ndarray, value: np.ndarray, covariance: np.ndarray
+    ) -> None:
+        """A reading of H (k, n) was fused with the gain K (n, k); its innovation ν (k,) should have the covariance
+        S (k, k)."""
+
+
+class StepNoise:
+    """The same covariance whatever the slope."""
+
+    def __init__(self, covariance: np.ndarray):
+        """(n, n)"""
+        self._covariance = np.array(covariance, dtype=float)
+
+    def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
+        return self._covariance
+
+    def predict(self, transition: np.ndarray) -> None:
+        pass
+
+    def learn(
+        self, sensitivity: np.ndarray, gain: np.ndarray, value: np.ndarray, covariance: np.ndarray
+    ) -> None:
+        pass
+
+
+class WhiteNoise(StepNoise):
+    """White noise with the spectral density U₀ + Σ dⱼ Uⱼ, discretised along the slope of each step."""
+
+    def __init__(self, units: np.ndarray, densities: np.ndarray, base: np.ndarray | None = None):
+        """Uⱼ (m, n, n), dⱼ (m,) and U₀ (n, n), none when left out."""
+        self.densities = np.array(densities, dtype=float)
+        base = np.zeros(units.shape[1:]) if base is None else base
+        self._units = np.concatenate([base[None], units])
+        self._slope: np.ndarray | None = None
+        self._base, self.steps = self._units[0], self._units[1:]
+        """What U₀ adds over the step, and each of Uⱼ."""
+
+    def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
+        # Free masses have one slope for ever.
+        if slope is not self._slope:
+            self._slope, steps = slope, discretise(slope, self._units, h)
+            self._base, self.steps = steps[0], steps[1:]
+        return self._base + (self.densities[:, None, None] * self.steps).sum(axis=0)
+
+
+def discretise(slope: np.ndarray, density: np.ndarray, h: float) -> np.ndarray:
+    """(…, n, n) ∫ e^(As) U e^(Aᵀs) ds over a step of h (s); slope A (n, n), spectral densities U (…, n, n)."""
+    n = len(slope)
+    block = np.zeros((*density.shape[:-2], 2 * n, 2 * n))
+    block[..., :n, :n] = -slope
+    block[..., :n, n:] = density
+    block[..., n:, n:] = slope.T
+    grown = expm(block * h)
+    added = grown[..., n:, n:].swapaxes(-1, -2) @ grown[..., :n, n:]
+    return 0.5 * (added + added.swapaxes(-1, -2))
+
+
+def calc_free_slope(freedom: int) -> np.ndarray:
+    """(2f, 2f) slope of z, ż of masses that move on as they do."""
+    return np.kron(np.eye(2, k=1), np.eye(freedom))
+
+
+def make_units(states: int, driven: Iterable[int]) -> np.ndarray:
+    """(m, states, states) unit densities, one on each of the m `driven` states."""
+    return np.array([np.diag(np.eye(states)[k]) for k in driven])

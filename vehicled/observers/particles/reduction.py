@@ -1,0 +1,77 @@
+"""Mechanisms in natural coordinates alone: angles and distances become functions of these.
+
+As coordinates of their own they have no mass, which particles cannot have, and a constraint each, which costs time.
+Their values and rates are put in wherever the description speaks of them, and a force on one becomes, by virtual
+work, ∂s/∂q times it on the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vehicled.multibody.compiled import build_model
+from vehicled.multibody.description import Description
+from vehicled.multibody.model import MechanismError, Model
+from vehicled.multibody.system import Coordinate
+from vehicled.symbolic.graph import Atom
+
+Row = dict[Coordinate, Atom]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An angle or a distance of the description."""
+
+    value: Atom
+    """rad in (−π, π], or m"""
+    gradient: Row
+    """By q̇ it is the rate."""
+    sides: tuple[Atom, Atom] | None
+    """Of an angle: sine and cosine, times one positive number."""
+
+    def rate(self, zero: Atom) -> Atom:
+        total = zero
+        for c, slope in self.gradient.items():
+            total = total + slope * c.qd
+        return total
+
+
+def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
+    """The model without relative coordinates, and what they were, angles first. Raises MechanismError."""
+    if description.drives or description.inputs:
+        raise MechanismError("particles: mechanisms with drives or inputs are not supported")
+    model = build_model(replace(description, independent=None, degrees_of_freedom=None))
+    g, system = model.graph, model.system
+    tied = {
+        **{n: f"angle {n}" for n in description.angles},
+        **{n: f"distance {n}" for n in description.distances},
+    }
+    """The constraint that ties each to the others."""
+    relative = {c.name: c for c in system.coordinates if c.name in tied}
+    system.coordinates = [c for c in system.coordinates if c.name not in relative]
+    quantities: dict[str, Quantity] = {}
+    for name in description.angles:
+        quantities[name] = _quantity(model, g.atan2(*model.sines[name]), model.sines[name])
+    for name, distance in description.distances.items():
+        a, b = (model.points[p].position for p in distance.points)
+        apart = b - a
+        value = apart.norm()
+        if distance.along is not None:
+            along, _ = model.segment(distance.along)
+            value = apart.dot(along.position)
+        quantities[name] = _quantity(model, value, None)
+    known = {relative[n].q: x.value for n, x in quantities.items()}
+    known |= {relative[n].qd: x.rate(g.zero) for n, x in quantities.items()}
+    constraints = [(n, phi) for n, phi in system.constraints if n not in tied.values()]
+    substituted = g.substitute([phi for _, phi in constraints], known)
+    system.constraints = [(n, phi) for (n, _), phi in zip(constraints, substituted, strict=True)]
+    forces, system.forces = system.forces, []
+    for (c, _), force in zip(forces, g.substitute([f for _, f in forces], known), strict=True):
+        slopes = quantities[c.name].gradient if c.name in relative else {c: g.one}
+        system.forces += [(k, slope * force) for k, slope in slopes.items()]
+    return model, quantities
+
+
+def _quantity(model: Model, value: Atom, sides: tuple[Atom, Atom] | None) -> Quantity:
+    coordinates = [c for c in model.system.coordinates if value.depends & c.q.depends]
+    return Quantity(value, {c: model.graph.derivative(value, c.q) for c in coordinates}, sides)

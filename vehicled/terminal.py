@@ -1,0 +1,115 @@
+"""Drawing in a terminal: dots and lines of Braille cells, pages that redraw themselves, keys as they are pressed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from typing import Self, TextIO
+
+DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Of a Braille cell, by row and column."""
+PLAIN, BOLD, DIM = "\x1b[0m", "\x1b[1m", "\x1b[2m"
+RED, GREEN, BLUE = "\x1b[31m", "\x1b[32m", "\x1b[34m"
+_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+_OTHER_SCREEN, _FIRST_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+
+
+class Canvas:
+    """Cells of two by four dots each, about square; a cell has the style of what was drawn in it last."""
+
+    def __init__(self, columns: int, rows: int, west: float, south: float, east: float, north: float):
+        """Shows at least the rectangle of these bounds, in its middle, to the same scale both ways."""
+        self._cells = [[0] * columns for _ in range(rows)]
+        self._styles = [[""] * columns for _ in range(rows)]
+        self._scale = min((2 * columns - 1) / (east - west), (4 * rows - 1) / (north - south))
+        self._x = 0.5 * (2 * columns - 1 - self._scale * (west + east))
+        self._y = 0.5 * (4 * rows - 1 + self._scale * (south + north))
+
+    def dot(self, x: float, y: float, style: str = "") -> None:
+        """What lies outside is not shown."""
+        self._dot(round(self._x + self._scale * x), round(self._y - self._scale * y), style)
+
+    def line(self, start: tuple[float, float], end: tuple[float, float], style: str = "") -> None:
+        (x, y), (u, v) = start, end
+        steps = max(1, math.ceil(self._scale * max(abs(u - x), abs(v - y))))
+        for k in range(steps + 1):
+            self.dot(x + (u - x) * k / steps, y + (v - y) * k / steps, style)
+
+    def lines(self) -> list[str]:
+        """Of text, with styles."""
+        text = []
+        for cells, styles in zip(self._cells, self._styles, strict=True):
+            row, present = "", ""
+            for cell, style in zip(cells, styles, strict=True):
+                if style != present:
+                    row += (PLAIN if present else "") + style
+                    present = style
+                row += chr(0x2800 + cell) if cell else " "
+            text.append(row + (PLAIN if present else ""))
+        return text
+
+    def _dot(self, column: int, row: int, style: str) -> None:
+        if 0 <= row < 4 * len(self._cells) and 0 <= column < 2 * len(self._cells[0]):
+            self._cells[row // 4][column // 2] |= DOTS[row % 4][column % 2]
+            self._styles[row // 4][column // 2] = style
+
+
+class Page:
+    """A whole screen that is drawn again and again; the terminal is as it was when it is left. A context manager."""
+
+    def __init__(self, stream: TextIO | None = None):
+        self._stream = sys.stderr if stream is None else stream
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows, which may change at any time."""
+        size = os.get_terminal_size(self._stream.fileno())
+        return size.columns, size.lines
+
+    def draw(self, lines: list[str]) -> None:
+        """No line may be wider than the page."""
+        _, rows = self.size()
+        body = "\x1b[K\r\n".join(lines[:rows])
+        self._stream.write(f"\x1b[H{body}\x1b[K\x1b[J")
+        self._stream.flush()
+
+    def __enter__(self) -> Self:
+        self._stream.write(_OTHER_SCREEN + _HIDE_CURSOR)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.write(_SHOW_CURSOR + _FIRST_SCREEN)
+        self._stream.flush()
+
+
+@contextlib.contextmanager
+def keys() -> Iterator[Keys]:
+    """Keys one by one, without Enter and unseen; none where the input is no terminal. Ctrl-C interrupts as ever."""
+    if not sys.stdin.isatty():
+        yield Keys(None)
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    try:
+        yield Keys(descriptor)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+class Keys:
+    """What has been pressed and not been taken."""
+
+    def __init__(self, descriptor: int | None):
+        self._descriptor = descriptor
+
+    def take(self) -> str:
+        """Empty if nothing was pressed; does not wait."""
+        if self._descriptor is None or not select.select([self._descriptor], [], [], 0.0)[0]:
+            return ""
+        return os.read(self._descriptor, 64).decode(errors="replace")
