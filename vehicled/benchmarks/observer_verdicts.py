@@ -201,10 +201,10 @@ def _accurate(
 def _forces(results: dict[Setup, dict[str, Result]]) -> Verdict:
     return _compare(
         results,
-        "errorEKF_FE is better than the plain errorEKF (the modelling error is in the forces)",
+        "errorEKF_FE is better than the plain errorEKF or level with it (the modelling error is in the forces)",
         "errorEKF_FE",
         lambda filters: [r for r in _sound(filters) if r.filter == "errorEKF"],
-        1.0,
+        LEVEL,
     )
 
 
