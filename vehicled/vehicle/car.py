@@ -24,12 +24,12 @@ _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
 _NOT_DIFFERENTIATED = (
-    *("factor", "travel_jacobian", "design", "energy", "report", "sigmas", "gnss_position", "gnss_speed"),
+    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_position", "gnss_speed"),
     *("gnss_course", "imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
 )
-"""Kernels that no estimate depends on, and `factor`: Newton's iterations come to the same with any matrix."""
+"""Kernels that no estimate depends on."""
 _FIXED = (
-    *("factor", "branch.factor", "q_factor", "branch.q_factor", "newton", "integration", "travel_jacobian"),
+    *("newton", "integration", "travel_jacobian"),
     *("outputs", "corner_outputs", "sigmas", "energy", "predicted", "sensitivity", "carry", "h", "age"),
 )
 """Arrays without tangents."""
