@@ -23,7 +23,15 @@ from vehicled.messages import WHEELS
 from vehicled.observers.error_ekf import ErrorEKF
 from vehicled.observers.history import History
 from vehicled.observers.settings import DriveForce, Filter
-from vehicled.observers.vehicle_errors import DRIVE, GYRO_BIAS, PAIRS, WANDER
+from vehicled.observers.vehicle_errors import (
+    CHART_PAIRS,
+    DRIVE,
+    GYRO_BIAS,
+    PAIRS,
+    WANDER,
+    WHEEL_ANGLE,
+    YAW,
+)
 from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.inputs import Inputs
 from vehicled.sensors.kernels import POSE
@@ -53,20 +61,25 @@ class Change:
 class _Car(Car):
     """Whose kernels take the tangents along once it is settled."""
 
-    _change: tuple[np.ndarray, ...] = ()
+    _d_change: tuple[np.ndarray, ...] = ()
+    d_change: np.ndarray | None = None
+    """(12, directions) of the change that `correct` is told next."""
 
     def __init__(self, vehicle: Vehicle, extensions: tuple[Extension, ...], directions: int):
         super().__init__(vehicle, extensions, directions)
         self._functions, self._step = self.compiled.differentiated
-        self._change = self.tangent("correction"), self.tangent("corner_correction")
+        self._d_change = self.tangent("correction"), self.tangent("corner_correction")
 
     def tangent(self, array: str) -> np.ndarray:
         """(count, directions) or (count, 4, directions) view."""
         return self.compiled.tangents.view(self.workspace, array)
 
     def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
-        for tangent in self._change:
+        for tangent in self._d_change:
             tangent[...] = 0.0
+        if self.d_change is not None:
+            self._d_change[0][:] = self.d_change
+            self.d_change = None
         super().correct(change, wheels, carry=carry)
 
 
@@ -104,9 +117,7 @@ class _History(History):
         super().__init__(memory, size, PAIRS, 1 + directions)
         self._now = np.zeros((size, 1 + directions))
         self._moved = np.zeros((3 * PAIRS, 1 + directions))
-        self._d_now, self._d_wheels, self._d_moved = (
-            car.tangent(name).reshape(-1, directions) for name in ("now", "now_wheels", "moved")
-        )
+        self._d_now, self._d_wheels = car.tangent("now"), car.tangent("now_wheels")
         self._d_pose, self._d_past_wheels, self._d_since = (
             car.tangent(name) for name in ("pose", "past_wheels", "since")
         )
@@ -116,7 +127,7 @@ class _History(History):
         now = self._now
         now[:, 0] = pose
         now[: len(POSE), 1:] = self._d_now
-        now[self._wheels :, 1:] = self._d_wheels
+        now[self._wheels :, 1:] = self._d_wheels.reshape(2 * len(WHEELS), -1)
         return now
 
     def step(self, t_ns: int, pose: np.ndarray) -> None:
@@ -124,7 +135,7 @@ class _History(History):
 
     def correct(self, moved: np.ndarray, pose: np.ndarray) -> None:
         self._moved[:, 0] = moved
-        self._moved[:, 1:] = self._d_moved if self._filter.is_own(moved) else 0.0
+        self._moved[:, 1:] = self._filter.d_correction(moved)
         super().correct(self._moved, self._with_tangents(pose))
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -150,6 +161,9 @@ class DifferentiatedFilter(WatchedFilter):
         self.ekf = _EKF(self.ekf.size, self.car)
         self.history = _History(self, settings.memory, directions)
         self._others: list[tuple[VehicleFilter, float]] = []
+        self._noted: int | None = None
+        self._d_moved = self.car.tangent("moved")
+        self._d_antenna: np.ndarray | None = None
         self._d_variances: dict[str, np.ndarray] = {}
         tangent = self.car.tangent
         self._parts += [tangent("left"), tangent("precision")]
@@ -183,18 +197,54 @@ class DifferentiatedFilter(WatchedFilter):
         for k, (f, step) in enumerate(self._others):
             tangent[..., k] = (f.car.view(array) - here) / step
 
-    def is_own(self, moved: np.ndarray) -> bool:
-        """Whether that is the correction that the kernels have found."""
-        return moved is self._moved
+    def d_correction(self, moved: np.ndarray) -> np.ndarray:
+        """Tangents of a correction that goes into the history: of the one that the kernels have found, or of what
+        was noted beside it."""
+        if moved is self._moved:
+            return self._d_moved
+        change = np.zeros_like(self._d_moved)
+        if self._noted is not None:
+            change[self._noted] = self.car.tangent("innovation")[0]
+        return change
 
     def place(self, position: np.ndarray, yaw: float, speed: float) -> None:
         super().place(position, yaw, speed)
         height = self.car.design_height
         for f, _ in self._others:
             f.place(position + (0.0, 0.0, f.car.design_height - height), yaw, speed)
-        for array in STATE:
+        for array in (*STATE, "ground"):
             self._take(array)
-        self.car.tangent("ground")[...] = 0.0
+
+    # What is set to what a measurement says does not depend on parameters any more.
+
+    def antenna(self) -> np.ndarray:
+        self.look()
+        self.car.tangent("pose")[:] = self.car.tangent("now")
+        place = super().antenna()
+        self._d_antenna = self.car.tangent("predicted")[:3].copy()
+        return place
+
+    def move(self, offset: np.ndarray) -> None:
+        if self._d_antenna is not None:
+            self.car.d_change = np.zeros((2 * CHART_PAIRS, self._directions))
+            self.car.d_change[:3] = -self._d_antenna
+            self._d_antenna = None
+        super().move(offset)
+
+    def turn(self, angle: float) -> None:
+        if angle == -self.ekf.innovation[0]:
+            self.car.d_change = np.zeros((2 * CHART_PAIRS, self._directions))
+            self.car.d_change[YAW] = -self.car.tangent("innovation")[0]
+        super().turn(angle)
+
+    def note(self, place: int, change: float) -> None:
+        if WHEEL_ANGLE <= place < PAIRS:
+            states = self.car.compiled.vehicle_program.states
+            angle = self.car.tangent("states")[states.index("wheel.angle"), place - WHEEL_ANGLE]
+            angle += self.car.tangent("innovation")[0]
+            self._noted = place
+        super().note(place, change)
+        self._noted = None
 
     def _drive(self, settings: DriveForce) -> None:
         super()._drive(settings)

@@ -74,4 +74,4 @@ class WatchedEstimator(Estimator):
     def judged(self) -> list[tuple[Innovation, Judged]]:
         """Of the last step: what was judged, and fused or refused by its gate."""
         judged, records = self._filter.judged, self._fusion.records
-        return [(r, judged[r.sensor, r.t]) for r in records if (r.sensor, r.t) in judged]
+        return [(r, judged[r.sensor, r.t]) for r in records if r.innovation and (r.sensor, r.t) in judged]

@@ -24,13 +24,13 @@ _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
 _NOT_DIFFERENTIATED = (
-    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_position", "gnss_speed"),
-    *("gnss_course", "imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
+    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
+    *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
 )
 """Kernels that no estimate depends on."""
 _FIXED = (
     *("newton", "integration", "travel_jacobian"),
-    *("outputs", "corner_outputs", "sigmas", "energy", "predicted", "sensitivity", "carry", "h", "age"),
+    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age"),
 )
 """Arrays without tangents."""
 STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
