@@ -12,6 +12,7 @@ from vehicled.observers.error_ekf import UNSEEN
 from vehicled.observers.vehicle_errors import CHART_PAIRS, WHEEL_ANGLE
 from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.settings import Sensors
+from vehicled.units import Vector
 
 GYRO = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
@@ -38,6 +39,16 @@ def variances(sensors: Sensors) -> dict[str, float]:
     return found
 
 
+def offsets(sensors: Sensors) -> dict[str, Vector]:
+    """What is subtracted from the axes of each kind of observation."""
+    found: dict[str, Vector] = {}
+    if sensors.imu is not None and sensors.imu.gyroscopes is not None:
+        found["imu.gyro"] = sensors.imu.gyroscopes.offset
+    if sensors.imu is not None and sensors.imu.accelerometers is not None:
+        found["imu.accel"] = sensors.imu.accelerometers.offset
+    return found
+
+
 class Onboard:
     """Hands their measurements to the filter."""
 
@@ -48,7 +59,7 @@ class Onboard:
     def configure(self, sensors: Sensors) -> None:
         """Noise, gates, and which sensors there are."""
         self._sensors, add = sensors, self._fusion.add
-        self._variances = variances(sensors)
+        self._variances, self._offsets = variances(sensors), offsets(sensors)
         if sensors.imu is not None and sensors.imu.gyroscopes is not None:
             add("imu.gyro", sensors.imu.gyroscopes.gate)
         if sensors.imu is not None and sensors.imu.accelerometers is not None:
@@ -88,9 +99,13 @@ class Onboard:
         v = m.values
         present = [k for k, c in enumerate(channels) if c in v]
         if len(present) == len(channels):
-            self._fusion.fuse(m, name, [v[c] for c in channels], [variance] * len(channels))
+            value = [v[c] - off for c, off in zip(channels, self._offsets[name], strict=True)]
+            self._fusion.fuse(m, name, value, [variance] * len(channels))
         elif present:
-            value = [v.get(c, 0.0) for c in channels]
+            value = [
+                v[c] - off if c in v else 0.0
+                for c, off in zip(channels, self._offsets[name], strict=True)
+            ]
             self._fusion.fuse(m, name, value, [variance if c in v else UNSEEN for c in channels], present)
 
     def _observe_angle(self, m: Measurement, wheel: int, channel: str, noise: float) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.aiding.onboard import variances
+from vehicled.aiding.onboard import offsets, variances
 from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
 from vehicled.identification.watched import WatchedEstimator, WatchedFilter
@@ -164,7 +164,9 @@ class DifferentiatedFilter(WatchedFilter):
         self._noted: int | None = None
         self._d_moved = self.car.tangent("moved")
         self._d_antenna: np.ndarray | None = None
+        self._d_values: dict[str, np.ndarray] = {}
         self._d_variances: dict[str, np.ndarray] = {}
+        self._d_value = self.car.tangent("value")
         tangent = self.car.tangent
         self._parts += [tangent("left"), tangent("precision")]
         self._d_noise, self._d_extra = tangent("noise"), tangent("extra")
@@ -174,11 +176,14 @@ class DifferentiatedFilter(WatchedFilter):
         return _Car(vehicle, extensions, self._directions)
 
     def seed(
-        self, others: Sequence[tuple[VehicleFilter, float]], d_variances: dict[str, np.ndarray]
+        self,
+        others: Sequence[tuple[VehicleFilter, float]],
+        d_values: dict[str, np.ndarray],
+        d_variances: dict[str, np.ndarray],
     ) -> None:
         """Take the directions: for each, a filter of the changed configuration, and the change; by sensor the
-        derivatives (directions,) of its variance."""
-        self._others, self._d_variances = list(others), d_variances
+        derivatives of its values (3, directions) and of its variance (directions,)."""
+        self._others, self._d_values, self._d_variances = list(others), d_values, d_variances
         tangents = self.car.compiled.tangents
         tangents.all(self.car.workspace)[:] = 0.0
         for name in tangents.layout.places:
@@ -256,6 +261,7 @@ class DifferentiatedFilter(WatchedFilter):
             self._d_inputs[3] += torque[:, None] * change
 
     def judge(self, sensor: str, t_ns: int, value: Sequence[float], noise: Sequence[float]) -> float | None:
+        self._d_value[...] = self._d_values.get(sensor, 0.0)
         self._d_noise[...] = self._d_variances.get(sensor, 0.0)
         return super().judge(sensor, t_ns, value, noise)
 
@@ -296,13 +302,11 @@ class _Changed(Estimator):
 
     def __init__(self, change: Change):
         super().__init__(change.configuration)
-        self.filter, self.step_of_parameter = self._filter, change.step
-        self.steering = change.configuration.sensors.steering
-        self.variances = variances(change.configuration.sensors)
+        self.filter, self.size, self.sensors = self._filter, change.step, change.configuration.sensors
 
     def steers_as(self, other: Inputs, settings: SteeringInput) -> bool:
         """Whether it reads the steering in the same way."""
-        return self.steering == settings and self._inputs.geometry.is_same(other.geometry)
+        return self.sensors.steering == settings and self._inputs.geometry.is_same(other.geometry)
 
 
 class DifferentiatedEstimator(WatchedEstimator):
@@ -316,13 +320,16 @@ class DifferentiatedEstimator(WatchedEstimator):
         self._changed = [_Changed(change) for change in changes]
         self._directions = width(len(changes))
         super().__init__(configuration)
-        own = variances(configuration.sensors)
-        d_variances = {sensor: np.zeros(self._directions) for sensor in own}
+        sensors, n = configuration.sensors, self._directions
+        d_variances = {name: np.zeros(n) for name in variances(sensors)}
+        d_values = {name: np.zeros((3, n)) for name in offsets(sensors)}
         for k, changed in enumerate(self._changed):
-            for sensor, variance in own.items():
-                d_variances[sensor][k] = (changed.variances[sensor] - variance) / changed.step_of_parameter
-        others = [(changed.filter, changed.step_of_parameter) for changed in self._changed]
-        self._filter.seed(others, d_variances)
+            its = changed.sensors
+            for name, variance in variances(sensors).items():
+                d_variances[name][k] = (variances(its)[name] - variance) / changed.size
+            for name, offset in offsets(sensors).items():
+                d_values[name][:, k] = np.subtract(offset, offsets(its)[name]) / changed.size
+        self._filter.seed([(c.filter, c.size) for c in self._changed], d_values, d_variances)
 
     def _make_filter(self, configuration: Configuration) -> VehicleFilter:
         return DifferentiatedFilter(configuration.vehicle, configuration.filter, self._directions)
@@ -330,7 +337,7 @@ class DifferentiatedEstimator(WatchedEstimator):
     def _forget(self) -> None:
         super()._forget()
         others = [
-            (k, Inputs(c.filter.car, c.steering), c.filter.car, c.step_of_parameter)
+            (k, Inputs(c.filter.car, c.sensors.steering), c.filter.car, c.size)
             for k, c in enumerate(self._changed)
             if not c.steers_as(self._inputs, self._steering)
         ]

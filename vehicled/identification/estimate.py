@@ -1,0 +1,257 @@
+"""Most probable parameters of a car from drives, what is known of them, and what the drives say nothing about.
+
+Gauss–Newton on the prediction error (`prediction_error.py`) plus the priors of the parameters, damped after Levenberg
+and Marquardt where a step does not improve. Parameters that the drives know less about than their priors do are left
+where they are, one after the other, the least known first; if it is only together with others that they are not
+known, the combination is named.
+
+Standard deviations are those of the expected information, or those of the gradients' actual scatter over the drive
+(White 1982, "sandwich"), whichever is larger: innovations of a model that is not perfect remember each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replay.steps import Step
+from vehicled.configuration import Configuration, File, configure
+from vehicled.identification.differentiated import Change
+from vehicled.identification.names import Parameter, apply
+from vehicled.identification.prediction_error import Derivatives, PredictionError, differentiate
+
+_KNOWN = 0.5
+"""A parameter counts as identified when its standard deviation has fallen below this share of its prior's."""
+_SETTLED = 0.1
+"""Of a standard deviation: shorter steps are not worth another pass."""
+_LARGEST_STEP = 0.3
+"""Of a logarithm, or of priors' standard deviations where they are larger."""
+_PASSES = 12
+_LAGS = 2
+"""Blocks over which gradients may remember each other."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A direction in which parameters may change together without the drives telling."""
+
+    weights: dict[str, float]
+    """Of the parameters, each in units of its prior's standard deviation; the largest is 1."""
+
+    def __str__(self) -> str:
+        parts = [f"{w:+.2g}·{name}" for name, w in self.weights.items()]
+        return " ".join(parts).lstrip("+")
+
+
+@dataclass
+class Found:
+    """What is known of one parameter."""
+
+    parameter: Parameter
+    prior: float
+    value: float
+    sigma: float
+    """1 σ in its unit; of one that is not identified, the prior's."""
+    identified: bool
+    reason: str = ""
+    """Why not."""
+
+
+@dataclass
+class Estimate:
+    """The result of a fit."""
+
+    found: list[Found]
+    combinations: list[Combination]
+    file: File
+    """The configuration with the new values."""
+    before: PredictionError
+    after: PredictionError
+    passes: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+Drives = Sequence[Sequence[Step]]
+Progress = Callable[[int, float, float], None]
+"""Is told the pass, the seconds done of it, and the criterion of the best so far."""
+
+
+class _Fit:
+    """The state of a search."""
+
+    def __init__(self, file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress):
+        self.file, self.text, self.parameters = file, text, list(parameters)
+        self._drives, self._tell = drives, tell
+        self.sigma = np.array([p.sigma for p in parameters])
+        self.theta = np.zeros(len(parameters))
+        self.passes = 0
+        self.best = np.inf
+
+    def configuration(self, theta: np.ndarray) -> Configuration:
+        return configure(apply(self.file, self.parameters, theta), self.text)
+
+    def evaluate(self, theta: np.ndarray, free: np.ndarray) -> tuple[PredictionError, Derivatives]:
+        """On all drives, with derivatives by the free parameters."""
+        changes = []
+        for k in np.flatnonzero(free):
+            step = self.parameters[k].step
+            moved = theta.copy()
+            moved[k] += step
+            changes.append(Change(self.configuration(moved), step))
+        self.passes += 1
+        configuration, done = self.configuration(theta), 0.0
+        total: tuple[PredictionError, Derivatives] | None = None
+        for steps in self._drives:
+            begun = done
+
+            def progress(seconds: float, begun: float = begun) -> None:
+                self._tell(self.passes, begun + seconds, self.best)
+
+            one = differentiate(configuration, changes, steps, progress)
+            total = one if total is None else (total[0] + one[0], total[1] + one[1])
+            done += (steps[-1].t - steps[0].t) * 1e-9
+        assert total is not None
+        return total
+
+    def cost(self, theta: np.ndarray, error: PredictionError) -> float:
+        return error.criterion + 0.5 * float(np.sum((theta / self.sigma) ** 2))
+
+
+def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress) -> Estimate:
+    """Estimate parameters of a configuration (with its defaults written out) from drives. RunError when the filter
+    does not start on one of them."""
+    f = _Fit(file, text, parameters, drives, tell)
+    free = np.ones(len(parameters), bool)
+    reasons: dict[str, str] = {}
+    combinations: list[Combination] = []
+    error, derivatives = f.evaluate(f.theta, free)
+    before = error
+    while True:
+        _leave_unknown(f, derivatives, free, reasons, combinations)
+        if not free.any():
+            break
+        error, derivatives, moved = _descend(f, error, derivatives, free)
+        count = int(free.sum())
+        _leave_unknown(f, derivatives, free, reasons, combinations)
+        if int(free.sum()) == count:
+            break
+        # What has been left goes back to its prior, and the others once more.
+        f.theta[~free] = 0.0
+        f.best = np.inf
+        error, derivatives = f.evaluate(f.theta, free)
+    covariance = _covariance(f, derivatives, free)
+    after_file = apply(file, f.parameters, f.theta)
+    found, place = [], 0
+    for k, p in enumerate(f.parameters):
+        prior, value = p.get(file), p.get(after_file)
+        assert prior is not None and value is not None
+        sigma = p.sigma
+        if free[k]:
+            sigma = float(np.sqrt(covariance[place, place]))
+            place += 1
+        found.append(Found(p, prior, value, p.spread(value, sigma), bool(free[k]), reasons.get(p.name, "")))
+    return Estimate(found, combinations, after_file, before, error, f.passes)
+
+
+def _descend(
+    f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray
+) -> tuple[PredictionError, Derivatives, bool]:
+    """Steps of the free parameters until they are short against what is known of them."""
+    f.best, damping, moved = f.cost(f.theta, error), 0.0, False
+    derivatives = _restricted(derivatives, free)
+    prior = 1.0 / f.sigma[free] ** 2
+    largest = np.maximum(_LARGEST_STEP, 3.0 * f.sigma[free])
+    for p, n in zip(f.parameters, range(len(free)), strict=True):
+        if not p.positive and free[n]:
+            largest[int(free[:n].sum())] = 3.0 * p.sigma
+    while f.passes < _PASSES:
+        matrix = derivatives.information + np.diag(prior)
+        gradient = derivatives.gradient + f.theta[free] * prior
+        step = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient)
+        step *= min(1.0, float((largest / np.maximum(np.abs(step), 1e-300)).min()))
+        known = np.sqrt(np.diag(np.linalg.inv(matrix)))
+        if (np.abs(step) < _SETTLED * known).all():
+            break
+        trial = f.theta.copy()
+        trial[free] += step
+        new_error, new_derivatives = f.evaluate(trial, free)
+        cost = f.cost(trial, new_error)
+        if cost < f.best:
+            f.theta, f.best, error, derivatives, moved = trial, cost, new_error, new_derivatives, True
+            damping *= 0.1
+        else:
+            damping = max(10.0 * damping, 1.0)
+    return error, derivatives, moved
+
+
+def _restricted(d: Derivatives, free: np.ndarray) -> Derivatives:
+    """To the free ones, if it is not yet."""
+    if len(d.gradient) != len(free):
+        return d
+    return Derivatives(d.gradient[free], d.information[np.ix_(free, free)], d.blocks[:, free])
+
+
+def _leave_unknown(
+    f: _Fit,
+    derivatives: Derivatives,
+    free: np.ndarray,
+    reasons: dict[str, str],
+    combinations: list[Combination],
+) -> None:
+    """Leave parameters at their priors until the drives know those that remain better than their priors do."""
+    names = [p.name for p in f.parameters]
+    of_free = np.flatnonzero(free)
+    information = derivatives.information
+    if len(derivatives.gradient) == len(free):
+        information = information[np.ix_(free, free)]
+    # In units of the priors' standard deviations.
+    scaled = information * np.outer(f.sigma[of_free], f.sigma[of_free])
+    kept = list(range(len(of_free)))
+    while kept:
+        matrix = scaled[np.ix_(kept, kept)] + np.eye(len(kept))
+        ratio = np.sqrt(np.diag(np.linalg.inv(matrix)))
+        worst = int(np.argmax(ratio))
+        if ratio[worst] <= _KNOWN:
+            break
+        k = of_free[kept[worst]]
+        if 1.0 / np.sqrt(matrix[worst, worst]) > _KNOWN:
+            reasons[names[k]] = "the drives say less of it than is known already"
+        else:
+            combination = _weakest(matrix, [names[of_free[i]] for i in kept])
+            combinations.append(combination)
+            others = [n for n in combination.weights if n != names[k]]
+            reasons[names[k]] = f"known only together with {', '.join(others)}"
+        free[k] = False
+        kept.pop(worst)
+
+
+def _weakest(matrix: np.ndarray, names: list[str]) -> Combination:
+    _, vectors = np.linalg.eigh(matrix)
+    weights = vectors[:, 0] / vectors[np.argmax(np.abs(vectors[:, 0])), 0]
+    return Combination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
+
+
+def _covariance(f: _Fit, derivatives: Derivatives, free: np.ndarray) -> np.ndarray:
+    """Of the free parameters."""
+    d = _restricted(derivatives, free)
+    prior = np.diag(1.0 / f.sigma[free] ** 2)
+    expected = np.linalg.inv(d.information + prior)
+    scores = d.blocks - d.blocks.mean(axis=0)
+    scatter = scores.T @ scores
+    for lag in range(1, _LAGS + 1):
+        product = scores[lag:].T @ scores[:-lag]
+        scatter += (1.0 - lag / (_LAGS + 1)) * (product + product.T)
+    sandwich = expected @ (scatter + prior) @ expected
+    larger = np.maximum(np.diag(sandwich), np.diag(expected))
+    scale = np.sqrt(larger / np.diag(expected))
+    return expected * np.outer(scale, scale)
+
+
+def split(steps: Sequence[Step], share: float) -> tuple[list[Step], list[Step]]:
+    """The part of a drive before, and that after a share of its time."""
+    border = steps[0].t + share * (steps[-1].t - steps[0].t)
+    first = list(itertools.takewhile(lambda s: s.t < border, steps))
+    return first, list(steps[len(first) :])
