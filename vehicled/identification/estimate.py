@@ -11,17 +11,15 @@ Standard deviations are those of the expected information, or those of the gradi
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.steps import Step
 from vehicled.configuration import Configuration, File, configure
 from vehicled.identification.differentiated import Change
 from vehicled.identification.names import Parameter, apply
-from vehicled.identification.prediction_error import Derivatives, PredictionError, differentiate
+from vehicled.identification.prediction_error import Derivatives, Drive, PredictionError, differentiate
 
 _KNOWN = 0.5
 """A parameter counts as identified when its standard deviation has fallen below this share of its prior's."""
@@ -74,7 +72,7 @@ class Estimate:
     notes: list[str] = field(default_factory=list)
 
 
-Drives = Sequence[Sequence[Step]]
+Drives = Sequence[Drive]
 Progress = Callable[[int, float, float], None]
 """Is told the pass, the seconds done of it, and the criterion of the best so far."""
 
@@ -104,15 +102,15 @@ class _Fit:
         self.passes += 1
         configuration, done = self.configuration(theta), 0.0
         total: tuple[PredictionError, Derivatives] | None = None
-        for steps in self._drives:
+        for drive in self._drives:
             begun = done
 
             def progress(seconds: float, begun: float = begun) -> None:
                 self._tell(self.passes, begun + seconds, self.best)
 
-            one = differentiate(configuration, changes, steps, progress)
+            one = differentiate(configuration, changes, drive, progress)
             total = one if total is None else (total[0] + one[0], total[1] + one[1])
-            done += (steps[-1].t - steps[0].t) * 1e-9
+            done += drive.length
         assert total is not None
         return total
 
@@ -248,10 +246,3 @@ def _covariance(f: _Fit, derivatives: Derivatives, free: np.ndarray) -> np.ndarr
     larger = np.maximum(np.diag(sandwich), np.diag(expected))
     scale = np.sqrt(larger / np.diag(expected))
     return expected * np.outer(scale, scale)
-
-
-def split(steps: Sequence[Step], share: float) -> tuple[list[Step], list[Step]]:
-    """The part of a drive before, and that after a share of its time."""
-    border = steps[0].t + share * (steps[-1].t - steps[0].t)
-    first = list(itertools.takewhile(lambda s: s.t < border, steps))
-    return first, list(steps[len(first) :])

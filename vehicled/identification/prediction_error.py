@@ -9,7 +9,7 @@ counts as one that just passes it, so that nothing is gained by having measureme
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,8 +21,10 @@ from vehicled.identification.differentiated import Change, DifferentiatedEstimat
 from vehicled.identification.watched import Judged, WatchedEstimator
 from vehicled.messages import Innovation
 
-SETTLING_NS = 1_000_000_000
-"""After the start of the filter: what it says until then tells of how it was started."""
+_SETTLING = 1.0
+"""s after the start of the filter: what it says until then tells of how it was started."""
+_LEAST_SPEED = 3.0
+"""m/s: next to standstill tyres hold the car whatever it is like, and what is expected of them says nothing of it."""
 _BLOCK_NS = 1_000_000_000
 """Gradients are summed over blocks of this length: longer than innovations remember each other."""
 
@@ -50,7 +52,6 @@ class PredictionError:
     """Of a drive."""
 
     sensors: dict[str, SensorError] = field(default_factory=dict)
-    first_ns: int | None = None
 
     @property
     def criterion(self) -> float:
@@ -66,13 +67,7 @@ class PredictionError:
             mine = sensors.setdefault(name, SensorError())
             for key, value in vars(s).items():
                 setattr(mine, key, getattr(mine, key) + value)
-        return PredictionError(sensors, self.first_ns)
-
-    def begins(self, step_ns: int) -> bool:
-        """Whether the filter has settled at that time; it starts with the first call."""
-        if self.first_ns is None:
-            self.first_ns = step_ns
-        return step_ns - self.first_ns >= SETTLING_NS
+        return PredictionError(sensors)
 
     def add(self, record: Innovation, log_determinant: float) -> None:
         sensor = self.sensors.setdefault(record.sensor, SensorError())
@@ -104,39 +99,83 @@ class Derivatives:
         )
 
 
+@dataclass(frozen=True)
+class Drive:
+    """Steps of a log, and which of them count: the same ones whatever the parameters."""
+
+    steps: Sequence[Step]
+    counting: frozenset[int]
+    """Times of steps, ns."""
+
+    @classmethod
+    def of(
+        cls,
+        configuration: Configuration,
+        steps: Sequence[Step],
+        progress: Callable[[float], None] | None = None,
+    ) -> Drive:
+        """Those at which the filter of a configuration has settled and the car moves."""
+        estimator, counting = WatchedEstimator(configuration), []
+        started: int | None = None
+        for t, measurements, _ in steps:
+            estimator.step(t, measurements)
+            if started is None and estimator.judged():
+                started = t
+            if started is not None and t - started >= _SETTLING * 1e9 and abs(estimator.speed) > _LEAST_SPEED:
+                counting.append(t)
+            if progress is not None:
+                progress((t - steps[0].t) * 1e-9)
+        return cls(steps, frozenset(counting))
+
+    @property
+    def moving(self) -> float:
+        """s of it that count."""
+        return self.length * len(self.counting) / len(self.steps)
+
+    @property
+    def length(self) -> float:
+        """s."""
+        return (self.steps[-1].t - self.steps[0].t) * 1e-9
+
+    def after(self, share: float) -> Drive:
+        """What counts after a share of its time; the filter runs from its beginning."""
+        border = self.steps[0].t + round(share * self.length * 1e9)
+        return Drive(self.steps, frozenset(t for t in self.counting if t >= border))
+
+    def before(self, share: float) -> Drive:
+        """Its part before a share of its time."""
+        border = self.steps[0].t + round(share * self.length * 1e9)
+        steps = [s for s in self.steps if s.t < border]
+        return Drive(steps, frozenset(t for t in self.counting if t < border))
+
+
 def measure(
-    configuration: Configuration, steps: Iterable[Step], progress: Callable[[float], None] | None = None
+    configuration: Configuration, drive: Drive, progress: Callable[[float], None] | None = None
 ) -> PredictionError:
-    """Prediction error of a configuration on a drive; `progress` is told the seconds done. RunError when the filter
-    does not start."""
-    estimator = WatchedEstimator(configuration)
+    """Prediction error of a configuration on a drive; `progress` is told the seconds done. RunError when nothing of it
+    counts."""
     error = PredictionError()
-    for t_s, pairs in _run(estimator, steps, error):
+    for _, pairs in _run(WatchedEstimator(configuration), drive, progress):
         for record, judged in pairs:
             error.add(record, -float(np.log(judged.precision).sum()))
-        if progress is not None:
-            progress(t_s)
     return _checked(error)
 
 
 def differentiate(
     configuration: Configuration,
     changes: Sequence[Change],
-    steps: Iterable[Step],
+    drive: Drive,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[PredictionError, Derivatives]:
     """As `measure`, with the derivatives by the parameters that `changes` are changes of."""
-    estimator = DifferentiatedEstimator(configuration, changes)
     error, p = PredictionError(), len(changes)
     information = np.zeros((p, p))
     blocks: dict[int, np.ndarray] = {}
-    for t_s, pairs in _run(estimator, steps, error):
-        block = blocks.setdefault(int(t_s * 1e9) // _BLOCK_NS, np.zeros(p))
+    for t, pairs in _run(DifferentiatedEstimator(configuration, changes), drive, progress):
+        block = blocks.setdefault(t // _BLOCK_NS, np.zeros(p))
         for record, judged in pairs:
             error.add(record, -float(np.log(judged.precision).sum()))
             _add_derivatives(judged, record.test_ratio <= 1.0, block, information)
-        if progress is not None:
-            progress(t_s)
     stacked = np.array(list(blocks.values())).reshape(-1, p)
     return _checked(error), Derivatives(stacked.sum(axis=0), information, stacked)
 
@@ -153,21 +192,20 @@ def _add_derivatives(j: Judged, fused: bool, gradient: np.ndarray, information: 
 
 
 def _run(
-    estimator: WatchedEstimator, steps: Iterable[Step], error: PredictionError
-) -> Iterator[tuple[float, list[tuple[Innovation, Judged]]]]:
-    """By step: time since the first, s, and what was judged."""
-    begun: int | None = None
-    for t, measurements, _ in steps:
-        begun = t if begun is None else begun
+    estimator: WatchedEstimator, drive: Drive, progress: Callable[[float], None] | None
+) -> Iterator[tuple[int, list[tuple[Innovation, Judged]]]]:
+    """By step that counts: its time, ns, and what was judged."""
+    for t, measurements, _ in drive.steps:
         estimator.step(t, measurements)
-        judged = estimator.judged()
-        if judged and error.begins(t):
-            yield (t - begun) * 1e-9, judged
+        if t in drive.counting:
+            yield t, estimator.judged()
+        if progress is not None:
+            progress((t - drive.steps[0].t) * 1e-9)
 
 
 def _checked(error: PredictionError) -> PredictionError:
     if error.count == 0:
-        raise RunError("the filter never started: neither position nor speed were measured")
+        raise RunError("nothing to compare: the filter never started, or the car never moved")
     if not math.isfinite(error.criterion):
         raise RunError("the filter lost its way: its innovations are not finite")
     return error

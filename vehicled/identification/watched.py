@@ -13,6 +13,7 @@ from vehicled.messages import Estimate, Innovation, Measurement
 from vehicled.observers.error_ekf import UNSEEN
 from vehicled.observers.settings import Filter
 from vehicled.observers.vehicle_filter import VehicleFilter
+from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.parameters import Vehicle
 
 
@@ -70,6 +71,11 @@ class WatchedEstimator(Estimator):
 
     def _estimate(self, t_ns: int) -> Estimate | None:
         return None
+
+    @property
+    def speed(self) -> float:
+        """Along the car, m/s."""
+        return float(self._filter.now[len(CHART)])
 
     def judged(self) -> list[tuple[Innovation, Judged]]:
         """Of the last step: what was judged, and fused or refused by its gate."""
