@@ -103,8 +103,7 @@ class Onboard:
             self._fusion.fuse(m, name, value, [variance] * len(channels))
         elif present:
             value = [
-                v[c] - off if c in v else 0.0
-                for c, off in zip(channels, self._offsets[name], strict=True)
+                v[c] - off if c in v else 0.0 for c, off in zip(channels, self._offsets[name], strict=True)
             ]
             self._fusion.fuse(m, name, value, [variance if c in v else UNSEEN for c in channels], present)
 

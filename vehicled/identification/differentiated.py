@@ -216,7 +216,8 @@ class DifferentiatedFilter(WatchedFilter):
         super().place(position, yaw, speed)
         height = self.car.design_height
         for f, _ in self._others:
-            f.place(position + (0.0, 0.0, f.car.design_height - height), yaw, speed)
+            higher = np.array([0.0, 0.0, f.car.design_height - height])
+            f.place(position + higher, yaw, speed)
         for array in (*STATE, "ground"):
             self._take(array)
 

@@ -80,7 +80,9 @@ Progress = Callable[[int, float, float], None]
 class _Fit:
     """The state of a search."""
 
-    def __init__(self, file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress):
+    def __init__(
+        self, file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress
+    ):
         self.file, self.text, self.parameters = file, text, list(parameters)
         self._drives, self._tell = drives, tell
         self.sigma = np.array([p.sigma for p in parameters])
@@ -131,7 +133,7 @@ def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, 
         _leave_unknown(f, derivatives, free, reasons, combinations)
         if not free.any():
             break
-        error, derivatives, moved = _descend(f, error, derivatives, free)
+        error, derivatives = _descend(f, error, derivatives, free)
         count = int(free.sum())
         _leave_unknown(f, derivatives, free, reasons, combinations)
         if int(free.sum()) == count:
@@ -156,9 +158,9 @@ def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, 
 
 def _descend(
     f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray
-) -> tuple[PredictionError, Derivatives, bool]:
+) -> tuple[PredictionError, Derivatives]:
     """Steps of the free parameters until they are short against what is known of them."""
-    f.best, damping, moved = f.cost(f.theta, error), 0.0, False
+    f.best, damping = f.cost(f.theta, error), 0.0
     derivatives = _restricted(derivatives, free)
     prior = 1.0 / f.sigma[free] ** 2
     largest = np.maximum(_LARGEST_STEP, 3.0 * f.sigma[free])
@@ -178,11 +180,11 @@ def _descend(
         new_error, new_derivatives = f.evaluate(trial, free)
         cost = f.cost(trial, new_error)
         if cost < f.best:
-            f.theta, f.best, error, derivatives, moved = trial, cost, new_error, new_derivatives, True
+            f.theta, f.best, error, derivatives = trial, cost, new_error, new_derivatives
             damping *= 0.1
         else:
             damping = max(10.0 * damping, 1.0)
-    return error, derivatives, moved
+    return error, derivatives
 
 
 def _restricted(d: Derivatives, free: np.ndarray) -> Derivatives:

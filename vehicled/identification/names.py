@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,7 +74,8 @@ def put_at(data: Any, path: Path, value: Any) -> Any:
     return replace(data, **{part: put_at(getattr(data, part), below, value)})
 
 
-def _at(*path: str | int) -> tuple[Getter, Setter]:
+def at(*path: str | int) -> tuple[Getter, Setter]:
+    """Reader and writer of the number at a path."""
     return (lambda file: get_at(file, path)), (lambda file, value: put_at(file, path, value))
 
 
@@ -110,7 +111,7 @@ def _mass() -> tuple[Getter, Setter]:
     def get_mass(file: File) -> float:
         return file.vehicle.mass
 
-    return _either((get_mass, put), _at("vehicle", "mass"))
+    return _either((get_mass, put), at("vehicle", "mass"))
 
 
 def _center_of_mass(axis: int) -> tuple[Getter, Setter]:
@@ -142,7 +143,7 @@ def _center_of_mass(axis: int) -> tuple[Getter, Setter]:
 
 
 def _inertia(axis: int) -> tuple[Getter, Setter]:
-    return _either(_at("vehicle", "chassis", "inertia", axis), _at("vehicle", "inertia", axis))
+    return _either(at("vehicle", "chassis", "inertia", axis), at("vehicle", "inertia", axis))
 
 
 # -- axles --------------------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ def _tyre_stiffness(axle: str) -> tuple[Getter, Setter]:
             return file
         return _scale_characteristic(file, axle, {"df0": factor, "sm": 1 / factor})
 
-    return _either(((lambda f: get_at(f, path(f))), put), _at("vehicle", axle, "cornering_stiffness"))
+    return _either(((lambda f: get_at(f, path(f))), put), at("vehicle", axle, "cornering_stiffness"))
 
 
 def _friction(axle: str) -> tuple[Getter, Setter]:
@@ -205,22 +206,24 @@ def _friction(axle: str) -> tuple[Getter, Setter]:
         factor = value / get(file)
         return _scale_characteristic(file, axle, {"fm": factor, "fs": factor, "sm": factor})
 
-    return _either((get, put), _at("vehicle", axle, "friction"))
+    return _either((get, put), at("vehicle", axle, "friction"))
 
 
 def _of_axle(axle: str) -> list[Parameter]:
-    def p(name: str, meaning: str, unit: str, access: tuple[Getter, Setter], sigma: float = _SIGMA) -> Parameter:
+    def p(
+        name: str, meaning: str, unit: str, access: tuple[Getter, Setter], sigma: float = _SIGMA
+    ) -> Parameter:
         return Parameter(f"{axle}.{name}", f"{axle} axle: {meaning}", unit, *access, sigma)
 
     v, a = "vehicle", axle
     springs = _first_present((v, a, "wheel_rate"), (v, a, "ride_frequency"))
     dampers = _scaled((v, a, "damper", "bump"), (v, a, "damper", "rebound"))
     own_dampers = _first_present((v, a, "damping"), (v, a, "damping_ratio"))
-    bars = _either(_at(v, a, "anti_roll_bar"), _at(v, a, "roll_stiffness"))
-    radius = _either(_at(v, a, "tyre", "radius"), _at(v, a, "wheel_radius"))
-    gain = _either(_at(v, a, "brake", "gain"), _at(v, a, "brake_gain"))
+    bars = _either(at(v, a, "anti_roll_bar"), at(v, a, "roll_stiffness"))
+    radius = _either(at(v, a, "tyre", "radius"), at(v, a, "wheel_radius"))
+    gain = _either(at(v, a, "brake", "gain"), at(v, a, "brake_gain"))
     return [
-        p("spring", "spring rate", "", _either(_at(v, a, "spring", "stiffness"), springs)),
+        p("spring", "spring rate", "", _either(at(v, a, "spring", "stiffness"), springs)),
         p("damper", "damping, bump and rebound alike", "", _either(dampers, own_dampers)),
         p("anti_roll_bar", "rate of the anti-roll bar", "", bars),
         p("tyre_stiffness", "slip stiffness of the tyres", "N", _tyre_stiffness(a)),
@@ -248,11 +251,18 @@ def _mounted() -> list[Parameter]:
         ("imu.{}", "rotation of the IMU", "rad", (*imu, "rotation"), ("roll", "pitch", "yaw"), 0.03),
         ("antenna.{}", "place of the GNSS antenna", "m", ("sensors", "gnss", "antenna"), "xyz", 0.1),
         ("gyro_offset.{}", "known bias of a gyroscope", "rad/s", (*imu, "gyroscopes", "offset"), "xyz", 0.01),
-        ("accel_offset.{}", "known bias of an accelerometer", "m/s²", (*imu, "accelerometers", "offset"), "xyz", 0.1),
+        (
+            "accel_offset.{}",
+            "known bias of an accelerometer",
+            "m/s²",
+            (*imu, "accelerometers", "offset"),
+            "xyz",
+            0.1,
+        ),
     )
     for pattern, meaning, unit, path, axes, sigma in groups:
         for n, axis in enumerate(axes):
-            access = _at(*path, n)
+            access = at(*path, n)
             name = pattern.format(axis)
             found.append(Parameter(name, f"{meaning}, {axis}", unit, *access, sigma, positive=False))
     return found
@@ -262,7 +272,7 @@ def _steering_ratio() -> tuple[Getter, Setter]:
     def used(get: Getter) -> Getter:
         return lambda file: get(file) if file.sensors.steering.source == "wheel" else None
 
-    get, put = _either(_at("vehicle", "steering", "ratio"), _at("vehicle", "steering_ratio"))
+    get, put = _either(at("vehicle", "steering", "ratio"), at("vehicle", "steering_ratio"))
     return used(get), put
 
 
@@ -270,9 +280,7 @@ PARAMETERS = {
     p.name: p
     for p in (
         Parameter("mass", "of the whole car", "kg", *_mass()),
-        Parameter(
-            "center_of_mass.x", "behind the front axle", "m", *_center_of_mass(0), 0.1, positive=False
-        ),
+        Parameter("center_of_mass.x", "behind the front axle", "m", *_center_of_mass(0), 0.1, positive=False),
         Parameter("center_of_mass.z", "over the ground", "m", *_center_of_mass(2)),
         Parameter("inertia.roll", "moment of inertia about x", "kg·m²", *_inertia(0)),
         Parameter("inertia.pitch", "moment of inertia about y", "kg·m²", *_inertia(1)),
@@ -280,22 +288,28 @@ PARAMETERS = {
         *_of_axle("front"),
         *_of_axle("rear"),
         Parameter("brake_gain", "brake torque per pressure, both axles alike", "N·m/Pa", *_brake_gain()),
-        Parameter("drag_area", "drag coefficient times frontal area", "m²", *_at("vehicle", "aerodynamics", "drag_area")),
+        Parameter(
+            "drag_area",
+            "drag coefficient times frontal area",
+            "m²",
+            *at("vehicle", "aerodynamics", "drag_area"),
+        ),
         Parameter("steering.ratio", "of the steering wheel", "", *_steering_ratio(), 0.1),
         Parameter(
-            "steering.offset", "of the steering signal, straight on", "m or rad", *_at("sensors", "steering", "offset"),
-            2e-3, positive=False,
+            "steering.offset",
+            "of the steering signal, straight on",
+            "m or rad",
+            *at("sensors", "steering", "offset"),
+            2e-3,
+            positive=False,
         ),
         *_mounted(),
     )
 }
 """By name, in the order in which they are told."""
 
-USUAL = (
-    *("mass", "center_of_mass.x", "inertia.yaw", "front.tyre_stiffness", "rear.tyre_stiffness"),
-    *("front.friction", "rear.friction", "front.spring", "rear.spring", "steering.offset"),
-)
-"""What is asked for when nothing else is."""
+USUAL = "mass,center_of_mass.x,inertia.yaw,*.tyre_stiffness,*.friction,*.spring,steering.offset"
+"""What is asked for when nothing else is; what a configuration does not have of it is left out."""
 
 
 def with_defaults(file: File) -> File:
@@ -317,9 +331,9 @@ def with_defaults(file: File) -> File:
     return replace(file, vehicle=complete)
 
 
-def choose(names: str, file: File, known: dict[str, Parameter] = PARAMETERS) -> list[Parameter]:
-    """Parameters by names and patterns with `*`, between commas. Raises UsageError on one that is unknown or that this
-    configuration does not have."""
+def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) -> list[Parameter]:
+    """Parameters by names and patterns with `*`, between commas. Raises UsageError on one that is unknown or that
+    this configuration does not have."""
     chosen: dict[str, Parameter] = {}
     for wanted in filter(None, (n.strip() for n in names.split(","))):
         found = fnmatch.filter(known, wanted)
@@ -349,7 +363,7 @@ def _absence(p: Parameter, file: File) -> str:
     return "is 0 in this configuration; expected a value to begin from"
 
 
-def apply(file: File, parameters: Sequence[Parameter], theta: Sequence[float]) -> File:
+def apply(file: File, parameters: Sequence[Parameter], theta: Iterable[float]) -> File:
     """The configuration with parameters off those in `file` by what is estimated."""
     result = file
     for p, t in zip(parameters, theta, strict=True):

@@ -94,9 +94,7 @@ class Derivatives:
 
     def __add__(self, other: Derivatives) -> Derivatives:
         blocks = np.concatenate([self.blocks, other.blocks])
-        return Derivatives(
-            self.gradient + other.gradient, self.information + other.information, blocks
-        )
+        return Derivatives(self.gradient + other.gradient, self.information + other.information, blocks)
 
 
 @dataclass(frozen=True)
@@ -152,8 +150,8 @@ class Drive:
 def measure(
     configuration: Configuration, drive: Drive, progress: Callable[[float], None] | None = None
 ) -> PredictionError:
-    """Prediction error of a configuration on a drive; `progress` is told the seconds done. RunError when nothing of it
-    counts."""
+    """Prediction error of a configuration on a drive; `progress` is told the seconds done. RunError when nothing of
+    it counts."""
     error = PredictionError()
     for _, pairs in _run(WatchedEstimator(configuration), drive, progress):
         for record, judged in pairs:

@@ -17,10 +17,8 @@ from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.parameters import Vehicle
 
 
-
 def _nothing() -> np.ndarray:
     return np.zeros((0, 0))
-
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def edit(text: str, edits: list[Edit]) -> str:
 
 
 def _edit(text: str, edit: Edit) -> str:
-    node: yaml.Node = yaml.compose(text, Loader=yaml.SafeLoader)
+    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for depth, key in enumerate(edit.keys):
         below = next((v for k, v in _pairs(node) if k.value == key), None)
         if below is None or _is_null(below):

@@ -261,9 +261,9 @@ def _tree_sum(values: list[Atom], zero: Atom) -> Atom:
 
 
 def step_loop(layout: Layout, *prefixes: str) -> str:
-    """LLVM IR text of one step: for each prefix of kernels a function `prefix+step` of (workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above which to
-    factorise again, projection passes) that returns the number of Newton iterations, negative when the tolerance was
-    not reached.
+    """LLVM IR text of one step: for each prefix of kernels a function `prefix+step` of (workspace, iteration limit,
+    tolerance on ‖Δq‖², ‖Δq‖² above which to factorise again, projection passes) that returns the number of Newton
+    iterations, negative when the tolerance was not reached.
 
     Of several instances each iterates until it has reached the tolerance and rests then, so that it comes to what
     it would come to alone; the number is that of the last. The model supplies the kernel `finish`.

@@ -43,9 +43,7 @@ class VehicleFilter:
     workspace, the car's."""
 
     def __init__(self, vehicle: Vehicle, settings: Filter):
-        self.car = car = self._make_car(
-            vehicle, (extension(settings.suspension is not None, settings.kind),)
-        )
+        self.car = car = self._make_car(vehicle, (extension(settings.suspension is not None, settings.kind),))
         self._mass = vehicle.mass
         view = car.view
         self.ekf = ErrorEKF(size(settings.suspension is not None), car.layout, car.workspace, car.call)

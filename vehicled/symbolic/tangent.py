@@ -53,7 +53,9 @@ class Tangents:
         self._symbols: dict[tuple[int, int], Atom] = {}
         self._mask = 0
         self._differentiated = {
-            name: _Differentiated(kernel, self) for name, kernel in program.kernels.items() if name not in plain
+            name: _Differentiated(kernel, self)
+            for name, kernel in program.kernels.items()
+            if name not in plain
         }
         self._plain = tuple(plain)
         counts = [max((d.counts[r] for d in self._differentiated.values()), default=0) for r in (0, 1)]
@@ -146,7 +148,9 @@ class _Differentiated:
             if seed is not None and there is not None:
                 seeds[atom] = seed
                 loads[seed.id] = there
-        moving = [(offset, rank, e) for offset, rank, e in kernel.stores if tangents.place(offset) is not None]
+        moving = [
+            (offset, rank, e) for offset, rank, e in kernel.stores if tangents.place(offset) is not None
+        ]
         changes = graph.directional([e for *_, e in moving], seeds)
         stores = []
         for (offset, rank, _), change in zip(moving, changes, strict=True):
@@ -181,7 +185,10 @@ class _Differentiated:
 
     def emit(self, layout: Layout, begin: int) -> str:
         name = f"{PREFIX}{self.kernel.name}"
-        make: Callable[[Layout, wide.Plan], wide.StageEmitter] = lambda lay, plan: _LinearStage(lay, plan, self)
+
+        def make(layout: Layout, plan: wide.Plan) -> wide.StageEmitter:
+            return _LinearStage(layout, plan, self)
+
         text, body = wide.emit_stages(f"{name}.stage", layout, wide.Plan(self.tangent), make, "%values")
         return (
             f'{text}define void @"{name}"(ptr %values) nounwind {{\n'
