@@ -23,8 +23,8 @@ from vehicled.identification.prediction_error import Derivatives, Drive, Predict
 
 _KNOWN = 0.5
 """A parameter counts as identified when its standard deviation has fallen below this share of its prior's."""
-_SETTLED = 0.1
-"""Of a standard deviation: shorter steps are not worth another pass."""
+_SETTLED = 0.5
+"""Of the criterion, a logarithm of probability: what promises less is not worth another pass."""
 _LARGEST_STEP = 0.3
 """Of a logarithm, or of priors' standard deviations where they are larger."""
 _PASSES = 12
@@ -159,7 +159,7 @@ def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, 
 def _descend(
     f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray
 ) -> tuple[PredictionError, Derivatives]:
-    """Steps of the free parameters until they are short against what is known of them."""
+    """Steps of the free parameters until little is to be gained."""
     f.best, damping = f.cost(f.theta, error), 0.0
     derivatives = _restricted(derivatives, free)
     prior = 1.0 / f.sigma[free] ** 2
@@ -171,10 +171,9 @@ def _descend(
         matrix = derivatives.information + np.diag(prior)
         gradient = derivatives.gradient + f.theta[free] * prior
         step = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient)
-        step *= min(1.0, float((largest / np.maximum(np.abs(step), 1e-300)).min()))
-        known = np.sqrt(np.diag(np.linalg.inv(matrix)))
-        if (np.abs(step) < _SETTLED * known).all():
+        if -0.5 * gradient @ step < _SETTLED / (1.0 + damping):
             break
+        step *= min(1.0, float((largest / np.maximum(np.abs(step), 1e-300)).min()))
         trial = f.theta.copy()
         trial[free] += step
         new_error, new_derivatives = f.evaluate(trial, free)

@@ -143,7 +143,18 @@ def _center_of_mass(axis: int) -> tuple[Getter, Setter]:
 
 
 def _inertia(axis: int) -> tuple[Getter, Setter]:
-    return _either(at("vehicle", "chassis", "inertia", axis), at("vehicle", "inertia", axis))
+    """What lies far ahead and behind counts in pitch as much as in yaw: with the one goes the other."""
+    paths: tuple[Path, Path] = ("vehicle", "chassis", "inertia"), ("vehicle", "inertia")
+
+    def put_yaw(path: Path) -> Setter:
+        def put(file: File, value: float) -> File:
+            roll, pitch, yaw = get_at(file, path)
+            return put_at(file, path, (roll, pitch + value - yaw, value))
+
+        return put
+
+    found = [(get, put_yaw(path) if axis == 2 else put) for path in paths for get, put in [at(*path, axis)]]
+    return _either(found[0], found[1])
 
 
 # -- axles --------------------------------------------------------------------------------------------------------
