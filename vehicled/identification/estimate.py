@@ -5,14 +5,17 @@ and Marquardt where a step does not improve. Parameters that the drives know les
 where they are, one after the other, the least known first; if it is only together with others that they are not
 known, the combination is named.
 
-Standard deviations are those of the expected information, or those of the gradients' actual scatter over the drive
-(White 1982, "sandwich"), whichever is larger: innovations of a model that is not perfect remember each other.
+Innovations of a model that is not perfect remember each other, so that many of them say less than as many that are
+independent. How much less is seen from the scatter of the gradients over the drive, which would be the information if
+they were independent; the criterion counts for that much less against the priors (a composite likelihood, adjusted:
+Varin, Reid and Firth 2011). Standard deviations are those of what is left, or those of the scatter of each parameter
+itself (White 1982, "sandwich"), whichever is larger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,8 +31,15 @@ _SETTLED = 0.5
 _LARGEST_STEP = 0.3
 """Of a logarithm, or of priors' standard deviations where they are larger."""
 _PASSES = 12
-_LAGS = 2
-"""Blocks over which gradients may remember each other."""
+_REJECTED = 2
+"""Steps in a row that did not improve, after which the best so far is taken: gates that open and close make the
+criterion rough."""
+_MEMORY = 4
+"""Blocks over which the gradients' scatter is taken to find how much less the innovations say."""
+_SURE = 0.7
+"""When that has fallen below this share of what was thought, it is worth another search."""
+_STRETCHES = (1, 2, 4, 8)
+"""Blocks of gradients taken together: innovations may remember each other for as long as that."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +78,9 @@ class Estimate:
     """The configuration with the new values."""
     before: PredictionError
     after: PredictionError
-    passes: int = 0
-    notes: list[str] = field(default_factory=list)
+    passes: int
+    redundancy: float
+    """How many innovations said as much as one would if they were independent."""
 
 
 Drives = Sequence[Drive]
@@ -89,6 +100,8 @@ class _Fit:
         self.theta = np.zeros(len(parameters))
         self.passes = 0
         self.best = np.inf
+        self.redundancy = 1.0
+        """How many innovations say as much as one would if they were independent."""
 
     def configuration(self, theta: np.ndarray) -> Configuration:
         return configure(apply(self.file, self.parameters, theta), self.text)
@@ -116,8 +129,19 @@ class _Fit:
         assert total is not None
         return total
 
+    def find_redundancy(self, derivatives: Derivatives) -> float:
+        """From the scatter of the gradients, at least 1."""
+        count = len(derivatives.blocks) // _MEMORY
+        if count < 4:
+            return 1.0
+        scores = derivatives.blocks[: count * _MEMORY].reshape(count, _MEMORY, -1).sum(axis=1)
+        scatter = np.cov(scores.T, ddof=1).reshape(scores.shape[1], -1) * count
+        # Where there is no information there is no scatter either.
+        information = derivatives.information + 1e-9 * np.diag(np.diag(derivatives.information) + 1.0)
+        return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / len(scatter))
+
     def cost(self, theta: np.ndarray, error: PredictionError) -> float:
-        return error.criterion + 0.5 * float(np.sum((theta / self.sigma) ** 2))
+        return error.criterion / self.redundancy + 0.5 * float(np.sum((theta / self.sigma) ** 2))
 
 
 def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress) -> Estimate:
@@ -129,14 +153,19 @@ def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, 
     combinations: list[Combination] = []
     error, derivatives = f.evaluate(f.theta, free)
     before = error
+    f.redundancy = f.find_redundancy(derivatives)
     while True:
         _leave_unknown(f, derivatives, free, reasons, combinations)
         if not free.any():
             break
         error, derivatives = _descend(f, error, derivatives, free)
-        count = int(free.sum())
+        count, redundancy = int(free.sum()), f.find_redundancy(derivatives)
+        surer = redundancy < _SURE * f.redundancy
+        f.redundancy = redundancy if surer else f.redundancy
         _leave_unknown(f, derivatives, free, reasons, combinations)
         if int(free.sum()) == count:
+            if surer and f.passes < _PASSES:
+                continue
             break
         # What has been left goes back to its prior, and the others once more.
         f.theta[~free] = 0.0
@@ -153,7 +182,7 @@ def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, 
             sigma = float(np.sqrt(covariance[place, place]))
             place += 1
         found.append(Found(p, prior, value, p.spread(value, sigma), bool(free[k]), reasons.get(p.name, "")))
-    return Estimate(found, combinations, after_file, before, error, f.passes)
+    return Estimate(found, combinations, after_file, before, error, f.passes, f.redundancy)
 
 
 def _descend(
@@ -167,9 +196,10 @@ def _descend(
     for p, n in zip(f.parameters, range(len(free)), strict=True):
         if not p.positive and free[n]:
             largest[int(free[:n].sum())] = 3.0 * p.sigma
-    while f.passes < _PASSES:
-        matrix = derivatives.information + np.diag(prior)
-        gradient = derivatives.gradient + f.theta[free] * prior
+    rejected = 0
+    while f.passes < _PASSES and rejected < _REJECTED:
+        matrix = derivatives.information / f.redundancy + np.diag(prior)
+        gradient = derivatives.gradient / f.redundancy + f.theta[free] * prior
         step = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient)
         if -0.5 * gradient @ step < _SETTLED / (1.0 + damping):
             break
@@ -180,9 +210,9 @@ def _descend(
         cost = f.cost(trial, new_error)
         if cost < f.best:
             f.theta, f.best, error, derivatives = trial, cost, new_error, new_derivatives
-            damping *= 0.1
+            damping, rejected = 0.1 * damping, 0
         else:
-            damping = max(10.0 * damping, 1.0)
+            damping, rejected = max(10.0 * damping, 1.0), rejected + 1
     return error, derivatives
 
 
@@ -207,7 +237,7 @@ def _leave_unknown(
     if len(derivatives.gradient) == len(free):
         information = information[np.ix_(free, free)]
     # In units of the priors' standard deviations.
-    scaled = information * np.outer(f.sigma[of_free], f.sigma[of_free])
+    scaled = information / f.redundancy * np.outer(f.sigma[of_free], f.sigma[of_free])
     kept = list(range(len(of_free)))
     while kept:
         matrix = scaled[np.ix_(kept, kept)] + np.eye(len(kept))
@@ -237,13 +267,15 @@ def _covariance(f: _Fit, derivatives: Derivatives, free: np.ndarray) -> np.ndarr
     """Of the free parameters."""
     d = _restricted(derivatives, free)
     prior = np.diag(1.0 / f.sigma[free] ** 2)
-    expected = np.linalg.inv(d.information + prior)
-    scores = d.blocks - d.blocks.mean(axis=0)
-    scatter = scores.T @ scores
-    for lag in range(1, _LAGS + 1):
-        product = scores[lag:].T @ scores[:-lag]
-        scatter += (1.0 - lag / (_LAGS + 1)) * (product + product.T)
-    sandwich = expected @ (scatter + prior) @ expected
-    larger = np.maximum(np.diag(sandwich), np.diag(expected))
+    expected = np.linalg.inv(d.information / f.redundancy + prior)
+    larger = np.diag(expected)
+    for n in _STRETCHES:
+        count = len(d.blocks) // n
+        if count < 4:
+            break
+        scores = d.blocks[: count * n].reshape(count, n, -1).sum(axis=1)
+        scores -= scores.mean(axis=0)
+        scatter = scores.T @ scores * (count / (count - 1)) / f.redundancy**2
+        larger = np.maximum(larger, np.diag(expected @ (scatter + prior) @ expected))
     scale = np.sqrt(larger / np.diag(expected))
     return expected * np.outer(scale, scale)

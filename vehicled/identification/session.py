@@ -139,6 +139,7 @@ def as_json(session: Session) -> dict[str, Any]:
         ],
         "combinations": [c.weights for c in estimate.combinations],
         "passes": estimate.passes,
+        "redundancy": estimate.redundancy,
         "validation": {
             "drive": session.validation,
             "before": _error_as_json(session.validation_before),
