@@ -36,8 +36,6 @@ _REJECTED = 2
 criterion rough."""
 _MEMORY = 4
 """Blocks over which the gradients' scatter is taken to find how much less the innovations say."""
-_SURE = 0.7
-"""When that has fallen below this share of what was thought, it is worth another search."""
 _STRETCHES = (1, 2, 4, 8)
 """Blocks of gradients taken together: innovations may remember each other for as long as that."""
 
@@ -155,21 +153,17 @@ def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, 
     before = error
     f.redundancy = f.find_redundancy(derivatives)
     while True:
-        _leave_unknown(f, derivatives, free, reasons, combinations)
-        if not free.any():
-            break
+        # The priors hold what the drives know little of, so that it does no harm meanwhile.
         error, derivatives = _descend(f, error, derivatives, free)
-        count, redundancy = int(free.sum()), f.find_redundancy(derivatives)
-        surer = redundancy < _SURE * f.redundancy
-        f.redundancy = redundancy if surer else f.redundancy
+        count = int(free.sum())
         _leave_unknown(f, derivatives, free, reasons, combinations)
-        if int(free.sum()) == count:
-            if surer and f.passes < _PASSES:
-                continue
-            break
-        # What has been left goes back to its prior, and the others once more.
         f.theta[~free] = 0.0
-        f.best = np.inf
+        if int(free.sum()) == count:
+            break
+        if not free.any():
+            error = before
+            break
+        # Those that are left as they are from their priors, and the others once more.
         error, derivatives = f.evaluate(f.theta, free)
     covariance = _covariance(f, derivatives, free)
     after_file = apply(file, f.parameters, f.theta)
@@ -209,7 +203,10 @@ def _descend(
         new_error, new_derivatives = f.evaluate(trial, free)
         cost = f.cost(trial, new_error)
         if cost < f.best:
-            f.theta, f.best, error, derivatives = trial, cost, new_error, new_derivatives
+            f.theta, error, derivatives = trial, new_error, new_derivatives
+            # The better the fit, the less innovations remember each other.
+            f.redundancy = min(f.redundancy, f.find_redundancy(derivatives))
+            f.best = f.cost(f.theta, error)
             damping, rejected = 0.1 * damping, 0
         else:
             damping, rejected = max(10.0 * damping, 1.0), rejected + 1
