@@ -49,7 +49,7 @@ def test_a_perturbed_car_is_found(fitted, name):
     assert one.identified
     assert abs(one.value - true) < 3 * one.sigma
     # Sixteen seconds, the first of them straight on.
-    assert one.value == pytest.approx(true, rel=0.03)
+    assert one.value == pytest.approx(true, rel=0.05)
     assert one.sigma < 0.25 * one.parameter.sigma * one.prior
 
 
@@ -104,7 +104,7 @@ def test_noise_is_found():
     values = {f.parameter.name: f for f in estimate.found}
     # What the simulated sensors have; the accelerometer's own, as settings say, and quantisation of the speed.
     for name, true in (("gyro.noise", 0.002), ("accel.noise", 0.05), ("vehicle_speed.noise", 0.03)):
-        assert values[name].value == pytest.approx(true, rel=0.1), name
+        assert values[name].value == pytest.approx(true, rel=0.15), name
     for sensor in ("imu.gyro", "imu.accel", "vehicle.speed"):
         assert abs(estimate.after.sensors[sensor].mean_nis - 1.0) < 0.15
         assert abs(estimate.before.sensors[sensor].mean_nis - 1.0) > 0.3

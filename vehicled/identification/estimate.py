@@ -34,7 +34,7 @@ _PASSES = 12
 _REJECTED = 2
 """Steps in a row that did not improve, after which the best so far is taken: gates that open and close make the
 criterion rough."""
-_MEMORY = 4
+_MEMORY = 2
 """Blocks over which the gradients' scatter is taken to find how much less the innovations say."""
 _STRETCHES = (1, 2, 4, 8)
 """Blocks of gradients taken together: innovations may remember each other for as long as that."""
