@@ -220,6 +220,24 @@ def _friction(axle: str) -> tuple[Getter, Setter]:
     return _either((get, put), at("vehicle", axle, "friction"))
 
 
+def _relaxation(axle: str) -> tuple[Getter, Setter]:
+    """Length that the tyres roll until their lateral force has followed."""
+
+    def get(file: File) -> float | None:
+        tyre = get_at(file, _tyre_path(axle))
+        return None if isinstance(tyre, LinearTyre) else tyre.lateral.df0[0] / tyre.lateral.stiffness
+
+    def put(file: File, value: float) -> File:
+        here = get(file)
+        assert here is not None
+        for direction in ("longitudinal", "lateral"):
+            path = _tyre_path(axle, direction, "stiffness")
+            file = put_at(file, path, get_at(file, path) * here / value)
+        return file
+
+    return _either((get, put), at("vehicle", axle, "relaxation_length"))
+
+
 def _of_axle(axle: str) -> list[Parameter]:
     def p(
         name: str, meaning: str, unit: str, access: tuple[Getter, Setter], sigma: float = _SIGMA
@@ -239,6 +257,7 @@ def _of_axle(axle: str) -> list[Parameter]:
         p("anti_roll_bar", "rate of the anti-roll bar", "", bars),
         p("tyre_stiffness", "slip stiffness of the tyres", "N", _tyre_stiffness(a)),
         p("friction", "greatest tyre force over load", "", _friction(a)),
+        p("relaxation", "relaxation length of the tyres", "m", _relaxation(a), 0.5),
         p("wheel_radius", "radius of the undeformed tyres", "m", radius, 0.02),
         p("brake_gain", "brake torque per pressure", "N·m/Pa", gain),
     ]
@@ -336,6 +355,8 @@ def with_defaults(file: File) -> File:
             own = replace(own, ride_frequency=1.4)
         if own.damping is None and own.damping_ratio is None:
             own = replace(own, damping_ratio=0.3)
+        if own.relaxation_length is None:
+            own = replace(own, relaxation_length=1.3 * own.wheel_radius)
         return replace(own, brake_gain=getattr(car, name).brake.gain)
 
     complete = replace(v, inertia=v.calc_inertia(), front=axle("front"), rear=axle("rear"))
