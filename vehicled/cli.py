@@ -24,6 +24,8 @@ COMMANDS = {
     "score": "compare estimates with the truth",
     "report": "plot a run",
     "check": "validate a configuration and describe its vehicle model",
+    "identify": "find parameters of a car from recorded drives",
+    "tune": "find the noise of sensors and model from recorded drives",
     "bench": "measure speed on this machine",
     "schema": "print the JSON Schemas of the published messages",
 }

@@ -16,7 +16,7 @@ from vehicled.vehicle.parameters import Vehicle
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
+class File:
     """What stands in the YAML file."""
 
     vehicle: AnyVehicle
@@ -47,14 +47,14 @@ class Configuration:
 def load_configuration(name_or_path: str | Path) -> Configuration:
     """The configuration in a file, or the shipped one of that name. Raises SettingsError."""
     path = settings.config_path(name_or_path)
-    file = settings.load(path, _File)
-    return _configuration(file, path.read_text(encoding="utf-8"))
+    return configure(settings.load(path, File), path.read_text(encoding="utf-8"))
 
 
 def parse_configuration(text: str) -> Configuration:
     """A configuration that was recorded. Raises SettingsError."""
-    return _configuration(settings.loads(text, _File, "recorded configuration"), text)
+    return configure(settings.loads(text, File, "recorded configuration"), text)
 
 
-def _configuration(file: _File, text: str) -> Configuration:
+def configure(file: File, text: str) -> Configuration:
+    """What stands in a file, with the vehicle by its hard points."""
     return Configuration(file.vehicle.to_vehicle(), file.sensors, file.filter, file.world, file.daemon, text)

@@ -41,6 +41,7 @@ from vehicled.observers.vehicle_errors import (
     WHEEL_RATE,
     YAW,
 )
+from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.inputs import Inputs
 from vehicled.sensors.kernels import MOUNTING
 from vehicled.sensors.settings import Sensors
@@ -74,7 +75,7 @@ class Estimator:
     def __init__(self, configuration: Configuration):
         self._filter_settings = configuration.filter
         self._sensors = configuration.sensors
-        self._filter = make_filter(configuration.vehicle, configuration.filter)
+        self._filter = self._make_filter(configuration)
         self._counters: Counter[str] = Counter(
             dict.fromkeys(("steps", "starts", "restarts", "position_sets", "alignments", "absurd"), 0)
         )
@@ -87,6 +88,9 @@ class Estimator:
         self._forget()
 
     # -- configuration -----------------------------------------------------------------------------
+
+    def _make_filter(self, configuration: Configuration) -> VehicleFilter:
+        return make_filter(configuration.vehicle, configuration.filter)
 
     def _configure(self) -> None:
         """Sensors and noise, also while running."""
@@ -388,7 +392,7 @@ class Estimator:
 
     # -- output ------------------------------------------------------------------------------------
 
-    def _estimate(self, t_ns: int) -> Estimate:
+    def _estimate(self, t_ns: int) -> Estimate | None:
         f = self._filter
         f.tell()
         values = f.car.workspace[self._told]

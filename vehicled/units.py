@@ -299,5 +299,6 @@ Pascals = Annotated[float, Unit("Pa")]
 
 MetresVector = Annotated[Vector, Unit("m")]
 RadiansVector = Annotated[Vector, Unit("rad")]
+RadiansPerSecondVector = Annotated[Vector, Unit("rad/s")]
 MetresPerSecondVector = Annotated[Vector, Unit("m/s")]
 KilogramSquareMetresVector = Annotated[Vector, Unit("kg·m²")]

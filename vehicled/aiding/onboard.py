@@ -12,6 +12,7 @@ from vehicled.observers.error_ekf import UNSEEN
 from vehicled.observers.vehicle_errors import CHART_PAIRS, WHEEL_ANGLE
 from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.settings import Sensors
+from vehicled.units import Vector
 
 GYRO = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETER = ("imu.ax", "imu.ay", "imu.az")
@@ -19,6 +20,33 @@ WHEEL_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 WHEEL_SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
 _KNOWN_ANGLE = 1e-4
 """rad²: variance of a wheel angle that has been set to what its counter says."""
+
+
+def variances(sensors: Sensors) -> dict[str, float]:
+    """Of one sample of each kind of observation that is made here."""
+    found: dict[str, float] = {}
+    if sensors.imu is not None and sensors.imu.gyroscopes is not None:
+        found["imu.gyro"] = sensors.imu.gyroscopes.noise**2
+    if sensors.imu is not None and sensors.imu.accelerometers is not None:
+        found["imu.accel"] = sensors.imu.accelerometers.noise**2
+    if sensors.wheel_angles is not None:
+        angles = sensors.wheel_angles
+        found |= dict.fromkeys(WHEEL_ANGLES, angles.resolution**2 / 12 + angles.noise**2)
+    if sensors.wheel_speeds is not None:
+        found |= dict.fromkeys(WHEEL_SPEEDS, sensors.wheel_speeds.noise**2)
+    if sensors.vehicle_speed is not None:
+        found["vehicle.speed"] = sensors.vehicle_speed.noise**2
+    return found
+
+
+def offsets(sensors: Sensors) -> dict[str, Vector]:
+    """What is subtracted from the axes of each kind of observation."""
+    found: dict[str, Vector] = {}
+    if sensors.imu is not None and sensors.imu.gyroscopes is not None:
+        found["imu.gyro"] = sensors.imu.gyroscopes.offset
+    if sensors.imu is not None and sensors.imu.accelerometers is not None:
+        found["imu.accel"] = sensors.imu.accelerometers.offset
+    return found
 
 
 class Onboard:
@@ -31,6 +59,7 @@ class Onboard:
     def configure(self, sensors: Sensors) -> None:
         """Noise, gates, and which sensors there are."""
         self._sensors, add = sensors, self._fusion.add
+        self._variances, self._offsets = variances(sensors), offsets(sensors)
         if sensors.imu is not None and sensors.imu.gyroscopes is not None:
             add("imu.gyro", sensors.imu.gyroscopes.gate)
         if sensors.imu is not None and sensors.imu.accelerometers is not None:
@@ -49,32 +78,33 @@ class Onboard:
 
     def observe(self, m: Measurement) -> None:
         """Everything in a measurement that is configured."""
-        v, s, fuse = m.values, self._sensors, self._fusion.fuse
-        if s.imu is not None:
-            if s.imu.gyroscopes is not None:
-                self._observe_axes(m, "imu.gyro", GYRO, s.imu.gyroscopes.noise**2)
-            if s.imu.accelerometers is not None:
-                self._observe_axes(m, "imu.accel", ACCELEROMETER, s.imu.accelerometers.noise**2)
+        v, s, noise = m.values, self._sensors, self._variances
+        if "imu.gyro" in noise:
+            self._observe_axes(m, "imu.gyro", GYRO, noise["imu.gyro"])
+        if "imu.accel" in noise:
+            self._observe_axes(m, "imu.accel", ACCELEROMETER, noise["imu.accel"])
         if s.wheel_angles is not None:
-            noise = s.wheel_angles.resolution**2 / 12 + s.wheel_angles.noise**2
             for n, channel in enumerate(WHEEL_ANGLES):
                 if channel in v:
-                    self._observe_angle(m, n, channel, noise)
+                    self._observe_angle(m, n, channel, noise[channel])
         if s.wheel_speeds is not None:
             for channel in WHEEL_SPEEDS:
                 if channel in v:
-                    fuse(m, channel, [v[channel]], [s.wheel_speeds.noise**2])
+                    self._fusion.fuse(m, channel, [v[channel]], [noise[channel]])
         if s.vehicle_speed is not None and "vehicle.speed" in v:
-            fuse(m, "vehicle.speed", [v["vehicle.speed"]], [s.vehicle_speed.noise**2])
+            self._fusion.fuse(m, "vehicle.speed", [v["vehicle.speed"]], [noise["vehicle.speed"]])
 
     def _observe_axes(self, m: Measurement, name: str, channels: tuple[str, ...], variance: float) -> None:
         """Gyroscopes or accelerometers, with whatever axes the measurement has."""
         v = m.values
         present = [k for k, c in enumerate(channels) if c in v]
         if len(present) == len(channels):
-            self._fusion.fuse(m, name, [v[c] for c in channels], [variance] * len(channels))
+            value = [v[c] - off for c, off in zip(channels, self._offsets[name], strict=True)]
+            self._fusion.fuse(m, name, value, [variance] * len(channels))
         elif present:
-            value = [v.get(c, 0.0) for c in channels]
+            value = [
+                v[c] - off if c in v else 0.0 for c, off in zip(channels, self._offsets[name], strict=True)
+            ]
             self._fusion.fuse(m, name, value, [variance if c in v else UNSEEN for c in channels], present)
 
     def _observe_angle(self, m: Measurement, wheel: int, channel: str, noise: float) -> None:

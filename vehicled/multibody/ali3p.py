@@ -320,23 +320,26 @@ def _tree_sum(values: list[Atom], zero: Atom) -> Atom:
     return values[0]
 
 
-def step_loop(layout: Layout, prefix: str = "") -> str:
-    """LLVM IR text of one step: a function of (workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above which to
-    factorise again, projection passes) that returns the number of Newton iterations, negative when the tolerance was
-    not reached.
+def step_loop(layout: Layout, *prefixes: str) -> str:
+    """LLVM IR text of one step: for each prefix of kernels a function `prefix+step` of (workspace, iteration limit,
+    tolerance on ‖Δq‖², ‖Δq‖² above which to factorise again, projection passes) that returns the number of Newton
+    iterations, negative when the tolerance was not reached.
 
     Of several instances each iterates until it has reached the tolerance and rests then, so that it comes to what
     it would come to alone; the number is that of the last. The model supplies the kernel `finish`.
     """
     first, stride = layout.places["newton"].offset, layout.stride(0)
     norm, _, iterating, renewing = (first + n * stride for n in range(4))
-    return _STEP_LOOP.format(prefix=prefix, n=layout.width, norm=norm, iterating=iterating, renewing=renewing)
+    names = {"n": layout.width, "norm": norm, "iterating": iterating, "renewing": renewing}
+    loops = [_STEP_LOOP.format(prefix=prefix, **names) for prefix in prefixes or ("",)]
+    return "".join([_REDUCTIONS.format(n=layout.width), *loops])
 
 
-_STEP_LOOP = """
+_REDUCTIONS = """
 declare i1 @llvm.vector.reduce.and.v{n}i1(<{n} x i1>)
 declare i1 @llvm.vector.reduce.or.v{n}i1(<{n} x i1>)
-
+"""
+_STEP_LOOP = """
 define i32 @{prefix}step(ptr %w, i32 %limit, double %tolerance2, double %large2, i32 %passes) nounwind {{
 entry:
   %norm = getelementptr double, ptr %w, i64 {norm}

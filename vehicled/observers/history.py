@@ -17,19 +17,19 @@ FASTEST = 1000
 class History:
     """Ring of poses before and after each step's correction."""
 
-    def __init__(self, memory: float, size: int, pairs: int):
+    def __init__(self, memory: float, size: int, pairs: int, *more: int):
         """`memory`: how far back it reaches, s, at up to 1,000 steps per second; `size` numbers per pose; `pairs` of
-        (Δz, Δż)."""
+        (Δz, Δż). `more`: further axes of all that is kept, as everything here is linear."""
         self._memory_ns = round(memory * 1e9)
         self._capacity = capacity = int(np.ceil(memory * FASTEST)) + 2
         self._times = [0] * capacity
-        self._before = np.zeros((capacity, size))
-        self._after = np.zeros((capacity, size))
-        self._sums = np.zeros((capacity, 3 * pairs))
+        self._before = np.zeros((capacity, size, *more))
+        self._after = np.zeros((capacity, size, *more))
+        self._sums = np.zeros((capacity, 3 * pairs, *more))
         """Of δz − s d, of d and of δż, before each step."""
-        self._sums_now = np.zeros(3 * pairs)
+        self._sums_now = np.zeros((3 * pairs, *more))
         self._pairs = pairs
-        self._nothing = np.zeros(2 * pairs)
+        self._nothing = np.zeros((2 * pairs, *more))
         self._corrected = False
         self._count = 0
         self._origin = 0

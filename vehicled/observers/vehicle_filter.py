@@ -29,6 +29,7 @@ from vehicled.sensors.kernels import POSE
 from vehicled.sensors.settings import Accelerometers
 from vehicled.vehicle.car import Car, Instances
 from vehicled.vehicle.kinematics import Corner, calc_rates
+from vehicled.vehicle.model import Extension
 from vehicled.vehicle.parameters import Vehicle
 
 _BODY_FREQUENCY = 9.0
@@ -43,7 +44,7 @@ class VehicleFilter:
     workspace, the car's."""
 
     def __init__(self, vehicle: Vehicle, settings: Filter):
-        self.car = car = Car(vehicle, (extension(settings.suspension is not None, settings.kind),))
+        self.car = car = self._make_car(vehicle, (extension(settings.suspension is not None, settings.kind),))
         self._mass = vehicle.mass
         view = car.view
         self.ekf = ErrorEKF(size(settings.suspension is not None), car.layout, car.workspace, car.call)
@@ -87,6 +88,9 @@ class VehicleFilter:
         """Steps whose Newton iteration reached its limit."""
         self.repairs = 0
         """How often the covariance had lost its definiteness."""
+
+    def _make_car(self, vehicle: Vehicle, extensions: tuple[Extension, ...]) -> Car:
+        return Car(vehicle, extensions)
 
     def set_noise(self, settings: Filter) -> None:
         """Plant noise from the configuration."""

@@ -19,6 +19,7 @@ from vehicled.units import (
     Positive,
     Radians,
     RadiansPerSecond,
+    RadiansPerSecondVector,
     RadiansVector,
     Seconds,
     Unit,
@@ -51,6 +52,8 @@ class Gyroscopes:
     """At the start."""
     bias_drift: Annotated[float, Unit("rad/s/√s"), NonNegative] = 2e-5
     """Random walk of the bias."""
+    offset: RadiansPerSecondVector = (0.0, 0.0, 0.0)
+    """The part of the bias that is known, per axis: it is subtracted."""
     gate: Gate = field(default_factory=Gate)
 
 
@@ -63,6 +66,8 @@ class Accelerometers:
     model_error_time: Annotated[Seconds, Positive] = 1.0
     bias: Annotated[MetresPerSecondSquared, NonNegative] = 0.1
     bias_drift: Annotated[float, Unit("m/s²/√s"), NonNegative] = 2e-4
+    offset: Annotated[Vector, Unit("m/s²")] = (0.0, 0.0, 0.0)
+    """The part of the bias that is known, per axis: it is subtracted."""
     gravity_removed: bool = False
     """Whether the device has already subtracted gravity."""
     gate: Gate = field(default_factory=Gate)

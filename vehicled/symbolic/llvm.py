@@ -107,18 +107,26 @@ class _KernelEmitter(Emitter):
         return f"define void @{prefix}{kernel.name}(ptr noalias %w) nounwind {{\n{body}\n  ret void\n}}\n"
 
 
-def emit(kernels: Sequence[Kernel], layout: Layout, prefix: str = "", loops: str = "") -> str:
+def emit(
+    kernels: Sequence[Kernel],
+    layout: Layout,
+    prefix: str = "",
+    loops: str = "",
+    sizes: Sequence[int] = (),
+) -> str:
     """LLVM IR text of kernels as functions `void prefix+name(double *workspace)`.
 
-    `loops` is further IR text: functions that call the kernels repeatedly.
+    `loops` is further IR text: functions that call the kernels repeatedly; `sizes`: of vectors in it.
     """
+    own = (1, layout.lanes) if layout.width == 1 else (wide.vector_size(layout),)
+    return "".join([declarations((*own, *sizes)), *emit_kernels(kernels, layout, prefix), loops])
+
+
+def emit_kernels(kernels: Sequence[Kernel], layout: Layout, prefix: str = "") -> list[str]:
+    """As `emit`, without the declarations of what they call."""
     if layout.width == 1:
-        text = [declarations((1, layout.lanes)), *(_KernelEmitter(layout).kernel(k, prefix) for k in kernels)]
-    else:
-        text = [declarations((wide.vector_size(layout),))]
-        text += [wide.emit_kernel(k, layout, prefix) for k in kernels]
-    text.append(loops)
-    return "".join(text)
+        return [_KernelEmitter(layout).kernel(k, prefix) for k in kernels]
+    return [wide.emit_kernel(k, layout, prefix) for k in kernels]
 
 
 def emit_sequences(sequences: Mapping[str, Sequence[str]], prefix: str = "") -> str:

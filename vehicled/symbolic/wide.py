@@ -34,7 +34,7 @@ class _Stage:
     """Workspace offset, and the value that goes there."""
 
 
-class _Plan:
+class Plan:
     """The stages of a kernel, and where on the stack they leave values to each other."""
 
     def __init__(self, kernel: Kernel):
@@ -102,15 +102,17 @@ class _Plan:
                 free[a.rank].append(self.slots[a.id])
 
 
-_POINTERS = ("%w", "%lane", "%other", "%stack", "%stack.lane", "%stack.other")
+POINTERS = ("%w", "%lane", "%other", "%stack", "%stack.lane", "%stack.other")
 """Arguments of a stage: where the vector's instances begin in the first plain number, in the first lane vector
 and in that of the neighbouring lane; the same on the stack."""
 
 
-class _StageEmitter(Emitter):
+class StageEmitter(Emitter):
     """The code of one stage of a kernel."""
 
-    def __init__(self, layout: Layout, plan: _Plan):
+    pointers: tuple[str, ...] = POINTERS
+
+    def __init__(self, layout: Layout, plan: Plan):
         super().__init__(layout)
         self._plan = plan
         self._names: dict[int, str] = {}
@@ -142,7 +144,7 @@ class _StageEmitter(Emitter):
         results = [(self._value(e, stage.rank), offset) for offset, e in stage.stores]
         for result, offset in results:
             self._store(result, offset, stage.rank)
-        body, pointers = "\n".join(self.lines), ", ".join(f"ptr noalias {p}" for p in _POINTERS)
+        body, pointers = "\n".join(self.lines), ", ".join(f"ptr noalias {p}" for p in self.pointers)
         return f"define internal void @{name}({pointers}) noinline nounwind {{\n{body}\n  ret void\n}}\n"
 
     def _value(self, a: Atom, rank: int) -> str:
@@ -157,11 +159,11 @@ class _StageEmitter(Emitter):
         place = self._plan.loads.get(a.id)
         if place is None:
             place, base = self._stack(a), base + 3
-        pointer = self.pointer(place + further, _POINTERS[base])
+        pointer = self.pointer(place + further, POINTERS[base])
         return self.new(f"load {self.type(0)}, ptr {pointer}, align {self._align}")
 
     def _store(self, value: str, place: int, base: int) -> None:
-        pointer = self.pointer(place, _POINTERS[base])
+        pointer = self.pointer(place, POINTERS[base])
         self.lines.append(f"  store {self.type(0)} {value}, ptr {pointer}, align {self._align}")
 
     def _stack(self, a: Atom) -> int:
@@ -172,24 +174,35 @@ class _StageEmitter(Emitter):
 
 def emit_kernel(kernel: Kernel, layout: Layout, prefix: str) -> str:
     """LLVM IR text of `void prefix+kernel(double *workspace)`, and of its stages."""
-    plan, width = _Plan(kernel), layout.width
+    text, body = emit_stages(f"{prefix}{kernel.name}", layout, Plan(kernel), StageEmitter)
+    return f"{text}define void @{prefix}{kernel.name}(ptr noalias %w) nounwind {{\n{body}  ret void\n}}\n"
+
+
+def emit_stages(
+    name: str,
+    layout: Layout,
+    plan: Plan,
+    emitter: Callable[[Layout, Plan], StageEmitter],
+    beside: str | None = None,
+) -> tuple[str, str]:
+    """IR text of the stages of a kernel as functions of their own, and that of the calls of them, on the workspace
+    `%w`. `beside`: a further workspace, of one instance, which they read: given to them as it is and at the lane."""
     text, lines = [], []
     size = sum(count * layout.stride(rank) for rank, count in enumerate(plan.counts))
-    lines.append(f"  %stack = alloca [{max(size, 1)} x double], align 64")
+    lines.append(f"  %stack = alloca [{max(size, 1)} x double], align 64\n")
     calls = 0
     for n, stage in enumerate(plan.stages):
-        name = f"{prefix}{kernel.name}.{n}"
-        text.append(_StageEmitter(layout, plan).stage(stage, name))
+        text.append(emitter(layout, plan).stage(stage, f"{name}.{n}"))
         for lane in range(layout.lanes if stage.rank else 1):
-            for begin in range(0, width, vector_size(layout)):
-                shifts = (begin, lane * width + begin, (lane ^ 1) * width + begin)
+            for begin in range(0, layout.width, vector_size(layout)):
+                shifts = (begin, lane * layout.width + begin, (lane ^ 1) * layout.width + begin)
+                places = [(base, shift) for base in ("%w", "%stack") for shift in shifts]
+                if beside is not None:
+                    places += [(beside, 0), (beside, lane)]
                 arguments = []
-                for base in ("%w", "%stack"):
-                    for shift in shifts:
-                        lines.append(f"  %p{calls} = getelementptr inbounds double, ptr {base}, i64 {shift}")
-                        arguments.append(f"ptr %p{calls}")
-                        calls += 1
-                lines.append(f"  call void @{name}({', '.join(arguments)})")
-    body = "\n".join(lines)
-    text.append(f"define void @{prefix}{kernel.name}(ptr noalias %w) nounwind {{\n{body}\n  ret void\n}}\n")
-    return "".join(text)
+                for base, shift in places:
+                    lines.append(f"  %p{calls} = getelementptr inbounds double, ptr {base}, i64 {shift}\n")
+                    arguments.append(f"ptr %p{calls}")
+                    calls += 1
+                lines.append(f"  call void @{name}.{n}({', '.join(arguments)})\n")
+    return "".join(text), "".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
 from vehicled.symbolic import llvm
+from vehicled.symbolic.tangent import PREFIX, Tangents
 from vehicled.vehicle import model
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
@@ -21,38 +23,67 @@ PENALTY = 1e10
 _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
+_NOT_DIFFERENTIATED = (
+    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
+    *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
+)
+"""Kernels that no estimate depends on."""
+_FIXED = (
+    *("newton", "integration", "travel_jacobian"),
+    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age"),
+)
+"""Arrays without tangents."""
 STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
 """Arrays that say where a car is and how it moves."""
 
 
 class CompiledCar:
-    """Machine code of the vehicle with one tyre law: immutable, shared by all cars of the process."""
+    """Machine code of the vehicle with one tyre law: immutable, shared by all cars of the process.
 
-    def __init__(self, tyre: str, extensions: tuple[model.Extension, ...] = (), width: int = 1):
+    With `directions` above 0 there are the differentiated kernels too, and their step (see `Tangents`).
+    """
+
+    def __init__(
+        self,
+        tyre: str,
+        extensions: tuple[model.Extension, ...] = (),
+        width: int = 1,
+        directions: int = 0,
+    ):
         self.vehicle_program = model.build(tyre, extensions, width)
         program = self.vehicle_program.program
         self.layout = program.layout
         self.kernels = program.kernels
-        loop = ali3p.step_loop(self.layout)
+        loop = ali3p.step_loop(self.layout, "", *[PREFIX] * (directions > 0))
         loop += llvm.emit_sequences(program.sequences)
-        code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, loops=loop))
-        functions = [*program.kernels, *program.sequences]
-        self.functions = {name: code.function(name, None, ctypes.c_void_p) for name in functions}
-        self.step = code.function(
-            "step",
-            ctypes.c_int,
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_double,
-            ctypes.c_double,
-            ctypes.c_int,
-        )
+        sizes: tuple[int, ...] = ()
+        if directions:
+            self.tangents = Tangents(program, directions, _FIXED, _NOT_DIFFERENTIATED)
+            loop += self.tangents.emit() + llvm.emit_sequences(program.sequences, PREFIX)
+            sizes = self.tangents.sizes
+        code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, "", loop, sizes))
+        names = [*program.kernels, *program.sequences]
+        self.functions, self.step = _functions(code, names, "")
+        if directions:
+            self.differentiated = _functions(code, names, PREFIX)
+            """As `functions` and `step`."""
+
+
+Functions = tuple[dict[str, Callable[[int], None]], Callable[..., int]]
+
+
+def _functions(code: llvm.MachineCode, names: list[str], prefix: str) -> Functions:
+    kernels = {name: code.function(prefix + name, None, ctypes.c_void_p) for name in names}
+    arguments = (ctypes.c_void_p, ctypes.c_int, ctypes.c_double, ctypes.c_double, ctypes.c_int)
+    return kernels, code.function(f"{prefix}step", ctypes.c_int, *arguments)
 
 
 @lru_cache
-def compiled(tyre: str, extensions: tuple[model.Extension, ...] = (), width: int = 1) -> CompiledCar:
+def compiled(
+    tyre: str, extensions: tuple[model.Extension, ...] = (), width: int = 1, directions: int = 0
+) -> CompiledCar:
     """The one compiled model of that kind in this process, of `width` cars side by side."""
-    return CompiledCar(tyre, extensions, width)
+    return CompiledCar(tyre, extensions, width, directions)
 
 
 class Instances:
@@ -156,8 +187,8 @@ class Instances:
 class Car(Instances):
     """One car."""
 
-    def __init__(self, vehicle: Vehicle, extensions: tuple[model.Extension, ...] = ()):
-        super().__init__(compiled(vehicle.tyre, extensions))
+    def __init__(self, vehicle: Vehicle, extensions: tuple[model.Extension, ...] = (), directions: int = 0):
+        super().__init__(compiled(vehicle.tyre, extensions, directions=directions))
         self.vehicle = vehicle
         names = self.compiled.vehicle_program
         self._parameter = {n: i for i, n in enumerate(names.parameters)}

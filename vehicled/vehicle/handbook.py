@@ -277,11 +277,12 @@ class Handbook:
         origin = np.array([-self.front_to_center_of_mass, 0.0, self.center_of_mass_height])
         mass = self.mass - sum(m for m, _, _ in parts)
         center = (self.mass * origin - sum(m * r for m, r, _ in parts)) / mass
-        rest = np.array(self._inertia()) - sum(j + m * _squares(r - origin) for m, r, j in parts)
+        rest = np.array(self.calc_inertia()) - sum(j + m * _squares(r - origin) for m, r, j in parts)
         rest -= mass * _squares(center - origin)
         return Body(mass=mass, center_of_mass=_tuple(center), inertia=_tuple(rest))
 
-    def _inertia(self) -> tuple[float, float, float]:
+    def calc_inertia(self) -> tuple[float, float, float]:
+        """Ixx, Iyy, Izz of the whole car, given or by default, kg·m²."""
         if self.inertia is not None:
             return self.inertia
         a = self.front_to_center_of_mass

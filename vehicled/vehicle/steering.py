@@ -56,6 +56,12 @@ class SteeringGeometry:
         keep = _monotone(u, sound)
         return angle[keep], u[keep]
 
+    def is_same(self, other: SteeringGeometry) -> bool:
+        """Whether it turns every signal into the same displacement."""
+        pairs = zip(self._tables, other._tables, strict=True)
+        same = all(np.array_equal(x, y) for ours, its in pairs for x, y in zip(ours, its, strict=True))
+        return same and self.ratio == other.ratio
+
     def rod(self, corner: int, angle: float) -> float:
         """Displacement along y, m, that turns front wheel 0 (left) or 1 (right) by an angle (rad, left > 0)."""
         angles, u = self._tables[corner]

@@ -1,0 +1,39 @@
+"""Drives of cars that differ from their configuration, for the tests of identification."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import lru_cache
+
+from estimator_rig import steps
+
+from replay.steps import Step
+from vehicled import settings
+from vehicled.configuration import File, configure
+from vehicled.identification.vehicle.names import PARAMETERS, apply, with_defaults
+from vehicled.simulation.drive import simulate
+from vehicled.simulation.plant import make_plant
+from vehicled.simulation.scenario import PlantErrors, Scenario, find_scenario
+
+TEXT = settings.config_path("prototype").read_text(encoding="utf-8")
+
+
+@lru_cache
+def prototype_file() -> File:
+    return with_defaults(settings.loads(TEXT, File))
+
+
+def changed(**theta: float) -> File:
+    """The prototype with parameters off by what is estimated; `__` stands for a dot."""
+    names = [n.replace("__", ".") for n in theta]
+    return apply(prototype_file(), [PARAMETERS[n] for n in names], theta.values())
+
+
+def drive(file: File, scenario: Scenario, seed: int = 3) -> list[Step]:
+    """Filter steps of a drive of that car."""
+    measurements, _ = simulate(scenario, make_plant(configure(file, TEXT), scenario.plant), seed)
+    return steps(measurements)
+
+
+def mixed(seconds: float) -> Scenario:
+    return dataclasses.replace(find_scenario("mixed_drive"), duration=seconds, plant=PlantErrors())

@@ -1,0 +1,57 @@
+"""Derivatives of the prediction error, in one pass, against differences of whole drives."""
+
+import numpy as np
+import pytest
+from drives_rig import TEXT, changed, drive, mixed, prototype_file
+
+from vehicled.configuration import configure
+from vehicled.identification.vehicle.differentiated import Change
+from vehicled.identification.vehicle.names import PARAMETERS, apply
+from vehicled.identification.vehicle.noise import NOISE
+from vehicled.identification.vehicle.prediction_error import Drive, differentiate, measure
+
+KNOWN = PARAMETERS | NOISE
+NAMES = (
+    *("mass", "center_of_mass.z", "inertia.yaw", "front.tyre_stiffness", "rear.wheel_radius", "front.spring"),
+    *("imu.yaw", "gyro_offset.z", "gyro.noise", "plant.yaw"),
+)
+
+
+def configuration(name: str, theta: float):
+    return configure(apply(prototype_file(), [KNOWN[name]], [theta]), TEXT)
+
+
+@pytest.fixture(scope="module")
+def pass_of_all():
+    """A drive, and gradient and information on it at the prototype."""
+    steps = drive(changed(front__tyre_stiffness=-0.1), mixed(9.0))
+    file = configure(prototype_file(), TEXT)
+    kept = Drive.of(file, steps)
+    changes = [Change(configuration(n, KNOWN[n].step), KNOWN[n].step) for n in NAMES]
+    error, derivatives = differentiate(file, changes, kept)
+    return kept, error, derivatives
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient(pass_of_all, name):
+    kept, _, derivatives = pass_of_all
+    k = NAMES.index(name)
+    # A small part of what can be told from the drive, so that no gate opens or closes in between.
+    step = min(1e-3 / np.sqrt(derivatives.information[k, k]), KNOWN[name].step)
+    ends = [measure(configuration(name, sign * step), kept).criterion for sign in (1.0, -1.0)]
+    difference = (ends[0] - ends[1]) / (2 * step)
+    scale = np.sqrt(derivatives.information[k, k])
+    assert derivatives.gradient[k] == pytest.approx(difference, rel=2e-3, abs=2e-3 * scale)
+
+
+def test_the_differentiated_estimator_predicts_what_the_plain_one_does(pass_of_all):
+    kept, error, _ = pass_of_all
+    plain = measure(configure(prototype_file(), TEXT), kept)
+    assert error.criterion == pytest.approx(plain.criterion, rel=1e-9)
+    assert {n: s.count for n, s in error.sensors.items()} == {n: s.count for n, s in plain.sensors.items()}
+
+
+def test_blocks_add_up(pass_of_all):
+    _, _, derivatives = pass_of_all
+    np.testing.assert_allclose(derivatives.blocks.sum(axis=0), derivatives.gradient, rtol=1e-9)
+    assert len(derivatives.blocks) >= 5

@@ -1,0 +1,81 @@
+"""Logs that cannot be right are told before anything is computed."""
+
+import dataclasses
+from functools import lru_cache
+
+import pytest
+from drives_rig import drive, mixed, prototype_file
+
+from replay.steps import Step
+from vehicled.identification.vehicle.names import PARAMETERS
+from vehicled.identification.vehicle.plausibility import Channels, find_faults
+from vehicled.messages import Measurement
+
+
+@lru_cache
+def sound() -> list[Step]:
+    return drive(prototype_file(), mixed(14.0))
+
+
+def altered(**factors: float | None) -> list[Step]:
+    """The drive with channels in other units, or without them; `_` stands for a dot."""
+    by_channel = {c.replace("_", ".", 1).replace("_", "."): f for c, f in factors.items()}
+
+    def measurement(m: Measurement) -> Measurement:
+        kept = {c: v for c, v in m.values.items() if by_channel.get(c, 1.0) is not None}
+        return Measurement(m.source, m.t, m.arrival, {c: v * by_channel.get(c, 1.0) for c, v in kept.items()})
+
+    return [s._replace(measurements=[measurement(m) for m in s.measurements]) for s in sound()]
+
+
+def faults(steps, file=None, names=()):
+    return list(find_faults(Channels(steps), file or prototype_file(), [PARAMETERS[n] for n in names]))
+
+
+def test_a_sound_log_has_none():
+    assert faults(sound(), names=["mass", "brake_gain", "antenna.x", "gyro_offset.z"]) == []
+
+
+@pytest.mark.parametrize(
+    ("channel", "factor", "words"),
+    [
+        ("vehicle_speed", 3.6, ["vehicle.speed", "km/h", "m/s"]),
+        ("imu_wz", 57.2958, ["imu.wz", "deg/s", "rad/s"]),
+        ("imu_az", 1 / 9.81, ["imu.az", "in g"]),
+        ("steer_rack", 1000.0, ["steer.rack", "mm"]),
+        ("brake_pressure", 1e-5, ["brake.pressure", "bar"]),
+        ("gnss_course", 57.2958, ["gnss.course", "deg"]),
+    ],
+)
+def test_units(channel, factor, words):
+    told = "; ".join(faults(altered(**{channel: factor})))
+    for word in words:
+        assert word in told
+
+
+@pytest.mark.parametrize(
+    ("channels", "names", "word"),
+    [
+        (("steer_rack",), (), "steer.rack is missing"),
+        (("torque_rl", "torque_rr"), (), "filter.drive_force"),
+        (("brake_pressure",), ("front.brake_gain",), "front.brake_gain needs"),
+        (("imu_wx",), ("gyro_offset.x",), "gyro_offset.x needs"),
+        (("imu_wz", "imu_ay", "gnss_course"), (), "how the car turns"),
+    ],
+)
+def test_missing_channels(channels, names, word):
+    assert word in "; ".join(faults(altered(**dict.fromkeys(channels)), names=names))
+
+
+def test_too_short():
+    (told,) = faults(sound()[:500])
+    assert "2 s long" in told
+    assert "10 s" in told
+
+
+def test_gravity_that_is_not_there():
+    file = prototype_file()
+    imu = file.sensors.imu
+    removed = dataclasses.replace(imu.accelerometers, gravity_removed=True)
+    sensors = dataclasses.replace(file.sensors, imu=dataclasses.replace(imu, accelerometers=removed))
+    assert "gravity_removed" in "; ".join(faults(sound(), dataclasses.replace(file, sensors=sensors)))

@@ -1,0 +1,87 @@
+"""`vehicled identify` and `vehicled tune` through the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from drives_rig import changed, drive, mixed
+
+from replay.log import create_log
+from vehicled import settings
+from vehicled.cli import main
+from vehicled.configuration import File
+from vehicled.messages import Measurement
+
+
+def write(path: Path, steps, factors: dict[str, float]) -> Path:
+    measurements = [m for s in steps for m in s.measurements]
+    with create_log(path, {c for m in measurements for c in m.values}) as log:
+        for m in measurements:
+            values = {c: v * factors.get(c, 1.0) for c, v in m.values.items()}
+            log.write(Measurement(m.source, m.t, m.arrival, values))
+    return path
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("identify")
+    steps = drive(changed(mass=0.15), mixed(16.0))
+    return {
+        "sound": write(folder / "drive.mcap", steps, {}),
+        "kmh": write(folder / "kmh.csv", steps, {"vehicle.speed": 3.6}),
+        "short": write(folder / "short.mcap", steps[:1000], {}),
+    }
+
+
+def test_a_file_with_what_was_found(logs, tmp_path, capsys):
+    out = tmp_path / "found.yaml"
+    arguments = ["--config", "prototype", "--parameters", "mass", "--output", str(out), "--json"]
+    assert main(["identify", str(logs["sound"]), *arguments]) == 0
+    said = json.loads(capsys.readouterr().out)
+    (one,) = said["parameters"]
+    assert one["identified"]
+    file = settings.load(out, File)
+    assert file.vehicle.mass == pytest.approx(one["value"], rel=1e-5)
+    assert one["value"] > 1.05 * one["prior"]
+    validation = said["validation"]
+    assert "last third" in validation["drive"]
+    assert validation["after"]["criterion"] < validation["before"]["criterion"]
+    # All else is as it was, comments too.
+    shipped = settings.config_path("prototype").read_text(encoding="utf-8").splitlines()
+    different = [
+        b for a, b in zip(shipped, out.read_text(encoding="utf-8").splitlines(), strict=True) if a != b
+    ]
+    assert len(different) == 1
+    assert "chassis" in different[0]
+
+
+@pytest.mark.parametrize(
+    ("log", "arguments", "words"),
+    [
+        ("kmh", [], ["kmh.csv", "vehicle.speed", "km/h", "--anyway"]),
+        ("short", [], ["short.mcap", "10 s"]),
+        ("sound", ["--parameters", "front.tire_stiffness"], ["front.tire_stiffness", "front.tyre_stiffness"]),
+        ("sound", ["--parameters", "steering.ratio"], ["steering.ratio", "does not have it"]),
+        ("sound", ["--output", "/nowhere/at/all.yaml"], ["no such folder"]),
+    ],
+)
+def test_bad_input_is_one_line(logs, capsys, log, arguments, words):
+    assert main(["identify", str(logs[log]), "--config", "prototype", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    for word in words:
+        assert word in line
+
+
+def test_no_log_and_no_such_log(capsys):
+    assert main(["identify", "--config", "prototype"]) == 2
+    assert "LOG" in capsys.readouterr().err
+    assert main(["tune", "nowhere.csv", "--config", "prototype"]) == 2
+    assert "nowhere.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "name"), [("identify", "front.friction"), ("tune", "plant.yaw")])
+def test_lists(capsys, command, name):
+    assert main([command, "--config", "ferrari_250lm", "--list"]) == 0
+    assert name in capsys.readouterr().out
+    assert main([command, "--config", "ferrari_250lm", "--list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[name] > 0.0

@@ -1,0 +1,94 @@
+"""`vehicled identify`: parameters of a car from its drives."""
+
+import argparse
+import json
+from pathlib import Path
+
+HELP = "Find parameters of a car (masses, tyres, springs, mounting of sensors) from recorded drives."
+
+EPILOG = """\
+The filter that runs in the car predicts every measurement; the parameters with which it does so best, given what the
+file says and how well such figures are usually known, are looked for. A parameter that the drives say little about is
+named and left as it is; so is one that is known only together with others. Straight driving tells nothing of tyres:
+drive corners of all speeds up to the limit, brake, accelerate.
+
+The new file differs from the old one in the values that were found, and nothing else: units and comments stay.
+
+examples:
+  vehicled identify drive.mcap --config my_car.yaml --output found.yaml
+  vehicled identify a.mcap b.mcap --config my_car.yaml --validate c.mcap --parameters 'mass,*.friction'
+  vehicled identify --config my_car.yaml --list            which parameters there are, and what the file says
+  vehicled tune drive.mcap --config found.yaml             next: the noise that is left
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
+    parser.add_argument(
+        "--config", required=True, metavar="VEHICLE", help="YAML file, or a shipped one's name"
+    )
+    parser.add_argument(
+        "--parameters", metavar="NAMES", help="between commas, with * for any; default: the usual ten"
+    )
+    parser.add_argument("--list", action="store_true", help="list the parameters of this configuration")
+    add_common_arguments(parser)
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", type=Path, metavar="VEHICLE.yaml", help="where the new file goes")
+    parser.add_argument(
+        "--validate",
+        type=Path,
+        metavar="LOG",
+        help="a drive to compare on (default: the last third of the last log)",
+    )
+    parser.add_argument("--anyway", action="store_true", help="use logs whose length or units are in doubt")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    from vehicled.identification.vehicle.names import PARAMETERS, USUAL
+
+    return run_with(args, args.parameters or USUAL, PARAMETERS)
+
+
+def run_with(args: argparse.Namespace, names: str, known: dict) -> int:
+    from vehicled.errors import UsageError
+    from vehicled.identification.vehicle.session import as_json, format_session
+    from vehicled.identification.vehicle.session import run as run_session
+
+    if args.list:
+        return _list(args.config, known, args.json)
+    if not args.logs:
+        raise UsageError("LOG is missing: expected at least one recorded drive")
+    if args.output is not None and not args.output.parent.is_dir():
+        raise UsageError(f"{args.output}: no such folder")
+    session = run_session(args.logs, args.config, names, known, args.validate, args.anyway, args.json)
+    if args.output is not None:
+        args.output.write_text(session.text, encoding="utf-8")
+    if args.json:
+        print(json.dumps(as_json(session)))
+    else:
+        print("\n".join(format_session(session)))
+        if args.output is not None:
+            print(f"{args.output}: written")
+    return 0
+
+
+def _list(config: str, known: dict, as_json: bool) -> int:
+    from vehicled import settings
+    from vehicled.configuration import File
+    from vehicled.identification.vehicle.names import with_defaults
+
+    file = with_defaults(settings.load(settings.config_path(config), File))
+    values = {p.name: p.get(file) for p in known.values()}
+    if as_json:
+        print(json.dumps(values))
+        return 0
+    for p in known.values():
+        value = values[p.name]
+        told = "–" if value is None else f"{value:.5g}"
+        print(f"{p.name:<24} {told:>12} {p.unit:<10} {p.meaning}")
+    return 0

@@ -1,0 +1,283 @@
+"""Most probable parameters of a car from drives, what is known of them, and what the drives say nothing about.
+
+Gauss–Newton on the prediction error (`prediction_error.py`) plus the priors of the parameters, damped after Levenberg
+and Marquardt where a step does not improve. Parameters that the drives know less about than their priors do are left
+where they are, one after the other, the least known first; if it is only together with others that they are not
+known, the combination is named.
+
+Innovations of a model that is not perfect remember each other, so that many of them say less than as many that are
+independent. How much less is seen from the scatter of the gradients over the drive, which would be the information if
+they were independent; the criterion counts for that much less against the priors (a composite likelihood, adjusted:
+Varin, Reid and Firth 2011). Standard deviations are those of what is left, or those of the scatter of each parameter
+itself (White 1982, "sandwich"), whichever is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.configuration import Configuration, File, configure
+from vehicled.identification.vehicle.differentiated import Change
+from vehicled.identification.vehicle.names import Parameter, apply
+from vehicled.identification.vehicle.prediction_error import (
+    Derivatives,
+    Drive,
+    PredictionError,
+    differentiate,
+)
+
+_KNOWN = 0.5
+"""A parameter counts as identified when its standard deviation has fallen below this share of its prior's."""
+_SETTLED = 0.5
+"""Of the criterion, a logarithm of probability: what promises less is not worth another pass."""
+_LARGEST_STEP = 0.3
+"""Of a logarithm, or of priors' standard deviations where they are larger."""
+_PASSES = 12
+_REJECTED = 2
+"""Steps in a row that did not improve, after which the best so far is taken: gates that open and close make the
+criterion rough."""
+_MEMORY = 2
+"""Blocks over which the gradients' scatter is taken to find how much less the innovations say."""
+_STRETCHES = (1, 2, 4, 8)
+"""Blocks of gradients taken together: innovations may remember each other for as long as that."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A direction in which parameters may change together without the drives telling."""
+
+    weights: dict[str, float]
+    """Of the parameters, each in units of its prior's standard deviation; the largest is 1."""
+
+    def __str__(self) -> str:
+        parts = [f"{w:+.2g}·{name}" for name, w in self.weights.items()]
+        return " ".join(parts).lstrip("+")
+
+
+@dataclass
+class Found:
+    """What is known of one parameter."""
+
+    parameter: Parameter
+    prior: float
+    value: float
+    sigma: float
+    """1 σ in its unit; of one that is not identified, the prior's."""
+    identified: bool
+    reason: str = ""
+    """Why not."""
+
+
+@dataclass
+class Estimate:
+    """The result of a fit."""
+
+    found: list[Found]
+    combinations: list[Combination]
+    file: File
+    """The configuration with the new values."""
+    before: PredictionError
+    after: PredictionError
+    passes: int
+    redundancy: float
+    """How many innovations said as much as one would if they were independent."""
+
+
+Drives = Sequence[Drive]
+Progress = Callable[[int, float, float], None]
+"""Is told the pass, the seconds done of it, and the criterion of the best so far."""
+
+
+class _Fit:
+    """The state of a search."""
+
+    def __init__(
+        self, file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress
+    ):
+        self.file, self.text, self.parameters = file, text, list(parameters)
+        self._drives, self._tell = drives, tell
+        self.sigma = np.array([p.sigma for p in parameters])
+        self.theta = np.zeros(len(parameters))
+        self.passes = 0
+        self.best = np.inf
+        self.redundancy = 1.0
+        """How many innovations say as much as one would if they were independent."""
+
+    def configuration(self, theta: np.ndarray) -> Configuration:
+        return configure(apply(self.file, self.parameters, theta), self.text)
+
+    def evaluate(self, theta: np.ndarray, free: np.ndarray) -> tuple[PredictionError, Derivatives]:
+        """On all drives, with derivatives by the free parameters."""
+        changes = []
+        for k in np.flatnonzero(free):
+            step = self.parameters[k].step
+            moved = theta.copy()
+            moved[k] += step
+            changes.append(Change(self.configuration(moved), step))
+        self.passes += 1
+        configuration, done = self.configuration(theta), 0.0
+        total: tuple[PredictionError, Derivatives] | None = None
+        for drive in self._drives:
+            begun = done
+
+            def progress(seconds: float, begun: float = begun) -> None:
+                self._tell(self.passes, begun + seconds, self.best)
+
+            one = differentiate(configuration, changes, drive, progress)
+            total = one if total is None else (total[0] + one[0], total[1] + one[1])
+            done += drive.length
+        assert total is not None
+        return total
+
+    def find_redundancy(self, derivatives: Derivatives) -> float:
+        """From the scatter of the gradients, at least 1."""
+        count = len(derivatives.blocks) // _MEMORY
+        if count < 4:
+            return 1.0
+        scores = derivatives.blocks[: count * _MEMORY].reshape(count, _MEMORY, -1).sum(axis=1)
+        scatter = np.cov(scores.T, ddof=1).reshape(scores.shape[1], -1) * count
+        # Where there is no information there is no scatter either.
+        information = derivatives.information + 1e-9 * np.diag(np.diag(derivatives.information) + 1.0)
+        return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / len(scatter))
+
+    def cost(self, theta: np.ndarray, error: PredictionError) -> float:
+        return error.criterion / self.redundancy + 0.5 * float(np.sum((theta / self.sigma) ** 2))
+
+
+def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress) -> Estimate:
+    """Estimate parameters of a configuration (with its defaults written out) from drives. RunError when the filter
+    does not start on one of them."""
+    f = _Fit(file, text, parameters, drives, tell)
+    free = np.ones(len(parameters), bool)
+    reasons: dict[str, str] = {}
+    combinations: list[Combination] = []
+    error, derivatives = f.evaluate(f.theta, free)
+    before = error
+    f.redundancy = f.find_redundancy(derivatives)
+    while True:
+        # The priors hold what the drives know little of, so that it does no harm meanwhile.
+        error, derivatives = _descend(f, error, derivatives, free)
+        count = int(free.sum())
+        _leave_unknown(f, derivatives, free, reasons, combinations)
+        f.theta[~free] = 0.0
+        if int(free.sum()) == count:
+            break
+        if not free.any():
+            error = before
+            break
+        # Those that are left as they are from their priors, and the others once more.
+        error, derivatives = f.evaluate(f.theta, free)
+    covariance = _covariance(f, derivatives, free)
+    after_file = apply(file, f.parameters, f.theta)
+    found, place = [], 0
+    for k, p in enumerate(f.parameters):
+        prior, value = p.get(file), p.get(after_file)
+        assert prior is not None and value is not None
+        sigma = p.sigma
+        if free[k]:
+            sigma = float(np.sqrt(covariance[place, place]))
+            place += 1
+        found.append(Found(p, prior, value, p.spread(value, sigma), bool(free[k]), reasons.get(p.name, "")))
+    return Estimate(found, combinations, after_file, before, error, f.passes, f.redundancy)
+
+
+def _descend(
+    f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray
+) -> tuple[PredictionError, Derivatives]:
+    """Steps of the free parameters until little is to be gained."""
+    f.best, damping = f.cost(f.theta, error), 0.0
+    derivatives = _restricted(derivatives, free)
+    prior = 1.0 / f.sigma[free] ** 2
+    largest = np.maximum(_LARGEST_STEP, 3.0 * f.sigma[free])
+    for p, n in zip(f.parameters, range(len(free)), strict=True):
+        if not p.positive and free[n]:
+            largest[int(free[:n].sum())] = 3.0 * p.sigma
+    rejected = 0
+    while f.passes < _PASSES and rejected < _REJECTED:
+        matrix = derivatives.information / f.redundancy + np.diag(prior)
+        gradient = derivatives.gradient / f.redundancy + f.theta[free] * prior
+        step = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient)
+        if -0.5 * gradient @ step < _SETTLED / (1.0 + damping):
+            break
+        step *= min(1.0, float((largest / np.maximum(np.abs(step), 1e-300)).min()))
+        trial = f.theta.copy()
+        trial[free] += step
+        new_error, new_derivatives = f.evaluate(trial, free)
+        cost = f.cost(trial, new_error)
+        if cost < f.best:
+            f.theta, error, derivatives = trial, new_error, new_derivatives
+            # The better the fit, the less innovations remember each other.
+            f.redundancy = min(f.redundancy, f.find_redundancy(derivatives))
+            f.best = f.cost(f.theta, error)
+            damping, rejected = 0.1 * damping, 0
+        else:
+            damping, rejected = max(10.0 * damping, 1.0), rejected + 1
+    return error, derivatives
+
+
+def _restricted(d: Derivatives, free: np.ndarray) -> Derivatives:
+    """To the free ones, if it is not yet."""
+    if len(d.gradient) != len(free):
+        return d
+    return Derivatives(d.gradient[free], d.information[np.ix_(free, free)], d.blocks[:, free])
+
+
+def _leave_unknown(
+    f: _Fit,
+    derivatives: Derivatives,
+    free: np.ndarray,
+    reasons: dict[str, str],
+    combinations: list[Combination],
+) -> None:
+    """Leave parameters at their priors until the drives know those that remain better than their priors do."""
+    names = [p.name for p in f.parameters]
+    of_free = np.flatnonzero(free)
+    information = derivatives.information
+    if len(derivatives.gradient) == len(free):
+        information = information[np.ix_(free, free)]
+    # In units of the priors' standard deviations.
+    scaled = information / f.redundancy * np.outer(f.sigma[of_free], f.sigma[of_free])
+    kept = list(range(len(of_free)))
+    while kept:
+        matrix = scaled[np.ix_(kept, kept)] + np.eye(len(kept))
+        ratio = np.sqrt(np.diag(np.linalg.inv(matrix)))
+        worst = int(np.argmax(ratio))
+        if ratio[worst] <= _KNOWN:
+            break
+        k = of_free[kept[worst]]
+        if 1.0 / np.sqrt(matrix[worst, worst]) > _KNOWN:
+            reasons[names[k]] = "the drives say less of it than is known already"
+        else:
+            combination = _weakest(matrix, [names[of_free[i]] for i in kept])
+            combinations.append(combination)
+            others = [n for n in combination.weights if n != names[k]]
+            reasons[names[k]] = f"known only together with {', '.join(others)}"
+        free[k] = False
+        kept.pop(worst)
+
+
+def _weakest(matrix: np.ndarray, names: list[str]) -> Combination:
+    _, vectors = np.linalg.eigh(matrix)
+    weights = vectors[:, 0] / vectors[np.argmax(np.abs(vectors[:, 0])), 0]
+    return Combination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
+
+
+def _covariance(f: _Fit, derivatives: Derivatives, free: np.ndarray) -> np.ndarray:
+    """Of the free parameters."""
+    d = _restricted(derivatives, free)
+    prior = np.diag(1.0 / f.sigma[free] ** 2)
+    expected = np.linalg.inv(d.information / f.redundancy + prior)
+    larger = np.diag(expected)
+    for n in _STRETCHES:
+        count = len(d.blocks) // n
+        if count < 4:
+            break
+        scores = d.blocks[: count * n].reshape(count, n, -1).sum(axis=1)
+        scores -= scores.mean(axis=0)
+        scatter = scores.T @ scores * (count / (count - 1)) / f.redundancy**2
+        larger = np.maximum(larger, np.diag(expected @ (scatter + prior) @ expected))
+    scale = np.sqrt(larger / np.diag(expected))
+    return expected * np.outer(scale, scale)

@@ -1,0 +1,48 @@
+"""Settings of noise that may be found from innovations: of the sensors, and of what the model gets wrong.
+
+All are positive. What a receiver says of its own accuracy is left to it.
+"""
+
+from __future__ import annotations
+
+from vehicled.identification.vehicle.names import Parameter, Path, at
+
+_SIGMA = 1.0
+"""Prior of a logarithm: within a factor of three either way."""
+
+_SENSORS: tuple[tuple[str, str, str, Path], ...] = (
+    ("gyro.noise", "gyroscopes, one sample", "rad/s", ("imu", "gyroscopes", "noise")),
+    ("accel.noise", "accelerometers, one sample", "m/s²", ("imu", "accelerometers", "noise")),
+    *(
+        (f"accel.model_error.{a}", f"slow error of the model's acceleration, {a}", "m/s²", path)
+        for n, a in enumerate("xyz")
+        for path in [("imu", "accelerometers", "model_error", n)]
+    ),
+    ("wheel_angles.noise", "wheel angles beside their resolution", "rad", ("wheel_angles", "noise")),
+    ("wheel_speeds.noise", "wheel speeds, one sample", "rad/s", ("wheel_speeds", "noise")),
+    ("vehicle_speed.noise", "the car's own speed, one sample", "m/s", ("vehicle_speed", "noise")),
+)
+_PLANT: tuple[tuple[str, str, str, Path], ...] = (
+    ("plant.longitudinal", "acceleration along the car", "m/s²/√Hz", ("rate_noise", "longitudinal")),
+    ("plant.lateral", "acceleration across, at standstill", "m/s²/√Hz", ("rate_noise", "lateral")),
+    (
+        "plant.lateral_per_speed",
+        "what that grows by with speed",
+        "1/s/√Hz",
+        ("rate_noise", "lateral_per_speed"),
+    ),
+    ("plant.z", "vertical acceleration", "m/s²/√Hz", ("rate_noise", "z")),
+    ("plant.yaw", "yaw acceleration", "rad/s²/√Hz", ("rate_noise", "yaw")),
+    ("plant.pitch", "pitch acceleration", "1/s²/√Hz", ("rate_noise", "v1z")),
+    ("plant.roll", "roll acceleration", "1/s²/√Hz", ("rate_noise", "v2z")),
+    ("plant.wheel", "slip of the wheels", "rad/s²/√Hz", ("rate_noise", "wheel")),
+    ("plant.height", "height of the road", "m/√s", ("position_noise", "z")),
+    ("drive_force.noise", "unknown drive force", "m/s²/√s", ("drive_force", "noise")),
+)
+
+NOISE = {
+    name: Parameter(name, meaning, unit, *at(section, *path), _SIGMA)
+    for section, rows in (("sensors", _SENSORS), ("filter", _PLANT))
+    for name, meaning, unit, path in rows
+}
+"""By name, in the order in which they are told."""

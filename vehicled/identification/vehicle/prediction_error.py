@@ -1,0 +1,209 @@
+"""How badly the filter predicts a drive, and how that changes with its parameters.
+
+The criterion is the negative logarithm of the likelihood of all measurements, by the innovations ν of the very
+filter that runs in the car and their covariance S: ½ Σ νᵀS⁻¹ν + ln |S| (Schweppe 1965; Ljung, System
+Identification, section 7.4). Components are taken as the filter decorrelates them. A measurement that fails its gate
+counts as one that just passes it, so that nothing is gained by having measurements refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replay.steps import Step
+from vehicled.configuration import Configuration
+from vehicled.errors import RunError
+from vehicled.identification.vehicle.differentiated import Change, DifferentiatedEstimator
+from vehicled.identification.vehicle.watched import Judged, WatchedEstimator
+from vehicled.messages import Innovation
+
+_SETTLING = 1.0
+"""s after the start of the filter: what it says until then tells of how it was started."""
+_LEAST_SPEED = 3.0
+"""m/s: next to standstill tyres hold the car whatever it is like, and what is expected of them says nothing of it."""
+_BLOCK_NS = 1_000_000_000
+"""Gradients are summed over blocks of this length: longer than innovations remember each other."""
+
+
+@dataclass
+class SensorError:
+    """Prediction error of one kind of observation."""
+
+    count: int = 0
+    refused: int = 0
+    nis: float = 0.0
+    """Sum over those that were not refused, per component."""
+    likelihood: float = 0.0
+    """Sum of ½ (νᵀS⁻¹ν + ln |S|)."""
+
+    @property
+    def mean_nis(self) -> float:
+        """1 when the filter knows how well it predicts."""
+        fused = self.count - self.refused
+        return self.nis / fused if fused else math.nan
+
+
+@dataclass
+class PredictionError:
+    """Of a drive."""
+
+    sensors: dict[str, SensorError] = field(default_factory=dict)
+
+    @property
+    def criterion(self) -> float:
+        return sum(s.likelihood for s in self.sensors.values())
+
+    @property
+    def count(self) -> int:
+        return sum(s.count for s in self.sensors.values())
+
+    def __add__(self, other: PredictionError) -> PredictionError:
+        sensors = {name: SensorError(**vars(s)) for name, s in self.sensors.items()}
+        for name, s in other.sensors.items():
+            mine = sensors.setdefault(name, SensorError())
+            for key, value in vars(s).items():
+                setattr(mine, key, getattr(mine, key) + value)
+        return PredictionError(sensors)
+
+    def add(self, record: Innovation, log_determinant: float) -> None:
+        sensor = self.sensors.setdefault(record.sensor, SensorError())
+        sensor.count += 1
+        surprise = record.nis
+        if record.test_ratio > 1.0:
+            sensor.refused += 1
+            surprise /= record.test_ratio
+        else:
+            sensor.nis += surprise / len(record.innovation)
+        sensor.likelihood += 0.5 * (surprise + log_determinant)
+
+
+@dataclass
+class Derivatives:
+    """Of the criterion by the parameters."""
+
+    gradient: np.ndarray
+    """(p,)"""
+    information: np.ndarray
+    """(p, p) as expected if the filter's covariances are right (Fisher)."""
+    blocks: np.ndarray
+    """(n, p) parts of the gradient from successive stretches of time."""
+
+    def __add__(self, other: Derivatives) -> Derivatives:
+        blocks = np.concatenate([self.blocks, other.blocks])
+        return Derivatives(self.gradient + other.gradient, self.information + other.information, blocks)
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Steps of a log, and which of them count: the same ones whatever the parameters."""
+
+    steps: Sequence[Step]
+    counting: frozenset[int]
+    """Times of steps, ns."""
+
+    @classmethod
+    def of(
+        cls,
+        configuration: Configuration,
+        steps: Sequence[Step],
+        progress: Callable[[float], None] | None = None,
+    ) -> Drive:
+        """Those at which the filter of a configuration has settled and the car moves."""
+        estimator, counting = WatchedEstimator(configuration), []
+        started: int | None = None
+        for t, measurements, _ in steps:
+            estimator.step(t, measurements)
+            if started is None and estimator.judged():
+                started = t
+            if started is not None and t - started >= _SETTLING * 1e9 and abs(estimator.speed) > _LEAST_SPEED:
+                counting.append(t)
+            if progress is not None:
+                progress((t - steps[0].t) * 1e-9)
+        return cls(steps, frozenset(counting))
+
+    @property
+    def moving(self) -> float:
+        """s of it that count."""
+        return self.length * len(self.counting) / len(self.steps)
+
+    @property
+    def length(self) -> float:
+        """s."""
+        return (self.steps[-1].t - self.steps[0].t) * 1e-9
+
+    def after(self, share: float) -> Drive:
+        """What counts after a share of its time; the filter runs from its beginning."""
+        border = self.steps[0].t + round(share * self.length * 1e9)
+        return Drive(self.steps, frozenset(t for t in self.counting if t >= border))
+
+    def before(self, share: float) -> Drive:
+        """Its part before a share of its time."""
+        border = self.steps[0].t + round(share * self.length * 1e9)
+        steps = [s for s in self.steps if s.t < border]
+        return Drive(steps, frozenset(t for t in self.counting if t < border))
+
+
+def measure(
+    configuration: Configuration, drive: Drive, progress: Callable[[float], None] | None = None
+) -> PredictionError:
+    """Prediction error of a configuration on a drive; `progress` is told the seconds done. RunError when nothing of
+    it counts."""
+    error = PredictionError()
+    for _, pairs in _run(WatchedEstimator(configuration), drive, progress):
+        for record, judged in pairs:
+            error.add(record, -float(np.log(judged.precision).sum()))
+    return _checked(error)
+
+
+def differentiate(
+    configuration: Configuration,
+    changes: Sequence[Change],
+    drive: Drive,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[PredictionError, Derivatives]:
+    """As `measure`, with the derivatives by the parameters that `changes` are changes of."""
+    error, p = PredictionError(), len(changes)
+    information = np.zeros((p, p))
+    blocks: dict[int, np.ndarray] = {}
+    for t, pairs in _run(DifferentiatedEstimator(configuration, changes), drive, progress):
+        block = blocks.setdefault(t // _BLOCK_NS, np.zeros(p))
+        for record, judged in pairs:
+            error.add(record, -float(np.log(judged.precision).sum()))
+            _add_derivatives(judged, record.test_ratio <= 1.0, block, information)
+    stacked = np.array(list(blocks.values())).reshape(-1, p)
+    return _checked(error), Derivatives(stacked.sum(axis=0), information, stacked)
+
+
+def _add_derivatives(j: Judged, fused: bool, gradient: np.ndarray, information: np.ndarray) -> None:
+    p = len(gradient)
+    nu, w, d_nu = j.innovation, j.precision, j.d_innovation[:, :p]
+    d_log = j.d_precision[:, :p] / w[:, None]
+    gradient -= 0.5 * d_log.sum(axis=0)
+    if fused:
+        gradient += (w * nu) @ d_nu + (0.5 * w * nu * nu) @ d_log
+        information += (d_nu * w[:, None]).T @ d_nu
+    information += 0.5 * d_log.T @ d_log
+
+
+def _run(
+    estimator: WatchedEstimator, drive: Drive, progress: Callable[[float], None] | None
+) -> Iterator[tuple[int, list[tuple[Innovation, Judged]]]]:
+    """By step that counts: its time, ns, and what was judged."""
+    for t, measurements, _ in drive.steps:
+        estimator.step(t, measurements)
+        if t in drive.counting:
+            yield t, estimator.judged()
+        if progress is not None:
+            progress((t - drive.steps[0].t) * 1e-9)
+
+
+def _checked(error: PredictionError) -> PredictionError:
+    if error.count == 0:
+        raise RunError("nothing to compare: the filter never started, or the car never moved")
+    if not math.isfinite(error.criterion):
+        raise RunError("the filter lost its way: its innovations are not finite")
+    return error

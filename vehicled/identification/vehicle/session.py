@@ -1,0 +1,185 @@
+"""What identification and tuning share: logs in, a fit, its validation, a new configuration and a table out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replay.log import log_devices, open_log, read_steps
+from replay.steps import Step
+from vehicled import settings
+from vehicled.configuration import Configuration, File, configure
+from vehicled.errors import UsageError
+from vehicled.identification.vehicle.estimate import Estimate, fit
+from vehicled.identification.vehicle.names import Parameter, choose, with_defaults
+from vehicled.identification.vehicle.plausibility import Channels, find_faults
+from vehicled.identification.vehicle.prediction_error import Drive, PredictionError, measure
+from vehicled.identification.vehicle.yaml_text import edit, find_edits
+from vehicled.progress import Progress
+
+HELD_OUT = 1 / 3
+"""Share of the last log that is kept for validation when no other log is."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A finished one."""
+
+    estimate: Estimate
+    validation_before: PredictionError
+    validation_after: PredictionError
+    validation: str
+    """What it was."""
+    text: str
+    """Of the new configuration."""
+    notes: list[str]
+
+
+def run(
+    logs: Sequence[Path],
+    config: str,
+    names: str,
+    known: Mapping[str, Parameter],
+    validate: Path | None,
+    anyway: bool,
+    quiet: bool,
+) -> Session:
+    """Fit parameters of a configuration to logs. Raises UsageError on what cannot be right, RunError on failure."""
+    path = settings.config_path(config)
+    given = settings.load(path, File)
+    text = path.read_text(encoding="utf-8")
+    notes = []
+    if given.filter.suspension is not None:
+        notes.append("found without the states of filter.suspension")
+    file = with_defaults(
+        dataclasses.replace(given, filter=dataclasses.replace(given.filter, suspension=None))
+    )
+    parameters = choose(names, file, known)
+    configuration = configure(file, text)
+    every = [*logs, *([] if validate is None else [validate])]
+    steps = [_read(log, configuration) for log in every]
+    for log, one in zip(every, steps, strict=True):
+        faults = list(find_faults(Channels(one), file, parameters))
+        if faults and not anyway:
+            raise UsageError(f"{log}: {'; '.join(faults)} (--anyway goes on nevertheless)")
+    drives: list[Drive] = []
+    with Progress("looking for motion", sum(_length(s) for s in steps), "s", quiet) as progress:
+        done = 0.0
+        for one in steps:
+            begun = done
+
+            def seen(seconds: float, begun: float = begun) -> None:
+                progress.update(begun + seconds)
+
+            drives.append(Drive.of(configuration, one, seen))
+            done += _length(one)
+    if validate is None:
+        held_out, told = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1]}"
+        drives[-1] = drives[-1].before(1 - HELD_OUT)
+    else:
+        held_out, told = drives.pop(), str(validate)
+    for log, drive in zip(logs, drives, strict=True):
+        if not drive.counting:
+            raise UsageError(
+                f"{log}: the car never moves in what may be used of it, or its filter never starts"
+            )
+    total = sum(d.length for d in drives)
+    with Progress("fitting", total, "s a pass", quiet) as progress:
+
+        def tell(number: int, seconds: float, best: float) -> None:
+            known_yet = f", criterion {best:.6g}" if math.isfinite(best) else ""
+            progress.update(seconds, f"pass {number}{known_yet}")
+
+        estimate = fit(file, text, parameters, drives, tell)
+        progress.update(total, f"{estimate.passes} passes")
+    # Against the file with its defaults: only what has been found is written.
+    new_text = edit(text, list(find_edits(file, estimate.file)))
+    settings.loads(new_text, File, "the configuration that was found")
+    before, after = (measure(configure(f, text), held_out) for f in (file, estimate.file))
+    return Session(estimate, before, after, told, new_text, notes)
+
+
+def _read(path: Path, configuration: Configuration) -> list[Step]:
+    try:
+        log = open_log(path, log_devices(configuration.daemon.devices))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    # Steps of the car's own rate, and no commands of an earlier run.
+    steps = [s._replace(commands=()) for s in read_steps(log, round(1e9 / configuration.daemon.loop.rate))]
+    log.problems.show(sys.stderr)
+    if not steps:
+        raise UsageError(f"{path}: no measurement that could be used")
+    return steps
+
+
+def _length(steps: Sequence[Step]) -> float:
+    return (steps[-1].t - steps[0].t) * 1e-9
+
+
+def as_json(session: Session) -> dict[str, Any]:
+    """Parts of `--json`."""
+    estimate = session.estimate
+    return {
+        "parameters": [
+            {
+                "name": f.parameter.name,
+                "unit": f.parameter.unit,
+                "prior": f.prior,
+                "value": f.value,
+                "sigma": f.sigma,
+                "identified": f.identified,
+                "reason": f.reason or None,
+            }
+            for f in estimate.found
+        ],
+        "combinations": [c.weights for c in estimate.combinations],
+        "passes": estimate.passes,
+        "redundancy": estimate.redundancy,
+        "validation": {
+            "drive": session.validation,
+            "before": _error_as_json(session.validation_before),
+            "after": _error_as_json(session.validation_after),
+        },
+        "notes": session.notes,
+    }
+
+
+def _error_as_json(error: PredictionError) -> dict[str, Any]:
+    sensors = {
+        name: {"nis": None if math.isnan(s.mean_nis) else s.mean_nis, "count": s.count, "refused": s.refused}
+        for name, s in error.sensors.items()
+    }
+    return {"criterion": error.criterion, "observations": error.count, "sensors": sensors}
+
+
+def format_session(session: Session) -> list[str]:
+    """Tables for people."""
+    lines = [f"{'parameter':<24} {'prior':>11} {'estimate':>11} {'± 1 σ':>9}  {'unit':<10}"]
+    for f in session.estimate.found:
+        new = f"{f.value:>11.5g} {f.sigma:>9.2g}" if f.identified else f"{'left':>11} {'':>9}"
+        lines.append(
+            f"{f.parameter.name:<24} {f.prior:>11.5g} {new}  {f.parameter.unit:<10} {f.reason}".rstrip()
+        )
+    for c in session.estimate.combinations:
+        lines.append(f"not told by the drives: {c}   (in units of what is known of each beforehand)")
+    before, after = session.validation_before, session.validation_after
+    lines += ["", f"prediction of {session.validation}, which was not used:"]
+    lines.append(
+        f"{'sensor':<18} {'NIS before':>11} {'after':>8} {'refused before':>15} {'after':>6} {'of':>8}"
+    )
+    for name, old in before.sensors.items():
+        new_error = after.sensors.get(name)
+        if new_error is not None:
+            lines.append(
+                f"{name:<18} {old.mean_nis:>11.3f} {new_error.mean_nis:>8.3f} {old.refused:>15} "
+                f"{new_error.refused:>6} {old.count:>8}"
+            )
+    per = [e.criterion / e.count for e in (before, after)]
+    verdict = "better" if per[1] < per[0] else "not better: keep the old configuration"
+    lines.append(f"mean of ½ (ν²/S + ln S): {per[0]:.4f} before, {per[1]:.4f} after: {verdict}")
+    return [*lines, *session.notes]
