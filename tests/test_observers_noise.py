@@ -260,7 +260,7 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
         ("five_bar", "crank_gyros", "DIEKFpm"),
         ("five_bar", "coupler_gyros", "errorEKF_AFE"),
         ("five_bar", "encoders", "DEKF"),
-        ("five_bar", "coupler_gyros", "UKF_TR"),
+        ("five_bar", "coupler_gyros", "UKF-TR"),
     ],
 )
 def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, sensors, name):
@@ -270,7 +270,7 @@ def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, senso
     assert 0.7 < row["nis"] / expected < 1.4
 
 
-@pytest.mark.parametrize("name", ["DEKF", "UKF_FE"])
+@pytest.mark.parametrize("name", ["DEKF", "UKF-FE"])
 def test_eulers_filters_find_the_five_bar_where_they_followed_a_wrong_motion(name):
     row, alone = (
         bench.run_case(bench.Run("five_bar", "coupler_gyros", 200, "L2", n, 1))
