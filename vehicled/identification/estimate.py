@@ -26,7 +26,7 @@ from vehicled.identification.prediction_error import Derivatives, Drive, Predict
 
 _KNOWN = 0.5
 """A parameter counts as identified when its standard deviation has fallen below this share of its prior's."""
-_SETTLED = 0.5
+_SETTLED = 0.1
 """Of the criterion, a logarithm of probability: what promises less is not worth another pass."""
 _LARGEST_STEP = 0.3
 """Of a logarithm, or of priors' standard deviations where they are larger."""
