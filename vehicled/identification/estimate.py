@@ -257,11 +257,13 @@ def _covariance(f: _Fit, d: Derivatives, sigma: np.ndarray) -> np.ndarray:
     larger = np.diag(expected)
     for n in _STRETCHES:
         count = len(d.blocks) // n
-        if count < 4:
+        free = count - len(sigma)
+        if free < 3:
             break
         scores = d.blocks[: count * n].reshape(count, n, -1).sum(axis=1)
         scores -= scores.mean(axis=0)
-        scatter = scores.T @ scores * (count / (count - 1)) / f.redundancy**2
+        # Each parameter that is fitted takes away some of the scatter (MacKinnon and White 1985).
+        scatter = scores.T @ scores * (count / free) / f.redundancy**2
         larger = np.maximum(larger, np.diag(expected @ (scatter + prior) @ expected))
     scale = np.sqrt(larger / np.diag(expected))
     return expected * np.outer(scale, scale)
