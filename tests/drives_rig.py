@@ -6,11 +6,11 @@ import dataclasses
 from functools import lru_cache
 
 from estimator_rig import steps
+from vehicled.identification.vehicle.names import PARAMETERS, apply, with_defaults
 
 from replay.steps import Step
 from vehicled import settings
 from vehicled.configuration import File, configure
-from vehicled.identification.vehicle.names import PARAMETERS, apply, with_defaults
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import PlantErrors, Scenario, find_scenario
@@ -36,4 +36,9 @@ def drive(file: File, scenario: Scenario, seed: int = 3) -> list[Step]:
 
 
 def mixed(seconds: float) -> Scenario:
-    return dataclasses.replace(find_scenario("mixed_drive"), duration=seconds, plant=PlantErrors())
+    """With torques in true scale: a mass is known no better than they are."""
+    given = find_scenario("mixed_drive")
+    assert given.sensors.wheel_torques is not None
+    torques = dataclasses.replace(given.sensors.wheel_torques, scale=0.0)
+    sensors = dataclasses.replace(given.sensors, wheel_torques=torques)
+    return dataclasses.replace(given, duration=seconds, plant=PlantErrors(), sensors=sensors)

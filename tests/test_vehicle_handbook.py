@@ -79,7 +79,7 @@ def test_mass_center_and_inertia_of_the_whole_car(car):
             wheel = rig.vehicle.axle(WHEELS[(n - 2) // 4]).wheel
             t = wheel.transverse_inertia
             moments += (t, wheel.axial_inertia, t)
-    assert moments == pytest.approx(handbook._inertia(), rel=1e-9)
+    assert moments == pytest.approx(handbook.calc_inertia(), rel=1e-9)
 
 
 def test_rests_in_design_position_with_the_static_loads(car):

@@ -31,7 +31,7 @@ from vehicled.identification.vehicle.prediction_error import (
 
 _KNOWN = 0.5
 """A parameter counts as identified when its standard deviation has fallen below this share of its prior's."""
-_SETTLED = 0.5
+_SETTLED = 0.1
 """Of the criterion, a logarithm of probability: what promises less is not worth another pass."""
 _LARGEST_STEP = 0.3
 """Of a logarithm, or of priors' standard deviations where they are larger."""
@@ -166,11 +166,11 @@ def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, 
         if int(free.sum()) == count:
             break
         if not free.any():
-            error = before
+            error, derivatives = before, derivatives.of([])
             break
         # Those that are left as they are from their priors, and the others once more.
         error, derivatives = f.evaluate(f.theta, free)
-    covariance = _covariance(f, derivatives, free)
+    covariance = _covariance(f, derivatives, f.sigma[free])
     after_file = apply(file, f.parameters, f.theta)
     found, place = [], 0
     for k, p in enumerate(f.parameters):
@@ -189,7 +189,6 @@ def _descend(
 ) -> tuple[PredictionError, Derivatives]:
     """Steps of the free parameters until little is to be gained."""
     f.best, damping = f.cost(f.theta, error), 0.0
-    derivatives = _restricted(derivatives, free)
     prior = 1.0 / f.sigma[free] ** 2
     largest = np.maximum(_LARGEST_STEP, 3.0 * f.sigma[free])
     for p, n in zip(f.parameters, range(len(free)), strict=True):
@@ -218,13 +217,6 @@ def _descend(
     return error, derivatives
 
 
-def _restricted(d: Derivatives, free: np.ndarray) -> Derivatives:
-    """To the free ones, if it is not yet."""
-    if len(d.gradient) != len(free):
-        return d
-    return Derivatives(d.gradient[free], d.information[np.ix_(free, free)], d.blocks[:, free])
-
-
 def _leave_unknown(
     f: _Fit,
     derivatives: Derivatives,
@@ -232,30 +224,28 @@ def _leave_unknown(
     reasons: dict[str, str],
     combinations: list[Combination],
 ) -> None:
-    """Leave parameters at their priors until the drives know those that remain better than their priors do."""
-    names = [p.name for p in f.parameters]
+    """Leave free parameters, which the derivatives are by, at their priors until the drives know those that remain
+    better than their priors do."""
     of_free = np.flatnonzero(free)
-    information = derivatives.information
-    if len(derivatives.gradient) == len(free):
-        information = information[np.ix_(free, free)]
-    # In units of the priors' standard deviations.
-    scaled = information / f.redundancy * np.outer(f.sigma[of_free], f.sigma[of_free])
     kept = list(range(len(of_free)))
     while kept:
-        matrix = scaled[np.ix_(kept, kept)] + np.eye(len(kept))
-        ratio = np.sqrt(np.diag(np.linalg.inv(matrix)))
+        places = of_free[kept]
+        d, sigma = derivatives.of(kept), f.sigma[places]
+        ratio = np.sqrt(np.diag(_covariance(f, d, sigma))) / sigma
         worst = int(np.argmax(ratio))
         if ratio[worst] <= _KNOWN:
             break
-        k = of_free[kept[worst]]
-        if 1.0 / np.sqrt(matrix[worst, worst]) > _KNOWN:
-            reasons[names[k]] = "the drives say less of it than is known already"
+        # In units of the priors' standard deviations.
+        matrix = d.information / f.redundancy * np.outer(sigma, sigma) + np.eye(len(kept))
+        name = f.parameters[places[worst]].name
+        if 1.0 / np.sqrt(matrix[worst, worst]) > _KNOWN or len(kept) == 1:
+            reasons[name] = "the drives say less of it than is known already"
         else:
-            combination = _weakest(matrix, [names[of_free[i]] for i in kept])
+            combination = _weakest(matrix, [f.parameters[k].name for k in places])
             combinations.append(combination)
-            others = [n for n in combination.weights if n != names[k]]
-            reasons[names[k]] = f"known only together with {', '.join(others)}"
-        free[k] = False
+            others = [n for n in combination.weights if n != name]
+            reasons[name] = f"known only together with {', '.join(others)}" if others else "hardly known"
+        free[places[worst]] = False
         kept.pop(worst)
 
 
@@ -265,19 +255,20 @@ def _weakest(matrix: np.ndarray, names: list[str]) -> Combination:
     return Combination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
 
 
-def _covariance(f: _Fit, derivatives: Derivatives, free: np.ndarray) -> np.ndarray:
-    """Of the free parameters."""
-    d = _restricted(derivatives, free)
-    prior = np.diag(1.0 / f.sigma[free] ** 2)
+def _covariance(f: _Fit, d: Derivatives, sigma: np.ndarray) -> np.ndarray:
+    """Of what is estimated, with priors of these standard deviations."""
+    prior = np.diag(1.0 / sigma**2)
     expected = np.linalg.inv(d.information / f.redundancy + prior)
     larger = np.diag(expected)
     for n in _STRETCHES:
         count = len(d.blocks) // n
-        if count < 4:
+        free = count - len(sigma)
+        if free < 3:
             break
         scores = d.blocks[: count * n].reshape(count, n, -1).sum(axis=1)
         scores -= scores.mean(axis=0)
-        scatter = scores.T @ scores * (count / (count - 1)) / f.redundancy**2
+        # Each parameter that is fitted takes away some of the scatter (MacKinnon and White 1985).
+        scatter = scores.T @ scores * (count / free) / f.redundancy**2
         larger = np.maximum(larger, np.diag(expected @ (scatter + prior) @ expected))
     scale = np.sqrt(larger / np.diag(expected))
     return expected * np.outer(scale, scale)

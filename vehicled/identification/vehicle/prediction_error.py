@@ -92,6 +92,11 @@ class Derivatives:
     blocks: np.ndarray
     """(n, p) parts of the gradient from successive stretches of time."""
 
+    def of(self, places: Sequence[int]) -> Derivatives:
+        """By some of the parameters only."""
+        k = np.array(places, dtype=int)
+        return Derivatives(self.gradient[k], self.information[np.ix_(k, k)], self.blocks[:, k])
+
     def __add__(self, other: Derivatives) -> Derivatives:
         blocks = np.concatenate([self.blocks, other.blocks])
         return Derivatives(self.gradient + other.gradient, self.information + other.information, blocks)

@@ -56,9 +56,11 @@ def run(
     notes = []
     if given.filter.suspension is not None:
         notes.append("found without the states of filter.suspension")
-    file = with_defaults(
-        dataclasses.replace(given, filter=dataclasses.replace(given.filter, suspension=None))
-    )
+    of_filter = dataclasses.replace(given.filter, suspension=None)
+    if not given.filter.kind.startswith("errorEKF"):
+        notes.append(f"found with the errorEKF in place of {given.filter.kind}")
+        of_filter = dataclasses.replace(of_filter, kind="errorEKF")
+    file = with_defaults(dataclasses.replace(given, filter=of_filter))
     parameters = choose(names, file, known)
     configuration = configure(file, text)
     every = [*logs, *([] if validate is None else [validate])]
