@@ -8,7 +8,7 @@ import pytest
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.llvm import MachineCode, emit, emit_sequences
 from vehicled.symbolic.program import Program
-from vehicled.symbolic.tangent import PREFIX, Tangents
+from vehicled.symbolic.tangent import PREFIX, Differentiation, Tangents
 
 DIRECTIONS = 8
 
@@ -43,7 +43,7 @@ class Compiled:
         program.kernel("untouched", [(fixed, fixed + 1.0)])
         program.sequence("both", "first", "untouched", "second")
         program.finish([p])
-        self.tangents = Tangents(program, directions, ("fixed",), ("untouched",))
+        self.tangents = Tangents(program, Differentiation(directions, ("fixed",), ("untouched",)))
         loops = self.tangents.emit()
         loops += emit_sequences(program.sequences) + emit_sequences(program.sequences, PREFIX)
         ir = emit(list(program.kernels.values()), program.layout, "", loops, self.tangents.sizes)

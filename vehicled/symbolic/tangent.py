@@ -13,8 +13,8 @@ becomes the differentiated one when it calls the differentiated kernels.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,18 @@ _VALUES = "values."
 """Before the name of a kernel: the one that computes its values and the coefficients of its tangents."""
 
 
+@dataclass(frozen=True)
+class Differentiation:
+    """What a program is differentiated by."""
+
+    directions: int
+    """2, 4 or a multiple of 8."""
+    fixed: tuple[str, ...] = ()
+    """Arrays that do not change with what is differentiated by: they have no tangents."""
+    plain: tuple[str, ...] = ()
+    """Kernels that are left as they are; what they store has to be fixed."""
+
+
 class Tangents:
     """The differentiated kernels of a finished program of one instance.
 
@@ -36,28 +48,26 @@ class Tangents:
     made before a workspace is allocated.
     """
 
-    def __init__(self, program: Program, directions: int, fixed: Collection[str], plain: Collection[str]):
-        """`directions`: 2, 4 or a multiple of 8. Arrays in `fixed` do not change with what is differentiated by: they
-        have no tangents. Kernels in `plain` are left as they are; what they store has to be fixed."""
+    def __init__(self, program: Program, by: Differentiation):
         if program.layout.width != 1:
             raise ValueError("tangents are taken of one instance")
-        self.directions = directions
+        self.directions = by.directions
         self._program, self._graph = program, program.graph
         layout = program.layout
         self._primal = sorted((p.offset, name) for name, p in layout.places.items())
-        self.layout = Layout(layout.lanes, directions)
+        self.layout = Layout(layout.lanes, by.directions)
         """Of the tangents, within the array `tangents`."""
         for name, place in list(layout.places.items()):
-            if name not in fixed:
+            if name not in by.fixed:
                 self.layout.add(name, place.count, place.rank)
         self._symbols: dict[tuple[int, int], Atom] = {}
         self._mask = 0
         self._differentiated = {
             name: _Differentiated(kernel, self)
             for name, kernel in program.kernels.items()
-            if name not in plain
+            if name not in by.plain
         }
-        self._plain = tuple(plain)
+        self._plain = by.plain
         counts = [max((d.counts[r] for d in self._differentiated.values()), default=0) for r in (0, 1)]
         places = [layout.add(n, c, r) for r, (n, c) in enumerate(zip(_COEFFICIENTS, counts, strict=True))]
         self._begin = layout.add("tangents", self.layout.size).offset

@@ -11,7 +11,7 @@ import numpy as np
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
 from vehicled.symbolic import llvm
-from vehicled.symbolic.tangent import PREFIX, Tangents
+from vehicled.symbolic.tangent import PREFIX, Differentiation, Tangents
 from vehicled.vehicle import model
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
@@ -23,16 +23,6 @@ PENALTY = 1e10
 _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
-_NOT_DIFFERENTIATED = (
-    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
-    *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
-)
-"""Kernels that no estimate depends on."""
-_FIXED = (
-    *("newton", "integration", "travel_jacobian"),
-    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age"),
-)
-"""Arrays without tangents."""
 STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
 """Arrays that say where a car is and how it moves."""
 
@@ -40,7 +30,7 @@ STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "bra
 class CompiledCar:
     """Machine code of the vehicle with one tyre law: immutable, shared by all cars of the process.
 
-    With `directions` above 0 there are the differentiated kernels too, and their step (see `Tangents`).
+    With a differentiation there are the differentiated kernels too, and their step (see `Tangents`).
     """
 
     def __init__(
@@ -48,23 +38,23 @@ class CompiledCar:
         tyre: str,
         extensions: tuple[model.Extension, ...] = (),
         width: int = 1,
-        directions: int = 0,
+        differentiation: Differentiation | None = None,
     ):
         self.vehicle_program = model.build(tyre, extensions, width)
         program = self.vehicle_program.program
         self.layout = program.layout
         self.kernels = program.kernels
-        loop = ali3p.step_loop(self.layout, "", *[PREFIX] * (directions > 0))
+        loop = ali3p.step_loop(self.layout, "", *[PREFIX] * (differentiation is not None))
         loop += llvm.emit_sequences(program.sequences)
         sizes: tuple[int, ...] = ()
-        if directions:
-            self.tangents = Tangents(program, directions, _FIXED, _NOT_DIFFERENTIATED)
+        if differentiation is not None:
+            self.tangents = Tangents(program, differentiation)
             loop += self.tangents.emit() + llvm.emit_sequences(program.sequences, PREFIX)
             sizes = self.tangents.sizes
         code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, "", loop, sizes))
         names = [*program.kernels, *program.sequences]
         self.functions, self.step = _functions(code, names, "")
-        if directions:
+        if differentiation is not None:
             self.differentiated = _functions(code, names, PREFIX)
             """As `functions` and `step`."""
 
@@ -80,10 +70,13 @@ def _functions(code: llvm.MachineCode, names: list[str], prefix: str) -> Functio
 
 @lru_cache
 def compiled(
-    tyre: str, extensions: tuple[model.Extension, ...] = (), width: int = 1, directions: int = 0
+    tyre: str,
+    extensions: tuple[model.Extension, ...] = (),
+    width: int = 1,
+    differentiation: Differentiation | None = None,
 ) -> CompiledCar:
     """The one compiled model of that kind in this process, of `width` cars side by side."""
-    return CompiledCar(tyre, extensions, width, directions)
+    return CompiledCar(tyre, extensions, width, differentiation)
 
 
 class Instances:
@@ -187,8 +180,13 @@ class Instances:
 class Car(Instances):
     """One car."""
 
-    def __init__(self, vehicle: Vehicle, extensions: tuple[model.Extension, ...] = (), directions: int = 0):
-        super().__init__(compiled(vehicle.tyre, extensions, directions=directions))
+    def __init__(
+        self,
+        vehicle: Vehicle,
+        extensions: tuple[model.Extension, ...] = (),
+        differentiation: Differentiation | None = None,
+    ):
+        super().__init__(compiled(vehicle.tyre, extensions, differentiation=differentiation))
         self.vehicle = vehicle
         names = self.compiled.vehicle_program
         self._parameter = {n: i for i, n in enumerate(names.parameters)}

@@ -36,12 +36,24 @@ from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.inputs import Inputs
 from vehicled.sensors.kernels import POSE
 from vehicled.sensors.settings import SteeringInput
+from vehicled.symbolic.tangent import Differentiation
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.model import Extension
 from vehicled.vehicle.parameters import Vehicle
 
 _PREPARED = ("constants", "lane_constants")
 """Arrays that the kernel `prepare` computes, and their tangents."""
+
+_PLAIN = (
+    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
+    *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
+)
+"""Kernels that no estimate depends on."""
+_FIXED = (
+    *("newton", "integration", "travel_jacobian"),
+    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age"),
+)
+"""Arrays without tangents."""
 
 
 def width(directions: int) -> int:
@@ -66,7 +78,7 @@ class _Car(Car):
     """(12, directions) of the change that `correct` is told next."""
 
     def __init__(self, vehicle: Vehicle, extensions: tuple[Extension, ...], directions: int):
-        super().__init__(vehicle, extensions, directions)
+        super().__init__(vehicle, extensions, Differentiation(directions, _FIXED, _PLAIN))
         self._functions, self._step = self.compiled.differentiated
         self._d_change = self.tangent("correction"), self.tangent("corner_correction")
 
