@@ -116,4 +116,4 @@ def test_only_one_instance_can_be_differentiated():
     program = Program(Graph(), 4, 8)
     program.finish([])
     with pytest.raises(ValueError, match="one instance"):
-        Tangents(program, 8, (), ())
+        Tangents(program, Differentiation(8))
