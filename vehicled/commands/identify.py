@@ -25,10 +25,6 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
-    parser.add_argument(
-        "--config", required=True, metavar="VEHICLE", help="YAML file, or a shipped one's name"
-    )
     parser.add_argument(
         "--parameters", metavar="NAMES", help="between commas, with * for any; default: the usual ten"
     )
@@ -37,6 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
+    parser.add_argument(
+        "--config", required=True, metavar="VEHICLE", help="YAML file, or a shipped one's name"
+    )
     parser.add_argument("--output", type=Path, metavar="VEHICLE.yaml", help="where the new file goes")
     parser.add_argument(
         "--validate",

@@ -1,7 +1,6 @@
 """`vehicled tune`: the filter's noise settings from its innovations."""
 
 import argparse
-from pathlib import Path
 
 from vehicled.commands.identify import add_common_arguments, run_with
 
@@ -10,8 +9,8 @@ HELP = "Find the noise of sensors and model from recorded drives, so that the fi
 EPILOG = """\
 Noise that is too small makes the filter refuse good measurements and believe a wrong model; noise that is too large
 makes it slow. The settings under which the recorded measurements are most probable are looked for; NIS, the mean
-normalised innovation squared, is near 1 then, also on a drive that was not used. Parameters of the car come first
-(vehicled identify): noise makes up for what is left.
+normalised innovation squared, is near 1 then, also on a drive that was not used. Tune before `vehicled identify`,
+which weighs measurements by these settings, and again after it: noise makes up for what the model gets wrong.
 
 examples:
   vehicled tune drive.mcap --config my_car.yaml --output tuned.yaml
@@ -23,10 +22,6 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
-    parser.add_argument(
-        "--config", required=True, metavar="VEHICLE", help="YAML file, or a shipped one's name"
-    )
     parser.add_argument("--parameters", metavar="NAMES", help="between commas, with * for any; default: all")
     parser.add_argument("--list", action="store_true", help="list the noise settings of this configuration")
     add_common_arguments(parser)

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vehicled.multibody.mechanism import Mechanism
 from vehicled.observers.interface import Innovation, MechanismObserver
-from vehicled.observers.noise import PlantNoise
-from vehicled.sensors.mechanisms import SensorSet
 
 _LIMIT = 30
 _TOLERANCE = 1e-10
@@ -21,18 +18,7 @@ _TOLERANCE = 1e-10
 
 
 class ContinuousEKF(MechanismObserver):
-    """States z, ż; the exact Jacobian of the dynamics."""
-
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sensors: SensorSet,
-        h: float,
-        covariance: np.ndarray,
-        plant_noise: np.ndarray | PlantNoise,
-    ):
-        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f)."""
-        super().__init__(mechanism, sensors, h, covariance, plant_noise)
+    """States z, ż (2f); the exact Jacobian of the dynamics."""
 
     def step(self, readings: np.ndarray | None) -> Innovation | None:
         m, h = self.mechanism, self.h
