@@ -8,7 +8,7 @@ from vehicle_rig import vehicle
 
 from vehicled.sensors.inputs import HORIZON, Inputs, Tracker
 from vehicled.sensors.kernels import add_sensor_kernels
-from vehicled.sensors.settings import Gate, SteeringInput
+from vehicled.sensors.settings import Gate, Sensors, SteeringInput, WheelTorques
 from vehicled.sensors.source import Source
 from vehicled.vehicle.car import Car
 
@@ -79,7 +79,7 @@ def feed(inputs: Inputs, values: dict[str, float]) -> None:
 def test_each_source_of_steering_moves_the_same_rods(car):
     """A rack, the wheel that turns it, or the road wheels that it turns; each with its offset."""
     rack = 0.012
-    geometry = Inputs(car, SteeringInput()).geometry
+    geometry = Inputs(car, Sensors()).geometry
     rods = geometry.sign * rack
     angles = {f"steer.{w}": geometry.angle(n, rods) for n, w in enumerate(("fl", "fr"))}
     given = {
@@ -89,7 +89,7 @@ def test_each_source_of_steering_moves_the_same_rods(car):
     }
     others = {"steer.rack": 0.5, "steer.wheel": 3.0, "steer.fl": 0.5, "steer.fr": 0.5}
     for source, (values, offset) in given.items():
-        inputs = Inputs(car, SteeringInput(source=source, offset=offset))
+        inputs = Inputs(car, Sensors(steering=SteeringInput(source=source, offset=offset)))
         feed(inputs, others | values)
         assert car.corner_inputs[0, :2] == pytest.approx([rods, rods], abs=1e-7), source
         assert car.inputs[0] == pytest.approx(rods, abs=1e-7)
@@ -97,7 +97,7 @@ def test_each_source_of_steering_moves_the_same_rods(car):
 
 
 def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
-    inputs = Inputs(car, SteeringInput())
+    inputs = Inputs(car, Sensors())
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0, "brake.pressure": 2e6})
     inputs.take(1_000_000_000, {"imu.ax": 3.0})
     inputs.apply(1.0)
@@ -106,6 +106,13 @@ def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
     inputs.take(2_000_000_000, {"brake.pressure": -1e4})
     inputs.apply(2.0)
     assert not car.corner_inputs[4].any()
+
+
+def test_torque_is_taken_in_true_scale(car):
+    inputs = Inputs(car, Sensors(wheel_torques=WheelTorques(gain=1.02)))
+    inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0})
+    inputs.apply(0.0)
+    assert car.corner_inputs[3].tolist() == [0.0, 0.0, 102.0, -51.0]
 
 
 def test_thresholds_let_the_configured_share_of_good_measurements_pass():

@@ -132,7 +132,7 @@ class Estimator:
         self._first_ns: int | None = None
         self._place.forget()
         self._onboard.forget()
-        self._inputs = Inputs(self._filter.car, self._sensors.steering)
+        self._inputs = Inputs(self._filter.car, self._sensors)
         radius = float(self._filter.car.rolling_radius[2:].mean())
         self._heard = FirstWords(self._sensors, self._gnss, radius)
         self._saved: np.ndarray | None = None

@@ -43,7 +43,7 @@ def bench_step(
     estimator = Estimator(configuration)
     model = VehicleFilter(configuration.vehicle, configuration.filter)
     # Beside the filter the same car goes the same drive with the same inputs, but on its own.
-    car, inputs = model.car, Inputs(model.car, configuration.sensors.steering)
+    car, inputs = model.car, Inputs(model.car, configuration.sensors)
     model.place(np.array([0.0, 0.0, car.design_height]), 0.0, speed)
     random = np.random.default_rng(_SEED)
     matrix, right = random.standard_normal((SIZE, SIZE)), random.standard_normal(SIZE)

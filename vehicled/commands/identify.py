@@ -51,21 +51,21 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from vehicled.identification.vehicle.names import PARAMETERS, USUAL
 
-    return run_with(args, args.parameters or USUAL, PARAMETERS)
+    if args.list:
+        return list_all(args, PARAMETERS)
+    return run_with(args, args.parameters or USUAL, tuning=False)
 
 
-def run_with(args: argparse.Namespace, names: str, known: dict) -> int:
+def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import as_json, format_session
     from vehicled.identification.vehicle.session import run as run_session
 
-    if args.list:
-        return _list(args.config, known, args.json)
     if not args.logs:
         raise UsageError("LOG is missing: expected at least one recorded drive")
     if args.output is not None and not args.output.parent.is_dir():
         raise UsageError(f"{args.output}: no such folder")
-    session = run_session(args.logs, args.config, names, known, args.validate, args.anyway, args.json)
+    session = run_session(args.logs, args.config, names, tuning, args.validate, args.anyway, args.json)
     if args.output is not None:
         args.output.write_text(session.text, encoding="utf-8")
     if args.json:
@@ -77,14 +77,15 @@ def run_with(args: argparse.Namespace, names: str, known: dict) -> int:
     return 0
 
 
-def _list(config: str, known: dict, as_json: bool) -> int:
+def list_all(args: argparse.Namespace, known: dict) -> int:
+    """Parameters of a configuration and their values."""
     from vehicled import settings
     from vehicled.configuration import File
     from vehicled.identification.vehicle.names import with_defaults
 
-    file = with_defaults(settings.load(settings.config_path(config), File))
+    file = with_defaults(settings.load(settings.config_path(args.config), File))
     values = {p.name: p.get(file) for p in known.values()}
-    if as_json:
+    if args.json:
         print(json.dumps(values))
         return 0
     for p in known.values():

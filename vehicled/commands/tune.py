@@ -2,7 +2,7 @@
 
 import argparse
 
-from vehicled.commands.identify import add_common_arguments, run_with
+from vehicled.commands.identify import add_common_arguments, list_all, run_with
 
 HELP = "Find the noise of sensors and model from recorded drives, so that the filter knows how good it is."
 
@@ -30,4 +30,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from vehicled.identification.vehicle.noise import NOISE
 
-    return run_with(args, args.parameters or "*", NOISE)
+    if args.list:
+        return list_all(args, NOISE)
+    return run_with(args, args.parameters or "*", tuning=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from vehicled.sensors.settings import SteeringInput
+from vehicled.sensors.settings import Sensors
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
 
@@ -55,12 +55,14 @@ class Tracker:
 class Inputs:
     """Keeps the latest inputs and writes them into a car before each step."""
 
-    def __init__(self, car: Car, settings: SteeringInput):
+    def __init__(self, car: Car, sensors: Sensors):
+        steering = sensors.steering
         self.geometry = SteeringGeometry(car.vehicle)
         self._car = car
-        self._offset = settings.offset
-        self._source = settings.source
-        self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
+        self._offset = steering.offset
+        self._source = steering.source
+        self._gain = sensors.wheel_torques.gain
+        self._rods = (Tracker(steering.smoothing), Tracker(steering.smoothing))
         self.torque = [0.0, 0.0]
         """Rear left and right, N·m."""
         self.pressure = 0.0
@@ -72,9 +74,9 @@ class Inputs:
             return
         t = t_ns * 1e-9
         if "torque.rl" in values:
-            self.torque[0] = values["torque.rl"]
+            self.torque[0] = self._gain * values["torque.rl"]
         if "torque.rr" in values:
-            self.torque[1] = values["torque.rr"]
+            self.torque[1] = self._gain * values["torque.rr"]
         if "brake.pressure" in values:
             self.pressure = max(values["brake.pressure"], 0.0)
         if self._source == "road_wheels":

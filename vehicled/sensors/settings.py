@@ -153,6 +153,16 @@ class SteeringInput:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WheelTorques:
+    """How the drive torques that the model follows are read."""
+
+    gain: Annotated[float, Positive] = 1.0
+    """True torque over what the sensor says."""
+    scale: Annotated[float, NonNegative] = 0.005
+    """How far off that may be, 1 σ: what is identified of a car's forces is known no better."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sensors:
     """Sensors that are used; one that is left out or null is ignored, one that never speaks is not missed."""
 
@@ -162,3 +172,4 @@ class Sensors:
     wheel_speeds: WheelSpeeds | None = field(default_factory=WheelSpeeds)
     vehicle_speed: VehicleSpeed | None = field(default_factory=VehicleSpeed)
     steering: SteeringInput = field(default_factory=SteeringInput)
+    wheel_torques: WheelTorques = field(default_factory=WheelTorques)

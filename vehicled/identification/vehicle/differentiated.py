@@ -35,7 +35,7 @@ from vehicled.observers.vehicle_errors import (
 from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.sensors.inputs import Inputs
 from vehicled.sensors.kernels import POSE
-from vehicled.sensors.settings import SteeringInput
+from vehicled.sensors.settings import Sensors
 from vehicled.symbolic.tangent import Differentiation
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.model import Extension
@@ -287,10 +287,10 @@ class DifferentiatedFilter(WatchedFilter):
 
 
 class _Inputs(Inputs):
-    """Beside them those of changed configurations that read the steering otherwise."""
+    """Beside them those of changed configurations that read them otherwise."""
 
-    def __init__(self, car: _Car, settings: SteeringInput, others: Sequence[tuple[int, Inputs, Car, float]]):
-        super().__init__(car, settings)
+    def __init__(self, car: _Car, sensors: Sensors, others: Sequence[tuple[int, Inputs, Car, float]]):
+        super().__init__(car, sensors)
         self._others = others
         self._tangents = [(car.inputs, car.tangent("inputs"), "inputs")]
         self._tangents.append((car.corner_inputs, car.tangent("corner_inputs"), "corner_inputs"))
@@ -317,9 +317,10 @@ class _Changed(Estimator):
         super().__init__(change.configuration)
         self.filter, self.size, self.sensors = self._filter, change.step, change.configuration.sensors
 
-    def steers_as(self, other: Inputs, settings: SteeringInput) -> bool:
-        """Whether it reads the steering in the same way."""
-        return self.sensors.steering == settings and self._inputs.geometry.is_same(other.geometry)
+    def is_driven_as(self, other: Inputs, sensors: Sensors) -> bool:
+        """Whether it reads the inputs in the same way."""
+        same = (self.sensors.steering, self.sensors.wheel_torques) == (sensors.steering, sensors.wheel_torques)
+        return same and self._inputs.geometry.is_same(other.geometry)
 
 
 class DifferentiatedEstimator(WatchedEstimator):
@@ -329,7 +330,6 @@ class DifferentiatedEstimator(WatchedEstimator):
 
     def __init__(self, configuration: Configuration, changes: Sequence[Change]):
         """A direction per change."""
-        self._steering = configuration.sensors.steering
         self._changed = [_Changed(change) for change in changes]
         self._directions = width(len(changes))
         super().__init__(configuration)
@@ -350,8 +350,8 @@ class DifferentiatedEstimator(WatchedEstimator):
     def _forget(self) -> None:
         super()._forget()
         others = [
-            (k, Inputs(c.filter.car, c.sensors.steering), c.filter.car, c.size)
+            (k, Inputs(c.filter.car, c.sensors), c.filter.car, c.size)
             for k, c in enumerate(self._changed)
-            if not c.steers_as(self._inputs, self._steering)
+            if not c.is_driven_as(self._inputs, self._sensors)
         ]
-        self._inputs = _Inputs(self._filter.car, self._steering, others)
+        self._inputs = _Inputs(self._filter.car, self._sensors, others)

@@ -10,11 +10,16 @@ independent. How much less is seen from the scatter of the gradients over the dr
 they were independent; the criterion counts for that much less against the priors (a composite likelihood, adjusted:
 Varin, Reid and Firth 2011). Standard deviations are those of what is left, or those of the scatter of each parameter
 itself (White 1982, "sandwich"), whichever is larger.
+
+A filter that trusts its model too little explains measurements by corrections of its own; parameters then make up for
+covariances that are too large, and are off by more than their standard deviations. So the plant noise under which the
+drives are most probable is looked for on the way, as one factor. And what scales all that is known of a car's forces,
+the gain of its torque sensors, is considered: not estimated, but what is not known of it is passed on (Schmidt 1966).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +27,14 @@ import numpy as np
 from vehicled.configuration import Configuration, File, configure
 from vehicled.identification.vehicle.differentiated import Change
 from vehicled.identification.vehicle.names import Parameter, apply
+from vehicled.errors import RunError
+from vehicled.identification.vehicle.noise import scale_plant
 from vehicled.identification.vehicle.prediction_error import (
     Derivatives,
     Drive,
     PredictionError,
     differentiate,
+    measure,
 )
 
 _KNOWN = 0.5
@@ -36,6 +44,11 @@ _SETTLED = 0.1
 _LARGEST_STEP = 0.3
 """Of a logarithm, or of priors' standard deviations where they are larger."""
 _PASSES = 12
+_PASSES_BEFORE = 3
+"""With the plant noise of the configuration, before another one is looked for."""
+_NOISE_RATIO = 10**0.5
+_NOISE_RANGE = (1e-2, 10.0)
+"""Plant noise is tried in steps of that ratio, within that range of what the configuration says."""
 _REJECTED = 2
 """Steps in a row that did not improve, after which the best so far is taken: gates that open and close make the
 criterion rough."""
@@ -79,8 +92,8 @@ class Estimate:
     combinations: list[Combination]
     file: File
     """The configuration with the new values."""
-    before: PredictionError
-    after: PredictionError
+    plant_noise: float
+    """With which they were found, over that of the configuration (standard deviations)."""
     passes: int
     redundancy: float
     """How many innovations said as much as one would if they were independent."""
@@ -95,9 +108,16 @@ class _Fit:
     """The state of a search."""
 
     def __init__(
-        self, file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress
+        self,
+        file: File,
+        text: str,
+        parameters: Sequence[Parameter],
+        considered: Sequence[Parameter],
+        drives: Drives,
+        tell: Progress,
     ):
         self.file, self.text, self.parameters = file, text, list(parameters)
+        self.considered = list(considered)
         self._drives, self._tell = drives, tell
         self.sigma = np.array([p.sigma for p in parameters])
         self.theta = np.zeros(len(parameters))
@@ -105,35 +125,64 @@ class _Fit:
         self.best = np.inf
         self.redundancy = 1.0
         """How many innovations say as much as one would if they were independent."""
+        self.plant_noise = 1.0
+        """Over that of the configuration."""
 
-    def configuration(self, theta: np.ndarray) -> Configuration:
-        return configure(apply(self.file, self.parameters, theta), self.text)
+    def configuration(self, theta: np.ndarray, plant_noise: float) -> Configuration:
+        file = apply(self.file, [*self.parameters, *self.considered], theta)
+        return configure(scale_plant(file, plant_noise), self.text)
 
     def evaluate(self, theta: np.ndarray, free: np.ndarray) -> tuple[PredictionError, Derivatives]:
-        """On all drives, with derivatives by the free parameters."""
-        changes = []
-        for k in np.flatnonzero(free):
-            step = self.parameters[k].step
-            moved = theta.copy()
+        """On all drives, with derivatives by the free parameters, then by those that are considered."""
+        changes, full = [], np.append(theta, np.zeros(len(self.considered)))
+        varied = [*np.flatnonzero(free), *range(len(theta), len(full))]
+        for k in varied:
+            step = [*self.parameters, *self.considered][k].step
+            moved = full.copy()
             moved[k] += step
-            changes.append(Change(self.configuration(moved), step))
+            changes.append(Change(self.configuration(moved, self.plant_noise), step))
         self.passes += 1
-        configuration, done = self.configuration(theta), 0.0
-        total: tuple[PredictionError, Derivatives] | None = None
+        configuration = self.configuration(full, self.plant_noise)
+        parts = [differentiate(configuration, changes, d, p) for d, p in self._told()]
+        error, derivatives = parts[0]
+        for other, more in parts[1:]:
+            error, derivatives = error + other, derivatives + more
+        return error, derivatives
+
+    def find_noise(self, theta: np.ndarray, criterion: float) -> bool:
+        """Look for the plant noise under which the drives are most probable; whether it is another one."""
+        full = np.append(theta, np.zeros(len(self.considered)))
+        for ratio in (1.0 / _NOISE_RATIO, _NOISE_RATIO):
+            found = False
+            while _NOISE_RANGE[0] <= self.plant_noise * ratio <= _NOISE_RANGE[1]:
+                trial = self.plant_noise * ratio
+                configuration = self.configuration(full, trial)
+                try:
+                    other = sum(measure(configuration, d, p).criterion for d, p in self._told())
+                except RunError:
+                    break
+                if other >= criterion:
+                    break
+                self.plant_noise, criterion, found = trial, other, True
+            if found:
+                return True
+        return False
+
+    def _told(self) -> Iterator[tuple[Drive, Callable[[float], None]]]:
+        """The drives, and what is to be told the seconds done of each."""
+        done = 0.0
         for drive in self._drives:
             begun = done
 
             def progress(seconds: float, begun: float = begun) -> None:
                 self._tell(self.passes, begun + seconds, self.best)
 
-            one = differentiate(configuration, changes, drive, progress)
-            total = one if total is None else (total[0] + one[0], total[1] + one[1])
+            yield drive, progress
             done += drive.length
-        assert total is not None
-        return total
 
     def find_redundancy(self, derivatives: Derivatives) -> float:
         """From the scatter of the gradients, at least 1."""
+        derivatives = self.of_free(derivatives)
         count = len(derivatives.blocks) // _MEMORY
         if count < 4:
             return 1.0
@@ -143,34 +192,49 @@ class _Fit:
         information = derivatives.information + 1e-9 * np.diag(np.diag(derivatives.information) + 1.0)
         return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / len(scatter))
 
+    def of_free(self, derivatives: Derivatives) -> Derivatives:
+        """Without those by what is considered."""
+        return derivatives.of(range(len(derivatives.gradient) - len(self.considered)))
+
     def cost(self, theta: np.ndarray, error: PredictionError) -> float:
         return error.criterion / self.redundancy + 0.5 * float(np.sum((theta / self.sigma) ** 2))
 
 
-def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, tell: Progress) -> Estimate:
-    """Estimate parameters of a configuration (with its defaults written out) from drives. RunError when the filter
-    does not start on one of them."""
-    f = _Fit(file, text, parameters, drives, tell)
+def fit(
+    file: File,
+    text: str,
+    parameters: Sequence[Parameter],
+    drives: Drives,
+    tell: Progress,
+    considered: Sequence[Parameter] = (),
+    keep_noise: bool = False,
+) -> Estimate:
+    """Estimate parameters of a configuration (with its defaults written out) from drives; the plant noise, too, unless
+    it is to be kept. RunError when the filter does not start on one of them."""
+    f = _Fit(file, text, parameters, considered, drives, tell)
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
     combinations: list[Combination] = []
     error, derivatives = f.evaluate(f.theta, free)
-    before = error
     f.redundancy = f.find_redundancy(derivatives)
+    if not keep_noise:
+        error, derivatives = _descend(f, error, derivatives, free, _PASSES_BEFORE)
+        if f.find_noise(f.theta, error.criterion):
+            error, derivatives = f.evaluate(f.theta, free)
+            f.redundancy = f.find_redundancy(derivatives)
     while True:
         # The priors hold what the drives know little of, so that it does no harm meanwhile.
-        error, derivatives = _descend(f, error, derivatives, free)
+        error, derivatives = _descend(f, error, derivatives, free, _PASSES)
         count = int(free.sum())
         _leave_unknown(f, derivatives, free, reasons, combinations)
         f.theta[~free] = 0.0
         if int(free.sum()) == count:
             break
         if not free.any():
-            error, derivatives = before, derivatives.of([])
             break
         # Those that are left as they are from their priors, and the others once more.
         error, derivatives = f.evaluate(f.theta, free)
-    covariance = _covariance(f, derivatives, f.sigma[free])
+    covariance = _covariance(f, derivatives, f.sigma[free]) if free.any() else np.zeros((0, 0))
     after_file = apply(file, f.parameters, f.theta)
     found, place = [], 0
     for k, p in enumerate(f.parameters):
@@ -181,13 +245,13 @@ def fit(file: File, text: str, parameters: Sequence[Parameter], drives: Drives, 
             sigma = float(np.sqrt(covariance[place, place]))
             place += 1
         found.append(Found(p, prior, value, p.spread(value, sigma), bool(free[k]), reasons.get(p.name, "")))
-    return Estimate(found, combinations, after_file, before, error, f.passes, f.redundancy)
+    return Estimate(found, combinations, after_file, f.plant_noise, f.passes, f.redundancy)
 
 
 def _descend(
-    f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray
+    f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray, passes: int
 ) -> tuple[PredictionError, Derivatives]:
-    """Steps of the free parameters until little is to be gained."""
+    """Steps of the free parameters until little is to be gained, or for so many passes since the beginning."""
     f.best, damping = f.cost(f.theta, error), 0.0
     prior = 1.0 / f.sigma[free] ** 2
     largest = np.maximum(_LARGEST_STEP, 3.0 * f.sigma[free])
@@ -195,9 +259,10 @@ def _descend(
         if not p.positive and free[n]:
             largest[int(free[:n].sum())] = 3.0 * p.sigma
     rejected = 0
-    while f.passes < _PASSES and rejected < _REJECTED:
-        matrix = derivatives.information / f.redundancy + np.diag(prior)
-        gradient = derivatives.gradient / f.redundancy + f.theta[free] * prior
+    while f.passes < passes and rejected < _REJECTED:
+        own = f.of_free(derivatives)
+        matrix = own.information / f.redundancy + np.diag(prior)
+        gradient = own.gradient / f.redundancy + f.theta[free] * prior
         step = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient)
         if -0.5 * gradient @ step < _SETTLED / (1.0 + damping):
             break
@@ -228,15 +293,17 @@ def _leave_unknown(
     better than their priors do."""
     of_free = np.flatnonzero(free)
     kept = list(range(len(of_free)))
+    considered = range(len(of_free), len(of_free) + len(f.considered))
     while kept:
         places = of_free[kept]
-        d, sigma = derivatives.of(kept), f.sigma[places]
+        d, sigma = derivatives.of([*kept, *considered]), f.sigma[places]
         ratio = np.sqrt(np.diag(_covariance(f, d, sigma))) / sigma
         worst = int(np.argmax(ratio))
         if ratio[worst] <= _KNOWN:
             break
         # In units of the priors' standard deviations.
-        matrix = d.information / f.redundancy * np.outer(sigma, sigma) + np.eye(len(kept))
+        own = f.of_free(d).information
+        matrix = own / f.redundancy * np.outer(sigma, sigma) + np.eye(len(kept))
         name = f.parameters[places[worst]].name
         if 1.0 / np.sqrt(matrix[worst, worst]) > _KNOWN or len(kept) == 1:
             reasons[name] = "the drives say less of it than is known already"
@@ -255,10 +322,13 @@ def _weakest(matrix: np.ndarray, names: list[str]) -> Combination:
     return Combination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
 
 
-def _covariance(f: _Fit, d: Derivatives, sigma: np.ndarray) -> np.ndarray:
+def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> np.ndarray:
     """Of what is estimated, with priors of these standard deviations."""
-    prior = np.diag(1.0 / sigma**2)
+    prior, m = np.diag(1.0 / sigma**2), len(sigma)
+    d = f.of_free(derivatives)
     expected = np.linalg.inv(d.information / f.redundancy + prior)
+    answer = expected @ derivatives.information[:m, m:] / f.redundancy
+    passed_on = answer @ np.diag([p.sigma**2 for p in f.considered]) @ answer.T
     larger = np.diag(expected)
     for n in _STRETCHES:
         count = len(d.blocks) // n
@@ -271,4 +341,4 @@ def _covariance(f: _Fit, d: Derivatives, sigma: np.ndarray) -> np.ndarray:
         scatter = scores.T @ scores * (count / free) / f.redundancy**2
         larger = np.maximum(larger, np.diag(expected @ (scatter + prior) @ expected))
     scale = np.sqrt(larger / np.diag(expected))
-    return expected * np.outer(scale, scale)
+    return expected * np.outer(scale, scale) + passed_on

@@ -306,6 +306,11 @@ def _steering_ratio() -> tuple[Getter, Setter]:
     return used(get), put
 
 
+def _torque_gain() -> tuple[Getter, Setter]:
+    get, put = at("sensors", "wheel_torques", "gain")
+    return (lambda file: get(file) if file.filter.drive_force is None else None), put
+
+
 PARAMETERS = {
     p.name: p
     for p in (
@@ -325,6 +330,7 @@ PARAMETERS = {
             *at("vehicle", "aerodynamics", "drag_area"),
         ),
         Parameter("steering.ratio", "of the steering wheel", "", *_steering_ratio(), 0.1),
+        Parameter("torque_gain", "true over measured wheel torque", "", *_torque_gain()),
         Parameter(
             "steering.offset",
             "of the steering signal, straight on",
@@ -384,9 +390,13 @@ def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) 
 
 
 def _for_source(p: Parameter, file: File) -> Parameter:
-    """A steering offset is one of angles where angles are measured."""
-    sigmas = {"rack": 2e-3, "wheel": 0.05, "road_wheels": 5e-3}
-    return replace(p, sigma=sigmas[file.sensors.steering.source]) if p.name == "steering.offset" else p
+    """A steering offset is one of angles where angles are measured; how well a torque is known, the file says."""
+    if p.name == "steering.offset":
+        sigmas = {"rack": 2e-3, "wheel": 0.05, "road_wheels": 5e-3}
+        return replace(p, sigma=sigmas[file.sensors.steering.source])
+    if p.name == "torque_gain":
+        return replace(p, sigma=max(file.sensors.wheel_torques.scale, 1e-9))
+    return p
 
 
 def _absence(p: Parameter, file: File) -> str:

@@ -5,7 +5,8 @@ All are positive. What a receiver says of its own accuracy is left to it.
 
 from __future__ import annotations
 
-from vehicled.identification.vehicle.names import Parameter, Path, at
+from vehicled.configuration import File
+from vehicled.identification.vehicle.names import Parameter, Path, at, get_at, put_at
 
 _SIGMA = 1.0
 """Prior of a logarithm: within a factor of three either way."""
@@ -46,3 +47,19 @@ NOISE = {
     for name, meaning, unit, path in rows
 }
 """By name, in the order in which they are told."""
+
+_OF_MODEL: tuple[Path, ...] = (
+    *(("filter", *path) for name, _, _, path in _PLANT if name != "drive_force.noise"),
+    ("filter", "ground_slope"),
+    *(("sensors", *path) for name, _, _, path in _SENSORS if name.startswith("accel.model_error")),
+)
+
+
+def scale_plant(file: File, factor: float) -> File:
+    """The configuration that trusts its model more or less: standard deviations of all that the model gets wrong,
+    but for what drives the car where nothing measures it."""
+    for path in _OF_MODEL:
+        value = get_at(file, path)
+        if value is not None:
+            file = put_at(file, path, value * factor)
+    return file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,12 @@ from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import UsageError
 from vehicled.identification.vehicle.estimate import Estimate, fit
-from vehicled.identification.vehicle.names import Parameter, choose, with_defaults
+from vehicled.identification.vehicle.estimate import Progress as Tell
+from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
+from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
 from vehicled.identification.vehicle.prediction_error import Drive, PredictionError, measure
+from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs, with_smoothing
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
 from vehicled.progress import Progress
 
@@ -44,12 +47,13 @@ def run(
     logs: Sequence[Path],
     config: str,
     names: str,
-    known: Mapping[str, Parameter],
+    tuning: bool,
     validate: Path | None,
     anyway: bool,
     quiet: bool,
 ) -> Session:
-    """Fit parameters of a configuration to logs. Raises UsageError on what cannot be right, RunError on failure."""
+    """Fit parameters of a configuration to logs, or its noise when `tuning`. Raises UsageError on what cannot be
+    right, RunError on failure."""
     path = settings.config_path(config)
     given = settings.load(path, File)
     text = path.read_text(encoding="utf-8")
@@ -61,7 +65,7 @@ def run(
         notes.append(f"found with the errorEKF in place of {given.filter.kind}")
         of_filter = dataclasses.replace(of_filter, kind="errorEKF")
     file = with_defaults(dataclasses.replace(given, filter=of_filter))
-    parameters = choose(names, file, known)
+    parameters = choose(names, file, NOISE if tuning else PARAMETERS)
     configuration = configure(file, text)
     every = [*logs, *([] if validate is None else [validate])]
     steps = [_read(log, configuration) for log in every]
@@ -97,13 +101,30 @@ def run(
             known_yet = f", criterion {best:.6g}" if math.isfinite(best) else ""
             progress.update(seconds, f"pass {number}{known_yet}")
 
-        estimate = fit(file, text, parameters, drives, tell)
+        if tuning:
+            estimate = fit(file, text, parameters, drives, tell, keep_noise=True)
+        else:
+            estimate = _identify(file, text, parameters, drives, tell)
         progress.update(total, f"{estimate.passes} passes")
     # Against the file with its defaults: only what has been found is written.
     new_text = edit(text, list(find_edits(file, estimate.file)))
     settings.loads(new_text, File, "the configuration that was found")
+    # As the filter will run in the car, whatever the fit took its inputs and its noise for.
     before, after = (measure(configure(f, text), held_out) for f in (file, estimate.file))
     return Session(estimate, before, after, told, new_text, notes)
+
+
+def _identify(
+    file: File, text: str, parameters: Sequence[Parameter], drives: Sequence[Drive], tell: Tell
+) -> Estimate:
+    """With inputs as they were between their samples; what is not known of the torques is passed on."""
+    smoothing = file.sensors.steering.smoothing
+    exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing)) for d in drives]
+    gain = PARAMETERS["torque_gain"]
+    asked = any(p.name == gain.name for p in parameters)
+    considered = [] if asked or gain.get(file) is None else choose(gain.name, file)
+    estimate = fit(at_once(file), text, parameters, exact, tell, considered)
+    return dataclasses.replace(estimate, file=with_smoothing(estimate.file, smoothing))
 
 
 def _read(path: Path, configuration: Configuration) -> list[Step]:

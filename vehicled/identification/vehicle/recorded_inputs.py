@@ -1,0 +1,83 @@
+"""What drove the car, as it was between the samples: in a recording, those that came after are known too.
+
+In the car, the model follows steering, torque and pressure a little late: their samples are held or extrapolated, and
+noise must be smoothed out of the past alone. Parameters that are fitted through such inputs make up for the delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+from scipy.signal import savgol_filter
+
+from replay.steps import Step
+from vehicled.aiding.limits import LIMITS
+from vehicled.configuration import File
+from vehicled.messages import Measurement
+from vehicled.sensors.inputs import CHANNELS
+
+_ORDER = 3
+"""Of the polynomials that smooth the steering (Savitzky and Golay 1964)."""
+_AT_ONCE = 1e-6
+"""s: memory of a tracker that takes samples for what they are."""
+_SOURCE = "inputs"
+
+
+def interpolate_inputs(steps: Sequence[Step], smoothing: float) -> list[Step]:
+    """The same steps of equal length, with inputs sampled at each of them, linear between their samples. Those of
+    steering are smoothed over `smoothing` s to both sides."""
+    times = np.array([s.t for s in steps], float) * 1e-9
+    period = float(np.median(np.diff(times))) if len(times) > 1 else smoothing
+    half = max(round(smoothing / period), _ORDER // 2 + 1)
+    columns = {}
+    for channel, (t, v) in _series(steps).items():
+        values = np.interp(times, t, v)
+        if channel.startswith("steer.") and len(values) > 2 * half:
+            values = savgol_filter(values, 2 * half + 1, _ORDER)
+        columns[channel] = values.tolist()
+    return [_with_inputs(s, {c: column[k] for c, column in columns.items()}) for k, s in enumerate(steps)]
+
+
+def at_once(file: File) -> File:
+    """The configuration that takes such inputs for what they are."""
+    return with_smoothing(file, _AT_ONCE)
+
+
+def with_smoothing(file: File, smoothing: float) -> File:
+    """The configuration that follows the steering with another memory, s."""
+    steering = replace(file.sensors.steering, smoothing=smoothing)
+    return replace(file, sensors=replace(file.sensors, steering=steering))
+
+
+def _with_inputs(step: Step, inputs: dict[str, float]) -> Step:
+    """A step with these inputs at its time in place of the sampled ones."""
+    kept = list(_without_inputs(step.measurements))
+    if inputs:
+        kept.append(Measurement(_SOURCE, step.t, step.t, inputs))
+    return step._replace(measurements=kept)
+
+
+def _without_inputs(measurements: Sequence[Measurement]) -> Iterator[Measurement]:
+    for m in measurements:
+        if CHANNELS.isdisjoint(m.values):
+            yield m
+        elif rest := {c: v for c, v in m.values.items() if c not in CHANNELS}:
+            yield msgspec.structs.replace(m, values=rest)
+
+
+def _series(steps: Sequence[Step]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Times, s, and values of each input in order of time; what no sensor can give is left out."""
+    samples: dict[str, dict[int, float]] = {}
+    for step in steps:
+        for m in step.measurements:
+            for channel in CHANNELS.intersection(m.values):
+                if abs(m.values[channel]) <= LIMITS[channel]:
+                    samples.setdefault(channel, {})[m.t] = m.values[channel]
+    found = {}
+    for channel, of_time in samples.items():
+        times = sorted(of_time)
+        found[channel] = (np.array(times) * 1e-9, np.array([of_time[t] for t in times]))
+    return found
