@@ -319,7 +319,10 @@ class _Changed(Estimator):
 
     def is_driven_as(self, other: Inputs, sensors: Sensors) -> bool:
         """Whether it reads the inputs in the same way."""
-        same = (self.sensors.steering, self.sensors.wheel_torques) == (sensors.steering, sensors.wheel_torques)
+        same = (self.sensors.steering, self.sensors.wheel_torques) == (
+            sensors.steering,
+            sensors.wheel_torques,
+        )
         return same and self._inputs.geometry.is_same(other.geometry)
 
 

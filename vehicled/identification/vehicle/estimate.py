@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.configuration import Configuration, File, configure
+from vehicled.errors import RunError
 from vehicled.identification.vehicle.differentiated import Change
 from vehicled.identification.vehicle.names import Parameter, apply
-from vehicled.errors import RunError
 from vehicled.identification.vehicle.noise import scale_plant
 from vehicled.identification.vehicle.prediction_error import (
     Derivatives,
@@ -149,24 +149,25 @@ class _Fit:
             error, derivatives = error + other, derivatives + more
         return error, derivatives
 
-    def find_noise(self, theta: np.ndarray, criterion: float) -> bool:
+    def find_noise(self, criterion: float) -> bool:
         """Look for the plant noise under which the drives are most probable; whether it is another one."""
-        full = np.append(theta, np.zeros(len(self.considered)))
         for ratio in (1.0 / _NOISE_RATIO, _NOISE_RATIO):
-            found = False
             while _NOISE_RANGE[0] <= self.plant_noise * ratio <= _NOISE_RANGE[1]:
-                trial = self.plant_noise * ratio
-                configuration = self.configuration(full, trial)
-                try:
-                    other = sum(measure(configuration, d, p).criterion for d, p in self._told())
-                except RunError:
-                    break
+                other = self._measure(self.plant_noise * ratio)
                 if other >= criterion:
                     break
-                self.plant_noise, criterion, found = trial, other, True
-            if found:
+                self.plant_noise, criterion = self.plant_noise * ratio, other
+            if self.plant_noise != 1.0:
                 return True
         return False
+
+    def _measure(self, plant_noise: float) -> float:
+        """Criterion with another plant noise; infinite where the filter gets lost."""
+        configuration = self.configuration(np.append(self.theta, np.zeros(len(self.considered))), plant_noise)
+        try:
+            return sum(measure(configuration, d, p).criterion for d, p in self._told())
+        except RunError:
+            return np.inf
 
     def _told(self) -> Iterator[tuple[Drive, Callable[[float], None]]]:
         """The drives, and what is to be told the seconds done of each."""
@@ -209,8 +210,8 @@ def fit(
     considered: Sequence[Parameter] = (),
     keep_noise: bool = False,
 ) -> Estimate:
-    """Estimate parameters of a configuration (with its defaults written out) from drives; the plant noise, too, unless
-    it is to be kept. RunError when the filter does not start on one of them."""
+    """Estimate parameters of a configuration (with its defaults written out) from drives, with the plant noise that
+    suits them best unless it is to be kept. RunError when the filter does not start on one of them."""
     f = _Fit(file, text, parameters, considered, drives, tell)
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
@@ -218,8 +219,9 @@ def fit(
     error, derivatives = f.evaluate(f.theta, free)
     f.redundancy = f.find_redundancy(derivatives)
     if not keep_noise:
+        # What is the model's own fault is only seen when its parameters are about right.
         error, derivatives = _descend(f, error, derivatives, free, _PASSES_BEFORE)
-        if f.find_noise(f.theta, error.criterion):
+        if f.find_noise(error.criterion):
             error, derivatives = f.evaluate(f.theta, free)
             f.redundancy = f.find_redundancy(derivatives)
     while True:

@@ -25,6 +25,8 @@ Setter = Callable[[File, float], File]
 
 _SIGMA = 0.2
 """Of what an owner knows of most figures, relative."""
+_WEIGHED = 0.05
+"""Of a mass: scales are at hand. Where nothing measures forces it is what all the others count by."""
 
 
 @dataclass(frozen=True)
@@ -314,8 +316,10 @@ def _torque_gain() -> tuple[Getter, Setter]:
 PARAMETERS = {
     p.name: p
     for p in (
-        Parameter("mass", "of the whole car", "kg", *_mass()),
-        Parameter("center_of_mass.x", "behind the front axle", "m", *_center_of_mass(0), 0.1, positive=False),
+        Parameter("mass", "of the whole car", "kg", *_mass(), _WEIGHED),
+        Parameter(
+            "center_of_mass.x", "behind the front axle", "m", *_center_of_mass(0), 0.05, positive=False
+        ),
         Parameter("center_of_mass.z", "over the ground", "m", *_center_of_mass(2)),
         Parameter("inertia.roll", "moment of inertia about x", "kg·m²", *_inertia(0)),
         Parameter("inertia.pitch", "moment of inertia about y", "kg·m²", *_inertia(1)),

@@ -8,6 +8,7 @@ counts as one that just passes it, so that nothing is gained by having measureme
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -60,6 +61,11 @@ class PredictionError:
     @property
     def count(self) -> int:
         return sum(s.count for s in self.sensors.values())
+
+    @property
+    def mean(self) -> float:
+        """Per observation."""
+        return self.criterion / self.count
 
     def __add__(self, other: PredictionError) -> PredictionError:
         sensors = {name: SensorError(**vars(s)) for name, s in self.sensors.items()}
@@ -172,26 +178,32 @@ def differentiate(
 ) -> tuple[PredictionError, Derivatives]:
     """As `measure`, with the derivatives by the parameters that `changes` are changes of."""
     error, p = PredictionError(), len(changes)
-    information = np.zeros((p, p))
-    blocks: dict[int, np.ndarray] = {}
-    for t, pairs in _run(DifferentiatedEstimator(configuration, changes), drive, progress):
-        block = blocks.setdefault(t // _BLOCK_NS, np.zeros(p))
+    information, blocks = np.zeros((p, p)), []
+    stream = _run(DifferentiatedEstimator(configuration, changes), drive, progress)
+    for _, block in itertools.groupby(stream, lambda step: step[0] // _BLOCK_NS):
+        pairs = [pair for _, of_step in block for pair in of_step]
         for record, judged in pairs:
             error.add(record, -float(np.log(judged.precision).sum()))
-            _add_derivatives(judged, record.test_ratio <= 1.0, block, information)
-    stacked = np.array(list(blocks.values())).reshape(-1, p)
+        if pairs:
+            gradient, more = _derivatives(pairs, p)
+            blocks.append(gradient)
+            information += more
+    stacked = np.array(blocks).reshape(-1, p)
     return _checked(error), Derivatives(stacked.sum(axis=0), information, stacked)
 
 
-def _add_derivatives(j: Judged, fused: bool, gradient: np.ndarray, information: np.ndarray) -> None:
-    p = len(gradient)
-    nu, w, d_nu = j.innovation, j.precision, j.d_innovation[:, :p]
-    d_log = j.d_precision[:, :p] / w[:, None]
-    gradient -= 0.5 * d_log.sum(axis=0)
-    if fused:
-        gradient += (w * nu) @ d_nu + (0.5 * w * nu * nu) @ d_log
-        information += (d_nu * w[:, None]).T @ d_nu
-    information += 0.5 * d_log.T @ d_log
+def _derivatives(pairs: Sequence[tuple[Innovation, Judged]], p: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient (p,) and information (p, p) of observations."""
+    judged = [j for _, j in pairs]
+    nu, w = (np.concatenate([getattr(j, n) for j in judged]) for n in ("innovation", "precision"))
+    d_nu, d_w = (
+        np.concatenate([getattr(j, n) for j in judged])[:, :p] for n in ("d_innovation", "d_precision")
+    )
+    # Of one that was refused, only what was expected of it counts.
+    fused = np.repeat([r.test_ratio <= 1.0 for r, _ in pairs], [len(j.innovation) for j in judged])
+    d_log, weight = d_w / w[:, None], w * fused
+    gradient = (weight * nu) @ d_nu + (0.5 * weight * nu * nu - 0.5) @ d_log
+    return gradient, (d_nu * weight[:, None]).T @ d_nu + 0.5 * d_log.T @ d_log
 
 
 def _run(

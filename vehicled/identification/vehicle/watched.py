@@ -47,8 +47,12 @@ class WatchedFilter(VehicleFilter):
     def judge(self, sensor: str, t_ns: int, value: Sequence[float], noise: Sequence[float]) -> float | None:
         nis = super().judge(sensor, t_ns, value, noise)
         if nis is not None:
-            measured = np.flatnonzero(self._parts[1][: len(value)] > 1e3 / UNSEEN)
-            self.judged[sensor, t_ns] = Judged(*(part[measured] for part in self._parts))
+            m = len(value)
+            parts = [part[:m].copy() for part in self._parts]
+            if max(noise) >= UNSEEN:
+                measured = parts[1] > 1e3 / UNSEEN
+                parts = [part[measured] for part in parts]
+            self.judged[sensor, t_ns] = Judged(*parts)
         return nis
 
     def tell(self) -> None:
