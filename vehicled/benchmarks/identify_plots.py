@@ -34,6 +34,38 @@ def draw(study: Study, found: dict[str, Any], directory: Path) -> None:
             figure.savefig(directory / f"{name}.png")
 
 
+def draw_cars(rows: list[dict[str, Any]], directory: Path) -> None:
+    """`cars.png`: errors of what was found of each car, with 3 σ, beside how far off it was believed to be."""
+    directory.mkdir(parents=True, exist_ok=True)
+    names = [p["name"] for p in rows[0]["parameters"]]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure((WIDTH, 0.32 * len(names) + 1.4))
+        axes = figure.subplots()
+        for n, row in enumerate(rows):
+            places = np.arange(len(names)) + (n - 0.5 * (len(rows) - 1)) * 0.6 / len(rows)
+            true, value, sigma, prior = (
+                np.array([p[key] for p in row["parameters"]]) for key in ("true", "value", "sigma", "prior")
+            )
+            found = np.array([p["identified"] for p in row["parameters"]])
+            error, believed = 100 * (value - true) / abs(true), 100 * (prior - true) / abs(true)
+            bar = 300 * sigma / abs(true)
+            axes.plot(believed, places, "|", color=ALARM, label="believed" if n == 0 else None)
+            axes.errorbar(
+                error[found],
+                places[found],
+                xerr=bar[found],
+                fmt=".",
+                color=ESTIMATE,
+                label="found, with 3 σ" if n == 0 else None,
+            )
+        axes.axvline(0.0, color=TRUTH, linewidth=0.8)
+        axes.set_yticks(np.arange(len(names)), names)
+        axes.invert_yaxis()
+        axes.set(xlabel="error, % of the true value", title=f"{len(rows)} cars, one drive each")
+        axes.legend()
+        figure.savefig(directory / "cars.png")
+
+
 def _ranks(found: dict[str, Any]) -> Figure:
     """What is zero: a slope in double precision, a cliff in extended one."""
     figure = Figure((WIDTH, 3.6))

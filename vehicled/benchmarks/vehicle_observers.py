@@ -93,13 +93,12 @@ def run_job(job: Job) -> list[dict[str, Any]]:
     scenario = find_scenario(DRIVE)
     sensors = dataclasses.replace(scenario.sensors, gnss=job.receiver)
     scenario = dataclasses.replace(scenario, sensors=sensors)
-    steps, truth = _simulate(scenario, job.seed)
+    steps, truth = make_drive(load_configuration(CONFIGURATION), scenario, job.seed)
     return [run_drive(scenario, kind, job.seed, steps, truth) for kind in job.kinds]
 
 
-def _simulate(scenario: Scenario, seed: int) -> tuple[list[Step], Table]:
-    """The drive as steps of the filter, and its truth."""
-    configuration = load_configuration(CONFIGURATION)
+def make_drive(configuration: Configuration, scenario: Scenario, seed: int) -> tuple[list[Step], Table]:
+    """A drive of the configured car as steps of the filter, and its truth."""
     measurements, truth = simulate(scenario, make_plant(configuration, scenario.plant), seed)
     problems = Problems(DRIVE)
     steps = list(make_steps(sort_by_arrival(measurements, problems), _PERIOD_NS, problems))

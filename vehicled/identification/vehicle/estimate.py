@@ -47,8 +47,9 @@ _PASSES = 12
 _PASSES_BEFORE = 3
 """With the plant noise of the configuration, before another one is looked for."""
 _NOISE_RATIO = 10**0.5
-_NOISE_RANGE = (1e-2, 10.0)
-"""Plant noise is tried in steps of that ratio, within that range of what the configuration says."""
+_NOISE_RANGE = (0.09, 11.0)
+"""Plant noise is tried in steps of that ratio, within that range of what the configuration says. It is not only the
+model's: noise of its inputs, which no model is without, is counted in it, too."""
 _REJECTED = 2
 """Steps in a row that did not improve, after which the best so far is taken: gates that open and close make the
 criterion rough."""
@@ -149,17 +150,19 @@ class _Fit:
             error, derivatives = error + other, derivatives + more
         return error, derivatives
 
-    def find_noise(self, criterion: float) -> bool:
-        """Look for the plant noise under which the drives are most probable; whether it is another one."""
-        for ratio in (1.0 / _NOISE_RATIO, _NOISE_RATIO):
+    def find_noise(self, criterion: float, *ratios: float) -> float | None:
+        """Change the plant noise by the first of several ratios by which the drives become more probable, as often as
+        they do. Returns that ratio, or None."""
+        for ratio in ratios:
+            before = self.plant_noise
             while _NOISE_RANGE[0] <= self.plant_noise * ratio <= _NOISE_RANGE[1]:
                 other = self._measure(self.plant_noise * ratio)
                 if other >= criterion:
                     break
                 self.plant_noise, criterion = self.plant_noise * ratio, other
-            if self.plant_noise != 1.0:
-                return True
-        return False
+            if self.plant_noise != before:
+                return ratio
+        return None
 
     def _measure(self, plant_noise: float) -> float:
         """Criterion with another plant noise; infinite where the filter gets lost."""
@@ -218,12 +221,16 @@ def fit(
     combinations: list[Combination] = []
     error, derivatives = f.evaluate(f.theta, free)
     f.redundancy = f.find_redundancy(derivatives)
-    if not keep_noise:
-        # What is the model's own fault is only seen when its parameters are about right.
-        error, derivatives = _descend(f, error, derivatives, free, _PASSES_BEFORE)
-        if f.find_noise(error.criterion):
+    ratios: tuple[float, ...] = () if keep_noise else (1.0 / _NOISE_RATIO, _NOISE_RATIO)
+    passes = _PASSES_BEFORE
+    while ratios:
+        # What is the model's own fault is only seen when its parameters are about right: hence a second look.
+        error, derivatives = _descend(f, error, derivatives, free, passes)
+        ratio = f.find_noise(error.criterion, *ratios)
+        if ratio is not None:
             error, derivatives = f.evaluate(f.theta, free)
             f.redundancy = f.find_redundancy(derivatives)
+        ratios, passes = () if ratio is None else (ratio,), _PASSES
     while True:
         # The priors hold what the drives know little of, so that it does no harm meanwhile.
         error, derivatives = _descend(f, error, derivatives, free, _PASSES)
