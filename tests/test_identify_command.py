@@ -36,6 +36,7 @@ def logs(tmp_path_factory) -> dict[str, Path]:
 def test_a_file_with_what_was_found(logs, tmp_path, capsys):
     out = tmp_path / "found.yaml"
     arguments = ["--config", "prototype", "--parameters", "mass", "--output", str(out), "--json"]
+    arguments += ["--plots", str(tmp_path / "plots")]
     assert main(["identify", str(logs["sound"]), *arguments]) == 0
     said = json.loads(capsys.readouterr().out)
     (one,) = said["parameters"]
@@ -46,6 +47,9 @@ def test_a_file_with_what_was_found(logs, tmp_path, capsys):
     validation = said["validation"]
     assert "last third" in validation["drive"]
     assert validation["after"]["criterion"] < validation["before"]["criterion"]
+    assert validation["left_because_of_it"] == 0
+    for name in ("parameters", "prediction"):
+        assert (tmp_path / "plots" / f"{name}.png").stat().st_size > 5000
     # All else is as it was, comments too.
     shipped = settings.config_path("prototype").read_text(encoding="utf-8").splitlines()
     different = [

@@ -45,6 +45,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         help="a drive to compare on (default: the last third of the last log)",
     )
     parser.add_argument("--anyway", action="store_true", help="use logs whose length or units are in doubt")
+    parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -68,6 +69,10 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     session = run_session(args.logs, args.config, names, tuning, args.validate, args.anyway, args.json)
     if args.output is not None:
         args.output.write_text(session.text, encoding="utf-8")
+    if args.plots is not None:
+        from vehicled.identification.vehicle.plots import draw
+
+        draw(session, args.plots)
     if args.json:
         print(json.dumps(as_json(session)))
     else:

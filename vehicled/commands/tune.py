@@ -9,8 +9,8 @@ HELP = "Find the noise of sensors and model from recorded drives, so that the fi
 EPILOG = """\
 Noise that is too small makes the filter refuse good measurements and believe a wrong model; noise that is too large
 makes it slow. The settings under which the recorded measurements are most probable are looked for; NIS, the mean
-normalised innovation squared, is near 1 then, also on a drive that was not used. Tune before `vehicled identify`,
-which weighs measurements by these settings, and again after it: noise makes up for what the model gets wrong.
+normalised innovation squared, is near 1 then, also on a drive that was not used. Tune what
+`vehicled identify` has found: noise makes up for what the model gets wrong.
 
 examples:
   vehicled tune drive.mcap --config my_car.yaml --output tuned.yaml

@@ -101,11 +101,11 @@ def _run_vehicle(args: argparse.Namespace) -> int:
         from vehicled.benchmarks.identify_plots import draw_cars
 
         draw_cars(rows, args.plots)
-    print(json.dumps(rows, ensure_ascii=False) if args.json else "\n".join(_car_lines(rows)))
+    print(json.dumps(rows, ensure_ascii=False) if args.json else "\n".join(car_lines(rows)))
     return 0
 
 
-def _car_lines(rows: list[dict[str, Any]]) -> list[str]:
+def car_lines(rows: list[dict[str, Any]]) -> list[str]:
     """Errors by parameter and car, and how many are as they should be."""
     lines = ["error of the estimate ± its standard deviation, % of the true value; (…): left at its prior"]
     lines.append(f"{'':<24}" + "".join(f"{'seed ' + str(row['seed']):>16}" for row in rows))

@@ -1,6 +1,7 @@
 """Settings of noise that may be found from innovations: of the sensors, and of what the model gets wrong.
 
-All are positive. What a receiver says of its own accuracy is left to it.
+All are positive. What a receiver says of its own accuracy is left to it, and what a standing car shows (the lateral
+acceleration at standstill) to the file: only moving is counted.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ _SENSORS: tuple[tuple[str, str, str, Path], ...] = (
 )
 _PLANT: tuple[tuple[str, str, str, Path], ...] = (
     ("plant.longitudinal", "acceleration along the car", "m/s²/√Hz", ("rate_noise", "longitudinal")),
-    ("plant.lateral", "acceleration across, at standstill", "m/s²/√Hz", ("rate_noise", "lateral")),
     (
         "plant.lateral_per_speed",
-        "what that grows by with speed",
+        "acceleration across, by speed",
         "1/s/√Hz",
         ("rate_noise", "lateral_per_speed"),
     ),
@@ -49,6 +49,7 @@ NOISE = {
 """By name, in the order in which they are told."""
 
 _OF_MODEL: tuple[Path, ...] = (
+    ("filter", "rate_noise", "lateral"),
     *(("filter", *path) for name, _, _, path in _PLANT if name != "drive_force.noise"),
     ("filter", "ground_slope"),
     *(("sensors", *path) for name, _, _, path in _SENSORS if name.startswith("accel.model_error")),

@@ -170,6 +170,21 @@ def measure(
     return _checked(error)
 
 
+def calc_surprise(configuration: Configuration, drive: Drive) -> dict[str, np.ndarray]:
+    """By kind of observation (n, 2): time since the drive's start, s, and mean normalised innovation squared per
+    component over the second before it."""
+    sums: dict[str, dict[int, np.ndarray]] = {}
+    for t, pairs in _run(WatchedEstimator(configuration), drive, None):
+        second = (t - drive.steps[0].t) // 1_000_000_000
+        for record, judged in pairs:
+            here = sums.setdefault(record.sensor, {}).setdefault(second, np.zeros(2))
+            here += record.nis, len(judged.innovation)
+    return {
+        sensor: np.array([(second + 1, total / count) for second, (total, count) in seconds.items() if count])
+        for sensor, seconds in sums.items()
+    }
+
+
 def differentiate(
     configuration: Configuration,
     changes: Sequence[Change],

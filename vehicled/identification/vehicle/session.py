@@ -48,6 +48,9 @@ class Session:
     """What it was."""
     choices: int
     """How many parameters were left because of it: then it has been used after all."""
+    held_out: Drive
+    before: Configuration
+    after: Configuration
     text: str
     """Of the new configuration."""
     notes: list[str]
@@ -130,7 +133,8 @@ def run(
     # Against the file with its defaults: only what has been found is written.
     new_text = edit(text, list(find_edits(file, estimate.file)))
     settings.loads(new_text, File, "the configuration that was found")
-    return Session(estimate, before, after, told, choices, new_text, notes)
+    old, new = configure(file, text), configure(estimate.file, text)
+    return Session(estimate, before, after, told, choices, held_out, old, new, new_text, notes)
 
 
 def find_what_carries_over(

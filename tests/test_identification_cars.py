@@ -1,0 +1,33 @@
+"""A car with ten parameters off by 10 to 20 %, found from one drive with all errors of its sensors."""
+
+import pytest
+
+from vehicled.benchmarks.vehicle_identify import PARAMETERS, run_car
+from vehicled.commands.benches.identify import car_lines
+
+
+@pytest.fixture(scope="module")
+def car():
+    return run_car(PARAMETERS, 3)
+
+
+def test_every_parameter_is_found(car):
+    assert len(car["parameters"]) == 10
+    for p in car["parameters"]:
+        error = p["value"] - p["true"]
+        assert p["identified"], p["name"]
+        assert abs(error) <= 3.0 * p["sigma"], p["name"]
+        assert abs(error) <= 0.02 * p["true"], p["name"]
+        # It was far off, and is known well.
+        assert abs(p["prior"] - p["true"]) > 3.0 * abs(error)
+        assert p["sigma"] < 0.02 * p["true"]
+
+
+def test_a_table_of_cars(car):
+    other = car | {"parameters": [p | {"identified": False, "value": p["prior"]} for p in car["parameters"]]}
+    lines = car_lines([car, other])
+    assert len([line for line in lines if line.startswith(("mass", "front.", "rear."))]) == 7
+    assert "10 of 20 identified, 10 of them within 3 σ" in lines[-1]
+    (mass,) = [line for line in lines if line.startswith("mass")]
+    assert "±" in mass
+    assert "(" in mass
