@@ -2,8 +2,9 @@
 
 The criterion is the negative logarithm of the likelihood of all measurements, by the innovations ν of the very
 filter that runs in the car and their covariance S: ½ Σ νᵀS⁻¹ν + ln |S| (Schweppe 1965; Ljung, System
-Identification, section 7.4). Components are taken as the filter decorrelates them. A measurement that fails its gate
-counts as one that just passes it, so that nothing is gained by having measurements refused.
+Identification, section 7.4). Components are taken as the filter decorrelates them. Beyond its gate a measurement counts
+by the logarithm of its surprise (νᵀS⁻¹ν = g (1 + ln r) at r times the gate g): an outlier does not lead the search
+astray, but nothing is gained by having measurements refused.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class PredictionError:
         surprise = record.nis
         if record.test_ratio > 1.0:
             sensor.refused += 1
-            surprise /= record.test_ratio
+            surprise *= (1.0 + math.log(record.test_ratio)) / record.test_ratio
         else:
             sensor.nis += surprise / len(record.innovation)
         sensor.likelihood += 0.5 * (surprise + log_determinant)
@@ -214,9 +215,8 @@ def _derivatives(pairs: Sequence[tuple[Innovation, Judged]], p: int) -> tuple[np
     d_nu, d_w = (
         np.concatenate([getattr(j, n) for j in judged])[:, :p] for n in ("d_innovation", "d_precision")
     )
-    # Of one that was refused, only what was expected of it counts.
-    fused = np.repeat([r.test_ratio <= 1.0 for r, _ in pairs], [len(j.innovation) for j in judged])
-    d_log, weight = d_w / w[:, None], w * fused
+    beyond = [max(r.test_ratio, 1.0) for r, _ in pairs]
+    d_log, weight = d_w / w[:, None], w / np.repeat(beyond, [len(j.innovation) for j in judged])
     gradient = (weight * nu) @ d_nu + (0.5 * weight * nu * nu - 0.5) @ d_log
     return gradient, (d_nu * weight[:, None]).T @ d_nu + 0.5 * d_log.T @ d_log
 
