@@ -8,15 +8,19 @@ HELP = "Find parameters of a car (masses, tyres, springs, mounting of sensors) f
 
 EPILOG = """\
 The filter that runs in the car predicts every measurement; the parameters with which it does so best, given what the
-file says and how well such figures are usually known, are looked for. A parameter that the drives say little about is
-named and left as it is; so is one that is known only together with others. Straight driving tells nothing of tyres:
-drive corners of all speeds up to the limit, brake, accelerate.
+file says and how well such figures are usually known, are looked for. Inputs are taken as they were between their
+samples, and the plant noise is found on the way. A parameter that the drives say little about is named and left as it
+is; so is one that is known only together with others, and one that makes the drive that was not used worse.
+
+Straight driving tells nothing of tyres: drive corners of all speeds, brake, accelerate. Ask for friction
+(`*.friction`) only if the car went to the limit: a model that is wrong in other ways takes gentle driving for it.
+Where wheel torques are measured, forces and masses are known no better than those (sensors.wheel_torques.scale).
 
 The new file differs from the old one in the values that were found, and nothing else: units and comments stay.
 
 examples:
   vehicled identify drive.mcap --config my_car.yaml --output found.yaml
-  vehicled identify a.mcap b.mcap --config my_car.yaml --validate c.mcap --parameters 'mass,*.friction'
+  vehicled identify a.mcap b.mcap --config my_car.yaml --validate c.mcap --parameters 'mass,*.friction' --plots found
   vehicled identify --config my_car.yaml --list            which parameters there are, and what the file says
   vehicled tune drive.mcap --config found.yaml             next: the noise that is left
 """
@@ -26,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
-        "--parameters", metavar="NAMES", help="between commas, with * for any; default: the usual ten"
+        "--parameters", metavar="NAMES", help="between commas, with * for any; default: mass, centre of gravity, yaw inertia, tyre stiffness, springs, steering offset"
     )
     parser.add_argument("--list", action="store_true", help="list the parameters of this configuration")
     add_common_arguments(parser)
