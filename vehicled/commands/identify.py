@@ -30,7 +30,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
-        "--parameters", metavar="NAMES", help="between commas, with * for any; default: mass, centre of gravity, yaw inertia, tyre stiffness, springs, steering offset"
+        "--parameters",
+        metavar="NAMES",
+        help="between commas, with * for any; default: mass, centre of mass, yaw inertia, tyre stiffness, springs, "
+        "steering offset",
     )
     parser.add_argument("--list", action="store_true", help="list the parameters of this configuration")
     add_common_arguments(parser)

@@ -349,8 +349,8 @@ PARAMETERS = {
 """By name, in the order in which they are told."""
 
 USUAL = "mass,center_of_mass.x,inertia.yaw,*.tyre_stiffness,*.spring,steering.offset"
-"""What is asked for when nothing else is; what a configuration does not have of it is left out. Friction is not in it:
-a model that is wrong in other ways takes gentle driving for the limit, and spins when the car goes faster."""
+"""What is asked for when nothing else is; what a configuration does not have of it is left out. Friction is not in
+it: a model that is wrong in other ways takes gentle driving for the limit, and spins when the car goes faster."""
 
 
 def with_defaults(file: File) -> File:
