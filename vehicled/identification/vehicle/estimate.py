@@ -43,8 +43,8 @@ _SETTLED = 0.1
 """Of the criterion, a logarithm of probability: what promises less is not worth another pass."""
 _LARGEST_STEP = 0.3
 """Of a logarithm, or of priors' standard deviations where they are larger."""
-_PASSES = 12
-_PASSES_BEFORE = 3
+_STEPS = 10
+_STEPS_BEFORE = 2
 """With the plant noise of the configuration, before another one is looked for."""
 _NOISE_RATIO = 10**0.5
 _NOISE_RANGE = (0.09, 11.0)
@@ -222,18 +222,18 @@ def fit(
     error, derivatives = f.evaluate(f.theta, free)
     f.redundancy = f.find_redundancy(derivatives)
     ratios: tuple[float, ...] = () if keep_noise else (1.0 / _NOISE_RATIO, _NOISE_RATIO)
-    passes = _PASSES_BEFORE
+    steps = _STEPS_BEFORE
     while ratios:
         # What is the model's own fault is only seen when its parameters are about right: hence a second look.
-        error, derivatives = _descend(f, error, derivatives, free, passes)
+        error, derivatives = _descend(f, error, derivatives, free, steps)
         ratio = f.find_noise(error.criterion, *ratios)
         if ratio is not None:
             error, derivatives = f.evaluate(f.theta, free)
             f.redundancy = f.find_redundancy(derivatives)
-        ratios, passes = () if ratio is None else (ratio,), _PASSES
+        ratios, steps = () if ratio is None else (ratio,), _STEPS
     while True:
         # The priors hold what the drives know little of, so that it does no harm meanwhile.
-        error, derivatives = _descend(f, error, derivatives, free, _PASSES)
+        error, derivatives = _descend(f, error, derivatives, free, _STEPS)
         count = int(free.sum())
         _leave_unknown(f, derivatives, free, reasons, combinations)
         f.theta[~free] = 0.0
@@ -258,9 +258,9 @@ def fit(
 
 
 def _descend(
-    f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray, passes: int
+    f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray, steps: int
 ) -> tuple[PredictionError, Derivatives]:
-    """Steps of the free parameters until little is to be gained, or for so many passes since the beginning."""
+    """Steps of the free parameters, so many at most, until little is to be gained."""
     f.best, damping = f.cost(f.theta, error), 0.0
     prior = 1.0 / f.sigma[free] ** 2
     largest = np.maximum(_LARGEST_STEP, 3.0 * f.sigma[free])
@@ -268,7 +268,7 @@ def _descend(
         if not p.positive and free[n]:
             largest[int(free[:n].sum())] = 3.0 * p.sigma
     rejected = 0
-    while f.passes < passes and rejected < _REJECTED:
+    for _ in range(steps):
         own = f.of_free(derivatives)
         matrix = own.information / f.redundancy + np.diag(prior)
         gradient = own.gradient / f.redundancy + f.theta[free] * prior
@@ -278,9 +278,13 @@ def _descend(
         step *= min(1.0, float((largest / np.maximum(np.abs(step), 1e-300)).min()))
         trial = f.theta.copy()
         trial[free] += step
-        new_error, new_derivatives = f.evaluate(trial, free)
-        cost = f.cost(trial, new_error)
-        if cost < f.best:
+        try:
+            new_error, new_derivatives = f.evaluate(trial, free)
+        except RunError:  # the filter gets lost with them
+            better = False
+        else:
+            better = f.cost(trial, new_error) < f.best
+        if better:
             f.theta, error, derivatives = trial, new_error, new_derivatives
             # The better the fit, the less innovations remember each other.
             f.redundancy = min(f.redundancy, f.find_redundancy(derivatives))
@@ -288,6 +292,8 @@ def _descend(
             damping, rejected = 0.1 * damping, 0
         else:
             damping, rejected = max(10.0 * damping, 1.0), rejected + 1
+            if rejected == _REJECTED:
+                break
     return error, derivatives
 
 

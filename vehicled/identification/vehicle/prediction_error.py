@@ -3,8 +3,8 @@
 The criterion is the negative logarithm of the likelihood of all measurements, by the innovations ν of the very
 filter that runs in the car and their covariance S: ½ Σ νᵀS⁻¹ν + ln |S| (Schweppe 1965; Ljung, System
 Identification, section 7.4). Components are taken as the filter decorrelates them. Beyond its gate a measurement
-counts by the logarithm of its surprise, g (1 + ln r) at r times the gate g: an outlier does not lead the search astray,
-but nothing is gained by having measurements refused.
+counts by the logarithm of its surprise, g (1 + ln r) at r times the gate g: an outlier does not lead the search
+astray, but nothing is gained by having measurements refused.
 """
 
 from __future__ import annotations
