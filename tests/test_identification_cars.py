@@ -2,7 +2,9 @@
 
 import pytest
 
+from vehicled.benchmarks.identify_plots import draw_cars
 from vehicled.benchmarks.vehicle_identify import PARAMETERS, run_car
+from vehicled.cli import main
 from vehicled.commands.benches.identify import car_lines
 
 
@@ -31,3 +33,24 @@ def test_a_table_of_cars(car):
     (mass,) = [line for line in lines if line.startswith("mass")]
     assert "±" in mass
     assert "(" in mass
+
+
+def test_a_picture_of_cars(car, tmp_path):
+    draw_cars([car, car], tmp_path / "pictures")
+    assert (tmp_path / "pictures" / "cars.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--seed", "1"], "--mechanism vehicle"),
+        (["--mechanism", "vehicle", "--seed", "-1"], "0 or more"),
+        (["--mechanism", "vehicle", "--workers", "0"], "at least 1"),
+        (["--mechanism", "vehicle", "--parameters", "torque_gain"], "errors of their own"),
+        (["--mechanism", "vehicle", "--parameters", "front.tire_stiffness"], "did you mean"),
+    ],
+)
+def test_what_cannot_be_is_one_line(arguments, word, capsys):
+    assert main(["bench", "identify", *arguments]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert word in line

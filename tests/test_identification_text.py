@@ -1,11 +1,15 @@
 """New values into the text of a configuration."""
 
+import dataclasses
+import re
+
 import pytest
 from drives_rig import TEXT, prototype_file
 
 from vehicled import settings
 from vehicled.configuration import File
 from vehicled.identification.vehicle.names import PARAMETERS, apply, choose, with_defaults
+from vehicled.identification.vehicle.session import write
 from vehicled.identification.vehicle.yaml_text import Edit, edit, find_edits
 
 FERRARI = settings.config_path("ferrari_250lm").read_text(encoding="utf-8")
@@ -57,3 +61,16 @@ def test_what_is_missing_is_added(text, wanted):
 def test_several_numbers_keep_their_unit():
     assert edit("a: 1 2 3 deg\n", [Edit(("a",), (0.0, 0.0, 0.0174532925), "rad")]) == "a: 0 0 1 deg\n"
     assert edit("a: [1 m, 2 m]\n", [Edit(("a",), (3.0, 4.0), "")]).startswith("a: [3")
+
+
+def test_what_a_handbook_leaves_to_its_defaults_is_as_it_was_found():
+    text = re.sub(r"^  inertia:.*\n", "", FERRARI, flags=re.MULTILINE)
+    file = with_defaults(settings.loads(text, File))
+    names = ("mass", "front.wheel_radius", "rear.tyre_stiffness")
+    found = apply(file, [PARAMETERS[n] for n in names], [0.1, 0.05, -0.1])
+    loaded = with_defaults(settings.loads(write(text, file, found), File))
+    for old, new in ((found.vehicle, loaded.vehicle), (found.vehicle.front, loaded.vehicle.front)):
+        for field in dataclasses.fields(old):
+            value = getattr(old, field.name)
+            if isinstance(value, (int, float, tuple)):
+                assert getattr(new, field.name) == pytest.approx(value, rel=1e-4), field.name

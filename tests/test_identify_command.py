@@ -1,6 +1,7 @@
 """`vehicled identify` and `vehicled tune` through the command line."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from vehicled import settings
 from vehicled.cli import main
 from vehicled.configuration import File
 from vehicled.messages import Measurement
+from vehicled.simulation.scenario import Inputs, Scenario
 
 
 def write(path: Path, steps, factors: dict[str, float]) -> Path:
@@ -28,6 +30,11 @@ def logs(tmp_path_factory) -> dict[str, Path]:
     steps = drive(changed(mass=0.15), mixed(16.0))
     return {
         "sound": write(folder / "drive.mcap", steps, {}),
+        "again": write(folder / "again.mcap", drive(changed(mass=0.15), mixed(12.0), seed=4), {}),
+        "other": write(folder / "other.mcap", drive(changed(mass=0.15), mixed(14.0), seed=5), {}),
+        "parked": write(
+            folder / "parked.mcap", drive(changed(), Scenario(duration=12.0, inputs=Inputs())), {}
+        ),
         "kmh": write(folder / "kmh.csv", steps, {"vehicle.speed": 3.6}),
         "short": write(folder / "short.mcap", steps[:1000], {}),
     }
@@ -64,16 +71,46 @@ def test_a_file_with_what_was_found(logs, tmp_path, capsys):
     [
         ("kmh", [], ["kmh.csv", "vehicle.speed", "km/h", "--anyway"]),
         ("short", [], ["short.mcap", "10 s"]),
+        ("sound", ["--validate", "parked"], ["parked.mcap", "never moves"]),
+        ("sound", ["--parameters", "brake_gain,front.brake_gain"], ["one of them"]),
         ("sound", ["--parameters", "front.tire_stiffness"], ["front.tire_stiffness", "front.tyre_stiffness"]),
         ("sound", ["--parameters", "steering.ratio"], ["steering.ratio", "does not have it"]),
         ("sound", ["--output", "/nowhere/at/all.yaml"], ["no such folder"]),
     ],
 )
 def test_bad_input_is_one_line(logs, capsys, log, arguments, words):
+    arguments = [str(logs.get(a, a)) for a in arguments]
     assert main(["identify", str(logs[log]), "--config", "prototype", *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    *_, line = capsys.readouterr().err.splitlines()
     for word in words:
         assert word in line
+
+
+def test_a_table_for_people_from_two_logs_and_another_to_compare_on(logs, tmp_path, capsys):
+    out = tmp_path / "found.yaml"
+    arguments = ["--validate", str(logs["other"]), "--parameters", "mass,antenna.z", "--output", str(out)]
+    assert (
+        main(["identify", str(logs["sound"]), str(logs["again"]), "--config", "prototype", *arguments]) == 0
+    )
+    said = capsys.readouterr().out
+    assert re.search(r"^mass +1150 +13\d\d(\.\d)? +\d+(\.\d)?  kg$", said, re.MULTILINE)
+    assert re.search(r"^antenna.z +0.75 +left +m +the drives say less of it", said, re.MULTILINE)
+    assert f"prediction of {logs['other']}, which was not used:" in said
+    assert "after: better" in said
+    assert "plant noise, which stays" in said
+    assert "antenna: -0.30 0.00 0.75 m" in out.read_text(encoding="utf-8")
+
+
+def test_noise_of_a_log(logs, tmp_path, capsys):
+    out = tmp_path / "tuned.yaml"
+    arguments = ["--parameters", "gyro.noise,vehicle_speed.noise,plant.height", "--output", str(out)]
+    assert main(["tune", str(logs["sound"]), "--config", "prototype", *arguments]) == 0
+    said = capsys.readouterr().out
+    assert "after: better" in said
+    assert "plant noise, which stays" not in said
+    noise = settings.load(out, File).sensors.imu.gyroscopes.noise
+    assert noise == pytest.approx(0.002, rel=0.25)  # with what a wrong mass adds
+    assert f"{noise:.5g}" in said
 
 
 def test_no_log_and_no_such_log(capsys):

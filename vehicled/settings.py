@@ -95,7 +95,9 @@ def _fault(value: Any, metadata: tuple[Any, ...], path: str) -> str | None:
             fault = _fault(getattr(value, field.name), (*own, *below), _join(path, field.name))
             if fault is not None:
                 return fault
-        return None
+        check = getattr(value, "check", None)
+        together = check() if callable(check) else ()
+        return next((f"{_join(path, where)}: {message}" for where, message in together), None)
     if isinstance(value, (tuple, list)):
         return next((f for v in value if (f := _fault(v, metadata, path)) is not None), None)
     if isinstance(value, dict):

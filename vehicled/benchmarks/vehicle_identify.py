@@ -11,6 +11,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from fnmatch import fnmatch
 from multiprocessing import get_context
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from vehicled import settings
 from vehicled.benchmarks.vehicle_observers import CONFIGURATION, DRIVE, make_drive
 from vehicled.configuration import File, configure
+from vehicled.errors import UsageError
 from vehicled.identification.vehicle.names import Parameter, apply, choose, with_defaults
 from vehicled.identification.vehicle.prediction_error import Drive
 from vehicled.identification.vehicle.session import identify
@@ -26,6 +28,30 @@ from vehicled.simulation.scenario import PlantErrors, find_scenario
 
 PARAMETERS = "mass,center_of_mass.x,inertia.yaw,*.tyre_stiffness,*.friction,*.spring,brake_gain"
 _OFF = (0.1, 0.2)
+_NOT_DRIVEN = ("torque_gain", "steering.*", "gyro_offset.*", "accel_offset.*")
+"""What simulated sensors are off by is drawn for each drive, not taken from a configuration."""
+
+
+def _load() -> tuple[File, str]:
+    """The car as it is believed to be, and the text of its configuration."""
+    path = settings.config_path(CONFIGURATION)
+    return with_defaults(settings.load(path, File)), path.read_text(encoding="utf-8")
+
+
+def check_names(names: str) -> None:
+    """Raises UsageError on parameters that `run_car` does not take."""
+    _choose(names, _load()[0])
+
+
+def _choose(names: str, file: File) -> list[Parameter]:
+    """Parameters whose truth is known in a simulation."""
+    parameters = choose(names, file)
+    for p in parameters:
+        if any(fnmatch(p.name, pattern) for pattern in _NOT_DRIVEN):
+            raise UsageError(
+                f"parameter '{p.name}': the sensors of a simulated drive have errors of their own"
+            )
+    return parameters
 
 
 def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
@@ -35,7 +61,10 @@ def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
     off = sign * random.uniform(*_OFF, len(parameters))
     beside = sign * random.uniform(0.5, 1.0, len(parameters)) * [p.sigma for p in parameters]
     theta = [np.log1p(a) if p.positive else b for p, a, b in zip(parameters, off, beside, strict=True)]
-    return apply(file, parameters, theta)
+    car = apply(file, parameters, theta)
+    if fault := settings.find_fault(car.vehicle, "vehicle"):
+        raise UsageError(f"seed {seed}: there is no such car: {fault}")
+    return car
 
 
 def bench_cars(
@@ -54,10 +83,8 @@ def bench_cars(
 
 def run_car(names: str, seed: int) -> dict[str, Any]:
     """One car: what was found of it, and the time that this took from the log on."""
-    path = settings.config_path(CONFIGURATION)
-    text = path.read_text(encoding="utf-8")
-    file = with_defaults(settings.load(path, File))
-    parameters = choose(names, file)
+    file, text = _load()
+    parameters = _choose(names, file)
     scenario = dataclasses.replace(find_scenario(DRIVE), plant=PlantErrors())
     car = perturb(file, parameters, seed)
     steps, _ = make_drive(configure(car, text), scenario, seed)

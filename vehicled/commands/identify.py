@@ -9,8 +9,9 @@ HELP = "Find parameters of a car (masses, tyres, springs, mounting of sensors) f
 EPILOG = """\
 The filter that runs in the car predicts every measurement; the parameters with which it does so best, given what the
 file says and how well such figures are usually known, are looked for. Inputs are taken as they were between their
-samples, and the plant noise is found on the way. A parameter that the drives say little about is named and left as it
-is; so is one that is known only together with others, and one that makes the drive that was not used worse.
+samples, and with the plant noise that suits the model best (the file keeps its own). A parameter that the drives say
+little about is named and left as it is; so is one that is known only together with others, and one that makes the
+prediction of the drive that was not used worse.
 
 Straight driving tells nothing of tyres: drive corners of all speeds, brake, accelerate. Ask for friction
 (`*.friction`) only if the car went to the limit: a model that is wrong in other ways takes gentle driving for it.

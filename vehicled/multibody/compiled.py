@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from vehicled import settings
 from vehicled.multibody import ali3p, placement
 from vehicled.multibody.bodies import add_bodies
-from vehicled.multibody.description import Angle, Description, Rigid
+from vehicled.multibody.description import Angle, Description
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint
 from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model
@@ -48,13 +48,8 @@ def build_model(description: Description, angle_form: AngleForm = add_angle, wid
 
 def _refuse_faults(description: Description) -> None:
     """Descriptions from a file have been looked at; those made in a program have not."""
-    faults = [*filter(None, [settings.find_fault(description)])]
-    for name, body in description.bodies.items():
-        if isinstance(body, Rigid):
-            faults += [f"bodies.{name}.{where}: {message}" for where, message in body.check()]
-    faults += [f"{where}: {message}" for where, message in description.check()]
-    if faults:
-        raise MechanismError(faults[0])
+    if fault := settings.find_fault(description):
+        raise MechanismError(fault)
 
 
 class CompiledMechanism:

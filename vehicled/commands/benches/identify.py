@@ -23,7 +23,7 @@ Told are the errors that are left beside the standard deviations that are claime
 examples:
   vehicled bench identify --plots pictures
   vehicled bench identify --mechanism vehicle --seed 0 1 2 3 4 5 6 7
-  vehicled bench identify --mechanism vehicle --parameters 'mass,inertia.*,*.damper'
+  vehicled bench identify --mechanism vehicle --parameters 'mass,*.spring,*.damper,*.anti_roll_bar'
 """
 
 _SEEDS = (0, 1, 2, 3)
@@ -85,7 +85,7 @@ def _run_suspension(args: argparse.Namespace) -> int:
 
 
 def _run_vehicle(args: argparse.Namespace) -> int:
-    from vehicled.benchmarks.vehicle_identify import PARAMETERS, bench_cars
+    from vehicled.benchmarks.vehicle_identify import PARAMETERS, bench_cars, check_names
     from vehicled.errors import UsageError
     from vehicled.progress import Progress
 
@@ -94,6 +94,7 @@ def _run_vehicle(args: argparse.Namespace) -> int:
         raise UsageError(f"--seed: expected 0 or more, got {min(seeds)}")
     if args.workers is not None and args.workers < 1:
         raise UsageError(f"--workers: expected at least 1, got {args.workers}")
+    check_names(args.parameters or PARAMETERS)
     workers = min(args.workers or len(os.sched_getaffinity(0)), len(seeds))
     with Progress("identifying", len(seeds), "cars", quiet=args.json) as progress:
         rows = bench_cars(args.parameters or PARAMETERS, seeds, workers, progress.update)

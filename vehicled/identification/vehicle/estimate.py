@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError
 from vehicled.identification.vehicle.differentiated import Change
@@ -118,7 +119,10 @@ class _Fit:
         tell: Progress,
     ):
         self.file, self.text, self.parameters = file, text, list(parameters)
-        self.considered = list(considered)
+        # What is asked for is estimated, as long as the drives tell of it.
+        self._may_be_considered = {p.name: p for p in considered}
+        asked = {p.name for p in parameters}
+        self.considered = [p for p in considered if p.name not in asked]
         self._drives, self._tell = drives, tell
         self.sigma = np.array([p.sigma for p in parameters])
         self.theta = np.zeros(len(parameters))
@@ -130,7 +134,10 @@ class _Fit:
         """Over that of the configuration."""
 
     def configuration(self, theta: np.ndarray, plant_noise: float) -> Configuration:
+        """RunError when there can be no such car."""
         file = apply(self.file, [*self.parameters, *self.considered], theta)
+        if fault := settings.find_fault(file.vehicle, "vehicle"):
+            raise RunError(fault)
         return configure(scale_plant(file, plant_noise), self.text)
 
     def evaluate(self, theta: np.ndarray, free: np.ndarray) -> tuple[PredictionError, Derivatives]:
@@ -184,6 +191,11 @@ class _Fit:
             yield drive, progress
             done += drive.length
 
+    def consider(self, name: str) -> None:
+        """From now on, what is not known of a parameter that was left is passed on."""
+        if name in self._may_be_considered:
+            self.considered.append(self._may_be_considered[name])
+
     def find_redundancy(self, derivatives: Derivatives) -> float:
         """From the scatter of the gradients, at least 1."""
         derivatives = self.of_free(derivatives)
@@ -193,8 +205,10 @@ class _Fit:
         scores = derivatives.blocks[: count * _MEMORY].reshape(count, _MEMORY, -1).sum(axis=1)
         scatter = np.cov(scores.T, ddof=1).reshape(scores.shape[1], -1) * count
         # Where there is no information there is no scatter either.
-        information = derivatives.information + 1e-9 * np.diag(np.diag(derivatives.information) + 1.0)
-        return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / len(scatter))
+        known = np.diag(derivatives.information)
+        information = derivatives.information + 1e-9 * np.diag(known + 1.0)
+        told = max(int(np.count_nonzero(known > 1e-6)), 1)
+        return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / told)
 
     def of_free(self, derivatives: Derivatives) -> Derivatives:
         """Without those by what is considered."""
@@ -235,15 +249,22 @@ def fit(
         # The priors hold what the drives know little of, so that it does no harm meanwhile.
         error, derivatives = _descend(f, error, derivatives, free, _STEPS)
         count = int(free.sum())
-        _leave_unknown(f, derivatives, free, reasons, combinations)
+        for name in _leave_unknown(f, derivatives, free, reasons, combinations):
+            f.consider(name)
         f.theta[~free] = 0.0
-        if int(free.sum()) == count:
-            break
-        if not free.any():
+        if int(free.sum()) == count or not free.any():
             break
         # Those that are left as they are from their priors, and the others once more.
-        error, derivatives = f.evaluate(f.theta, free)
-    covariance = _covariance(f, derivatives, f.sigma[free]) if free.any() else np.zeros((0, 0))
+        try:
+            error, derivatives = f.evaluate(f.theta, free)
+        except RunError:  # the filter gets lost between the two
+            f.theta[:] = 0.0
+            error, derivatives = f.evaluate(f.theta, free)
+        f.redundancy = f.find_redundancy(derivatives)
+    covariance = np.zeros((0, 0))
+    if free.any():
+        own, passed_on = _covariance(f, derivatives, f.sigma[free])
+        covariance = own + passed_on
     after_file = apply(file, f.parameters, f.theta)
     found, place = [], 0
     for k, p in enumerate(f.parameters):
@@ -303,42 +324,50 @@ def _leave_unknown(
     free: np.ndarray,
     reasons: dict[str, str],
     combinations: list[Combination],
-) -> None:
+) -> list[str]:
     """Leave free parameters, which the derivatives are by, at their priors until the drives know those that remain
-    better than their priors do."""
+    better than their priors do. Returns the names of those that are left."""
+    left = []
     of_free = np.flatnonzero(free)
     kept = list(range(len(of_free)))
     considered = range(len(of_free), len(of_free) + len(f.considered))
     while kept:
         places = of_free[kept]
         d, sigma = derivatives.of([*kept, *considered]), f.sigma[places]
-        ratio = np.sqrt(np.diag(_covariance(f, d, sigma))) / sigma
+        own, passed_on = _covariance(f, d, sigma)
+        ratio = np.sqrt(np.diag(own + passed_on)) / sigma
         worst = int(np.argmax(ratio))
         if ratio[worst] <= _KNOWN:
             break
         # In units of the priors' standard deviations.
-        own = f.of_free(d).information
-        matrix = own / f.redundancy * np.outer(sigma, sigma) + np.eye(len(kept))
+        matrix = f.of_free(d).information / f.redundancy * np.outer(sigma, sigma) + np.eye(len(kept))
+        together = np.linalg.inv(matrix)[:, worst]
         name = f.parameters[places[worst]].name
-        if 1.0 / np.sqrt(matrix[worst, worst]) > _KNOWN or len(kept) == 1:
+        if 1.0 / np.sqrt(matrix[worst, worst]) > _KNOWN:
             reasons[name] = "the drives say less of it than is known already"
-        else:
-            combination = _weakest(matrix, [f.parameters[k].name for k in places])
+        elif np.sqrt(together[worst]) > _KNOWN:
+            combination = _combine(together, [f.parameters[k].name for k in places])
             combinations.append(combination)
             others = [n for n in combination.weights if n != name]
             reasons[name] = f"known only together with {', '.join(others)}" if others else "hardly known"
+        elif np.sqrt(own[worst, worst]) / sigma[worst] > _KNOWN:
+            reasons[name] = "parts of the drives disagree on it"
+        else:
+            reasons[name] = f"known no better than {', '.join(p.name for p in f.considered)}"
+        left.append(name)
         free[places[worst]] = False
         kept.pop(worst)
+    return left
 
 
-def _weakest(matrix: np.ndarray, names: list[str]) -> Combination:
-    _, vectors = np.linalg.eigh(matrix)
-    weights = vectors[:, 0] / vectors[np.argmax(np.abs(vectors[:, 0])), 0]
+def _combine(direction: np.ndarray, names: list[str]) -> Combination:
+    """How the others go along with one that is not known."""
+    weights = direction / direction[np.argmax(np.abs(direction))]
     return Combination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
 
 
-def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> np.ndarray:
-    """Of what is estimated, with priors of these standard deviations."""
+def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of what is estimated, with priors of these standard deviations: what the drives leave; what is passed on."""
     prior, m = np.diag(1.0 / sigma**2), len(sigma)
     d = f.of_free(derivatives)
     expected = np.linalg.inv(d.information / f.redundancy + prior)
@@ -356,4 +385,4 @@ def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> np.ndar
         scatter = scores.T @ scores * (count / free) / f.redundancy**2
         larger = np.maximum(larger, np.diag(expected @ (scatter + prior) @ expected))
     scale = np.sqrt(larger / np.diag(expected))
-    return expected * np.outer(scale, scale) + passed_on
+    return expected * np.outer(scale, scale), passed_on

@@ -144,8 +144,8 @@ def _center_of_mass(axis: int) -> tuple[Getter, Setter]:
     return get, put
 
 
-def _inertia(axis: int) -> tuple[Getter, Setter]:
-    """What lies far ahead and behind counts in pitch as much as in yaw: with the one goes the other."""
+def _inertia(axis: int, alone: bool = False) -> tuple[Getter, Setter]:
+    """What lies far ahead and behind counts in pitch as much as in yaw: with yaw goes pitch, unless left alone."""
     paths: tuple[Path, Path] = ("vehicle", "chassis", "inertia"), ("vehicle", "inertia")
 
     def put_yaw(path: Path) -> Setter:
@@ -155,7 +155,11 @@ def _inertia(axis: int) -> tuple[Getter, Setter]:
 
         return put
 
-    found = [(get, put_yaw(path) if axis == 2 else put) for path in paths for get, put in [at(*path, axis)]]
+    found = [
+        (get, put_yaw(path) if axis == 2 and not alone else put)
+        for path in paths
+        for get, put in [at(*path, axis)]
+    ]
     return _either(found[0], found[1])
 
 
@@ -391,7 +395,16 @@ def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) 
         chosen |= {n: known[n] for n in known if n in present}
     if not chosen:
         raise UsageError("no parameter is named")
-    return [_for_source(p, file) for n, p in known.items() if n in chosen]
+    own = {"front.brake_gain", "rear.brake_gain"}
+    if "brake_gain" in chosen and not own.isdisjoint(chosen):
+        if not own <= chosen.keys():
+            raise UsageError(
+                f"parameters 'brake_gain' and '{min(own & chosen.keys())}': expected one of them, or both axles"
+            )
+        del chosen["brake_gain"]  # it is the two together
+    if {"inertia.yaw", "inertia.pitch"} <= chosen.keys():
+        chosen["inertia.yaw"] = replace(chosen["inertia.yaw"], set=_inertia(2, alone=True)[1])
+    return [_for_source(chosen[n], file) for n in known if n in chosen]
 
 
 def _for_source(p: Parameter, file: File) -> Parameter:

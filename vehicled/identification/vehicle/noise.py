@@ -50,6 +50,7 @@ NOISE = {
 
 _OF_MODEL: tuple[Path, ...] = (
     ("filter", "rate_noise", "lateral"),
+    *(("filter", "position_noise", name) for name in ("x", "yaw", "wheel")),
     *(("filter", *path) for name, _, _, path in _PLANT if name != "drive_force.noise"),
     ("filter", "ground_slope"),
     *(("sensors", *path) for name, _, _, path in _SENSORS if name.startswith("accel.model_error")),

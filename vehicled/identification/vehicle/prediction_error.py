@@ -109,6 +109,11 @@ class Derivatives:
         return Derivatives(self.gradient + other.gradient, self.information + other.information, blocks)
 
 
+def calc_length(steps: Sequence[Step]) -> float:
+    """Time from the first to the last, s."""
+    return (steps[-1].t - steps[0].t) * 1e-9
+
+
 @dataclass(frozen=True)
 class Drive:
     """Steps of a log, and which of them count: the same ones whatever the parameters."""
@@ -138,14 +143,9 @@ class Drive:
         return cls(steps, frozenset(counting))
 
     @property
-    def moving(self) -> float:
-        """s of it that count."""
-        return self.length * len(self.counting) / len(self.steps)
-
-    @property
     def length(self) -> float:
         """s."""
-        return (self.steps[-1].t - self.steps[0].t) * 1e-9
+        return calc_length(self.steps)
 
     def after(self, share: float) -> Drive:
         """What counts after a share of its time; the filter runs from its beginning."""
@@ -173,13 +173,14 @@ def measure(
 
 def calc_surprise(configuration: Configuration, drive: Drive) -> dict[str, np.ndarray]:
     """By kind of observation (n, 2): time since the drive's start, s, and mean normalised innovation squared per
-    component over the second before it."""
+    component over the second before it, of what was not refused."""
     sums: dict[str, dict[int, np.ndarray]] = {}
     for t, pairs in _run(WatchedEstimator(configuration), drive, None):
         second = (t - drive.steps[0].t) // 1_000_000_000
         for record, judged in pairs:
             here = sums.setdefault(record.sensor, {}).setdefault(second, np.zeros(2))
-            here += record.nis, len(judged.innovation)
+            if record.test_ratio <= 1.0:
+                here += record.nis, len(judged.innovation)
     return {
         sensor: np.array([(second + 1, total / count) for second, (total, count) in seconds.items() if count])
         for sensor, seconds in sums.items()

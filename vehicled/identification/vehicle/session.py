@@ -22,12 +22,12 @@ from replay.steps import Step
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError, UsageError
-from vehicled.identification.vehicle.estimate import Estimate, fit
+from vehicled.identification.vehicle.estimate import Combination, Estimate, fit
 from vehicled.identification.vehicle.estimate import Progress as Tell
 from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
-from vehicled.identification.vehicle.prediction_error import Drive, PredictionError, measure
+from vehicled.identification.vehicle.prediction_error import Drive, PredictionError, calc_length, measure
 from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs, with_smoothing
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
 from vehicled.progress import Progress
@@ -87,7 +87,7 @@ def run(
         if faults and not anyway:
             raise UsageError(f"{log}: {'; '.join(faults)} (--anyway goes on nevertheless)")
     drives: list[Drive] = []
-    with Progress("looking for motion", sum(_length(s) for s in steps), "s", quiet) as progress:
+    with Progress("looking for motion", sum(calc_length(s) for s in steps), "s", quiet) as progress:
         done = 0.0
         for one in steps:
             begun = done
@@ -96,7 +96,7 @@ def run(
                 progress.update(begun + seconds)
 
             drives.append(Drive.of(configuration, one, seen))
-            done += _length(one)
+            done += calc_length(one)
     if validate is None:
         held_out, told = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1]}"
         drives[-1] = drives[-1].before(1 - HELD_OUT)
@@ -107,6 +107,10 @@ def run(
             raise UsageError(
                 f"{log}: the car never moves in what may be used of it, or its filter never starts"
             )
+    if not held_out.counting:
+        raise UsageError(
+            f"{told}: the car never moves in it, expected a drive to compare on (--validate LOG)"
+        )
     total = sum(d.length for d in drives)
     with Progress("fitting", total, "s a pass", quiet) as progress:
 
@@ -130,11 +134,17 @@ def run(
 
         estimate, before, after, choices = find_what_carries_over(file, parameters, find, validate_on)
         progress.update(total, f"{estimate.passes} passes")
-    # Against the file with its defaults: only what has been found is written.
-    new_text = edit(text, list(find_edits(file, estimate.file)))
-    settings.loads(new_text, File, "the configuration that was found")
+    new_text = write(text, file, estimate.file)
     old, new = configure(file, text), configure(estimate.file, text)
     return Session(estimate, before, after, told, choices, held_out, old, new, new_text, notes)
+
+
+def write(text: str, file: File, found: File) -> str:
+    """The text of `file`, which has its defaults written out, with the numbers in which `found` differs."""
+    new_text = edit(text, list(find_edits(file, found)))
+    # Defaults of a handbook follow from its other numbers: those too are to be what they were when it was found.
+    loaded = with_defaults(settings.loads(new_text, File, "the configuration that was found"))
+    return edit(new_text, list(find_edits(loaded.vehicle, found.vehicle, ("vehicle",))))
 
 
 def find_what_carries_over(
@@ -149,15 +159,21 @@ def find_what_carries_over(
     assert before is not None
     estimate = find(parameters)
     left = {f.parameter.name: f for f in estimate.found}
-    combinations, passes, choices = estimate.combinations, estimate.passes, 0
+    combinations: list[Combination] = []
+    passes, choices = estimate.passes, 0
     while True:
         left |= {f.parameter.name: f for f in estimate.found}
+        combinations += [c for c in estimate.combinations if c not in combinations]
         free = [f for f in estimate.found if f.identified]
         after = validate(estimate.file) if free else before
         if not free or (after is not None and after.mean < before.mean):
             break
         without = [validate(f.parameter.set(estimate.file, f.prior)) for f in free]
-        blamed = free.pop(int(np.argmin([np.inf if e is None else e.mean for e in without])))
+        # Where the filter gets lost whichever it is, the one that changed most.
+        changes = [abs(f.value - f.prior) / f.parameter.spread(f.prior, f.parameter.sigma) for f in free]
+        order = [(np.inf if e is None else e.mean, -c) for e, c in zip(without, changes, strict=True)]
+        blamed = free.pop(order.index(min(order)))
+        combinations = [c for c in combinations if blamed.parameter.name not in c.weights]
         left[blamed.parameter.name] = dataclasses.replace(
             blamed,
             value=blamed.prior,
@@ -184,8 +200,7 @@ def identify(
     smoothing = file.sensors.steering.smoothing
     exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing)) for d in drives]
     gain = PARAMETERS["torque_gain"]
-    asked = any(p.name == gain.name for p in parameters)
-    considered = [] if asked or gain.get(file) is None else choose(gain.name, file)
+    considered = [] if gain.get(file) is None else choose(gain.name, file)
     estimate = fit(at_once(file), text, parameters, exact, tell, considered)
     return dataclasses.replace(estimate, file=with_smoothing(estimate.file, smoothing))
 
@@ -201,10 +216,6 @@ def _read(path: Path, configuration: Configuration) -> list[Step]:
     if not steps:
         raise UsageError(f"{path}: no measurement that could be used")
     return steps
-
-
-def _length(steps: Sequence[Step]) -> float:
-    return (steps[-1].t - steps[0].t) * 1e-9
 
 
 def as_json(session: Session) -> dict[str, Any]:
@@ -268,6 +279,10 @@ def format_session(session: Session) -> list[str]:
                 f"{name:<18} {old.mean_nis:>11.3f} {new_error.mean_nis:>8.3f} {old.refused:>15} "
                 f"{new_error.refused:>6} {old.count:>8}"
             )
+    if session.estimate.plant_noise != 1.0:
+        lines.append(
+            f"found with {session.estimate.plant_noise:.2g} of the file's plant noise, which stays (`vehicled tune`)"
+        )
     verdict = "better" if after.mean < before.mean else "nothing found that would improve on it"
     lines.append(f"mean of ½ (ν²/S + ln S): {before.mean:.4f} before, {after.mean:.4f} after: {verdict}")
     return [*lines, *session.notes]
