@@ -8,6 +8,7 @@ import pytest
 from vehicled.benchmarks import vehicle_observers as bench
 from vehicled.cli import make_parser
 from vehicled.commands.benches import observers as command
+from vehicled.configuration import load_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import ESTIMATE_INDEX
@@ -23,7 +24,7 @@ KEYS = {
 @pytest.fixture(scope="module")
 def drive():
     scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=9.0)
-    return scenario, *bench._simulate(scenario, 1)
+    return scenario, *bench.make_drive(load_configuration("prototype"), scenario, 1)
 
 
 @pytest.fixture(scope="module")
