@@ -22,7 +22,7 @@ from replay.steps import Step
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError, UsageError
-from vehicled.identification.vehicle.estimate import Combination, Estimate, fit
+from vehicled.identification.vehicle.estimate import Combination, Estimate, Found, fit
 from vehicled.identification.vehicle.estimate import Progress as Tell
 from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
 from vehicled.identification.vehicle.noise import NOISE
@@ -158,7 +158,7 @@ def find_what_carries_over(
     before = validate(file)
     assert before is not None
     estimate = find(parameters)
-    left = {f.parameter.name: f for f in estimate.found}
+    left: dict[str, Found] = {}
     combinations: list[Combination] = []
     passes, choices = estimate.passes, 0
     while True:
