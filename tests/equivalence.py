@@ -4,9 +4,9 @@
     python tests/equivalence.py record AFTER BEFORE  in the changed tree, on the same logs
     python tests/equivalence.py compare BEFORE AFTER
 
-Everything goes through the command line, so that the same script serves for any tree. Recorded are all messages of a
-replay (estimates and innovation records) of `mixed_drive` with either receiver by every kind of filter, of the Ferrari
-sample, and of a log with late, missing and absurd data; and what one `identify` and one `tune` find.
+Everything goes through the command line, so that the same script serves for any tree. Recorded are all estimates and
+innovation records of `mixed_drive` with either receiver by every kind of filter, of the Ferrari sample, and of a log
+with late, missing and absurd data; and what one `identify` and one `tune` find.
 
 `compare` wants the same innovations accepted, and numbers that are equal or differ by at most 1e-7 of their spread
 over the drive; it exits with 1 where that does not hold.
@@ -49,7 +49,9 @@ def make_logs(folder: Path) -> None:
     """The drives; `hostile.csv` is the conventional one with everything that goes wrong in a car."""
     for gnss in ("rtk", "conventional"):
         log = folder / f"{gnss}.csv"
-        vehicled("simulate", "mixed_drive", "--config", "prototype", "--gnss", gnss, "--seed", "0", "--output", log)
+        vehicled(
+            "simulate", "mixed_drive", "--config", "prototype", "--gnss", gnss, "--seed", "0", "--output", log
+        )
     damage(folder / "conventional.csv", folder / "hostile.csv")
     for name, source, end in (("short.csv", "rtk.csv", 24.0), ("shorter.csv", "rtk.csv", 18.0)):
         with (folder / source).open() as given, (folder / name).open("w", newline="") as kept:
@@ -115,7 +117,9 @@ def runs(folder: Path) -> list[tuple[str, Path, str | Path]]:
         for kind in KINDS
     ]
     found.append(("ferrari", TREE / "samples" / "ferrari_250lm" / "drive.csv", "ferrari_250lm"))
-    found += [(f"hostile_{kind}", folder / "hostile.csv", folder / f"{kind}.yaml") for kind in ("errorEKF", "UKF")]
+    found += [
+        (f"hostile_{kind}", folder / "hostile.csv", folder / f"{kind}.yaml") for kind in ("errorEKF", "UKF")
+    ]
     found.append(("hostile_optional", folder / "hostile.csv", folder / "optional.yaml"))
     found.append(("optional", folder / "rtk.csv", folder / "optional.yaml"))
     return found
@@ -256,7 +260,9 @@ def _compare_found(before: Path, after: Path) -> tuple[bool, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record", help="run everything and keep what comes out")
     recording.add_argument("folder", type=Path)

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from vehicled.benchmarks import instances, reference, step
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.simulation import drive
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import find_scenario
+from vehicled.studies.benchmarks import instances, reference, step
 
 TIMES = ("model_step_us", "filter_step_us", "filter_step_with_fix_us", "lu169_us")
 

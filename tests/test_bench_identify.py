@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from vehicled.benchmarks import identify, identify_plots, identify_study
-from vehicled.benchmarks.identify_study import Effort, Study
 from vehicled.cli import main
+from vehicled.studies.benchmarks import identify, identify_plots, identify_study
+from vehicled.studies.benchmarks.identify_study import Effort, Study
 
 SMALL = Effort(
     counts=(3, 25, 83), prior_errors=(0.0, 0.2, 1.0), tries=3, samples=60, iterations=1, harmonics=3

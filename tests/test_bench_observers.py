@@ -12,15 +12,15 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from vehicled.benchmarks import observer_plots, observers
-from vehicled.benchmarks import observer_verdicts as verdicts
-from vehicled.benchmarks.ledger import Ledger
-from vehicled.benchmarks.observers import Run, Setup
 from vehicled.cli import main, make_parser
 from vehicled.commands.benches import observers as command
 from vehicled.errors import RunError, UsageError
-from vehicled.observers.discrete import DiscreteEKF
-from vehicled.observers.error_state import ErrorEKF
+from vehicled.studies.benchmarks import observer_plots, observers
+from vehicled.studies.benchmarks import observer_verdicts as verdicts
+from vehicled.studies.benchmarks.ledger import Ledger
+from vehicled.studies.benchmarks.observers import Run, Setup
+from vehicled.studies.observers.discrete import DiscreteEKF
+from vehicled.studies.observers.error_state import ErrorEKF
 
 KEYS = {
     *("mechanism", "sensors", "rate_hz", "level", "filter", "seed"),

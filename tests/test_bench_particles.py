@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from vehicled.benchmarks import particle_plots, particles
 from vehicled.cli import main
 from vehicled.errors import UsageError
+from vehicled.studies.benchmarks import particle_plots, particles
 
 SMALL = particles.Experiment(count=20, steps=10)
 

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from vehicled.benchmarks import vehicle_observers as bench
 from vehicled.cli import make_parser
 from vehicled.commands.benches import observers as command
 from vehicled.configuration import load_configuration
@@ -13,6 +12,7 @@ from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.simulation.scenario import find_scenario
+from vehicled.studies.benchmarks import vehicle_observers as bench
 
 KEYS = {
     *("mechanism", "sensors", "rate_hz", "level", "filter", "seed"),

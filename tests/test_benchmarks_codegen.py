@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from relative_rig import EXTENDED, Numbers, Real
 
-from vehicled.benchmarks import algebras, codegen
-from vehicled.benchmarks.explicit import explicit
-from vehicled.benchmarks.linkages import Linkage
 from vehicled.cli import main
+from vehicled.studies.benchmarks import algebras, codegen
+from vehicled.studies.benchmarks.explicit import explicit
+from vehicled.studies.benchmarks.linkages import Linkage
 from vehicled.symbolic import llvm, python
 from vehicled.symbolic.program import Program
 

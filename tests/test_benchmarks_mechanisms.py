@@ -13,13 +13,13 @@ import pytest
 from mechanism_rig import G, advance, energy
 from scipy.special import ellipk
 
-from vehicled.benchmarks import mechanism_references as references
-from vehicled.benchmarks import mechanisms as benchmarks
-from vehicled.benchmarks.mechanisms import BENCHMARKS, HIGH_PRECISION, calc_error, describe_n_four_bar
 from vehicled.cli import main
 from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.studies.benchmarks import mechanism_references as references
+from vehicled.studies.benchmarks import mechanisms as benchmarks
+from vehicled.studies.benchmarks.mechanisms import BENCHMARKS, HIGH_PRECISION, calc_error, describe_n_four_bar
 
 # -- error at the steps, of every problem -------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from vehicle_rig import Basics, Rig, motions, sine, vehicle
 
-from vehicled.benchmarks.peers.tyre import make_tyre
-from vehicled.benchmarks.published import STEP, calc_deviation, published, rack
-from vehicled.benchmarks.reference import bench_reference, reference_vehicle
+from vehicled.studies.benchmarks.peers.tyre import make_tyre
+from vehicled.studies.benchmarks.published import STEP, calc_deviation, published, rack
+from vehicled.studies.benchmarks.reference import bench_reference, reference_vehicle
 
 STEPS = 1000
 """A whole period of the steering."""
@@ -14,7 +14,7 @@ STEPS = 1000
 
 def test_mujoco_follows_the_published_path():
     pytest.importorskip("mujoco")
-    from vehicled.benchmarks.peers.mujoco_vehicle import MujocoVehicle
+    from vehicled.studies.benchmarks.peers.mujoco_vehicle import MujocoVehicle
 
     engine = MujocoVehicle(reference_vehicle())
     places = [engine.place]
@@ -28,7 +28,7 @@ def test_mujoco_follows_the_published_path():
 
 def test_exudyn_follows_the_published_path(capfd):
     pytest.importorskip("exudyn")
-    from vehicled.benchmarks.peers import exudyn_vehicle
+    from vehicled.studies.benchmarks.peers import exudyn_vehicle
 
     turns = []
     record = exudyn_vehicle.drive(reference_vehicle(), STEPS, turns.append)

@@ -8,7 +8,7 @@ import pytest
 from vehicled.configuration import load_configuration
 from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
-from vehicled.observers.settings import Suspension
+from vehicled.filter.settings import Suspension
 from vehicled.vehicle.car import Car
 
 

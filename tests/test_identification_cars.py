@@ -2,10 +2,10 @@
 
 import pytest
 
-from vehicled.benchmarks.identify_plots import draw_cars
-from vehicled.benchmarks.vehicle_identify import PARAMETERS, run_car
 from vehicled.cli import main
 from vehicled.commands.benches.identify import car_lines
+from vehicled.studies.benchmarks.identify_plots import draw_cars
+from vehicled.studies.benchmarks.vehicle_identify import PARAMETERS, run_car
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from replay.steps import Step
 from vehicled.configuration import configure
 from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs, with_smoothing
 from vehicled.messages import Measurement
-from vehicled.sensors.inputs import Inputs
+from vehicled.sources.inputs import Inputs
 from vehicled.vehicle.car import Car
 
 PERIOD = 4_000_000

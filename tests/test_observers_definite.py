@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vehicled.observers.definite import factorise
+from vehicled.filter.definite import factorise
 
 
 def test_what_is_definite_is_left_alone():

@@ -6,8 +6,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from vehicled.observers.error_ekf import LARGEST, UNSEEN, ErrorEKF, ErrorKernels
-from vehicled.observers.history import History
+from vehicled.filter.covariance import LARGEST, UNSEEN, ErrorEKF, ErrorKernels
+from vehicled.filter.history import History
 from vehicled.symbolic import llvm
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program

@@ -5,16 +5,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from vehicled.benchmarks import observers as bench
 from vehicled.multibody import problems
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import Ali3p
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.observers.error_state import ForceErrorEKF, ShapedForceErrorEKF
-from vehicled.observers.likelihood import AdaptedNoise
-from vehicled.observers.noise import make_units
-from vehicled.sensors.mechanisms import Accelerometer, Encoder, Gyroscope, SensorSet
+from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, SensorSet
+from vehicled.studies.benchmarks import observers as bench
+from vehicled.studies.observers.error_state import ForceErrorEKF, ShapedForceErrorEKF
+from vehicled.studies.observers.likelihood import AdaptedNoise
+from vehicled.studies.observers.noise import make_units
 
 H = 5e-3
 ENCODER = Encoder("theta", 0.01)

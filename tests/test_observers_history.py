@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vehicled.observers.history import History
+from vehicled.filter.history import History
 
 H = 4_000_000
 

@@ -4,19 +4,19 @@ import mechanism_rig as rig
 import numpy as np
 import pytest
 
-from vehicled.benchmarks import observers as bench
 from vehicled.errors import RunError, UsageError
 from vehicled.multibody import problems
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.observers.continuous import ContinuousEKF
-from vehicled.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
-from vehicled.observers.discrete import DiscreteEKF
-from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF
-from vehicled.observers.noise import calc_free_slope, discretise, make_units
-from vehicled.observers.unscented import UnscentedKF
-from vehicled.sensors.mechanisms import Accelerometer, Encoder, Gyroscope, Position, SensorSet
+from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, Position, SensorSet
+from vehicled.studies.benchmarks import observers as bench
+from vehicled.studies.observers.continuous import ContinuousEKF
+from vehicled.studies.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
+from vehicled.studies.observers.discrete import DiscreteEKF
+from vehicled.studies.observers.error_state import ErrorEKF, ExactErrorEKF
+from vehicled.studies.observers.noise import calc_free_slope, discretise, make_units
+from vehicled.studies.observers.unscented import UnscentedKF
 
 H = 5e-3
 KINDS = (

@@ -7,19 +7,19 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.stats import chi2
 
-from vehicled.benchmarks import observers as bench
 from vehicled.multibody import problems
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import Ali3p
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.observers.continuous import ContinuousEKF
-from vehicled.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
-from vehicled.observers.error_state import ErrorEKF, ExactErrorEKF
-from vehicled.observers.likelihood import AdaptedNoise, Window
-from vehicled.observers.noise import WhiteNoise, calc_free_slope, discretise, make_units
-from vehicled.observers.unscented import UnscentedKF
-from vehicled.sensors.mechanisms import Encoder, Gyroscope, SensorSet
+from vehicled.multibody.sensors import Encoder, Gyroscope, SensorSet
+from vehicled.studies.benchmarks import observers as bench
+from vehicled.studies.observers.continuous import ContinuousEKF
+from vehicled.studies.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
+from vehicled.studies.observers.error_state import ErrorEKF, ExactErrorEKF
+from vehicled.studies.observers.likelihood import AdaptedNoise, Window
+from vehicled.studies.observers.noise import WhiteNoise, calc_free_slope, discretise, make_units
+from vehicled.studies.observers.unscented import UnscentedKF
 
 H = 5e-3
 SLOPE = np.array([[0.0, 0, 1, 0], [0, 0, 0, 1], [-60, 25, -2, 0.5], [30, -90, 0.5, -3]])

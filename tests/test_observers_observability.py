@@ -9,8 +9,8 @@ import pytest
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.observers.observability import calc_observability
-from vehicled.sensors.mechanisms import Accelerometer, Encoder, Gyroscope, SensorSet
+from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, SensorSet
+from vehicled.studies.observers.observability import calc_observability
 
 H = 5e-3
 BAR = """

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from vehicled.benchmarks.observers import STEPS, H, Run, calc_truth, run_case
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.studies.benchmarks.observers import STEPS, H, Run, calc_truth, run_case
 
 FILTERS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF-TR", "UKF-FE")
 FIGURES = ("position_rmse", "velocity_rmse", "position_rmse_second_half", "velocity_rmse_second_half", "nis")

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from vehicle_rig import vehicle
 
-from vehicled.messages import WHEELS
-from vehicled.observers.history import History
-from vehicled.observers.settings import Filter
-from vehicled.observers.vehicle_errors import (
+from vehicled.filter.history import History
+from vehicled.filter.settings import Filter
+from vehicled.filter.vehicle_errors import (
     CHART_PAIRS,
     DRIVE,
     GYRO_BIAS,
@@ -20,9 +19,10 @@ from vehicled.observers.vehicle_errors import (
     WHEEL_ANGLE,
     WHEEL_RATE,
 )
-from vehicled.observers.vehicle_filter import VehicleFilter
-from vehicled.sensors.kernels import POSE
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.messages import WHEELS
 from vehicled.vehicle.chart import CHART
+from vehicled.vehicle.sensor_models import POSE
 
 STEP_NS = 4_000_000
 SENSORS = {

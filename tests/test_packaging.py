@@ -12,10 +12,10 @@ import pytest
 
 from drivers.registry import GROUP, known_drivers
 from vehicled import __version__
-from vehicled.benchmarks.algebras import PEERS
 from vehicled.cli import COMMANDS, make_parser
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, WHEELS
+from vehicled.studies.benchmarks.algebras import PEERS
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

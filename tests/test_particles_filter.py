@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from vehicled.observers.particles import four_bar
-from vehicled.observers.particles.filter import Noise, ParticleFilter
-from vehicled.observers.particles.instruments import AngularRate, Encoder, Position
-from vehicled.observers.particles.resampling import RESAMPLERS
-from vehicled.observers.particles.swarm import Swarm
-from vehicled.observers.particles.weights import wrapped
+from vehicled.studies.particles import four_bar
+from vehicled.studies.particles.filter import Noise, ParticleFilter
+from vehicled.studies.particles.instruments import AngularRate, Encoder, Position
+from vehicled.studies.particles.resampling import RESAMPLERS
+from vehicled.studies.particles.swarm import Swarm
+from vehicled.studies.particles.weights import wrapped
 
 LENGTHS = (4.0, 2.0, 3.0, 4.0)
 H = 6e-3

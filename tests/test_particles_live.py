@@ -9,9 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from vehicled.benchmarks import particle_live
-from vehicled.benchmarks.particles import CRANK, STEP, Experiment, Try
-from vehicled.observers.particles.live import Follower, Sample
+from vehicled.studies.benchmarks import particle_live
+from vehicled.studies.benchmarks.particles import CRANK, STEP, Experiment, Try
+from vehicled.studies.particles.live import Follower, Sample
 from vehicled.terminal import Canvas
 
 STEP_NS = round(STEP * 1e9)
@@ -125,7 +125,7 @@ def test_without_a_terminal_it_says_a_line_at_a_time():
 def test_the_window_s_figure():
     from matplotlib.figure import Figure
 
-    from vehicled.benchmarks.particle_window import Window
+    from vehicled.studies.benchmarks.particle_window import Window
 
     session = particle_live.Session(SMALL, 2, pace=1.0)
     session.close()

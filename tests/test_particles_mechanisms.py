@@ -8,11 +8,11 @@ from vehicled.multibody.description import Angle, Bar, Description, Ground, Tors
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
-from vehicled.observers.particles.assembly import assemble
-from vehicled.observers.particles.filter import Noise, ParticleFilter
-from vehicled.observers.particles.instruments import AngularRate, Position
-from vehicled.observers.particles.swarm import Swarm
-from vehicled.observers.particles.weights import wrapped
+from vehicled.studies.particles.assembly import assemble
+from vehicled.studies.particles.filter import Noise, ParticleFilter
+from vehicled.studies.particles.instruments import AngularRate, Position
+from vehicled.studies.particles.swarm import Swarm
+from vehicled.studies.particles.weights import wrapped
 
 H = 2e-3
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from vehicled.observers.particles.resampling import RESAMPLERS
-from vehicled.observers.particles.weights import (
+from vehicled.studies.particles.resampling import RESAMPLERS
+from vehicled.studies.particles.weights import (
     circular_deviation,
     circular_mean,
     circular_mode,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from vehicled.observers.particles import four_bar
-from vehicled.observers.particles.filter import Noise, ParticleFilter
-from vehicled.observers.particles.swarm import Swarm
-from vehicled.observers.particles.weights import wrapped
+from vehicled.studies.particles import four_bar
+from vehicled.studies.particles.filter import Noise, ParticleFilter
+from vehicled.studies.particles.swarm import Swarm
+from vehicled.studies.particles.weights import wrapped
 
 LENGTHS = (2.0, 4.0, 3.0, 4.0)
 COUNT = 3000

@@ -9,9 +9,9 @@ from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
-from vehicled.observers.particles import four_bar
-from vehicled.observers.particles.swarm import Swarm
-from vehicled.observers.particles.weights import wrapped
+from vehicled.studies.particles import four_bar
+from vehicled.studies.particles.swarm import Swarm
+from vehicled.studies.particles.weights import wrapped
 
 LENGTHS = (2.0, 4.0, 3.0, 4.0)
 MASSES = (1.0, 2.0, 3.0)

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vehicle_rig import vehicle
 
-from vehicled.sensors.inputs import HORIZON, Inputs, Tracker
-from vehicled.sensors.kernels import add_sensor_kernels
-from vehicled.sensors.settings import Gate, Sensors, SteeringInput, WheelTorques
-from vehicled.sensors.source import Source
+from vehicled.sources.inputs import HORIZON, Inputs, Tracker
+from vehicled.sources.settings import Gate, Sensors, SteeringInput, WheelTorques
+from vehicled.sources.source import Source
 from vehicled.vehicle.car import Car
+from vehicled.vehicle.sensor_models import add_sensor_kernels
 
 SECOND = 1_000_000_000
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from vehicle_rig import Rig, ramp, vehicle
 
-from vehicled.sensors.kernels import CHART_SIZE, LARGEST, MOUNTING, POSE, add_sensor_kernels
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.chart import CHART
+from vehicled.vehicle.sensor_models import CHART_SIZE, LARGEST, MOUNTING, POSE, add_sensor_kernels
 
 SENSORS = {
     "gnss_position": 3,

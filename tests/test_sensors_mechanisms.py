@@ -9,7 +9,7 @@ from vehicled.multibody.batch import MechanismBatch
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.sensors.mechanisms import Accelerometer, Encoder, Gyroscope, Position, SensorSet
+from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, Position, SensorSet
 
 ALL = (
     Encoder("theta", 0.02),

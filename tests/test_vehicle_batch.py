@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from vehicle_rig import Rig, ramp, vehicle
 
-from vehicled.sensors.kernels import add_sensor_kernels
 from vehicled.vehicle.batch import CarBatch
 from vehicled.vehicle.car import STATE, Car
+from vehicled.vehicle.sensor_models import add_sensor_kernels
 
 H = 4e-3
 WIDTH = 8

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from vehicle_rig import Rig, sine, vehicle
 
-from vehicled.benchmarks.published import DURATION, STEP, calc_deviation, published
-from vehicled.benchmarks.reference import OurVehicle, reference_vehicle
+from vehicled.studies.benchmarks.published import DURATION, STEP, calc_deviation, published
+from vehicled.studies.benchmarks.reference import OurVehicle, reference_vehicle
 
 
 @pytest.fixture(scope="module")

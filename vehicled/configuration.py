@@ -9,8 +9,8 @@ from typing import Any
 
 from vehicled import settings
 from vehicled.daemon.daemon import DaemonOptions
-from vehicled.observers.settings import Filter, World
-from vehicled.sensors.settings import Sensors
+from vehicled.filter.settings import Filter, World
+from vehicled.sources.settings import Sensors
 from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
 

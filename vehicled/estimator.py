@@ -14,19 +14,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from vehicled.aiding.fusion import Fusion
-from vehicled.aiding.gnss import CHANNELS as GNSS_CHANNELS
-from vehicled.aiding.gnss import UNKNOWN_YAW, GnssAiding, Place
-from vehicled.aiding.limits import FASTEST, without_absurd
-from vehicled.aiding.onboard import Onboard
-from vehicled.aiding.start import FirstWords
 from vehicled.configuration import Configuration
 from vehicled.errors import RunError, UsageError
-from vehicled.geodesy import WorldOrigin
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation, Measurement
-from vehicled.observers.kinds import make_filter
-from vehicled.observers.settings import Filter
-from vehicled.observers.vehicle_errors import (
+from vehicled.filter.kinds import make_filter
+from vehicled.filter.settings import Filter
+from vehicled.filter.vehicle_errors import (
     ACCELERATION_ERROR,
     ACCELEROMETER_BIAS,
     AHEAD,
@@ -41,13 +33,21 @@ from vehicled.observers.vehicle_errors import (
     WHEEL_RATE,
     YAW,
 )
-from vehicled.observers.vehicle_filter import VehicleFilter
-from vehicled.sensors.inputs import Inputs
-from vehicled.sensors.kernels import MOUNTING
-from vehicled.sensors.settings import Sensors
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation, Measurement
 from vehicled.settings import find_fault
+from vehicled.sources.fusion import Fusion
+from vehicled.sources.gnss import CHANNELS as GNSS_CHANNELS
+from vehicled.sources.gnss import UNKNOWN_YAW, GnssAiding, Place
+from vehicled.sources.inputs import Inputs
+from vehicled.sources.limits import FASTEST, without_absurd
+from vehicled.sources.onboard import Onboard
+from vehicled.sources.settings import Sensors
+from vehicled.sources.start import FirstWords
 from vehicled.symbolic.program import Layout
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.sensor_models import MOUNTING
 
 _LONGEST_STEP_NS = 10_000_000
 """A longer time between steps is simulated in several."""

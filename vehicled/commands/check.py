@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _describe(configuration: Configuration) -> dict[str, Any]:
     from vehicled.estimator import Estimator
-    from vehicled.observers.kinds import make_filter
+    from vehicled.filter.kinds import make_filter
     from vehicled.vehicle.topology import calc_topology
 
     begun = time.perf_counter()

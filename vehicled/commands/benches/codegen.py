@@ -26,8 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from vehicled.benchmarks.codegen import bench_codegen, python_text
     from vehicled.progress import Progress
+    from vehicled.studies.benchmarks.codegen import bench_codegen, python_text
 
     if args.print:
         print(python_text(args.print), end="")
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
-    from vehicled.benchmarks.algebras import PEERS
-    from vehicled.benchmarks.codegen import LINKAGES
+    from vehicled.studies.benchmarks.algebras import PEERS
+    from vehicled.studies.benchmarks.codegen import LINKAGES
 
     rows: dict[str, dict[str, tuple[int, float]]] = {}
     for name, of in (("operators on trees", ""), ("atomisation alone", "_atomised")):

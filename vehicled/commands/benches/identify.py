@@ -69,15 +69,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_suspension(args: argparse.Namespace) -> int:
-    from vehicled.benchmarks.identify import bench_identify
-    from vehicled.benchmarks.identify_study import Study
     from vehicled.progress import Progress
+    from vehicled.studies.benchmarks.identify import bench_identify
+    from vehicled.studies.benchmarks.identify_study import Study
 
     study = Study()
     with Progress("identifying", 1.0, quiet=args.json) as progress:
         found = bench_identify(study, progress.update)
     if args.plots:
-        from vehicled.benchmarks.identify_plots import draw
+        from vehicled.studies.benchmarks.identify_plots import draw
 
         draw(study, found, args.plots)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
@@ -85,9 +85,9 @@ def _run_suspension(args: argparse.Namespace) -> int:
 
 
 def _run_vehicle(args: argparse.Namespace) -> int:
-    from vehicled.benchmarks.vehicle_identify import PARAMETERS, bench_cars, check_names
     from vehicled.errors import UsageError
     from vehicled.progress import Progress
+    from vehicled.studies.benchmarks.vehicle_identify import PARAMETERS, bench_cars, check_names
 
     seeds = list(dict.fromkeys(args.seed or _SEEDS))
     if min(seeds) < 0:
@@ -99,7 +99,7 @@ def _run_vehicle(args: argparse.Namespace) -> int:
     with Progress("identifying", len(seeds), "cars", quiet=args.json) as progress:
         rows = bench_cars(args.parameters or PARAMETERS, seeds, workers, progress.update)
     if args.plots:
-        from vehicled.benchmarks.identify_plots import draw_cars
+        from vehicled.studies.benchmarks.identify_plots import draw_cars
 
         draw_cars(rows, args.plots)
     print(json.dumps(rows, ensure_ascii=False) if args.json else "\n".join(car_lines(rows)))

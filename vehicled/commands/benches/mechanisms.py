@@ -16,8 +16,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from vehicled.benchmarks.mechanisms import BENCHMARKS, bench_mechanisms
     from vehicled.progress import Progress
+    from vehicled.studies.benchmarks.mechanisms import BENCHMARKS, bench_mechanisms
 
     with Progress("measuring", len(BENCHMARKS), "problems", quiet=args.json) as progress:
         found = bench_mechanisms(progress.update)

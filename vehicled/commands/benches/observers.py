@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vehicled.benchmarks.observer_verdicts import Job, Result, Standing, Verdict
-    from vehicled.benchmarks.observers import Setup
+    from vehicled.studies.benchmarks.observer_verdicts import Job, Result, Standing, Verdict
+    from vehicled.studies.benchmarks.observers import Setup
 
 DESCRIPTION = """\
 State observers compared on a four-bar and a five-bar linkage (one and two degrees of freedom), by three simulations:
@@ -132,10 +132,10 @@ def _listed(choice: Iterable[Any]) -> str:
 def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from vehicled.benchmarks import observer_verdicts, observers
-    from vehicled.benchmarks.ledger import Ledger
     from vehicled.errors import UsageError
     from vehicled.progress import Progress
+    from vehicled.studies.benchmarks import observer_verdicts, observers
+    from vehicled.studies.benchmarks.ledger import Ledger
 
     if args.mechanism and _VEHICLE in args.mechanism:
         return _run_vehicle(args)
@@ -184,7 +184,7 @@ def run(args: argparse.Namespace) -> int:
             tell(f"{len(runs) - left} of {len(runs)} runs are in {args.resume}; the same command goes on")
         raise
     if args.plots:
-        from vehicled.benchmarks.observer_plots import draw
+        from vehicled.studies.benchmarks.observer_plots import draw
 
         draw(rows, args.plots)
     print(json.dumps(rows, ensure_ascii=False) if args.json else "\n".join(_lines(rows)))
@@ -200,9 +200,9 @@ def _check(option: str, chosen: Iterable[Any] | None, known: Iterable[Any], wher
 
 
 def _run_vehicle(args: argparse.Namespace) -> int:
-    from vehicled.benchmarks import vehicle_observers
     from vehicled.errors import UsageError
     from vehicled.progress import Progress
+    from vehicled.studies.benchmarks import vehicle_observers
 
     if len(set(args.mechanism)) > 1:
         raise UsageError("--mechanism: expected vehicle on its own")
@@ -273,7 +273,7 @@ def _vehicle_lines(rows: list[dict[str, Any]]) -> list[str]:
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
     """Tables by mechanism and sensors, the filter for each job, and what holds."""
-    from vehicled.benchmarks import observer_verdicts as verdicts
+    from vehicled.studies.benchmarks import observer_verdicts as verdicts
 
     results = verdicts.gather(rows)
     lines: list[str] = []

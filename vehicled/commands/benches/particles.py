@@ -32,9 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.live or args.window:
         return _watch(args)
-    from vehicled.benchmarks import particles
     from vehicled.errors import UsageError
     from vehicled.progress import Progress
+    from vehicled.studies.benchmarks import particles
 
     if args.tries < 1:
         raise UsageError(f"--tries {args.tries}: expected 1 or more")
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         "rivals": particles.bench_rivals(),
     }
     if args.plots:
-        from vehicled.benchmarks.particle_plots import draw
+        from vehicled.studies.benchmarks.particle_plots import draw
 
         draw(found, args.plots)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
 def _watch(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from vehicled.benchmarks import particle_live
-    from vehicled.benchmarks.particles import SETTLED
     from vehicled.errors import UsageError
+    from vehicled.studies.benchmarks import particle_live
+    from vehicled.studies.benchmarks.particles import SETTLED
 
     experiment = replace(SETTLED, count=SETTLED.count if args.particles is None else args.particles)
     if experiment.count < 1:
@@ -72,7 +72,7 @@ def _watch(args: argparse.Namespace) -> int:
     if args.seed < 0:
         raise UsageError(f"--seed {args.seed}: expected 0 or more")
     if args.window:
-        from vehicled.benchmarks import particle_window
+        from vehicled.studies.benchmarks import particle_window
 
         particle_window.watch(experiment, args.seed)
     else:

@@ -5,7 +5,7 @@ import json
 import os
 from typing import Any
 
-from vehicled.benchmarks.peers import PEERS
+from vehicled.studies.benchmarks.peers import PEERS
 
 DESCRIPTION = """\
 Times of single calls, taking turns in one run of the drive mixed_drive: one step of the multibody model (4 ms),
@@ -22,15 +22,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     # One thread for the dense solver, as everything else has: before numpy loads its library.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from vehicled.benchmarks import instances
-    from vehicled.benchmarks.published import DURATION
-    from vehicled.benchmarks.reference import bench_reference
-    from vehicled.benchmarks.step import bench_step
     from vehicled.configuration import load_configuration
     from vehicled.progress import Progress
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.plant import make_plant
     from vehicled.simulation.scenario import find_scenario
+    from vehicled.studies.benchmarks import instances
+    from vehicled.studies.benchmarks.published import DURATION
+    from vehicled.studies.benchmarks.reference import bench_reference
+    from vehicled.studies.benchmarks.step import bench_step
 
     configuration, scenario = load_configuration("prototype"), find_scenario("mixed_drive")
     plant = make_plant(configuration, scenario.plant)

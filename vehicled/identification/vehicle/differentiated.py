@@ -15,15 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.aiding.onboard import offsets, variances
 from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
-from vehicled.identification.vehicle.watched import WatchedEstimator, WatchedFilter
-from vehicled.messages import WHEELS
-from vehicled.observers.error_ekf import ErrorEKF
-from vehicled.observers.history import History
-from vehicled.observers.settings import DriveForce, Filter
-from vehicled.observers.vehicle_errors import (
+from vehicled.filter.covariance import ErrorEKF
+from vehicled.filter.history import History
+from vehicled.filter.settings import DriveForce, Filter
+from vehicled.filter.vehicle_errors import (
     CHART_PAIRS,
     DRIVE,
     GYRO_BIAS,
@@ -32,14 +29,17 @@ from vehicled.observers.vehicle_errors import (
     WHEEL_ANGLE,
     YAW,
 )
-from vehicled.observers.vehicle_filter import VehicleFilter
-from vehicled.sensors.inputs import Inputs
-from vehicled.sensors.kernels import POSE
-from vehicled.sensors.settings import Sensors
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.identification.vehicle.watched import WatchedEstimator, WatchedFilter
+from vehicled.messages import WHEELS
+from vehicled.sources.inputs import Inputs
+from vehicled.sources.onboard import offsets, variances
+from vehicled.sources.settings import Sensors
 from vehicled.symbolic.tangent import Differentiation
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.model import Extension
 from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.sensor_models import POSE
 
 _PREPARED = ("constants", "lane_constants")
 """Arrays that the kernel `prepare` computes, and their tangents."""

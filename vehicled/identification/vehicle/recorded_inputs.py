@@ -14,10 +14,10 @@ import numpy as np
 from scipy.signal import savgol_filter
 
 from replay.steps import Step
-from vehicled.aiding.limits import LIMITS
 from vehicled.configuration import File
 from vehicled.messages import Measurement
-from vehicled.sensors.inputs import CHANNELS
+from vehicled.sources.inputs import CHANNELS
+from vehicled.sources.limits import LIMITS
 
 _ORDER = 3
 """Of the polynomials that smooth the steering (Savitzky and Golay 1964)."""

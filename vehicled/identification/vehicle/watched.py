@@ -9,10 +9,10 @@ import numpy as np
 
 from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
+from vehicled.filter.covariance import UNSEEN
+from vehicled.filter.settings import Filter
+from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Estimate, Innovation, Measurement
-from vehicled.observers.error_ekf import UNSEEN
-from vehicled.observers.settings import Filter
-from vehicled.observers.vehicle_filter import VehicleFilter
 from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.parameters import Vehicle
 

@@ -1,1 +1,0 @@
-"""What measurements do to the filter: one module per family of sensors, and the life of every observation."""

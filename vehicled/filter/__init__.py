@@ -1,0 +1,1 @@
+"""One implementation of each filter's mathematics, and the error states of the car."""

@@ -1,0 +1,264 @@
+"""The covariance side of an errorEKF, as kernels of a model's own program: prediction, innovation, update.
+
+States are the *errors* of a running simulation; before each correction x is zero (Sanjurjo, errorEKF). Which
+errors there are, how they spread and what a sensor sees of them is given as sparse rows of atoms: what is
+structurally zero costs nothing. Nothing here knows what the states mean.
+
+The covariance is kept as its upper triangle, so that it is symmetric by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from vehicled.sources.source import LARGEST
+from vehicled.symbolic.graph import Atom, Graph
+from vehicled.symbolic.program import Layout, Program
+
+UNSEEN = 1e30
+"""Noise variance of a component that was not measured: it then changes nothing."""
+
+Row = Mapping[int, Atom]
+"""A sparse row: place among the states to value."""
+
+
+class ErrorKernels:
+    """Adds to a program what an errorEKF of n states needs: the arrays `covariance`, `x` and those of an
+    observation, the kernel `spread` (see `spread`), one kernel per observation (see `observe`), and
+    `fuse1` to `fuse3`, which update `covariance` and `x` with the observation last judged."""
+
+    def __init__(self, program: Program, size: int):
+        self._program, self._graph, self.size = program, program.graph, size
+        self._p: dict[tuple[int, int], Atom] = {}
+        packed = iter(program.array("covariance", size * (size + 1) // 2))
+        for i in range(size):
+            for j in range(i, size):
+                self._p[i, j] = self._p[j, i] = next(packed)
+        self.x = program.array("x", size)
+        self._rows = program.array("rows", LARGEST * size)
+        self._value, self._noise = program.array("value", LARGEST), program.array("noise", LARGEST)
+        self._more_noise = program.array("more_noise", LARGEST)
+        self._innovation = program.array("innovation", LARGEST)
+        self._variance = program.array("variance", LARGEST)
+        (self._nis,) = program.array("nis", 1)
+        # What `fuse` needs of an observation: innovation and P Hᵀ in directions that are not correlated.
+        self._white = program.array("white", LARGEST * size)
+        self._left, self._precision = program.array("left", LARGEST), program.array("precision", LARGEST)
+        for m in range(1, LARGEST + 1):
+            self._fuse(m)
+
+    def variance_of(self, row: Row) -> Atom:
+        """Row P rowᵀ."""
+        items = list(row.items())
+        total = self._graph.zero
+        for n, (i, a) in enumerate(items):
+            inner = self._graph.zero
+            for j, b in items[n + 1 :]:
+                inner = inner + self._p[i, j] * b
+            total = total + a * (self._p[i, i] * a + 2.0 * inner)
+        return total
+
+    def spread(
+        self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
+    ) -> None:
+        """Kernel `spread`: P ← F (P + Q/2) Fᵀ + Q/2, half of the noise of a step before it, half after; x ← 0.
+
+        `transition`: F by rows; `noise`: diagonal of Q; `also`: further (symbol, value) to be stored with it.
+        """
+        n, g = self.size, self._graph
+        half = [0.5 * q for q in noise]
+        before = {
+            (i, j): self._p[i, j] + half[i] if i == j else self._p[i, j] for i in range(n) for j in range(n)
+        }
+        # F P first, then (F P) Fᵀ: fewer operations than both at once.
+        fp = [[_dot(g, row.values(), [before[a, j] for a in row]) for j in range(n)] for row in transition]
+        stores = [(x, g.zero) for x in self.x]
+        for i in range(n):
+            for j in range(i, n):
+                value = _dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
+                stores.append((self._p[i, j], value + half[i] if i == j else value))
+        self._program.kernel("spread", [*stores, *also])
+
+    def observe(
+        self,
+        name: str,
+        predicted: Sequence[Atom],
+        rows: Sequence[Row],
+        *,
+        noise: Sequence[Atom] | None = None,
+        angle: bool = False,
+    ) -> None:
+        """Kernel `name`: judge an observation of `value` with the variances `noise` (arrays).
+
+        `predicted` and `rows` (the Jacobian) of each component; `noise`: variance to be added to the array's;
+        `angle`: the innovation is taken within half a turn. Stores the innovation after what `x` already
+        corrects, `rows`, the diagonal of the innovation covariance, and the normalised innovation squared.
+        """
+        g = self._graph
+        innovations = []
+        for k, row in enumerate(rows):
+            difference = self._value[k] - predicted[k]
+            if angle:
+                difference = g.atan2(g.sin(difference), g.cos(difference))
+            innovations.append(difference - _dot(g, row.values(), [self.x[j] for j in row]))
+        more = list(noise) if noise else [g.zero] * len(rows)
+        stores = list(zip(self._more_noise, more, strict=False))
+        for k, (innovation, row) in enumerate(zip(innovations, rows, strict=True)):
+            stores.append((self._innovation[k], innovation))
+            stores += [(self._rows[k * self.size + j], row.get(j, g.zero)) for j in range(self.size)]
+        self._program.kernel(name, [*stores, *self._weigh(innovations, rows, more)])
+
+    def weigh(self) -> None:
+        """Kernels `weigh1` to `weigh3`: judge anew with the innovation, the rows and the noise that are in the arrays
+        `innovation`, `rows`, `noise` and `more_noise`."""
+        n = self.size
+        for m in range(1, LARGEST + 1):
+            rows = [dict(enumerate(self._rows[k * n : (k + 1) * n])) for k in range(m)]
+            stores = self._weigh(self._innovation[:m], rows, self._more_noise[:m])
+            self._program.kernel(f"weigh{m}", stores)
+
+    def _weigh(
+        self, innovations: Sequence[Atom], rows: Sequence[Row], more: Sequence[Atom]
+    ) -> list[tuple[Atom, Atom]]:
+        """The diagonal of the innovation covariance, the normalised innovation squared, and what `fuse` needs."""
+        g, n, m = self._graph, self.size, len(rows)
+        stores: list[tuple[Atom, Atom]] = []
+        column = [[_dot(g, row.values(), [self._p[i, j] for j in row]) for i in range(n)] for row in rows]
+        s = {
+            (k, i): _dot(g, rows[k].values(), [column[i][j] for j in rows[k]])
+            for k in range(m)
+            for i in range(k, m)
+        }
+        for k in range(m):
+            s[k, k] = s[k, k] + self._noise[k] + more[k]
+        lower, diagonal = _ldl(s, m)
+        total = g.zero
+        white: list[list[Atom]] = []
+        left: list[Atom] = []
+        for k in range(m):
+            nu, w = innovations[k], column[k]
+            for i in range(k):
+                nu = nu - lower[k, i] * left[i]
+                w = [c - lower[k, i] * v for c, v in zip(w, white[i], strict=True)]
+            left.append(nu)
+            white.append(w)
+            total = total + nu * nu / diagonal[k]
+            stores += [
+                (self._variance[k], s[k, k]),
+                (self._left[k], nu),
+                (self._precision[k], 1.0 / diagonal[k]),
+                *zip(self._white[k * n : (k + 1) * n], w, strict=True),
+            ]
+        return [*stores, (self._nis, total)]
+
+    def _fuse(self, m: int) -> None:
+        n = self.size
+        white = [self._white[k * n : (k + 1) * n] for k in range(m)]
+        gains = [[w * self._precision[k] for w in white[k]] for k in range(m)]
+        stores = []
+        for i in range(n):
+            value = self.x[i]
+            for k in range(m):
+                value = value + gains[k][i] * self._left[k]
+            stores.append((self.x[i], value))
+            for j in range(i, n):
+                value = self._p[i, j]
+                for k in range(m):
+                    value = value - gains[k][i] * white[k][j]
+                stores.append((self._p[i, j], value))
+        self._program.kernel(f"fuse{m}", stores)
+
+
+def _dot(g: Graph, a: Iterable[Atom], b: Sequence[Atom]) -> Atom:
+    """Sum of products in four chains, which the processor can follow at once."""
+    chains = [g.zero] * 4
+    for k, (x, y) in enumerate(zip(a, b, strict=True)):
+        chains[k % 4] = chains[k % 4] + x * y
+    return (chains[0] + chains[1]) + (chains[2] + chains[3])
+
+
+def _ldl(s: dict[tuple[int, int], Atom], m: int) -> tuple[dict[tuple[int, int], Atom], list[Atom]]:
+    """L (unit lower) and D of a symmetric matrix given by its upper triangle."""
+    lower: dict[tuple[int, int], Atom] = {}
+    diagonal: list[Atom] = []
+    for k in range(m):
+        d = s[k, k]
+        for i in range(k):
+            d = d - lower[k, i] * lower[k, i] * diagonal[i]
+        diagonal.append(d)
+        for i in range(k + 1, m):
+            value = s[k, i]
+            for j in range(k):
+                value = value - lower[i, j] * lower[k, j] * diagonal[j]
+            lower[i, k] = value / d
+    return lower, diagonal
+
+
+class ErrorEKF:
+    """The arrays and kernels of `ErrorKernels` in one running workspace."""
+
+    def __init__(self, size: int, layout: Layout, workspace: np.ndarray, call: Callable[[str], None]):
+        """`call` runs a kernel of that name on the workspace."""
+        self.size = size
+        self._call = call
+        self._fuse = [f"fuse{m}" for m in range(LARGEST + 1)]
+        self._weigh = [f"weigh{m}" for m in range(LARGEST + 1)]
+
+        def view(name: str) -> np.ndarray:
+            return layout.view(workspace, name)
+
+        self.packed = view("covariance")
+        self.x = view("x")
+        """(n,) correction gathered so far; whoever applies it sets it to zero."""
+        self.rows = view("rows").reshape(LARGEST, size)
+        """(3, n) Jacobian of the observation last judged."""
+        self.value, self.noise = view("value"), view("noise")
+        self.more_noise = view("more_noise")
+        """(3,) what the observation last judged adds to `noise`."""
+        self.innovation = view("innovation")
+        """(3,) value less prediction, after what `x` already corrects."""
+        self.variance = view("variance")
+        """(3,) diagonal of the innovation covariance."""
+        self._nis = view("nis")
+        self._upper = np.triu_indices(size)
+        self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """(n, n), a copy."""
+        p = np.empty((self.size, self.size))
+        p[self._upper] = self.packed
+        p.T[self._upper] = self.packed
+        return p
+
+    @covariance.setter
+    def covariance(self, p: np.ndarray) -> None:
+        self.packed[:] = p[self._upper]
+
+    @property
+    def variances(self) -> np.ndarray:
+        """(n,) diagonal of the covariance, a copy."""
+        return self.packed[self._diagonal]
+
+    def set_variance(self, i: int, variance: float) -> None:
+        """Forget what is known of one state: variance as given, no correlation with any other."""
+        p = self.covariance
+        p[i, :] = p[:, i] = 0.0
+        p[i, i] = variance
+        self.covariance = p
+
+    def judge(self, observation: str) -> float:
+        """Normalised innovation squared of the observation in `value` and `noise`, by its kernel."""
+        self._call(observation)
+        return float(self._nis[0])
+
+    def weigh(self, m: int) -> float:
+        """Judge again, with `rows`, `innovation` and noise as they have been changed since."""
+        self._call(self._weigh[m])
+        return float(self._nis[0])
+
+    def fuse(self, m: int) -> None:
+        """Update P and x with the observation of m components just judged."""
+        self._call(self._fuse[m])

@@ -1,0 +1,1 @@
+"""Studies beside the daemon, which it never imports: linkage observers, particle filters, benchmarks."""

@@ -1,0 +1,111 @@
+"""How many operations a generated function takes, and how long it takes to generate it.
+
+The function: mass matrix and generalised forces together, with the source's sign, [−M | −δ] of M q̈ = δ
+(Plaza et al., figure 1). Every +, −, ×, ÷, negation and function call counts one; a square is a multiplication.
+So counted, what is legible of the source's listing has 284 of its 285 operations; without negations, 256.
+Loads, stores and constants do not count, nor do entries that are zero by structure. What depends on
+parameters alone is counted too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from vehicled.multibody.relative_dynamics import Dynamics
+from vehicled.studies.benchmarks import algebras
+from vehicled.studies.benchmarks.explicit import Algebra, Atoms, Row, explicit
+from vehicled.studies.benchmarks.linkages import Linkage, four_bar, locomotive
+from vehicled.symbolic import llvm, python
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+
+LINKAGES: dict[str, Callable[[], Linkage]] = {"four_bar": four_bar, "locomotive": locomotive}
+KERNEL = "mass_and_forces"
+
+_SLOW = ("sympy", "locomotive")
+"""Takes SymPy minutes."""
+
+
+def with_operators(linkage: Linkage) -> list[Atom]:
+    """[−M | −δ] by the operators on the trees of points and bases."""
+    dynamics = Dynamics(linkage.system, linkage.gravity)
+    return _negated(dynamics.mass_matrix(), dynamics.generalised_forces())
+
+
+def atomised(linkage: Linkage) -> list[Atom]:
+    """[−M | −δ] by atomisation alone, from the explicit derivation."""
+    return _explicit(linkage, Atoms(linkage.system))
+
+
+def _explicit(linkage: Linkage, algebra: Algebra) -> Row:
+    return _negated(*explicit(linkage.system, linkage.gravity, algebra))
+
+
+def _negated(matrix: list[Row], forces: Row) -> Row:
+    return [-x for row in (*matrix, forces) for x in row]
+
+
+def program(linkage: Linkage, outputs: list[Atom]) -> Program:
+    """The function as the one kernel of a program on the arrays `parameters`, `q`, `qd` and `MQ`.
+
+    `MQ`: the n² entries of −M by rows, then −δ. Entries that are zero by structure are not stored.
+    """
+    system = linkage.system
+    made = Program(system.graph)
+    made.store("parameters", list(linkage.parameters.values()))
+    made.store("q", [c.q for c in system.coordinates])
+    made.store("qd", [c.qd for c in system.coordinates])
+    stores = zip(made.array("MQ", len(outputs)), outputs, strict=True)
+    made.kernel(KERNEL, [(place, e) for place, e in stores if e is not system.graph.zero])
+    made.finish([])
+    return made
+
+
+def python_text(name: str) -> str:
+    """The function of one of `LINKAGES` as Python that people can read."""
+    linkage = LINKAGES[name]()
+    made = program(linkage, with_operators(linkage))
+    return python.source(made.kernels[KERNEL], made.layout)
+
+
+def bench_codegen(slow: bool, progress: Callable[[float, str], None]) -> dict[str, Any]:
+    """The contents of `vehicled bench codegen --json`.
+
+    `slow`: also what takes many minutes. `progress` is told how many derivations are done and which is next.
+    """
+    packages = algebras.installed()
+    theirs = [(p, name) for p in packages for name in LINKAGES if slow or (p, name) != _SLOW]
+    found: dict[str, Any] = {"peers": {p: {"version": m.__version__} for p, m in packages.items()}}
+    for done, name in enumerate(LINKAGES):
+        progress(done, name)
+        found[name] = _ours(LINKAGES[name])
+    for done, (package, name) in enumerate(theirs, len(LINKAGES)):
+        progress(done, f"{name}, {package}")
+        found["peers"][package][name] = _theirs(algebras.PEERS[package](packages[package]), LINKAGES[name])
+    progress(len(LINKAGES) + len(theirs), "")
+    return found
+
+
+def _ours(make: Callable[[], Linkage]) -> dict[str, Any]:
+    """Time from the description to the text for the compiler."""
+    result: dict[str, Any] = {}
+    for suffix, derive in (("", with_operators), ("_atomised", atomised)):
+        begin = time.perf_counter()
+        linkage = make()
+        made = program(linkage, derive(linkage))
+        llvm.emit([made.kernels[KERNEL]], made.layout)
+        result[f"seconds{suffix}"] = time.perf_counter() - begin
+        kinds = made.kernels[KERNEL].operations()
+        result[f"operations{suffix}"] = sum(kinds.values())
+        result[f"kinds{suffix}"] = kinds
+    system = linkage.system
+    return {"bodies": len(system.bodies), "coordinates": len(system.coordinates), **result}
+
+
+def _theirs(peer: algebras.Peer, make: Callable[[], Linkage]) -> dict[str, Any]:
+    """Time from the description to the end of their search for common sub-expressions."""
+    begin = time.perf_counter()
+    operations = peer.operations(_explicit(make(), peer))
+    return {"operations": operations, "seconds": time.perf_counter() - begin}

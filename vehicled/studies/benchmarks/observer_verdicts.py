@@ -1,0 +1,350 @@
+"""What the rows of `vehicled bench observers` say: medians over seeds, the filter for each job, what is to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vehicled.studies.benchmarks.observers import NO_FILTER, Setup, Sight
+
+Row = dict[str, Any]
+
+LEVEL = 1.1
+"""Errors up to so many times the best count as level with it: seeds differ by about that much."""
+CONSISTENT = 2.0
+"""A NIS within this factor of its expectation counts as consistent."""
+ERRORS = ("position_rmse", "velocity_rmse")
+"""By which filters are judged."""
+EKF, UKF = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF"), ("UKF-TR", "UKF-FE")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One filter in one set-up, over its seeds."""
+
+    setup: Setup
+    filter: str
+    rows: tuple[Row, ...]
+
+    @property
+    def failed(self) -> list[Row]:
+        return [row for row in self.rows if row["failed_at"] is not None]
+
+    @property
+    def sound(self) -> bool:
+        """Whether it came through with every seed."""
+        return not self.failed
+
+    def median(self, key: str) -> float | None:
+        """Over the seeds with which it came through; None without any, or where there is no such number."""
+        values = [row[key] for row in self.rows if row["failed_at"] is None and row[key] is not None]
+        return float(np.median(values)) if values else None
+
+    def known(self, key: str) -> float:
+        """Median that there must be."""
+        value = self.median(key)
+        assert value is not None
+        return value
+
+    @property
+    def consistency(self) -> float | None:
+        """NIS over its expectation."""
+        nis = self.median("nis")
+        return None if nis is None else nis / self.rows[0]["readings"]
+
+
+def gather(rows: Iterable[Row]) -> dict[Setup, dict[str, Result]]:
+    """Results by set-up and filter, in the order of the rows."""
+    found: dict[Setup, dict[str, list[Row]]] = {}
+    for row in rows:
+        found.setdefault(Setup.of(row), {}).setdefault(row["filter"], []).append(row)
+    return {
+        setup: {name: Result(setup, name, tuple(of)) for name, of in filters.items()}
+        for setup, filters in found.items()
+    }
+
+
+def estimates_forces(name: str) -> bool:
+    """Whether a filter corrects the forces of its model too, and with them what the others are never rid of."""
+    return name.startswith("errorEKF") and "FE" in name
+
+
+def _sound(filters: dict[str, Result]) -> list[Result]:
+    return [r for name, r in filters.items() if name != NO_FILTER and r.sound]
+
+
+def best(results: Iterable[Result], key: str) -> Result:
+    return min(results, key=lambda r: r.known(key))
+
+
+def is_level(result: Result, results: Sequence[Result], keys: Iterable[str] = ERRORS) -> bool:
+    """With the best of some, in all these errors."""
+    return all(result.known(key) <= LEVEL * best(results, key).known(key) for key in keys)
+
+
+# -- the filter for each job --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """One set-up, and which filter does what in it best."""
+
+    setup: Setup
+    position: Result
+    velocity: Result
+    thrifty: Result | None
+    """The cheapest of those that are level with the best in both."""
+    consistent: Result | None
+    """NIS nearest to its expectation, by ratio."""
+
+
+def find_jobs(results: dict[Setup, dict[str, Result]]) -> list[Job]:
+    """Of the set-ups with more than one filter that came through."""
+    jobs = []
+    for setup, filters in results.items():
+        sound = _sound(filters)
+        if len(sound) < 2:
+            continue
+        level = [r for r in sound if is_level(r, sound)]
+        with_nis = [r for r in sound if r.consistency]
+        jobs.append(
+            Job(
+                setup,
+                best(sound, "position_rmse"),
+                best(sound, "velocity_rmse"),
+                best(level, "cost") if level else None,
+                min(with_nis, key=lambda r: abs(np.log(r.consistency or 1.0)), default=None),
+            )
+        )
+    return jobs
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One filter over all set-ups."""
+
+    filter: str
+    setups: int
+    level_position: int
+    """In how many of them it is level with the best."""
+    level_velocity: int
+    consistent: int
+    failed: int
+    """In how many it broke down with any seed."""
+    cost: float | None
+    """Median over set-ups."""
+
+
+def calc_standings(results: dict[Setup, dict[str, Result]]) -> list[Standing]:
+    """Filters in the order in which they first appear."""
+    standings = []
+    for name in dict.fromkeys(n for filters in results.values() for n in filters if n != NO_FILTER):
+        where = [filters for filters in results.values() if name in filters]
+        sound = [(filters[name], _sound(filters)) for filters in where if filters[name].sound]
+        position, velocity = (
+            sum(is_level(result, among, (key,)) for result, among in sound) for key in ERRORS
+        )
+        ratios = [result.consistency for result, _ in sound]
+        consistent = sum(r is not None and 1.0 / CONSISTENT <= r <= CONSISTENT for r in ratios)
+        costs = [result.known("cost") for result, _ in sound]
+        cost = float(np.median(costs)) if costs else None
+        standings.append(
+            Standing(name, len(where), position, velocity, consistent, len(where) - len(sound), cost)
+        )
+    return standings
+
+
+# -- what is to hold ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A statement, and what the rows say to it."""
+
+    statement: str
+    held: bool | None
+    """None: the rows do not say."""
+    numbers: str
+
+
+def judge(results: dict[Setup, dict[str, Result]]) -> list[Verdict]:
+    """What is to hold of the observers, by these results alone."""
+    return [
+        _accurate(results, "UKF-TR is the most accurate or level with the best", lambda name: True),
+        _accurate(
+            results,
+            "UKF-TR is so among the filters that estimate no forces",
+            lambda name: not estimates_forces(name),
+        ),
+        _cheapest(results),
+        _growth(results),
+        _better_than_nothing(results),
+        _forces(results),
+    ]
+
+
+def _accurate(
+    results: dict[Setup, dict[str, Result]], statement: str, among: Callable[[str], bool]
+) -> Verdict:
+    return _compare(
+        results,
+        statement,
+        "UKF-TR",
+        lambda filters: [r for r in _sound(filters) if among(r.filter) and r.filter != "UKF-TR"],
+        LEVEL,
+    )
+
+
+def _forces(results: dict[Setup, dict[str, Result]]) -> Verdict:
+    return _compare(
+        results,
+        "errorEKF_FE is better than the plain errorEKF or level with it (the modelling error is in the forces)",
+        "errorEKF_FE",
+        lambda filters: [r for r in _sound(filters) if r.filter == "errorEKF"],
+        LEVEL,
+    )
+
+
+def _compare(
+    results: dict[Setup, dict[str, Result]],
+    statement: str,
+    name: str,
+    rivals: Callable[[dict[str, Result]], list[Result]],
+    bound: float,
+) -> Verdict:
+    """Whether the errors of a filter are up to `bound` times those of the best of its rivals, in every set-up."""
+    counts: list[str] = []
+    held, worst = True, (0.0, "")
+    for key in ERRORS:
+        ratios = []
+        for setup, filters in results.items():
+            others = rivals(filters)
+            if name not in filters or not others:
+                continue
+            if not filters[name].sound:
+                held, worst = False, (np.inf, f"broke down in {setup}")
+                continue
+            rival = best(others, key)
+            ratio = filters[name].known(key) / rival.known(key)
+            ratios.append(ratio)
+            text = f"{ratio:.3g} × {rival.filter} in {_called(key)}, {setup}"
+            worst = max(worst, (ratio, text))
+        if not ratios:
+            return Verdict(statement, None, "not in this run")
+        within = sum(r <= bound for r in ratios)
+        held = held and within == len(ratios)
+        counts.append(
+            f"{_called(key)} in {within} of {len(ratios)} set-ups (median {np.median(ratios):.3g} ×)"
+        )
+    return Verdict(statement, held, f"{', '.join(counts)}; at worst {worst[1]}")
+
+
+def _called(key: str) -> str:
+    return key.removesuffix("_rmse")
+
+
+def _cheapest(results: dict[Setup, dict[str, Result]]) -> Verdict:
+    statement = "errorEKF is the cheapest"
+    nearest = [
+        best(others, "cost")
+        for filters in results.values()
+        if (others := [r for r in _sound(filters) if r.filter != "errorEKF"])
+    ]
+    if not nearest:
+        return Verdict(statement, None, "not in this run")
+    closest = best(nearest, "cost")
+    cheaper = sum(r.known("cost") <= 1.0 for r in nearest)
+    numbers = (
+        f"the next costs {np.median([r.known('cost') for r in nearest]):.3g} × in the median; "
+        f"at the least {closest.filter} {closest.known('cost'):.3g} × in {closest.setup}"
+    )
+    return Verdict(statement, cheaper == 0, numbers)
+
+
+def _growth(results: dict[Setup, dict[str, Result]]) -> Verdict:
+    """Between the smallest and the largest mechanism, of what filters cost over the errorEKF, whose own growth
+    is 1 then."""
+    statement = "the cost of UKFs grows faster with size than that of EKFs"
+    sizes: dict[int, dict[str, list[float]]] = {}
+    for filters in results.values():
+        for result in _sound(filters):
+            size = result.rows[0]["states"] // 2
+            sizes.setdefault(size, {}).setdefault(result.filter, []).append(result.known("cost"))
+    if len(sizes) < 2:
+        return Verdict(statement, None, "needs mechanisms of two sizes")
+    small, large = sizes[min(sizes)], sizes[max(sizes)]
+    growth = {
+        name: float(np.median(large[name]) / np.median(small[name]))
+        for name in (*EKF, *UKF)
+        if name in small and name in large
+    }
+    growth["errorEKF"] = 1.0
+    ukfs, ekfs = [n for n in growth if n in UKF], [n for n in growth if n in EKF]
+    if not ukfs:
+        return Verdict(statement, None, "not in this run")
+    held = min(growth[n] for n in ukfs) > max(growth[n] for n in ekfs)
+    listed = ", ".join(f"{n} {growth[n]:.3g} ×" for n in (*ekfs, *ukfs))
+    return Verdict(
+        statement, held, f"from {min(sizes)} to {max(sizes)} degrees of freedom, over the errorEKF: {listed}"
+    )
+
+
+def _better_than_nothing(results: dict[Setup, dict[str, Result]]) -> Verdict:
+    statement = "every filter is better than the wrong model alone where the sensors observe the state"
+    rows = [
+        row
+        for filters in results.values()
+        for name, result in filters.items()
+        for row in result.rows
+        if name != NO_FILTER and row["observable"]
+    ]
+    if not rows:
+        return Verdict(statement, None, "not in this run")
+    failed = [row for row in rows if row["failed_at"] is not None]
+    sound = [row for row in rows if row["failed_at"] is None]
+    parts, worse = [], len(failed)
+    if failed:
+        first = failed[0]
+        parts.append(f"{len(failed)} broke down, first {first['filter']} in {Setup.of(first)}")
+    for what in ("position", "velocity"):
+        off = [row for row in sound if row[f"{what}_relative"] >= 1.0]
+        worse += len(off)
+        if sound:
+            worst = max(sound, key=lambda row: row[f"{what}_relative"])
+            parts.append(
+                f"{what} at worst {worst[f'{what}_relative']:.3g} of its error "
+                f"({worst['filter']}, {Setup.of(worst)})"
+            )
+    return Verdict(statement, worse == 0, f"{len(rows)} runs; {', '.join(parts)}")
+
+
+# -- what the sensors see -----------------------------------------------------------------------------------
+
+
+def tell_sights(sights: Iterable[tuple[Setup, Sight]]) -> list[str]:
+    """A line for each set-up; those of other rates or levels that say the same are in one line."""
+    found: dict[tuple[str, str, str], list[Setup]] = {}
+    for setup, sight in sights:
+        finding = _tell(sight)
+        found.setdefault((setup.mechanism, setup.sensors, finding), []).append(setup)
+    lines = []
+    for (mechanism, sensors, finding), setups in found.items():
+        rates = "/".join(str(rate) for rate in dict.fromkeys(s.rate_hz for s in setups))
+        levels = "/".join(dict.fromkeys(s.level for s in setups))
+        lines.append(f"{mechanism}, {sensors}, {rates} Hz, {levels}: {finding}")
+    return lines
+
+
+def _tell(sight: Sight) -> str:
+    exact, free = sight.exact, sight.free_masses
+    total = len(exact.values)
+    if exact.complete:
+        text = f"observable, rank {exact.rank} of {total}"
+    else:
+        text = f"NOT OBSERVABLE, rank {exact.rank} of {total}: unseen {', '.join(exact.unseen)}"
+    if exact.complete and not free.complete:
+        text += f"; only through the dynamics: {', '.join(free.unseen)} (errorEKF and DEKF do not see that)"
+    return text

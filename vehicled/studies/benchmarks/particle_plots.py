@@ -1,0 +1,169 @@
+"""Plots of `vehicled bench particles`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vehicled.report.plots import ALARM, ESTIMATE, GNSS, STYLE, TRUTH, WIDTH
+from vehicled.studies.benchmarks.particles import (
+    CRANK,
+    SETTLED,
+    STEP,
+    Experiment,
+    Try,
+    find_posterior,
+    find_rivals,
+)
+from vehicled.studies.particles.weights import wrapped
+
+_SHOWN = 300
+"""Particles drawn at a time."""
+_OTHERS = 1
+"""Misses drawn for each setting that is not the settled one."""
+
+
+def draw(found: dict[str, Any], directory: Path) -> None:
+    """`costs.png`, `sweeps.png`, `rivals.png` and `missed_….png` of every try that the settled filter missed, and of
+    the first ones that the others did."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(STYLE):
+        figures = {"costs": _costs(found["costs"]), "sweeps": _sweeps(found["sweeps"]), "rivals": _rivals()}
+        for varied, rows in found["sweeps"].items():
+            for row in rows:
+                shown = row["missed"] if varied == "settled" else row["missed"][:_OTHERS]
+                for miss in shown:
+                    name = f"missed_{varied}_{row['count']}_{row['motion_sigma']:g}_{miss['seed']}"
+                    figures[name] = draw_try(_experiment(row), miss["seed"])
+        for name, figure in figures.items():
+            figure.savefig(directory / f"{name}.png")
+
+
+def _costs(rows: list[dict[str, float]]) -> Figure:
+    figure = Figure((0.6 * WIDTH, 3.6))
+    axes = figure.subplots()
+    counts = [row["count"] for row in rows]
+    for kind, label, color in (
+        ("advance", "motion and projection", TRUTH),
+        ("step", "filter step", ESTIMATE),
+        ("drawing", "filter step that draws anew", ALARM),
+        ("keeping", "filter step that keeps the spread", GNSS),
+    ):
+        axes.loglog(counts, [row[kind] for row in rows], "o-", color=color, label=label)
+    axes.axhline(0.5, color="#999", linestyle="--", label="0.5 µs")
+    axes.set(title="Cost", xlabel="particles", ylabel="µs per particle and step")
+    axes.legend()
+    return figure
+
+
+def _sweeps(sweeps: dict[str, list[dict[str, Any]]]) -> Figure:
+    figure = Figure((WIDTH, 3.4))
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, varied, key, label in (
+        (left, "count", "count", "particles"),
+        (right, "motion", "motion_sigma", "motion noise, rad a step"),
+    ):
+        rows = sweeps[varied]
+        _shares(axes, key, rows, ESTIMATE, "as in the source")
+        axes.set(xlabel=label, title="Tries that converged, % (dashed: by the mean of all)")
+    for rows, color, label in (
+        (sweeps["settled"], ALARM, "spread kept"),
+        (sweeps["wandering"], GNSS, "wandering"),
+    ):
+        for count in sorted({row["count"] for row in rows}):
+            alike = [row for row in rows if row["count"] == count]
+            _shares(right, "motion_sigma", alike, color, f"{count:,}, {label}", "s" if count < 1000 else "^")
+    left.legend()
+    right.legend()
+    left.set_ylim(0, 103)
+    return figure
+
+
+def _shares(
+    axes: Axes, key: str, rows: list[dict[str, Any]], color: str, label: str, mark: str = "o"
+) -> None:
+    """Dashed, where the mean of all particles counts."""
+    for converged, line in (("converged", "-"), ("converged_mean", "--")):
+        share = [100 * row[converged] / row["tries"] for row in rows]
+        named = label if line == "-" else None
+        axes.semilogx(
+            [row[key] for row in rows], share, f"{mark}{line}", color=color, label=named, markersize=4
+        )
+
+
+def _rivals() -> Figure:
+    """Which starts can be told from all that end elsewhere: above the line, by 3 σ."""
+    figure = Figure((WIDTH, 3.6))
+    for axes, both in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
+        rivals = find_rivals(Experiment(both_branches=both))
+        for branch, color in ((1.0, ESTIMATE), (-1.0, "#c2561a")):
+            of = rivals.branch == branch
+            if np.any(of):
+                label = f"assembled {'left' if branch > 0 else 'right'}"
+                axes.semilogy(np.degrees(rivals.start[of]), rivals.distance[of], color=color, label=label)
+        for k, style in ((1.0, "-"), (SETTLED.multiplier, "--"), (Experiment.multiplier, ":")):
+            axes.axhline(3 * k, color=ALARM, linestyle=style, label=f"3 σ, multiplier {k:g}")
+        axes.set(
+            title="Both ways of assembly" if both else "One way of assembly",
+            xlabel="crank where it is released, °",
+            ylabel="σ between a start and its rival",
+        )
+        axes.legend()
+    return figure
+
+
+def draw_try(experiment: Experiment, seed: int) -> Figure:
+    """All particles' crank angles over time beside the truth; the readings beside those of the rival start; and what
+    the readings say of the crank at the end, exactly."""
+    trial, posterior = Try(experiment, seed), find_posterior(experiment, seed)
+    figure = Figure((WIDTH, 3.8))
+    left, middle, right = figure.subplots(1, 3, width_ratios=(3, 2, 2))
+    t, truth, estimate = [], [], []
+    for k in range(experiment.steps):
+        trial.step()
+        t.append((k + 1) * STEP)
+        truth.append(trial.angle)
+        estimate.append(trial.filter.find_peak(CRANK))
+        angles = np.degrees(trial.swarm.get_angles(CRANK)[:_SHOWN])
+        left.plot(np.full(len(angles), t[-1]), angles, ",", color=ESTIMATE, alpha=0.5)
+    left.plot(t, np.degrees(truth), ".", markersize=3, color=ALARM, label="truth")
+    left.plot(t, np.degrees(estimate), ".", markersize=2, color=TRUTH, label="estimate")
+    left.set(title=f"Try {seed}: crank and particles", xlabel="s", ylabel="crank angle, °", ylim=(-180, 180))
+    left.legend()
+    rivals = find_rivals(experiment)
+    near = np.abs(wrapped(rivals.start - trial.start)) + 10.0 * (rivals.branch != trial.branch)
+    here = int(np.argmin(near))
+    rival = int(rivals.rival[here])
+    label = f"rival from {np.degrees(rivals.start[rival]):.0f}°: {rivals.distance[here]:.1f} σ"
+    middle.plot(
+        t, trial.readings, ".", markersize=2, color=ALARM, label=f"from {np.degrees(trial.start):.0f}°"
+    )
+    middle.plot(t, rivals.rates[:, rival], color=TRUTH, label=label)
+    middle.set(title="Readings", xlabel="s", ylabel="rad/s")
+    middle.legend()
+    ends = np.degrees(posterior.end)
+    right.hist(ends, np.arange(-180.0, 181.0, 2.0), weights=posterior.probability, color=ESTIMATE)
+    right.axvline(np.degrees(posterior.truth), color=ALARM, linewidth=0.8, label="truth")
+    right.axvline(np.degrees(estimate[-1]), color=TRUTH, linestyle="--", linewidth=0.8, label="estimate")
+    title = f"Exact: {100 * posterior.near:.1f} % within 5°"
+    right.set(title=title, xlabel="crank angle at the end, °", ylabel="probability in 2°", xlim=(-180, 180))
+    right.set_xticks(range(-180, 181, 90))
+    right.legend()
+    return figure
+
+
+def _experiment(row: dict[str, Any]) -> Experiment:
+    """Of a row of a sweep."""
+    return Experiment(
+        count=row["count"],
+        motion=row["motion_sigma"],
+        resampling=row["resampling_sigma"],
+        multiplier=row["multiplier"],
+        keeps_spread=row["keeps_spread"],
+        both_branches=row["both_branches"],
+    )

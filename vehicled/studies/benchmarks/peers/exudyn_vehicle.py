@@ -1,0 +1,227 @@
+"""The reference vehicle in Exudyn: redundant coordinates, joints as algebraic constraints, implicit steps.
+
+18 rigid bodies with rotation vectors (Lie group nodes, the fastest of its rotation parameters here), 108
+coordinates; revolute, prismatic and spherical joints and tie rods of constant length, 94 equations less one: the
+rack follows its course by a very stiff spring-damper, because with constraints on velocity level Exudyn has no
+moving constraint between bodies. Implicit trapezoidal rule with index reduction, 4 ms; its faster build without
+range checks, one thread, sparse LU with its pattern kept, modified Newton whose Jacobian is renewed when an
+iteration shrinks the residual by less than to a third, and the loosest tolerance that leaves the path as it is.
+
+All of that is built in. The tyre alone is a callback, as Exudyn's connectors know no such law: plain Python (as an
+expression of Exudyn's own symbolic module it was several times slower), called some 37 times per step. The law takes
+a tenth of a step, and being called another tenth (measured with empty callbacks beside it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import time
+from collections.abc import Callable
+from math import cos, sin
+from typing import Any
+
+import numpy as np
+
+from vehicled.messages import WHEELS
+from vehicled.studies.benchmarks.peers.tyre import make_tyre
+from vehicled.studies.benchmarks.published import SPEED, STEP, rack
+from vehicled.studies.benchmarks.reference import Record
+from vehicled.vehicle.parameters import LEFT_RIGHT, Body, Vehicle
+
+_RACK_STIFFNESS = 1e9
+"""N/m: a tie rod's force moves the rack by micrometres."""
+_RACK_DAMPING = 2e6
+_TOLERANCE = 1e-5
+_CONTRACTIVITY = 0.35
+
+# Where a joint's own axis (z of a revolute, x of a prismatic joint) points along another one.
+_Z_ALONG_X = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+_Z_ALONG_Y = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
+_X_ALONG_Y = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+
+
+def _exudyn() -> Any:
+    """The package, in its faster build; it speaks on being imported."""
+    vars(sys)["exudynFast"] = True
+    with contextlib.redirect_stdout(io.StringIO()):
+        import exudyn
+    return exudyn
+
+
+def version() -> str:
+    return _exudyn().__version__
+
+
+def drive(vehicle: Vehicle, steps: int, turn: Callable[[int], None]) -> Record:
+    """The published drive. `turn(n)` is called before step n, outside of the times recorded.
+
+    Exudyn's loop cannot be entered step by step from outside without beginning its Newton iteration anew, which
+    nearly doubles its times: so it is Exudyn that drives the others.
+    """
+    model = _Model(_exudyn(), vehicle)
+    return model.solve(steps, turn)
+
+
+class _Model:
+    """Puts the car together part by part."""
+
+    def __init__(self, exu: Any, vehicle: Vehicle) -> None:
+        import exudyn.itemInterface as items
+        from exudyn.utilities import RigidBodyInertia
+
+        self._exu, self._items, self._inertia = exu, items, RigidBodyInertia
+        self._vehicle = vehicle
+        self._system = exu.SystemContainer().AddSystem()
+        self._places: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        """Of each body: its centre of mass in design position, and the axes of its frame as columns."""
+        self._chassis, self._rack = self._body(vehicle.chassis), self._body(vehicle.rack)
+        self._ground = self._marker(self._system.CreateGround(), np.zeros(3))
+        self._guide_rack()
+        for w in WHEELS:
+            self._corner(w)
+        self._system.Assemble()
+
+    def _body(self, body: Body, mirror: np.ndarray | float = 1.0) -> Any:
+        return self._moving(body.mass, np.diag(body.inertia), mirror * np.array(body.center_of_mass))
+
+    def _moving(
+        self,
+        mass: float,
+        inertia: np.ndarray,
+        place: np.ndarray,
+        axes: np.ndarray | None = None,
+        spin: float = 0.0,
+    ) -> Any:
+        """A rigid body under way; `inertia` in its own axes, `spin` about y."""
+        axes = np.eye(3) if axes is None else axes
+        body = self._system.CreateRigidBody(
+            inertia=self._inertia(mass=mass, inertiaTensor=inertia),
+            referencePosition=list(place),
+            referenceRotationMatrix=axes,
+            initialVelocity=[SPEED, 0.0, 0.0],
+            initialAngularVelocity=[0.0, spin, 0.0],
+            gravity=[0.0, 0.0, -self._vehicle.gravity],
+            nodeType=self._exu.NodeType.RotationRotationVector,
+        )
+        self._places[body] = (place, axes)
+        return body
+
+    def _marker(self, body: Any, place: np.ndarray, axes: np.ndarray | None = None) -> Any:
+        """A frame on a body: its place and axes in design position."""
+        origin, turned = self._places.get(body, (np.zeros(3), np.eye(3)))
+        frame = np.eye(4)
+        frame[:3, :3] = turned.T @ (turned if axes is None else axes)
+        frame[:3, 3] = turned.T @ (place - origin)
+        return self._system.AddMarker(self._items.MarkerBodyRigid(bodyNumber=body, localHT=frame))
+
+    def _join(
+        self, joint: Any, one: Any, other: Any, place: np.ndarray, axes: np.ndarray | None = None, **more: Any
+    ) -> Any:
+        """A connector of two bodies that meet at a place."""
+        markers = [self._marker(body, place, axes) for body in (one, other)]
+        return self._system.AddObject(joint(markerNumbers=markers, **more))
+
+    def _guide_rack(self) -> None:
+        items, place = self._items, np.array(self._vehicle.rack.center_of_mass)
+        self._join(items.ObjectJointPrismaticX, self._chassis, self._rack, place, _X_ALONG_Y)
+        self._drive = self._join(
+            items.ObjectConnectorLinearSpringDamper,
+            *(self._chassis, self._rack, place),
+            axisMarker0=[0.0, 1.0, 0.0],
+            stiffness=_RACK_STIFFNESS,
+            damping=_RACK_DAMPING,
+        )
+
+    def _corner(self, w: str) -> None:
+        items, system, chassis = self._items, self._system, self._chassis
+        axle, mirror = self._vehicle.axle(w), np.array([1.0, LEFT_RIGHT[w], 1.0])
+        p = {name: mirror * place for name, place in vars(axle.hard_points).items() if np.size(place) == 3}
+        lower, upper, knuckle = (
+            self._body(b, mirror) for b in (axle.lower_wishbone, axle.upper_wishbone, axle.knuckle)
+        )
+        centre, wheel = p["wheel_center"], axle.wheel
+        moments = np.diag([wheel.transverse_inertia, wheel.transverse_inertia, wheel.axial_inertia])
+        spun = self._moving(wheel.mass, moments, centre, _Z_ALONG_Y, SPEED / axle.tyre.radius)
+        revolute, spherical = items.ObjectJointRevoluteZ, items.ObjectJointSpherical
+        self._join(revolute, chassis, lower, p["lower_hinge"], _Z_ALONG_X)
+        self._join(revolute, chassis, upper, p["upper_hinge"], _Z_ALONG_X)
+        self._join(spherical, lower, knuckle, p["lower_ball_joint"])
+        self._join(spherical, upper, knuckle, p["upper_ball_joint"])
+        self._join(revolute, knuckle, spun, centre, _Z_ALONG_Y)
+        inner, outer = p["tie_rod_inner"], p["tie_rod_outer"]
+        ends = [self._marker(self._rack if w[0] == "f" else chassis, inner), self._marker(knuckle, outer)]
+        length = float(np.linalg.norm(outer - inner))
+        system.AddObject(items.ObjectConnectorDistance(markerNumbers=ends, distance=length))
+        top, foot = p["spring_chassis"], p["spring_wishbone"]
+        spring = axle.spring
+        system.AddObject(
+            items.ObjectConnectorSpringDamper(
+                markerNumbers=[self._marker(chassis, top), self._marker(lower, foot)],
+                referenceLength=float(np.linalg.norm(top - foot))
+                + (spring.preload or 0.0) / spring.stiffness,
+                stiffness=spring.stiffness,
+                damping=axle.damper.bump,
+            )
+        )
+        wrench = make_tyre(axle)
+
+        def tyre(
+            mbs: Any, t: float, item: int, place: Any, angles: Any, velocity: Any, turning: Any, *_: Any
+        ) -> list[float]:
+            """Force and moment that the wheel puts on the ground, from its motion over it."""
+            # The wheel's z axis, from its Tait–Bryan angles (Rxyz).
+            a, b = angles[0], angles[1]
+            level = cos(b)
+            fx, fy, fz, mx, my, mz = wrench(
+                place[2], sin(b), -sin(a) * level, cos(a) * level, *velocity, *turning
+            )
+            return [-fx, -fy, -fz, -mx, -my, -mz]
+
+        system.AddObject(
+            items.ObjectConnectorRigidBodySpringDamper(
+                markerNumbers=[self._ground, self._marker(spun, centre)], springForceTorqueUserFunction=tyre
+            )
+        )
+
+    def solve(self, steps: int, turn: Callable[[int], None]) -> Record:
+        exu, system = self._exu, self._system
+        record, clock = Record(), time.perf_counter_ns
+        node = system.GetObject(self._chassis)["nodeNumber"]
+        begun = 0
+
+        def place() -> np.ndarray:
+            return system.GetNodeOutput(node, exu.OutputVariableType.Position)
+
+        def between(mbs: Any, t: float) -> bool:
+            """Called at the beginning of each step; t is its end."""
+            nonlocal begun
+            if record.path:
+                record.times_ns.append(clock() - begun)
+            record.path.append(place())
+            displacement, rate, _ = rack(t)
+            system.SetObjectParameter(self._drive, "offset", displacement)
+            system.SetObjectParameter(self._drive, "velocityOffset", rate)
+            turn(len(record.path) - 1)
+            begun = clock()
+            return True
+
+        system.SetPreStepUserFunction(between)
+        settings = exu.SimulationSettings()
+        settings.solution.file.write = False
+        settings.parallel.numberOfThreads = 1
+        settings.linearSolver.solverType = exu.LinearSolverType.EigenSparse
+        settings.linearSolver.reuseAnalyzedPattern = True
+        integration = settings.timeIntegration
+        integration.numberOfSteps, integration.endTime = steps, steps * STEP
+        integration.adaptiveStep = False
+        integration.verboseMode = 0
+        newton = integration.newton
+        newton.useModifiedNewton = True
+        newton.modifiedNewtonContractivity = _CONTRACTIVITY
+        newton.relativeTolerance = newton.absoluteTolerance = _TOLERANCE
+        system.SolveDynamic(settings, solverType=exu.DynamicSolverType.TrapezoidalIndex2)
+        # The last step's time holds the end of the run too: left out.
+        record.path.append(place())
+        return record

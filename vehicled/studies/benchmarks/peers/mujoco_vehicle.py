@@ -1,0 +1,162 @@
+"""The reference vehicle in MuJoCo: joints as generalised coordinates, loops closed by soft constraints.
+
+31 velocities: free chassis; per corner a hinge for each wishbone, a ball joint for the knuckle on the lower one,
+a hinge for the wheel; a slide for the rack. Upper ball joints are `connect` equalities, tie rods tendons of
+constant length, struts tendons with stiffness and damping, and the rack follows a joint equality: 17 equations,
+as hard as MuJoCo's own limit on their time constant (two steps) lets them be.
+
+One step is `mj_step1`, the tyres in plain Python from the state at the beginning of the step, and `mj_step2`, with
+the integrator `implicitfast` (explicit but for the struts' damping; no collision detection). The time of MuJoCo
+alone, without the tyres, is kept beside.
+"""
+
+from __future__ import annotations
+
+import time
+
+import mujoco
+import numpy as np
+
+from vehicled.messages import WHEELS
+from vehicled.studies.benchmarks.peers.tyre import make_tyre
+from vehicled.studies.benchmarks.published import SPEED, STEP, rack
+from vehicled.vehicle.parameters import LEFT_RIGHT, Body, Vehicle
+
+_STIFFNESS, _DAMPING = (2 * STEP) ** -2, 2 / (2 * STEP)
+"""Of a critically damped constraint whose time constant is two steps: its acceleration follows −d·rate − k·error."""
+_SOFT = f'solref="{-_STIFFNESS} {-_DAMPING}" solimp="0.9999 0.9999 0.001"'
+
+
+class MujocoVehicle:
+    """Steps on call; see `reference.Engine`."""
+
+    version = mujoco.__version__
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        self._model = model = mujoco.MjModel.from_xml_string(_xml(vehicle))
+        self._data = data = mujoco.MjData(model)
+        self._chassis = model.body("chassis").id
+        self._wheels = [(model.body(f"{w}.wheel").id, make_tyre(vehicle.axle(w))) for w in WHEELS]
+        self._target = model.eq_data[model.equality("drive").id]
+        data.qvel[0] = SPEED
+        for w in WHEELS:
+            spin = model.joint(f"{w}.spin").dofadr[0]
+            data.qvel[spin] = SPEED / vehicle.axle(w).tyre.radius
+        self.alone_ns: list[int] = []
+        """Of each step: what `mj_step1` and `mj_step2` took."""
+
+    @property
+    def place(self) -> np.ndarray:
+        return self._data.qpos[:3].copy()
+
+    def steer(self, t: float) -> None:
+        # A soft constraint lags behind a target that moves; this target is ahead by just as much.
+        displacement, rate, acceleration = rack(t)
+        self._target[0] = displacement + (_DAMPING * rate + acceleration) / _STIFFNESS
+
+    def step(self) -> None:
+        clock = time.perf_counter_ns
+        begin = clock()
+        mujoco.mj_step1(self._model, self._data)
+        took = clock() - begin
+        self._press()
+        begin = clock()
+        mujoco.mj_step2(self._model, self._data)
+        self.alone_ns.append(took + clock() - begin)
+
+    def _press(self) -> None:
+        """Put the tyres' forces on the wheels."""
+        data = self._data
+        px, py, pz = data.subtree_com[self._chassis].tolist()
+        for body, wrench in self._wheels:
+            x, y, z = data.xpos[body].tolist()
+            # Velocities of all bodies are counted at one point, the centre of mass of the whole car.
+            wx, wy, wz, vx, vy, vz = data.cvel[body].tolist()
+            x, y, up = x - px, y - py, z - pz
+            _, ax, _, _, ay, _, _, az, _ = data.xmat[body].tolist()
+            velocity = (vx + wy * up - wz * y, vy + wz * x - wx * up, vz + wx * y - wy * x)
+            data.xfrc_applied[body] = wrench(z, ax, ay, az, *velocity, wx, wy, wz)
+
+
+def _numbers(values: np.ndarray) -> str:
+    return " ".join(repr(float(v)) for v in values)
+
+
+def _xml(vehicle: Vehicle) -> str:
+    """MuJoCo's model file; bodies' frames are parallel to the world's in design position."""
+    origin, guide = np.array(vehicle.chassis.center_of_mass), np.array(vehicle.rack.center_of_mass)
+
+    def inertial(body: Body, place: np.ndarray) -> str:
+        inertia = f'mass="{body.mass}" diaginertia="{_numbers(np.array(body.inertia))}"'
+        return f'<inertial pos="{_numbers(place)}" {inertia}/>'
+
+    def site(name: str, place: np.ndarray) -> str:
+        return f'<site name="{name}" pos="{_numbers(place)}"/>'
+
+    on_chassis, on_rack, tendons, equalities = [], [], [], []
+    for w in WHEELS:
+        axle, mirror = vehicle.axle(w), np.array([1.0, LEFT_RIGHT[w], 1.0])
+        p = {name: mirror * place for name, place in vars(axle.hard_points).items() if np.size(place) == 3}
+        lower, upper, knuckle = (
+            mirror * b.center_of_mass for b in (axle.lower_wishbone, axle.upper_wishbone, axle.knuckle)
+        )
+        hinge, joint, high = p["lower_hinge"], p["lower_ball_joint"], p["upper_hinge"]
+        if w[0] == "f":
+            on_rack.append(site(f"{w}.inner", p["tie_rod_inner"] - guide))
+        else:
+            on_chassis.append(site(f"{w}.inner", p["tie_rod_inner"] - origin))
+        wheel = axle.wheel
+        spun = np.array([wheel.transverse_inertia, wheel.axial_inertia, wheel.transverse_inertia])
+        on_chassis.append(
+            f"""
+            {site(f"{w}.top", p["spring_chassis"] - origin)}
+            <body pos="{_numbers(hinge - origin)}">
+              <joint type="hinge" axis="1 0 0"/> {inertial(axle.lower_wishbone, lower - hinge)}
+              {site(f"{w}.foot", p["spring_wishbone"] - hinge)}
+              <body pos="{_numbers(joint - hinge)}">
+                <joint type="ball"/> {inertial(axle.knuckle, knuckle - joint)}
+                {site(f"{w}.outer", p["tie_rod_outer"] - joint)}
+                {site(f"{w}.pin", p["upper_ball_joint"] - joint)}
+                <body name="{w}.wheel" pos="{_numbers(p["wheel_center"] - joint)}">
+                  <joint name="{w}.spin" type="hinge" axis="0 1 0"/>
+                  <inertial pos="0 0 0" mass="{wheel.mass}" diaginertia="{_numbers(spun)}"/>
+                </body>
+              </body>
+            </body>
+            <body pos="{_numbers(high - origin)}">
+              <joint type="hinge" axis="1 0 0"/> {inertial(axle.upper_wishbone, upper - high)}
+              {site(f"{w}.socket", p["upper_ball_joint"] - high)}
+            </body>"""
+        )
+        spring = axle.spring
+        strut = np.linalg.norm(p["spring_chassis"] - p["spring_wishbone"])
+        free = strut + (spring.preload or 0.0) / spring.stiffness
+        tendons.append(
+            f"""
+            <spatial name="{w}.rod"><site site="{w}.inner"/><site site="{w}.outer"/></spatial>
+            <spatial stiffness="{spring.stiffness}" damping="{axle.damper.bump}" springlength="{free}">
+              <site site="{w}.top"/><site site="{w}.foot"/>
+            </spatial>"""
+        )
+        equalities.append(
+            f"""
+            <connect site1="{w}.socket" site2="{w}.pin" {_SOFT}/>
+            <tendon tendon1="{w}.rod" {_SOFT}/>"""
+        )
+    return f"""
+    <mujoco>
+      <option timestep="{STEP}" gravity="0 0 {-vehicle.gravity}" integrator="implicitfast">
+        <flag contact="disable"/>
+      </option>
+      <worldbody>
+        <body name="chassis" pos="{_numbers(origin)}">
+          <freejoint/> {inertial(vehicle.chassis, np.zeros(3))} {"".join(on_chassis)}
+          <body pos="{_numbers(guide - origin)}">
+            <joint name="rack" type="slide" axis="0 1 0"/> {inertial(vehicle.rack, np.zeros(3))}
+            {"".join(on_rack)}
+          </body>
+        </body>
+      </worldbody>
+      <tendon>{"".join(tendons)}</tendon>
+      <equality>{"".join(equalities)} <joint name="drive" joint1="rack" {_SOFT}/></equality>
+    </mujoco>"""

@@ -1,0 +1,122 @@
+"""The reference vehicle on its published drive, in our model and in other multibody engines.
+
+Those that are installed take turns with our model, step by step. An engine that strayed from the published path
+would be no yardstick: how far each strays is part of the result.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from vehicled.configuration import load_configuration
+from vehicled.studies.benchmarks.peers import PEERS
+from vehicled.studies.benchmarks.published import DURATION, SPEED, STEP, calc_deviation, rack
+from vehicled.studies.benchmarks.timing import collector_off, summary
+from vehicled.vehicle.car import Car
+from vehicled.vehicle.parameters import Vehicle
+
+
+def reference_vehicle() -> Vehicle:
+    return load_configuration("reference_vehicle").vehicle
+
+
+class Engine(Protocol):
+    """The reference vehicle in an engine that can be stepped from outside."""
+
+    def steer(self, t: float) -> None:
+        """Set the rack for the step that begins at t."""
+
+    def step(self) -> None: ...
+
+    @property
+    def place(self) -> np.ndarray:
+        """(3,) of the chassis' centre of mass."""
+
+
+class OurVehicle:
+    """The reference vehicle in our model."""
+
+    def __init__(self, vehicle: Vehicle, h: float = STEP) -> None:
+        self.car = car = Car(vehicle)
+        self._h = h
+        origin = vehicle.center_of_mass()
+        self._arm = np.array(vehicle.chassis.center_of_mass) - origin
+        car.restart()
+        change, wheels = np.zeros(12), np.zeros((2, 4))
+        change[0], change[6] = origin[0], SPEED
+        wheels[1] = SPEED / vehicle.front.tyre.radius
+        car.correct(change, wheels)
+        self._q = car.view("q")[:12].reshape(4, 3)
+        self.converged = True
+        """Whether every step did."""
+
+    def steer(self, t: float) -> None:
+        self.car.inputs[:] = rack(t + self._h)
+        self.car.corner_inputs[:3, :2] = self.car.inputs[:, None]
+
+    def step(self) -> None:
+        self.converged &= self.car.step(self._h) > 0
+
+    @property
+    def place(self) -> np.ndarray:
+        return self._q[0] + self._arm @ self._q[1:]
+
+
+@dataclass
+class Record:
+    """What an engine took and where it went."""
+
+    times_ns: list[int] = field(default_factory=list)
+    path: list[np.ndarray] = field(default_factory=list)
+
+    def result(self) -> dict[str, Any]:
+        return {**summary(self.times_ns), "error_m": calc_deviation(np.array(self.path))}
+
+
+def bench_reference(progress: Callable[[float], None], duration: float = DURATION) -> dict[str, Any]:
+    """Parts of `vehicled bench step --json`: `reference_step_us` and `peers`.
+
+    `progress` is told how far it has come, s.
+    """
+    vehicle = reference_vehicle()
+    installed = {name for name in PEERS if importlib.util.find_spec(name) is not None}
+    ours = OurVehicle(vehicle)
+    engines: dict[str, Engine] = {"vehicled": ours}
+    peers: dict[str, dict[str, Any]] = {}
+    if "mujoco" in installed:
+        from vehicled.studies.benchmarks.peers.mujoco_vehicle import MujocoVehicle
+
+        mujoco = engines["mujoco"] = MujocoVehicle(vehicle)
+    records = {name: Record(path=[engine.place]) for name, engine in engines.items()}
+    clock = time.perf_counter_ns
+    steps = round(duration / STEP)
+
+    def turn(n: int) -> None:
+        """Step n of every engine that waits for us."""
+        for name, engine in engines.items():
+            engine.steer(n * STEP)
+            begin = clock()
+            engine.step()
+            records[name].times_ns.append(clock() - begin)
+            records[name].path.append(engine.place)
+        progress((n + 1) * STEP)
+
+    with collector_off():
+        if "exudyn" in installed:
+            from vehicled.studies.benchmarks.peers import exudyn_vehicle
+
+            records["exudyn"] = exudyn_vehicle.drive(vehicle, steps, turn)
+            peers["exudyn"] = {**records["exudyn"].result(), "version": exudyn_vehicle.version()}
+        else:
+            for n in range(steps):
+                turn(n)
+    if "mujoco" in installed:
+        alone = {"mj_step_us": summary(mujoco.alone_ns), "version": mujoco.version}
+        peers["mujoco"] = {**records["mujoco"].result(), **alone}
+    return {"reference_step_us": records["vehicled"].result(), "peers": peers}

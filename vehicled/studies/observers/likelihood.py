@@ -1,0 +1,115 @@
+"""Plant noise adjusted from the innovations: maximum likelihood over a sliding window.
+
+Beside the filter its derivatives by the logarithms θ of the noise's densities run: that of the estimate and that of
+the covariance (Åström, *Maximum likelihood and prediction error methods*, Automatica 16, 1980). So every innovation
+tells how its likelihood would change with θ; what the last ones told is kept, and θ follows by Fisher scoring.
+
+That adaptive noise suits multibody observers is from Rodríguez, Sanjurjo, Pastorino and Naya (Sensors 2021, 21,
+5241). There the forces' noise of a step is the mean, over a window of some fifty readings, of the squared corrections
+and what the covariance has changed by beside its transition. Here the likelihood itself is climbed, which tells any
+noise on any state, at any rate of the readings.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.studies.observers.noise import WhiteNoise
+
+WINDOW = 1000
+"""Innovations that the window holds, one for each component of a reading."""
+_SPREAD = 1.0
+"""Standard deviation of θ about the densities at the start, where readings tell nothing."""
+_REACH = 14.0
+"""How far θ may go from there, either way."""
+_PACE = 0.5
+"""Largest change of θ in one step."""
+_FRESH = 0.01
+"""Share of the window that is new when θ takes a step."""
+
+
+class Window:
+    """Likelihood of m logarithms θ, from the last innovations.
+
+    Of one normalised innovation e with its derivative g and ρ that of the logarithm of its variance, all by θ and
+    found at θ₀, the likelihood at θ is that of (e + g (θ − θ₀)) exp(−½ ρ (θ − θ₀)).
+    """
+
+    def __init__(self, start: np.ndarray, length: int = WINDOW):
+        """`start`: (m,) θ; `length`: innovations."""
+        m = len(start)
+        self.logs = np.array(start, dtype=float)
+        self._start, self._count, self._fresh = self.logs.copy(), 0, 0
+        self._at, self._rho, self._g = (np.zeros((length, m)) for _ in range(3))
+        self._e = np.zeros(length)
+
+    def add(self, e: np.ndarray, rho: np.ndarray, g: np.ndarray) -> None:
+        """Of one reading: (k,), (k, m), (k, m)."""
+        for row in zip(e, rho, g, strict=True):
+            place = self._count % len(self._e)
+            self._e[place], self._rho[place], self._g[place] = row
+            self._at[place] = self.logs
+            self._count += 1
+        self._fresh += len(e)
+
+    def climb(self) -> None:
+        """Let θ take a step towards where it is likeliest, once enough of the window is new for it to matter."""
+        if self._fresh < _FRESH * min(self._count, len(self._e)):
+            return
+        self._fresh = 0
+        score, information = self.calc_score()
+        information[np.diag_indices_from(information)] += 1.0 / _SPREAD**2
+        score -= (self.logs - self._start) / _SPREAD**2
+        change = np.clip(np.linalg.solve(information, score), -_PACE, _PACE)
+        self.logs = np.clip(self.logs + change, self._start - _REACH, self._start + _REACH)
+
+    def calc_score(self) -> tuple[np.ndarray, np.ndarray]:
+        """(m,) derivative of the logarithm of the window's likelihood at θ, and Fisher's information (m, m)."""
+        used = slice(min(self._count, len(self._e)))
+        rho, g, away = self._rho[used], self._g[used], self.logs - self._at[used]
+        shrink = np.exp(-0.5 * np.einsum("im,im->i", rho, away))
+        e = (self._e[used] + np.einsum("im,im->i", g, away)) * shrink
+        slope = shrink[:, None] * g
+        score = 0.5 * (e * e - 1.0) @ rho - e @ slope
+        return score, 0.5 * rho.T @ rho + slope.T @ slope
+
+
+class AdaptedNoise(WhiteNoise):
+    """White noise whose densities follow the innovations."""
+
+    def __init__(
+        self,
+        units: np.ndarray,
+        densities: np.ndarray,
+        base: np.ndarray | None = None,
+        window: int = WINDOW,
+    ):
+        """Uⱼ (m, n, n); dⱼ (m,) at the start; U₀ (n, n), which stays; `window`: innovations."""
+        super().__init__(units, densities, base)
+        m, n = units.shape[:2]
+        self.window = Window(np.log(self.densities), window)
+        self._covariance_by = np.zeros((m, n, n))
+        self._state_by = np.zeros((n, m))
+
+    def predict(self, transition: np.ndarray) -> None:
+        steps = self.densities[:, None, None] * self.steps
+        self._covariance_by = transition @ self._covariance_by @ transition.T + steps
+        self._state_by = transition @ self._state_by
+
+    def learn(
+        self, sensitivity: np.ndarray, gain: np.ndarray, value: np.ndarray, covariance: np.ndarray
+    ) -> None:
+        left = self._covariance_by @ sensitivity.T
+        root = np.linalg.cholesky(covariance)
+        # The readings one after the other, each given those before.
+        inverse = np.linalg.inv(root)
+        e = inverse @ value
+        growth = inverse @ (sensitivity @ left) @ inverse.T
+        g = -inverse @ sensitivity @ self._state_by - (np.tril(growth, -1) @ e).T
+        self.window.add(e, np.diagonal(growth, axis1=1, axis2=2).T, g)
+        self.window.climb()
+        rest = np.eye(len(gain)) - gain @ sensitivity
+        weighed = inverse.T @ e
+        self._state_by = rest @ (self._state_by + (left @ weighed).T)
+        self._covariance_by = rest @ self._covariance_by @ rest.T
+        self.densities = np.exp(self.window.logs)

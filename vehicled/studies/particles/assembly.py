@@ -1,0 +1,49 @@
+"""Particles of any mechanism anywhere it can be: moved there from one position, along the constraints.
+
+For four-bar linkages `four_bar.assemble` does it in closed form, on either branch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.studies.particles.swarm import Swarm
+from vehicled.studies.particles.weights import wrapped
+
+_NEAR = 1e-9
+"""rad or m"""
+
+
+def assemble(
+    swarm: Swarm,
+    mechanism: Mechanism,
+    wanted: np.ndarray,
+    rates: np.ndarray | float = 0.0,
+    stride: float = 0.05,
+    limit: int = 500,
+) -> np.ndarray:
+    """(N,) whether each particle's noisy coordinates have come to be `wanted` (noisy, N), from where the mechanism
+    is, in strides of at most so much (rad or m), angles the shorter way round.
+
+    All are left assembled, at `rates` of the noisy coordinates as far as they can have them. One that has not got
+    there may have met the end of its travel. `noisy` has to name independent coordinates.
+    """
+    places = [mechanism.index(name) for name in swarm.coordinates]
+    q = np.repeat(mechanism.q[places, None], swarm.count, axis=1)
+    swarm.set_states(q, np.zeros_like(q), mechanism.t)
+    for _ in range(limit):
+        left = _left(swarm, wanted)
+        if not np.any(np.abs(left) > _NEAR):
+            break
+        swarm.shift(np.clip(left, -stride, stride))
+    now = np.array([swarm.get_rates(name) for name in swarm.noisy])
+    swarm.shift(None, rates - now)
+    return np.all(np.abs(_left(swarm, wanted)) <= 1e-6, axis=0)
+
+
+def _left(swarm: Swarm, wanted: np.ndarray) -> np.ndarray:
+    left = wanted - np.array([swarm.get(name) for name in swarm.noisy])
+    angles = [name in swarm.angles for name in swarm.noisy]
+    left[angles] = wrapped(left[angles])
+    return left

@@ -1,0 +1,144 @@
+"""The particle filter: sequential importance resampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.studies.particles import shrinkage
+from vehicled.studies.particles.instruments import Instrument
+from vehicled.studies.particles.resampling import RESAMPLERS
+from vehicled.studies.particles.swarm import Swarm
+from vehicled.studies.particles.weights import circular_mean, circular_mode, effective_fraction, normalised
+
+_FAR = 0.075
+"""rad or m: standard deviation of a move that is made at once; larger ones are made in as many parts, each projected
+onto the constraints, because a projection reaches so far."""
+
+
+@dataclass
+class Noise:
+    """Standard deviations, the same for each of the swarm's noisy coordinates or one each."""
+
+    motion: float | Sequence[float] = 0.0
+    """Of its change in every step, rad or m."""
+    speed: float | Sequence[float] = 0.0
+    """Of its rate's change in every step, rad/s or m/s."""
+    resampling: float | Sequence[float] = 0.0
+    """Of its rate's change when particles are drawn anew, so that copies part, rad/s or m/s."""
+    keeps_spread: bool = False
+    """Noise of motion and of speed renews the particles without spreading them, see `shrinkage`: for a mechanism that
+    nothing jolts. Otherwise it is taken for what the mechanism does."""
+
+
+class ParticleFilter:
+    """Particles that move by the equations of motion, are disturbed, weighed by instruments and drawn anew.
+
+    The noise and the instruments' multipliers may be changed while it runs. All random numbers come from one
+    generator, so that a run is reproduced by its seed. It advances when `step` is called and not otherwise; fed live,
+    by `live.Follower`.
+    """
+
+    def __init__(
+        self,
+        swarm: Swarm,
+        instruments: Sequence[Instrument],
+        noise: Noise,
+        random: np.random.Generator,
+        resampler: str = "systematic",
+        threshold: float = 0.5,
+    ):
+        """Drawn anew when the effective sample size is below `threshold` of the particles. Raises ValueError."""
+        if resampler not in RESAMPLERS:
+            raise ValueError(f"resampler {resampler!r}: expected one of {', '.join(RESAMPLERS)}")
+        self.swarm, self.instruments, self.noise = swarm, tuple(instruments), noise
+        self.threshold = threshold
+        self.random = random
+        self._resample = RESAMPLERS[resampler]
+        self.log_weights = np.zeros(swarm.count)
+        """(N,) of the largest 0."""
+        self.weights = np.full(swarm.count, 1.0 / swarm.count)
+        """(N,), of sum 1."""
+        self.effective = 1.0
+        """Effective sample size after the last readings, before any drawing, as a fraction of N."""
+        self.resamplings = 0
+
+    def step(self, h: float, readings: Sequence[np.ndarray | float | None]) -> None:
+        """Advance by h (s), to when the readings were taken: one per instrument, None where there is none.
+
+        Raises ValueError for another number of them, FloatingPointError when no particle is left that can move.
+        """
+        self.predict(h)
+        self.update(readings)
+
+    def update(self, readings: Sequence[np.ndarray | float | None]) -> None:
+        """Take readings of the present time into account, and draw anew where that leaves few particles that count.
+
+        Raises as `step`.
+        """
+        self.weigh(readings)
+        if self.effective < self.threshold:
+            self.resample()
+
+    def predict(self, h: float) -> None:
+        """Advance, and disturb by the noise of motion."""
+        motion, speed = self._sigmas(self.noise.motion), self._sigmas(self.noise.speed)
+        parts = max(1, int(np.ceil(np.max(motion, initial=0.0) / _FAR)))
+        if self.noise.keeps_spread and (np.any(motion) or np.any(speed)):
+            self.swarm.advance(h)
+            sigmas = np.array([motion, speed])
+            moves, kicks = shrinkage.draw(self.swarm, self.weights, sigmas, self.random)
+            share = moves / parts
+            self.swarm.shift(share, kicks)
+            parts -= 1
+        elif parts == 1:
+            self.swarm.advance(h, self._draw(motion), self._draw(speed))
+            return
+        else:
+            self.swarm.advance(h, None, self._draw(speed))
+            drawn = self._draw(motion)
+            assert drawn is not None, "there is noise"
+            share = drawn / parts
+        for _ in range(parts):
+            self.swarm.shift(share)
+
+    def weigh(self, readings: Sequence[np.ndarray | float | None]) -> None:
+        """Take readings of the present time into account. A particle that is not a number weighs nothing."""
+        for instrument, reading in zip(self.instruments, readings, strict=True):
+            if reading is None:
+                continue
+            errors = instrument.calc_errors(self.swarm, np.asarray(reading, dtype=float))
+            self.log_weights -= 0.5 * np.sum(errors**2, axis=0) / instrument.multiplier**2
+        np.nan_to_num(self.log_weights, copy=False, nan=-np.inf, neginf=-np.inf)
+        self.weights = normalised(self.log_weights)
+        self.log_weights -= np.max(self.log_weights)
+        self.effective = effective_fraction(self.weights)
+
+    def resample(self) -> None:
+        """Draw the particles anew by their weights, which are equal then; part the copies."""
+        self.swarm.select(self._resample(self.weights, self.random))
+        self.log_weights[:] = 0.0
+        self.weights = np.full(self.swarm.count, 1.0 / self.swarm.count)
+        self.resamplings += 1
+        kicks = self._draw(self._sigmas(self.noise.resampling))
+        if kicks is not None:
+            self.swarm.shift(None, kicks)
+
+    def estimate_angle(self, name: str) -> float:
+        """Circular mean of an angle, rad."""
+        return circular_mean(self.swarm.get_angles(name), self.weights)
+
+    def find_peak(self, name: str) -> float:
+        """Where an angle is most probable, rad: while there are several clusters the mean is in none of them."""
+        return circular_mode(self.swarm.get_angles(name), self.weights)
+
+    def _sigmas(self, sigma: float | Sequence[float]) -> np.ndarray:
+        return np.broadcast_to(np.asarray(sigma, dtype=float), (len(self.swarm.noisy),))
+
+    def _draw(self, sigmas: np.ndarray) -> np.ndarray | None:
+        """(noisy, N); None when there is nothing to draw."""
+        if not np.any(sigmas):
+            return None
+        return sigmas[:, None] * self.random.standard_normal((len(sigmas), self.swarm.count))

@@ -1,0 +1,57 @@
+"""The particle filter on readings as they come in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.studies.particles.filter import ParticleFilter
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What instruments have read at one time."""
+
+    t: int
+    """ns, on any clock that all samples share: of the measurement, not of its arrival."""
+    readings: Sequence[np.ndarray | float | None]
+    """One per instrument, None where there is none."""
+
+
+class Follower:
+    """Steps a filter to the time of each reading: it waits for data, and is never ahead of them.
+
+        for sample in iter(queue.get, None):  # another thread puts, and None in the end
+            follower.take(sample)
+
+    The filter's noise and its instruments' multipliers may be changed meanwhile, by any thread.
+    """
+
+    def __init__(self, particles: ParticleFilter, longest: float):
+        """`longest` step of integration, s: where readings are further apart, several are made."""
+        self.filter, self._longest = particles, longest
+        self._last: int | None = None
+        self.taken = 0
+        self.late = 0
+        """Samples older than what the filter knows already, which are left out."""
+
+    def take(self, sample: Sample) -> bool:
+        """Advance to a sample's time and take it into account; whether it was not too late for that.
+
+        The first one is of the time at which the particles are. Raises as `ParticleFilter.step`.
+        """
+        gap = 0.0 if self._last is None else (sample.t - self._last) * 1e-9
+        if gap < 0.0:
+            self.late += 1
+            return False
+        # A gap of just the longest step, but for rounding, is one.
+        steps = math.ceil(gap / self._longest - 1e-6)
+        for _ in range(steps):
+            self.filter.predict(gap / steps)
+        self.filter.update(sample.readings)
+        self._last = sample.t
+        self.taken += 1
+        return True

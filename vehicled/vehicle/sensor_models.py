@@ -1,0 +1,178 @@
+"""Sensor models on the chassis as compiled kernels: what a sensor would read, and the Jacobian of that.
+
+All are functions of the chassis' `pose`: the chart z = (r1, ψ, v1z, v2z); the rates, counted as a correction
+carries them along: velocity ahead, to the left and up, angular velocity about the car's axes; and the
+accelerations that the multibody simulation has (of the vehicle origin and of rotation, in vehicle axes). They
+are written once, and differentiated by the compiler, so that h_z = h_q ∂q/∂z + h_q̇ ∂q̇/∂z and
+h_ż = h_q̇ ∂q̇/∂ż hold exactly (Sanjurjo, sensor models).
+
+Because they read `pose` and not q, they serve for the present and for a stored past alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vehicled.multibody.system import System
+from vehicled.sources.source import LARGEST
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+from vehicled.symbolic.vector import Vector
+from vehicled.vehicle.chart import CHART, axes, body_rates, yaw_of
+from vehicled.vehicle.outputs import Parts
+
+RATES = ("ahead", "left", "up", "wz", "-wy", "wx")
+"""Belonging to the elements of CHART: horizontal velocity along and across the heading and vertical velocity,
+m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v1z and v2z)."""
+POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
+"""Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
+CHART_SIZE = 2 * len(CHART)
+
+MOUNTING = (
+    *("antenna.x", "antenna.y", "antenna.z"),
+    *("imu.x", "imu.y", "imu.z"),
+    *(f"imu.r{i}{j}" for i in "123" for j in "123"),
+)
+"""Elements of the array `mounting`: lever arms (vehicle axes, m) and the rotation that takes vehicle axes to the
+IMU's, by rows."""
+
+
+@dataclass(frozen=True)
+class SensorModels:
+    """The sensors as atoms, for those who build on them."""
+
+    pose: list[Atom]
+    """The array `pose`."""
+    now: list[Atom]
+    """What `observe_pose` finds of the car's state for it."""
+    rotation: list[Vector]
+    """From vehicle axes to the IMU's, by rows."""
+    imu: Vector
+    """Its place, m in vehicle axes."""
+    up: Vector
+    """The vertical in vehicle axes, of `pose`."""
+    tyre_damping: list[Atom]
+    """(9,) array of that name, by rows: see `observe_tyres`."""
+    readings: dict[str, list[Atom]]
+    """Name of a sensor to its components."""
+    jacobians: dict[str, list[list[Atom]]]
+    """Name of a sensor to the rows (12,) by chart and rates."""
+
+
+def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = True) -> SensorModels:
+    """Add the kernels `observe_pose` (state to `pose`) and one per sensor, each from `pose` and `mounting` to
+    `predicted` (3,) and, with `jacobians_too`, `sensitivity` (3, 12) by rows."""
+    g, chassis = program.graph, parts.chassis
+    pose = program.array("pose", len(POSE))
+    mounting = program.array("mounting", len(MOUNTING))
+    predicted = program.array("predicted", LARGEST)
+    sensitivity = program.array("sensitivity", LARGEST * CHART_SIZE)
+
+    d1, d2, d3 = (d.velocity for d in parts.directions)
+    dd1, dd2, dd3 = (d.acceleration for d in parts.directions)
+    w = body_rates(chassis, d1, d2, d3)
+    level = g.sqrt(chassis.v1.x * chassis.v1.x + chassis.v1.y * chassis.v1.y)
+    east, north = chassis.v1.x / level, chassis.v1.y / level
+    v = parts.origin.velocity
+    rates = [east * v.x + north * v.y, east * v.y - north * v.x, v.z, w.z, -w.y, w.x]
+    linear = chassis.to_body(parts.origin.acceleration)
+    # d/dt of (v̇2·v3, v̇3·v1, v̇1·v2)
+    angular = Vector(
+        dd2.dot(chassis.v3) + d2.dot(d3), dd3.dot(chassis.v1) + d3.dot(d1), dd1.dot(chassis.v2) + d1.dot(d2)
+    )
+    tyre_damping = program.array("tyre_damping", 9)
+    _tyre_damping(program, parts, tyre_damping)
+    now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
+    now += [*rates, *linear, *angular]
+    program.kernel("observe_pose", zip(pose, now, strict=True))
+
+    # From here on everything is a function of `pose`.
+    a = axes(g, *pose[3:6])
+    cos, sin = g.cos(pose[3]), g.sin(pose[3])
+    ahead, left, up = pose[6:9]
+    position, velocity = Vector.of(pose[0:3]), Vector(cos * ahead - sin * left, sin * ahead + cos * left, up)
+    w_body = Vector(pose[11], -pose[10], pose[9])
+    acceleration, alpha = Vector.of(pose[12:15]), Vector.of(pose[15:18])
+    antenna, imu = Vector.of(mounting[0:3]), Vector.of(mounting[3:6])
+    rotation = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]
+
+    antenna_position = position + a.to_world(antenna)
+    antenna_velocity = velocity + a.to_world(w_body.cross(antenna))
+    vx, vy = antenna_velocity.x, antenna_velocity.y
+    specific_force = (
+        acceleration - a.to_body(parts.gravity) + alpha.cross(imu) + w_body.cross(w_body.cross(imu))
+    )
+    body_velocity = a.to_body(velocity)
+
+    # The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and the
+    # third rate is that normal to the ground (see the kernel `correct`).
+    normal = Vector.of(parts.ground[:3])
+    rise_ahead = (normal.x * cos + normal.y * sin) / normal.z
+    rise_left = (normal.y * cos - normal.x * sin) / normal.z
+
+    jacobians: dict[str, list[list[Atom]]] = {}
+    readings: dict[str, list[Atom]] = {}
+
+    def sensor(name: str, h: list[Atom]) -> None:
+        readings[name], jacobians[name] = h, []
+        stores = list(zip(predicted, h, strict=False))
+        for i, value in enumerate(h):
+            row = [g.derivative(value, pose[j]) for j in range(CHART_SIZE)]
+            by_up = row[8]
+            row[4], row[5] = row[4] + by_up * ahead, row[5] + by_up * left
+            row[6], row[7] = row[6] - by_up * rise_ahead, row[7] - by_up * rise_left
+            jacobians[name].append(row)
+            if jacobians_too:
+                stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
+        program.kernel(name, stores)
+
+    sensor("gnss_position", list(antenna_position))
+    sensor("gnss_speed", [g.sqrt(vx * vx + vy * vy + 1e-12)])
+    # Course over ground: of the antenna's velocity, clockwise from north.
+    sensor("gnss_course", [g.atan2(vx, vy)])
+    sensor("imu_gyro", [r.dot(w_body) for r in rotation])
+    sensor("imu_accelerometer", [r.dot(specific_force) for r in rotation])
+    sensor("body_velocity", [body_velocity.x, body_velocity.y, g.atan2(body_velocity.y, body_velocity.x)])
+    up_in_car = Vector(a.v1.z, a.v2.z, a.v3.z)
+    return SensorModels(pose, now, rotation, imu, up_in_car, tyre_damping, readings, jacobians)
+
+
+def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> None:
+    """Kernel `observe_tyres`: `tyre_damping` (3, 3) by rows, ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) in vehicle axes.
+
+    A car that slides or turns otherwise than thought accelerates otherwise, as its tyres push back; without
+    this an accelerometer would take sideslip for a bank of the road. Along the car the wheels soon turn as fast
+    as the car goes, so that only the lateral forces count.
+    """
+    g, a, system = program.graph, parts.chassis, parts.system
+    place, left = a.to_body(parts.wheel_place), a.to_body(parts.wheel_left)
+    direction = [left.x, left.y, place.x * left.y - place.y * left.x]
+    mass, yaw_inertia = _planar_inertia(system)
+    stores = []
+    for i, inertia in enumerate((mass, mass, yaw_inertia)):
+        for j in range(3):
+            push = g.lane_sum(parts.lateral_damping * direction[i] * direction[j])
+            stores.append(-push / inertia)
+    program.kernel("observe_tyres", zip(damping, stores, strict=True))
+
+
+def _planar_inertia(system: System) -> tuple[Atom, Atom]:
+    """Mass of the whole car, and its moment about the vertical through the vehicle origin, in design position."""
+    g = system.graph
+    design = dict(zip(system.coordinates, system.design, strict=True))
+    east, north = {}, {}
+    for basic in system.basics:
+        x, y, _ = system.of(basic)
+        # Velocities of a shift along x and of a turn about z.
+        east[x] = g.one if basic.point else g.zero
+        north[x], north[y] = -design[y], design[x]
+    totals = []
+    for motion in (east, north):
+        sums = {0: g.zero, 1: g.zero}
+        for a, b, m in system.mass:
+            if a in motion and b in motion:
+                term = m * motion[a] * motion[b]
+                if term is not g.zero:
+                    sums[term.rank] = sums[term.rank] + term
+        totals.append(sums[0] + g.lane_sum(sums[1]))
+    return totals[0], totals[1]
