@@ -13,9 +13,9 @@ from replay.csv_log import CsvLog, CsvLogWriter
 from replay.mcap_log import McapLog, McapLogWriter, is_mcap
 from replay.nmea_log import NmeaLog
 from replay.problems import Problems
-from replay.steps import Step, make_steps, sort_by_arrival
+from replay.steps import make_steps, sort_by_arrival
 from vehicled.errors import UsageError
-from vehicled.messages import CHANNELS, Measurement
+from vehicled.messages import CHANNELS, Measurement, Step
 
 FORMATS = ".mcap, .csv, .asc, .blf, .log (candump), .nmea or .txt"
 

@@ -34,10 +34,9 @@ from mcap.stream_reader import get_chunk_data_stream
 
 from replay.csv_log import Table
 from replay.problems import Problems
-from replay.steps import Command, Step
 from vehicled import __version__
 from vehicled.errors import UsageError
-from vehicled.messages import ESTIMATE_COLUMNS, Innovation, Measurement, Status
+from vehicled.messages import ESTIMATE_COLUMNS, Command, Innovation, Measurement, Status, Step
 from vehicled.schemas import (
     TOPIC_COLUMNS,
     TOPICS,

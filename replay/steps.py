@@ -3,32 +3,15 @@
 import heapq
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
 
 from replay.problems import Problems
-from vehicled.messages import Measurement
+from vehicled.messages import Measurement, Step
 
 LOOK_AHEAD_NS = 1_000_000_000
 """How far a log may be out of order and still be put in order: more than any receiver's latency."""
 
 MAX_GAP_NS = 10_000_000_000
 """A longer silence is not filled with steps: the log was paused, or a time stamp is wrong."""
-
-
-class Command(NamedTuple):
-    """Something that changed the filter from outside (`reset`, `set_position`, …), as recorded."""
-
-    name: str
-    arguments: dict[str, Any]
-
-
-class Step(NamedTuple):
-    """One filter step and what it consumes, in this order: commands first, then measurements."""
-
-    t: int
-    """Time of the step, ns."""
-    measurements: list[Measurement]
-    commands: tuple[Command, ...] = ()
 
 
 def sort_by_arrival(

@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from estimator_rig import steps
 
-from replay.steps import Step
 from vehicled import settings
 from vehicled.configuration import File, configure
 from vehicled.identification.vehicle.names import PARAMETERS, apply, with_defaults
+from vehicled.messages import Step
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import PlantErrors, Scenario, find_scenario

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from replay.problems import Problems
-from replay.steps import Step, make_steps, sort_by_arrival
+from replay.steps import make_steps, sort_by_arrival
 from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
-from vehicled.playback import Summary, run_steps
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement, Step
 from vehicled.simulation.drive import STEP_NS, _drive
 from vehicled.simulation.manoeuvres import Initial
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Inputs, Scenario, find_scenario
 from vehicled.simulation.sensors import measure
+from vehicled.stepping import Summary, play_back
 
 PERIOD = 4_000_000
 SECOND = 1_000_000_000
@@ -96,7 +96,7 @@ class Run:
         self.innovations: list[Innovation] = []
         if before is not None:
             before(self.estimator)
-        self.summary: Summary = run_steps(self.estimator, given, [self._take])
+        self.summary: Summary = play_back(self.estimator, given, [self._take])
         self.t = np.array([e.t for e in self.estimates], dtype=np.int64)
         self.values = np.array([e.values for e in self.estimates]).reshape(-1, len(ESTIMATE_COLUMNS))
 

@@ -5,9 +5,9 @@ import pytest
 from drives_rig import TEXT, changed, drive, mixed, prototype_file
 
 from vehicled.configuration import configure
-from vehicled.identification.vehicle.differentiated import Change
 from vehicled.identification.vehicle.names import PARAMETERS, apply
 from vehicled.identification.vehicle.noise import NOISE
+from vehicled.identification.vehicle.observed import Change
 from vehicled.identification.vehicle.prediction_error import Drive, differentiate, measure
 
 KNOWN = PARAMETERS | NOISE

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from drives_rig import TEXT, prototype_file
 
-from replay.steps import Step
 from vehicled.configuration import configure
 from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs, with_smoothing
-from vehicled.messages import Measurement
+from vehicled.messages import Measurement, Step
 from vehicled.sources.inputs import Inputs
 from vehicled.vehicle.car import Car
 

@@ -6,10 +6,9 @@ from functools import lru_cache
 import pytest
 from drives_rig import drive, mixed, prototype_file
 
-from replay.steps import Step
 from vehicled.identification.vehicle.names import PARAMETERS
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
-from vehicled.messages import Measurement
+from vehicled.messages import Measurement, Step
 
 
 @lru_cache

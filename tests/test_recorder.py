@@ -18,10 +18,9 @@ from mcap.stream_reader import StreamReader
 
 from replay import mcap_log
 from replay.mcap_log import MAGIC, McapLog, McapLogWriter, McapWriter
-from replay.steps import Command
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import UsageError
-from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement, Status
+from vehicled.messages import ESTIMATE_COLUMNS, Command, Estimate, Innovation, Measurement, Status
 
 START = 5_000_000_000_000
 PERIOD = 4_000_000

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.problems import Problems
-from replay.steps import LOOK_AHEAD_NS, MAX_GAP_NS, Step, make_steps, play, sort_by_arrival
-from vehicled.messages import Measurement
+from replay.steps import LOOK_AHEAD_NS, MAX_GAP_NS, make_steps, play, sort_by_arrival
+from vehicled.messages import Measurement, Step
 
 PERIOD = 4_000_000
 

@@ -1,4 +1,4 @@
-"""A whole configuration: the car, its sensors, the filter, the devices and what the daemon does."""
+"""The configuration of an estimator: the car, its sensors, the filter. What the daemon adds stays unread here."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from vehicled import settings
-from vehicled.daemon.daemon import DaemonOptions
 from vehicled.filter.settings import Filter, World
-from vehicled.sources.settings import Sensors
+from vehicled.settings import Deferred
+from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
 
@@ -23,7 +23,8 @@ class File:
     sensors: Sensors = field(default_factory=Sensors)
     filter: Filter = field(default_factory=Filter)
     world: World | None = None
-    daemon: DaemonOptions = field(default_factory=lambda: DaemonOptions(devices={}))
+    daemon: Deferred | None = None
+    """Devices, rate, recording: see `vehicled.daemon.configuration`."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,6 @@ class Configuration:
     sensors: Sensors
     filter: Filter
     world: World | None
-    daemon: DaemonOptions
     text: str
     """Of the file."""
 
@@ -57,4 +57,4 @@ def parse_configuration(text: str) -> Configuration:
 
 def configure(file: File, text: str) -> Configuration:
     """What stands in a file, with the vehicle by its hard points."""
-    return Configuration(file.vehicle.to_vehicle(), file.sensors, file.filter, file.world, file.daemon, text)
+    return Configuration(file.vehicle.to_vehicle(), file.sensors, file.filter, file.world, text)

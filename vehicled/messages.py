@@ -4,7 +4,7 @@ Names, units and frames are those of the measurement-log and estimates tables in
 radians, except latitude and longitude in degrees. Times are integer nanoseconds on one monotonic clock.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -57,6 +57,22 @@ class Measurement(msgspec.Struct, frozen=True, gc=False):
     """When it arrived, ns, host monotonic clock."""
     values: dict[str, float]
     """Channel (a key of `CHANNELS`) to value."""
+
+
+class Command(NamedTuple):
+    """Something that changes the filter from outside (`reset`, `set_position`, …)."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class Step(NamedTuple):
+    """One filter step and what it consumes, in this order: commands first, then measurements."""
+
+    t: int
+    """Time of the step, ns."""
+    measurements: list[Measurement]
+    commands: tuple[Command, ...] = ()
 
 
 def _per_wheel() -> list[str]:

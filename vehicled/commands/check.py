@@ -5,7 +5,7 @@ import json
 import time
 from typing import Any
 
-from vehicled.configuration import Configuration
+from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.messages import WHEELS
 
 HELP = "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model."
@@ -34,10 +34,10 @@ def run(args: argparse.Namespace) -> int:
         found = _describe_mechanism(args.config)
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
         return 0
-    from vehicled.configuration import load_configuration
+    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.daemon import make_driver
 
-    configuration = load_configuration(args.config)
+    configuration = load_daemon_configuration(args.config)
     for name, device in configuration.daemon.devices.items():
         make_driver(name, device, lambda _: None)  # reads its options and what they name; opens nothing
     found = _describe(configuration)
@@ -45,16 +45,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(configuration: Configuration) -> dict[str, Any]:
+def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     from vehicled.estimator import Estimator
-    from vehicled.filter.kinds import make_filter
     from vehicled.vehicle.topology import calc_topology
 
     begun = time.perf_counter()
     estimator = Estimator(configuration)
     seconds = time.perf_counter() - begun
     # The estimator keeps its car to itself; a second one costs no second compilation.
-    car = make_filter(configuration.vehicle, configuration.filter).car
+    car = estimator.make_filter().car
     topology = calc_topology(car)
     car.rest()
     car.report()

@@ -45,9 +45,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.output}: expected another file than the input")
     devices = {}
     if args.config is not None:
-        from vehicled.configuration import load_configuration
+        from vehicled.daemon.configuration import load_daemon_configuration
 
-        devices = log_devices(load_configuration(args.config).daemon.devices)
+        devices = log_devices(load_daemon_configuration(args.config).daemon.devices)
     log = open_log(args.input, devices)
     if args.estimates:
         return _convert_estimates(log, args.output)

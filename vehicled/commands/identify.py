@@ -2,7 +2,13 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vehicled.daemon.daemon import DaemonOptions
+    from vehicled.identification.vehicle.session import Recording
 
 HELP = "Find parameters of a car (masses, tyres, springs, mounting of sensors) from recorded drives."
 
@@ -66,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
+    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import as_json, format_session
     from vehicled.identification.vehicle.session import run as run_session
@@ -74,7 +81,10 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
         raise UsageError("LOG is missing: expected at least one recorded drive")
     if args.output is not None and not args.output.parent.is_dir():
         raise UsageError(f"{args.output}: no such folder")
-    session = run_session(args.logs, args.config, names, tuning, args.validate, args.anyway, args.json)
+    daemon = load_daemon_configuration(args.config).daemon
+    logs = [_read(path, daemon) for path in args.logs]
+    validate = None if args.validate is None else _read(args.validate, daemon)
+    session = run_session(logs, args.config, names, tuning, validate, args.anyway, args.json)
     if args.output is not None:
         args.output.write_text(session.text, encoding="utf-8")
     if args.plots is not None:
@@ -88,6 +98,23 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
         if args.output is not None:
             print(f"{args.output}: written")
     return 0
+
+
+def _read(path: Path, daemon: "DaemonOptions") -> "Recording":
+    """A log in steps of the car's own rate, and without the commands of an earlier run."""
+    from replay.log import log_devices, open_log, read_steps
+    from vehicled.errors import UsageError
+    from vehicled.identification.vehicle.session import Recording
+
+    try:
+        log = open_log(path, log_devices(daemon.devices))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    steps = [s._replace(commands=()) for s in read_steps(log, daemon.loop.period)]
+    log.problems.show(sys.stderr)
+    if not steps:
+        raise UsageError(f"{path}: no measurement that could be used")
+    return Recording(str(path), steps)
 
 
 def list_all(args: argparse.Namespace, known: dict) -> int:

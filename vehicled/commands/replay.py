@@ -41,19 +41,19 @@ def run(args: argparse.Namespace) -> int:
     from replay.log import log_devices, open_log, read_steps
     from replay.mcap_log import McapLog
     from replay.steps import play
-    from vehicled.configuration import load_configuration
+    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.endpoints import Endpoints
     from vehicled.daemon.publisher import Publisher
     from vehicled.daemon.recorder import Recorder
     from vehicled.errors import RunError, UsageError
     from vehicled.estimator import Estimator
     from vehicled.messages import Estimate
-    from vehicled.playback import Sink, run_steps
     from vehicled.progress import Progress
+    from vehicled.stepping import Sink, play_back
 
     if not args.rate > 0.0:
         raise UsageError(f"--rate {args.rate}: expected a number above 0")
-    configuration = load_configuration(args.config)
+    configuration = load_daemon_configuration(args.config)
     try:
         log = open_log(args.log, log_devices(configuration.daemon.devices))
     except OSError as error:
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
                 lambda t, measurements, estimate, innovations: publisher.publish_step(estimate, innovations)
             )
         progress = stack.enter_context(Progress("replaying", unit="s"))
-        summary = run_steps(estimator, steps, sinks, on_command, progress.update)
+        summary = play_back(estimator, steps, sinks, on_command, progress.update)
         progress.update(summary.drive_seconds)
     log.problems.show(sys.stderr)
     if summary.steps == 0:

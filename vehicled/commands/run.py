@@ -15,11 +15,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from vehicled.configuration import load_configuration
+    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.daemon import Daemon
     from vehicled.daemon.log import Logging
     from vehicled.estimator import Estimator
 
-    configuration = load_configuration(args.config)
+    configuration = load_daemon_configuration(args.config)
     with Logging(logging.DEBUG if args.verbose else logging.INFO) as log:
         Daemon(
             configuration.daemon,

@@ -8,7 +8,7 @@ import yaml
 
 from drivers.registry import load_driver
 from replay.emulate import EmulatedDevice, emulate
-from vehicled.configuration import Configuration
+from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.errors import UsageError
 from vehicled.settings import config_path
 
@@ -44,7 +44,7 @@ def write_configuration(name: str, path: Path, ports: Path, record: Path, gnss_l
     path.write_text(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=110), "utf-8")
 
 
-def emulated_devices(configuration: Configuration) -> dict[str, EmulatedDevice]:
+def emulated_devices(configuration: DaemonConfiguration) -> dict[str, EmulatedDevice]:
     """By name, the other ends of all devices of a configuration from `write_configuration`, plugged in."""
     devices: dict[str, EmulatedDevice] = {}
     for name, device in configuration.daemon.devices.items():

@@ -167,7 +167,7 @@ def _run(pipe: Connection, job: Job) -> None:
 
 def _drive(pipe: Connection, job: Job) -> Ended:
     from replay.emulate import Emulation
-    from vehicled.configuration import load_configuration
+    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.daemon import Daemon
     from vehicled.demo.configuration import emulated_devices
     from vehicled.estimator import Estimator
@@ -179,7 +179,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
             raise _Abandoned
 
     scenario = job.scenario
-    configuration = load_configuration(job.configuration)
+    configuration = load_daemon_configuration(job.configuration)
     compiling = "compiling the model, once"
     pipe.send(Stage(compiling, 0, 2, "parts"))
     plant = make_plant(configuration, scenario.plant)

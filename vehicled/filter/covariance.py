@@ -1,53 +1,74 @@
-"""The covariance side of an errorEKF, as kernels of a model's own program: prediction, innovation, update.
+"""The covariance of an error-state filter, as kernels of a model's own program: propagation, innovation, update.
 
-States are the *errors* of a running simulation; before each correction x is zero (Sanjurjo, errorEKF). Which
-errors there are, how they spread and what a sensor sees of them is given as sparse rows of atoms: what is
-structurally zero costs nothing. Nothing here knows what the states mean.
+States are the *errors* of a running simulation; before each correction x is zero (Sanjurjo, errorEKF). Transition
+and observation matrices are given as sparse rows of atoms: what is structurally zero costs nothing. Nothing here
+knows what the states mean. `error_state.py` states the same mathematics on plain matrices, and is its oracle.
 
 The covariance is kept as its upper triangle, so that it is symmetric by construction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from vehicled.sources.source import LARGEST
+from vehicled.filter import definite
 from vehicled.symbolic.graph import Atom, Graph
-from vehicled.symbolic.program import Layout, Program
+from vehicled.symbolic.program import Program
 
-UNSEEN = 1e30
+MISSING = 1e30
 """Noise variance of a component that was not measured: it then changes nothing."""
 
 Row = Mapping[int, Atom]
 """A sparse row: place among the states to value."""
 
 
-class ErrorKernels:
-    """Adds to a program what an errorEKF of n states needs: the arrays `covariance`, `x` and those of an
-    observation, the kernel `spread` (see `spread`), one kernel per observation (see `observe`), and
-    `fuse1` to `fuse3`, which update `covariance` and `x` with the observation last judged."""
+class Workspace(Protocol):
+    """A running model that the kernels have been added to."""
 
-    def __init__(self, program: Program, size: int):
-        self._program, self._graph, self.size = program, program.graph, size
+    def view(self, name: str) -> np.ndarray:
+        """An array."""
+
+    def tangent(self, name: str) -> np.ndarray:
+        """Its derivatives, last axis by direction; of length 0 when the program is not differentiated."""
+
+    def call(self, kernel: str) -> None:
+        """Run a kernel."""
+
+
+class CovarianceKernels:
+    """Adds to a program what a filter of n error states needs.
+
+    These are the arrays `covariance`, `x` and those of an observation, a kernel that propagates the covariance
+    (`propagate`), one that evaluates each kind of observation (`observe`), and those that update `covariance` and `x`
+    with the observation evaluated last, by its number of components.
+    """
+
+    def __init__(self, program: Program, size: int, components: int):
+        """`components`: of the largest observation."""
+        self._program, self._graph, self.size, self.components = program, program.graph, size, components
         self._p: dict[tuple[int, int], Atom] = {}
         packed = iter(program.array("covariance", size * (size + 1) // 2))
         for i in range(size):
             for j in range(i, size):
                 self._p[i, j] = self._p[j, i] = next(packed)
         self.x = program.array("x", size)
-        self._rows = program.array("rows", LARGEST * size)
-        self._value, self._noise = program.array("value", LARGEST), program.array("noise", LARGEST)
-        self._more_noise = program.array("more_noise", LARGEST)
-        self._innovation = program.array("innovation", LARGEST)
-        self._variance = program.array("variance", LARGEST)
+        self._rows = program.array("rows", components * size)
+        self._value, self._noise = program.array("value", components), program.array("noise", components)
+        self._more_noise = program.array("more_noise", components)
+        self._innovation = program.array("innovation", components)
+        self._variance = program.array("variance", components)
         (self._nis,) = program.array("nis", 1)
-        # What `fuse` needs of an observation: innovation and P Hᵀ in directions that are not correlated.
-        self._white = program.array("white", LARGEST * size)
-        self._left, self._precision = program.array("left", LARGEST), program.array("precision", LARGEST)
-        for m in range(1, LARGEST + 1):
-            self._fuse(m)
+        # What an update needs of an observation: innovation and P Hᵀ in directions that are not correlated.
+        self._white = program.array("white", components * size)
+        self._left, self._precision = (
+            program.array("left", components),
+            program.array("precision", components),
+        )
+        for m in range(1, components + 1):
+            self._update(m)
 
     def variance_of(self, row: Row) -> Atom:
         """Row P rowᵀ."""
@@ -60,10 +81,11 @@ class ErrorKernels:
             total = total + a * (self._p[i, i] * a + 2.0 * inner)
         return total
 
-    def spread(
+    def propagate(
         self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
     ) -> None:
-        """Kernel `spread`: P ← F (P + Q/2) Fᵀ + Q/2, half of the noise of a step before it, half after; x ← 0.
+        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2, half of the noise of a step before it, half after;
+        x ← 0.
 
         `transition`: F by rows; `noise`: diagonal of Q; `also`: further (symbol, value) to be stored with it.
         """
@@ -79,7 +101,7 @@ class ErrorKernels:
             for j in range(i, n):
                 value = _dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
                 stores.append((self._p[i, j], value + half[i] if i == j else value))
-        self._program.kernel("spread", [*stores, *also])
+        self._program.kernel("propagate_covariance", [*stores, *also])
 
     def observe(
         self,
@@ -90,7 +112,7 @@ class ErrorKernels:
         noise: Sequence[Atom] | None = None,
         angle: bool = False,
     ) -> None:
-        """Kernel `name`: judge an observation of `value` with the variances `noise` (arrays).
+        """Kernel `name`: evaluate an observation of `value` with the variances `noise` (arrays).
 
         `predicted` and `rows` (the Jacobian) of each component; `noise`: variance to be added to the array's;
         `angle`: the innovation is taken within half a turn. Stores the innovation after what `x` already
@@ -108,21 +130,21 @@ class ErrorKernels:
         for k, (innovation, row) in enumerate(zip(innovations, rows, strict=True)):
             stores.append((self._innovation[k], innovation))
             stores += [(self._rows[k * self.size + j], row.get(j, g.zero)) for j in range(self.size)]
-        self._program.kernel(name, [*stores, *self._weigh(innovations, rows, more)])
+        self._program.kernel(name, [*stores, *self._evaluate(innovations, rows, more)])
 
-    def weigh(self) -> None:
-        """Kernels `weigh1` to `weigh3`: judge anew with the innovation, the rows and the noise that are in the arrays
-        `innovation`, `rows`, `noise` and `more_noise`."""
+    def add_evaluation(self) -> None:
+        """Kernels `evaluate1` and so on: evaluate anew with the innovation, the rows and the noise that are in the
+        arrays `innovation`, `rows`, `noise` and `more_noise`."""
         n = self.size
-        for m in range(1, LARGEST + 1):
+        for m in range(1, self.components + 1):
             rows = [dict(enumerate(self._rows[k * n : (k + 1) * n])) for k in range(m)]
-            stores = self._weigh(self._innovation[:m], rows, self._more_noise[:m])
-            self._program.kernel(f"weigh{m}", stores)
+            stores = self._evaluate(self._innovation[:m], rows, self._more_noise[:m])
+            self._program.kernel(f"evaluate{m}", stores)
 
-    def _weigh(
+    def _evaluate(
         self, innovations: Sequence[Atom], rows: Sequence[Row], more: Sequence[Atom]
     ) -> list[tuple[Atom, Atom]]:
-        """The diagonal of the innovation covariance, the normalised innovation squared, and what `fuse` needs."""
+        """The diagonal of the innovation covariance, the normalised innovation squared, and what an update needs."""
         g, n, m = self._graph, self.size, len(rows)
         stores: list[tuple[Atom, Atom]] = []
         column = [[_dot(g, row.values(), [self._p[i, j] for j in row]) for i in range(n)] for row in rows]
@@ -153,7 +175,7 @@ class ErrorKernels:
             ]
         return [*stores, (self._nis, total)]
 
-    def _fuse(self, m: int) -> None:
+    def _update(self, m: int) -> None:
         n = self.size
         white = [self._white[k * n : (k + 1) * n] for k in range(m)]
         gains = [[w * self._precision[k] for w in white[k]] for k in range(m)]
@@ -168,7 +190,7 @@ class ErrorKernels:
                 for k in range(m):
                     value = value - gains[k][i] * white[k][j]
                 stores.append((self._p[i, j], value))
-        self._program.kernel(f"fuse{m}", stores)
+        self._program.kernel(f"update{m}", stores)
 
 
 def _dot(g: Graph, a: Iterable[Atom], b: Sequence[Atom]) -> Atom:
@@ -196,46 +218,52 @@ def _ldl(s: dict[tuple[int, int], Atom], m: int) -> tuple[dict[tuple[int, int], 
     return lower, diagonal
 
 
-class ErrorEKF:
-    """The arrays and kernels of `ErrorKernels` in one running workspace."""
+class Covariance:
+    """Covariance and gathered correction in one running workspace: the arrays and kernels of `CovarianceKernels`.
 
-    def __init__(self, size: int, layout: Layout, workspace: np.ndarray, call: Callable[[str], None]):
-        """`call` runs a kernel of that name on the workspace."""
+    With a differentiated program `tangent` gives the derivatives of an array; what is set from outside depends on
+    nothing, so that its derivatives are zero.
+    """
+
+    def __init__(self, size: int, components: int, workspace: Workspace):
         self.size = size
-        self._call = call
-        self._fuse = [f"fuse{m}" for m in range(LARGEST + 1)]
-        self._weigh = [f"weigh{m}" for m in range(LARGEST + 1)]
-
-        def view(name: str) -> np.ndarray:
-            return layout.view(workspace, name)
-
+        self._call = workspace.call
+        self._updates = [f"update{m}" for m in range(components + 1)]
+        self._evaluations = [f"evaluate{m}" for m in range(components + 1)]
+        view = workspace.view
         self.packed = view("covariance")
+        """(n (n + 1) / 2,) upper triangle by rows."""
         self.x = view("x")
         """(n,) correction gathered so far; whoever applies it sets it to zero."""
-        self.rows = view("rows").reshape(LARGEST, size)
-        """(3, n) Jacobian of the observation last judged."""
+        self.rows = view("rows").reshape(components, size)
+        """(3, n) Jacobian of the observation evaluated last."""
         self.value, self.noise = view("value"), view("noise")
         self.more_noise = view("more_noise")
-        """(3,) what the observation last judged adds to `noise`."""
+        """(3,) what the observation evaluated last adds to `noise`."""
         self.innovation = view("innovation")
         """(3,) value less prediction, after what `x` already corrects."""
         self.variance = view("variance")
         """(3,) diagonal of the innovation covariance."""
+        self.decorrelated, self.precision = view("left"), view("precision")
+        """(3,) each: innovations in directions that are not correlated, and the inverses of their variances."""
         self._nis = view("nis")
         self._upper = np.triu_indices(size)
         self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
+        self._d_packed, self._d_x = workspace.tangent("covariance"), workspace.tangent("x")
 
     @property
-    def covariance(self) -> np.ndarray:
+    def matrix(self) -> np.ndarray:
         """(n, n), a copy."""
         p = np.empty((self.size, self.size))
         p[self._upper] = self.packed
         p.T[self._upper] = self.packed
         return p
 
-    @covariance.setter
-    def covariance(self, p: np.ndarray) -> None:
+    @matrix.setter
+    def matrix(self, p: np.ndarray) -> None:
         self.packed[:] = p[self._upper]
+        self._d_packed[...] = 0.0
+        self._d_x[...] = 0.0
 
     @property
     def variances(self) -> np.ndarray:
@@ -243,22 +271,31 @@ class ErrorEKF:
         return self.packed[self._diagonal]
 
     def set_variance(self, i: int, variance: float) -> None:
-        """Forget what is known of one state: variance as given, no correlation with any other."""
-        p = self.covariance
-        p[i, :] = p[:, i] = 0.0
-        p[i, i] = variance
-        self.covariance = p
+        """Give one state a variance, without correlation with any other."""
+        touched = (self._upper[0] == i) | (self._upper[1] == i)
+        self.packed[touched] = 0.0
+        self.packed[self._diagonal[i]] = variance
+        self._d_packed[touched] = 0.0
 
-    def judge(self, observation: str) -> float:
+    def evaluate(self, observation: str) -> float:
         """Normalised innovation squared of the observation in `value` and `noise`, by its kernel."""
         self._call(observation)
         return float(self._nis[0])
 
-    def weigh(self, m: int) -> float:
-        """Judge again, with `rows`, `innovation` and noise as they have been changed since."""
-        self._call(self._weigh[m])
+    def evaluate_again(self, m: int) -> float:
+        """The same with `rows`, `innovation` and noise as they have been changed since."""
+        self._call(self._evaluations[m])
         return float(self._nis[0])
 
-    def fuse(self, m: int) -> None:
-        """Update P and x with the observation of m components just judged."""
-        self._call(self._fuse[m])
+    def update(self, m: int) -> None:
+        """Update P and x with the observation of m components evaluated last."""
+        self._call(self._updates[m])
+
+    def repair(self) -> bool:
+        """Make the covariance definite where rounding has cost it that; whether it had."""
+        p = self.matrix
+        uncertain = np.ix_(*[np.flatnonzero(p.diagonal())] * 2)
+        p[uncertain], repaired = definite.repair(p[uncertain])
+        if repaired:
+            self.matrix = p
+        return repaired

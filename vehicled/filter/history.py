@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-FASTEST = 1000
-"""Steps per second for which the memory suffices."""
+FASTEST = 2000
+"""Steps per second for which the memory suffices: the highest rate that the daemon takes."""
 
 
 class History:
     """Ring of poses before and after each step's correction."""
 
-    def __init__(self, memory: float, size: int, pairs: int, *more: int):
-        """`memory`: how far back it reaches, s, at up to 1,000 steps per second; `size` numbers per pose; `pairs` of
-        (Δz, Δż). `more`: further axes of all that is kept, as everything here is linear."""
+    def __init__(self, memory: float, size: int, pairs: int, directions: int = 0):
+        """`memory`: how far back it reaches, s, at up to FASTEST steps per second; `size` numbers per pose; `pairs`
+        of (Δz, Δż). `directions`: with derivatives, all that is kept has a last axis (1 + directions,), as everything
+        here is linear."""
+        more = (1 + directions,) if directions else ()
         self._memory_ns = round(memory * 1e9)
         self._capacity = capacity = int(np.ceil(memory * FASTEST)) + 2
         self._times = [0] * capacity

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vehicled.filter.settings import Filter
-from vehicled.filter.vehicle_filter import ForwardEulerFilter, VehicleFilter
-from vehicled.filter.vehicle_unscented import UnscentedVehicleFilter
+from vehicled.filter.tangents import Companion
+from vehicled.filter.unscented import UnscentedVehicleFilter
+from vehicled.filter.vehicle_filter import ForwardEulerFilter, SensorSetup, VehicleFilter
 from vehicled.vehicle.parameters import Vehicle
 
-_CLASSES = {"DEKF": ForwardEulerFilter, "UKF": UnscentedVehicleFilter}
+_CLASSES: dict[str, type[ForwardEulerFilter] | type[UnscentedVehicleFilter]] = {
+    "DEKF": ForwardEulerFilter,
+    "UKF": UnscentedVehicleFilter,
+}
 
 
-def make_filter(vehicle: Vehicle, settings: Filter) -> VehicleFilter:
-    """Of the kind in the settings; those of the errorEKF family differ in what is compiled."""
-    return _CLASSES.get(settings.kind, VehicleFilter)(vehicle, settings)
+def make_filter(
+    vehicle: Vehicle, settings: Filter, sensors: SensorSetup, companions: Sequence[Companion] = ()
+) -> VehicleFilter:
+    """Of the kind in the settings; those of the errorEKF family differ in what is compiled, and can carry the
+    derivatives by changed filters (`companions`) along."""
+    other = _CLASSES.get(settings.kind)
+    if other is None:
+        return VehicleFilter(vehicle, settings, sensors, companions)
+    if companions:
+        raise ValueError(f"{settings.kind} has no derivatives")
+    return other(vehicle, settings, sensors)

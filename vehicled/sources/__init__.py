@@ -1,1 +1,1 @@
-"""What each sensor would read in a state, and the Jacobian of that."""
+"""The kinds of sensors: what each measures, how well, what the filter sees of it, and whether it is healthy."""

@@ -3,83 +3,112 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
-import numpy as np
-
-from vehicled.filter.covariance import UNSEEN
-from vehicled.filter.settings import Start, World
-from vehicled.filter.vehicle_errors import YAW
-from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.geodesy import WorldOrigin
+from vehicled.filter.covariance import MISSING
+from vehicled.filter.error_model import ErrorModel
+from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, ErrorStates, Process
+from vehicled.filter.vehicle_filter import Observation, Update
 from vehicled.messages import Measurement
-from vehicled.sources.fusion import Fusion
-from vehicled.sources.settings import FixNoise, Gnss
+from vehicled.sources.gate import Gate
+from vehicled.sources.limits import FASTEST
+from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.sources.world import Fix
+from vehicled.units import Metres, MetresPerSecond, MetresVector, NonNegative, Positive, Radians, Seconds
 
 CHANNELS = frozenset(("gnss.lat", "gnss.speed", "gnss.course", "gnss.quality"))
-UNKNOWN_YAW = 1e-4
-"""rad²: an unknown heading is not estimated before the car is turned, as a wide variance would be linearised
-over far too wide a range."""
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
 _LEAST_SPEED = 0.3
 """m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
 _LEAST_ACCURACY = 2e-3
-"""m: no receiver is better, whatever it says."""
-_FARTHEST = 1e5
-"""m: a given origin farther away than this is not meant for this drive; a tangent plane is no map of a country."""
+"""m: no receiver is better, whatever it reports."""
 
-Fix = tuple[float, float, float]
-"""Latitude and longitude (degrees) and height (m; NaN where a fix has none)."""
-
-
-class Place:
-    """What is known of where in the world the estimates are, and which way is east."""
-
-    def __init__(self, given: World | None):
-        self._given = None if given is None else WorldOrigin.of(given)
-        self.forget()
-
-    def forget(self) -> None:
-        """Back to what the configuration gives."""
-        self.origin = self._given
-        self.known = False
-        """Whether the estimates are about `origin`, and not in a frame of their own."""
-        self.aligned = False
-        """Whether the heading is known."""
-
-    def find_origin(self, fix: Fix) -> None:
-        """The first fix, unless an origin is given that is not on the other side of the country."""
-        latitude, longitude, height = fix
-        height = 0.0 if math.isnan(height) else height
-        self.known = True
-        if self.origin is not None:
-            away = self.origin.to_world(latitude, longitude, height)
-            if float(np.hypot(away[0], away[1])) <= _FARTHEST:
-                return
-        self.origin = WorldOrigin(latitude, longitude, height)
-
-    def of(self, fix: Fix) -> np.ndarray:
-        """(3,) where a fix is, m; without height, in the height of the origin."""
-        assert self.origin is not None
-        return self.origin.to_world(fix[0], fix[1], self.origin.height if math.isnan(fix[2]) else fix[2])
+WANDER = ErrorStates["Gnss | None"](
+    "gnss_wander",
+    ("x", "y", "z"),
+    "m",
+    "slow part of the error of a fix, world axes",
+    initial=lambda gnss, i: 0.0,
+    # It belongs to the kind of fix, and begins with the first.
+    process=lambda gnss: None,
+)
 
 
-class GnssAiding:
-    """Hands a receiver's measurements to the filter."""
+def add_gnss(model: ErrorModel) -> None:
+    """Observations `gnss.position`, `gnss.speed` and `gnss.course`, of the antenna."""
+    model.observe_chassis("gnss.position", "gnss_position", own=WANDER)
+    model.observe_chassis("gnss.speed", "gnss_speed")
+    model.observe_chassis("gnss.course", "gnss_course", angle=True)
 
-    def __init__(self, filter: VehicleFilter, fusion: Fusion, place: Place, counters: Counter[str]):
-        self._filter, self._fusion, self._place, self._counters = filter, fusion, place, counters
 
-    def configure(self, settings: Gnss, start: Start) -> None:
-        """Noise and gates."""
-        self._settings, self._start = settings, start
-        self._fusion.add("gnss.position", settings.gate, self._believe)
-        for name in ("gnss.speed", "gnss.course"):
-            self._fusion.add(name, settings.gate)
-        s = settings
+@dataclass(frozen=True, kw_only=True)
+class FixNoise:
+    """Position noise of one kind of fix, where the receiver does not report its accuracy."""
+
+    horizontal: Annotated[Metres, Positive]
+    vertical: Annotated[Metres, Positive]
+    wander: Annotated[Metres, NonNegative] = 0.0
+    """The part of the noise that wanders slowly (Gauss–Markov), per axis; the rest is white."""
+    wander_time: Annotated[Seconds, Positive] = 120.0
+    velocity: Annotated[MetresPerSecond, Positive] = 0.1
+    """Per horizontal axis: of the speed, and, divided by it, of the course."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        if self.wander >= self.horizontal:
+            yield "wander", "the part that wanders must be smaller than the whole horizontal noise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gnss(SourceSettings):
+    LIMITS: ClassVar[Mapping[str, float]] = {
+        "gnss.lat": 90.0,
+        "gnss.lon": 360.0,
+        "gnss.alt": 1e5,
+        "gnss.quality": 100.0,
+        "gnss.h_acc": 1e5,
+        "gnss.v_acc": 1e5,
+        "gnss.speed": FASTEST,
+        "gnss.course": 7.0,
+    }
+    STATES = (WANDER,)
+    OBSERVATIONS = (add_gnss,)
+    SPEED_PRECEDENCE = 1
+
+    antenna: MetresVector = (0.0, 0.0, 0.0)
+    rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
+    rtk_float: FixNoise = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)
+    dgnss: FixNoise = FixNoise(horizontal=0.7, vertical=1.4, wander=0.35)
+    single: FixNoise = FixNoise(horizontal=1.0, vertical=2.0, wander=0.5)
+    trust_reported_accuracy: bool = True
+    """Take the receiver's own 1-σ accuracy instead of the horizontal and vertical noise above."""
+    sideslip_error: Annotated[Radians, NonNegative] = 0.001
+    """What the course may be off beside the receiver's own noise: the model's sideslip is slowly wrong in corners."""
+    least_speed: Annotated[MetresPerSecond, Positive] = 2.0
+    """Below this the course over ground says nothing."""
+    gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
+
+    def make_source(self, context: Context) -> GnssSource:
+        return GnssSource(self, context)
+
+
+class GnssSource(Source[Gnss]):
+    """Position, speed and course of one receiver."""
+
+    def __init__(self, settings: Gnss, context: Context):
+        self._world, self._start, self._counters = context.world, context.start, context.counters
+        super().__init__(settings, context)
+
+    def register(self) -> None:
+        s = self.settings
+        self.updates.register("gnss.position", s.gate, self._reset_position)
+        for kind in ("gnss.speed", "gnss.course"):
+            self.updates.register(kind, s.gate)
         self._kinds = {1: s.single, 2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
+
+    # -- before the filter runs ------------------------------------------------------------------------
 
     def find_fix(self, v: Mapping[str, float]) -> Fix | None:
         """The fix in a measurement, if it has a position that is worth something."""
@@ -87,44 +116,43 @@ class GnssAiding:
             return None
         return v["gnss.lat"], v["gnss.lon"], v.get("gnss.alt", math.nan)
 
-    def offset(self, fix: Fix) -> np.ndarray:
-        """(3,) from where the antenna is to where a fix says it is; vertical 0 without height."""
-        offset = self._place.of(fix) - self._filter.antenna()
-        if math.isnan(fix[2]):
-            offset[2] = 0.0
-        return offset
+    def measure_speed(self, m: Measurement) -> float | None:
+        return m.values.get("gnss.speed")
+
+    # -- while it runs ---------------------------------------------------------------------------------
 
     def observe(self, m: Measurement) -> None:
-        """Position, speed and course in a measurement."""
-        s, v, fusion = self._settings, m.values, self._fusion
+        s, v, updates = self.settings, m.values, self.updates
+        if CHANNELS.isdisjoint(v):
+            return
         fix = self.find_fix(v)
         if fix is None and ("gnss.lat" in v or v.get("gnss.quality", 1.0) < 1.0):
-            fusion.refuse(m, "gnss.position", [], "no fix")
+            updates.reject(m, "gnss.position", [], "no fix")
         moving = v.get("gnss.speed", 0.0) > s.least_speed
-        if fix is not None and not self._place.known:
+        if fix is not None and not self._world.known:
             self._join_world(fix)
-        if "gnss.course" in v and moving and not self._place.aligned:
+        if "gnss.course" in v and moving and not self._world.aligned:
             self._align(m, fix)
         if fix is not None:
             self._observe_position(m, fix)
         velocity = self._kind(v).velocity
         if "gnss.speed" in v:
             if v["gnss.speed"] < _LEAST_SPEED:
-                fusion.refuse(m, "gnss.speed", [v["gnss.speed"]], "not moving")
+                updates.reject(m, "gnss.speed", [v["gnss.speed"]], "not moving")
             else:
-                fusion.fuse(m, "gnss.speed", [v["gnss.speed"]], [velocity**2])
+                updates.update(m, "gnss.speed", [v["gnss.speed"]], [velocity**2])
         if "gnss.course" in v:
             if not moving:  # nor without a speed beside it, which its noise depends on
-                fusion.refuse(m, "gnss.course", [v["gnss.course"]], "not moving")
+                updates.reject(m, "gnss.course", [v["gnss.course"]], "not moving")
             else:
                 noise = (velocity / v["gnss.speed"]) ** 2 + s.sideslip_error**2
-                fusion.fuse(m, "gnss.course", [v["gnss.course"]], [noise])
+                updates.update(m, "gnss.course", [v["gnss.course"]], [noise])
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
         return self._kinds.get(int(v.get("gnss.quality", 1.0)), self._kinds[1])
 
     def _observe_position(self, m: Measurement, fix: Fix) -> None:
-        s, v = self._settings, m.values
+        s, v = self.settings, m.values
         kind = self._kind(v)
         horizontal, vertical, wander = kind.horizontal, kind.vertical, kind.wander
         if s.trust_reported_accuracy and "gnss.h_acc" in v:
@@ -132,50 +160,51 @@ class GnssAiding:
             horizontal, wander = reported, wander * reported / horizontal
         if s.trust_reported_accuracy and "gnss.v_acc" in v:
             vertical = max(v["gnss.v_acc"], _LEAST_ACCURACY)
-        self._filter.begin_wander(wander, kind.wander_time)
-        place, level = self._place.of(fix).tolist(), horizontal**2 - wander**2
+        self._set_wander(wander, kind.wander_time)
+        place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
         if math.isnan(fix[2]):
-            self._fusion.fuse(m, "gnss.position", place, [level, level, UNSEEN], (0, 1))
+            self.updates.update(m, "gnss.position", place, [level, level, MISSING], (0, 1))
         else:
             # Heights wander twice as far.
             upright = max(vertical**2 - 4 * wander**2, 0.25 * vertical**2)
-            self._fusion.fuse(m, "gnss.position", place, [level, level, upright])
+            self.updates.update(m, "gnss.position", place, [level, level, upright])
+
+    def _set_wander(self, sigma: float, time: float) -> None:
+        """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
+        process = self.filter.get_process(WANDER)
+        if abs(sigma - process[1]) > 0.2 * max(sigma, process[1]):
+            self.filter.restart_process(WANDER, Process(time, (sigma, sigma, 2.0 * sigma)))
+        else:
+            process[0] = time
 
     def _join_world(self, fix: Fix) -> None:
         """The first fix of a filter that began without one: from now on it knows where in the world it is."""
-        self._place.find_origin(fix)
-        self._place.aligned = False
-        f = self._filter
-        f.correct()
-        f.move(self.offset(fix))
-        for i in range(3):
-            f.ekf.set_variance(i, self._start.position_sigma**2)
-        f.ekf.set_variance(YAW, UNKNOWN_YAW)
-        f.remember(self._fusion.step_ns)
+        self._world.find_origin(fix)
+        self._world.aligned = False
+        f = self.filter
+        f.apply_corrections()
+        f.shift_antenna_to(self._world.to_world_or_level(fix))
+        for axis in POSITION.elements:
+            f.set_variance(POSITION, axis, self._start.position_sigma**2)
+        f.set_variance(ATTITUDE, "yaw", UNKNOWN_YAW)
+        f.restart_history(self.updates.step_ns)
         self._counters["position_sets"] += 1
 
     def _align(self, m: Measurement, fix: Fix | None) -> None:
         """The first course over ground turns a car whose heading was unknown."""
-        f, v = self._filter, m.values
-        f.correct()
-        if f.judge("gnss.course", m.t, [v["gnss.course"]], [1.0]) is None:
+        f, v = self.filter, m.values
+        f.apply_corrections()
+        if not f.turn_to_course(Observation("gnss.course", m.t, [v["gnss.course"]], [1.0])):
             return
-        f.turn(-float(f.ekf.innovation[0]))
-        f.ekf.set_variance(YAW, (self._kind(v).velocity / v["gnss.speed"]) ** 2 + _SIDESLIP**2)
+        f.set_variance(ATTITUDE, "yaw", (self._kind(v).velocity / v["gnss.speed"]) ** 2 + _SIDESLIP**2)
         if fix is not None:
-            f.move(self.offset(fix))
-            for i in (0, 1):
-                f.ekf.set_variance(i, self._start.position_sigma**2)
-        f.remember(self._fusion.step_ns)
+            f.shift_antenna_to(self._world.to_world_or_level(fix))
+            for axis in ("x", "y"):
+                f.set_variance(POSITION, axis, self._start.position_sigma**2)
+        f.restart_history(self.updates.step_ns)
         self._counters["alignments"] += 1
-        self._place.aligned = True
+        self._world.aligned = True
 
-    def _believe(self, innovation: np.ndarray, noise: np.ndarray) -> None:
+    def _reset_position(self, observation: Observation, update: Update) -> None:
         """The car is where the receiver keeps saying."""
-        f, seen = self._filter, noise < UNSEEN
-        f.correct()
-        offset = np.where(seen, innovation, 0.0)
-        f.move(offset)
-        for k in map(int, np.flatnonzero(seen)):
-            f.note(k, float(offset[k]))
-            f.ekf.set_variance(k, float(noise[k]))
+        self.filter.reset_position(update, observation.variance)

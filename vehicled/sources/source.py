@@ -1,76 +1,91 @@
-"""The life of a source of measurements, and the gate that each measurement must pass."""
+"""What a kind of sensor is to the estimator: a section of the configuration, and a source that uses it.
+
+A new kind of sensor is a module with these two classes, and a field of `Sensors` (see `sensors.py`).
+"""
 
 from __future__ import annotations
 
-from scipy.special import chdtri
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
 
-from vehicled.sources.settings import Gate
+from vehicled.filter.error_model import AddObservation
+from vehicled.filter.settings import Start
+from vehicled.filter.states import Group
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.messages import Measurement
+from vehicled.sources.updates import MeasurementUpdates
+from vehicled.sources.world import WorldFrame
 
-LARGEST = 3
-"""Components of the largest observation."""
+
+@dataclass(frozen=True)
+class Context:
+    """What sources work on."""
+
+    filter: VehicleFilter
+    updates: MeasurementUpdates
+    world: WorldFrame
+    start: Start
+    counters: Counter[str]
 
 
-class Source:
-    """Counts what becomes of the measurements of one kind from the start over gate failures to time-out.
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings(ABC):
+    """The section of a kind of sensor in the configuration."""
 
-    `waiting` until the first one is fused, `active`, `distrusted` after persistent failures under that policy,
-    `lost` after silence.
-    """
+    LIMITS: ClassVar[Mapping[str, float]]
+    """Channels that it reads, with the largest magnitude that can be a measurement, in the channel's unit."""
+    STATES: ClassVar[tuple[Group, ...]] = ()
+    """Its slow errors, whose numbers come from this section, or from None where the sensor is left out."""
+    OBSERVATIONS: ClassVar[tuple[AddObservation, ...]] = ()
+    """Its measurement models."""
+    SPEED_PRECEDENCE: ClassVar[int | None] = None
+    """Where it measures the speed: the least number is preferred when the filter starts."""
 
-    def __init__(self, gate: Gate):
-        self.set_gate(gate)
-        self.state = "waiting"
-        self.last_ns: int | None = None
-        """Time of the last measurement."""
-        self.failures = 0
-        """Gate failures in a row."""
-        self.fused = self.rejected = self.resets = 0
-        self.reasons: dict[str, int] = {}
-        """Of those not fused, how many for which reason."""
+    @abstractmethod
+    def make_source(self, context: Context) -> Source[SourceSettings]:
+        """The source that uses this section."""
 
-    def set_gate(self, gate: Gate) -> None:
-        """Other limits from now on."""
-        self.gate = gate
-        self.thresholds = [float(chdtri(m, 1.0 - gate.probability)) for m in range(1, LARGEST + 1)]
-        self._timeout_ns = round(gate.timeout * 1e9)
+    def calc_variances(self) -> dict[str, float]:
+        """By kind of observation: variance of one sample, where it does not depend on the sample."""
+        return {}
 
-    def heard(self, t_ns: int) -> None:
-        """A measurement has come."""
-        self.last_ns = t_ns
+    def get_offsets(self) -> dict[str, tuple[float, ...]]:
+        """By kind of observation: what is subtracted from its components."""
+        return {}
 
-    def accept(self) -> None:
-        self.state = "active"
-        self.failures = 0
-        self.fused += 1
 
-    def refuse(self, reason: str) -> None:
-        self.rejected += 1
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+T = TypeVar("T", bound=SourceSettings, covariant=True)
 
-    def fail(self) -> bool:
-        """A gate failure. True when the policy now asks for a reset in favour of this source."""
-        self.refuse("gate")
-        self.failures += 1
-        if self.failures < self.gate.persistent:
-            return False
-        if self.gate.policy == "distrust":
-            self.state = "distrusted"
-            return False
-        self.failures = 0
-        self.resets += 1
-        return True
 
-    def look(self, now_ns: int) -> None:
-        """See whether it has fallen silent."""
-        if self.last_ns is not None and now_ns - self.last_ns > self._timeout_ns and self.state != "lost":
-            self.state = "lost"
-            self.failures = 0
+class Source(ABC, Generic[T]):
+    """Hands one kind of sensor's measurements to the filter."""
 
-    def status(self) -> dict:
-        return {
-            "state": self.state,
-            "fused": self.fused,
-            "rejected": self.rejected,
-            "resets": self.resets,
-            "reasons": dict(self.reasons),
-        }
+    def __init__(self, settings: T, context: Context):
+        self.settings = settings
+        self.filter, self.updates = context.filter, context.updates
+        self._variances = settings.calc_variances()
+        self.register()
+
+    def reconfigure(self, settings: SourceSettings) -> None:
+        """Take other settings of the same kind while running."""
+        self.settings = settings  # type: ignore[assignment]
+        self._variances = settings.calc_variances()
+        self.register()
+
+    @abstractmethod
+    def register(self) -> None:
+        """Register its kinds of observation with their gates."""
+
+    @abstractmethod
+    def observe(self, m: Measurement) -> None:
+        """Update the filter with whatever of it a measurement has."""
+
+    def reset(self) -> None:
+        """The filter begins anew."""
+
+    def measure_speed(self, m: Measurement) -> float | None:
+        """Speed that a measurement says, m/s, before the filter runs."""
+        return None

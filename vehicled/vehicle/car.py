@@ -188,6 +188,8 @@ class Car(Instances):
     ):
         super().__init__(compiled(vehicle.tyre, extensions, differentiation=differentiation))
         self.vehicle = vehicle
+        self._is_differentiated = differentiation is not None
+        self._d_correction, self._d_corner_correction = map(self.tangent, ("correction", "corner_correction"))
         names = self.compiled.vehicle_program
         self._parameter = {n: i for i, n in enumerate(names.parameters)}
         self._corner_parameter = {n: i for i, n in enumerate(names.corner_parameters)}
@@ -198,6 +200,34 @@ class Car(Instances):
         """Of the vehicle origin over the ground in design position, m."""
         self.set_parameters(root_parameters(vehicle), {w: corner_parameters(vehicle, w) for w in WHEELS})
         self.settle()
+
+    # -- derivatives ----------------------------------------------------------------------------------
+
+    def differentiate(self) -> None:
+        """From now on, kernels and steps take the tangents along; for a car that was made with a differentiation."""
+        self._functions, self._step = self.compiled.differentiated
+
+    def tangent(self, array: str) -> np.ndarray:
+        """Derivatives of an array, last axis by direction: (count, directions) or (count, 4, directions) view. Of
+        length 0 for a car that was made without a differentiation."""
+        if self._is_differentiated:
+            return self.compiled.tangents.view(self.workspace, array)
+        return np.zeros((*self.view(array).shape, 0))
+
+    def correct(
+        self,
+        change: np.ndarray,
+        wheels: np.ndarray | None = None,
+        *,
+        carry: bool = False,
+        d_change: np.ndarray | None = None,
+        d_wheels: np.ndarray | None = None,
+    ) -> None:
+        """As `Instances.correct`; with the derivatives (…, directions) of the changes, 0 when left out."""
+        if self._is_differentiated:
+            self._d_correction[...] = 0.0 if d_change is None else d_change
+            self._d_corner_correction[...] = 0.0 if d_wheels is None else d_wheels
+        super().correct(change, wheels, carry=carry)
 
     # -- parameters -----------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vehicled.multibody.system import System
-from vehicled.sources.source import LARGEST
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
@@ -27,6 +26,8 @@ m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v
 POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
 """Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
 CHART_SIZE = 2 * len(CHART)
+COMPONENTS = 3
+"""Of the largest sensor."""
 
 MOUNTING = (
     *("antenna.x", "antenna.y", "antenna.z"),
@@ -65,8 +66,8 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
     g, chassis = program.graph, parts.chassis
     pose = program.array("pose", len(POSE))
     mounting = program.array("mounting", len(MOUNTING))
-    predicted = program.array("predicted", LARGEST)
-    sensitivity = program.array("sensitivity", LARGEST * CHART_SIZE)
+    predicted = program.array("predicted", COMPONENTS)
+    sensitivity = program.array("sensitivity", COMPONENTS * CHART_SIZE)
 
     d1, d2, d3 = (d.velocity for d in parts.directions)
     dd1, dd2, dd3 = (d.acceleration for d in parts.directions)

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     # One thread for the dense solver, as everything else has: before numpy loads its library.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from vehicled.configuration import load_configuration
+    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.progress import Progress
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.plant import make_plant
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.studies.benchmarks.reference import bench_reference
     from vehicled.studies.benchmarks.step import bench_step
 
-    configuration, scenario = load_configuration("prototype"), find_scenario("mixed_drive")
+    configuration, scenario = load_daemon_configuration("prototype"), find_scenario("mixed_drive")
     plant = make_plant(configuration, scenario.plant)
     with Progress("simulating", scenario.length, "s", quiet=args.json) as progress:
         measurements, _ = simulate(scenario, plant, 1, progress.update)

@@ -27,9 +27,9 @@ import numpy as np
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError
-from vehicled.identification.vehicle.differentiated import Change
 from vehicled.identification.vehicle.names import Parameter, apply
 from vehicled.identification.vehicle.noise import scale_plant
+from vehicled.identification.vehicle.observed import Change
 from vehicled.identification.vehicle.prediction_error import (
     Derivatives,
     Drive,

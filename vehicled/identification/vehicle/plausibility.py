@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from replay.steps import Step
 from vehicled.configuration import File
 from vehicled.identification.vehicle.names import Parameter
+from vehicled.messages import Step
 from vehicled.vehicle.handbook import Handbook
 
 SHORTEST = 10.0

@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.steps import Step
 from vehicled.configuration import Configuration
 from vehicled.errors import RunError
-from vehicled.identification.vehicle.differentiated import Change, DifferentiatedEstimator
-from vehicled.identification.vehicle.watched import Judged, WatchedEstimator
-from vehicled.messages import Innovation
+from vehicled.identification.vehicle.observed import Change, Decorrelated, ObservedEstimator
+from vehicled.messages import Innovation, Step
 
 _SETTLING = 1.0
 """s after the start of the filter: what it says until then tells of how it was started."""
@@ -130,11 +128,11 @@ class Drive:
         progress: Callable[[float], None] | None = None,
     ) -> Drive:
         """Those at which the filter of a configuration has settled and the car moves."""
-        estimator, counting = WatchedEstimator(configuration), []
+        estimator, counting = ObservedEstimator(configuration), []
         started: int | None = None
         for t, measurements, _ in steps:
             estimator.step(t, measurements)
-            if started is None and estimator.judged():
+            if started is None and estimator.observations:
                 started = t
             if started is not None and t - started >= _SETTLING * 1e9 and abs(estimator.speed) > _LEAST_SPEED:
                 counting.append(t)
@@ -165,9 +163,9 @@ def measure(
     """Prediction error of a configuration on a drive; `progress` is told the seconds done. RunError when nothing of
     it counts."""
     error = PredictionError()
-    for _, pairs in _run(WatchedEstimator(configuration), drive, progress):
-        for record, judged in pairs:
-            error.add(record, -float(np.log(judged.precision).sum()))
+    for _, pairs in _run(ObservedEstimator(configuration), drive, progress):
+        for record, observed in pairs:
+            error.add(record, -float(np.log(observed.precision).sum()))
     return _checked(error)
 
 
@@ -175,12 +173,12 @@ def calc_surprise(configuration: Configuration, drive: Drive) -> dict[str, np.nd
     """By kind of observation (n, 2): time since the drive's start, s, and mean normalised innovation squared per
     component over the second before it, of what was not refused."""
     sums: dict[str, dict[int, np.ndarray]] = {}
-    for t, pairs in _run(WatchedEstimator(configuration), drive, None):
+    for t, pairs in _run(ObservedEstimator(configuration), drive, None):
         second = (t - drive.steps[0].t) // 1_000_000_000
-        for record, judged in pairs:
+        for record, observed in pairs:
             here = sums.setdefault(record.sensor, {}).setdefault(second, np.zeros(2))
             if record.test_ratio <= 1.0:
-                here += record.nis, len(judged.innovation)
+                here += record.nis, len(observed.innovation)
     return {
         sensor: np.array([(second + 1, total / count) for second, (total, count) in seconds.items() if count])
         for sensor, seconds in sums.items()
@@ -196,11 +194,11 @@ def differentiate(
     """As `measure`, with the derivatives by the parameters that `changes` are changes of."""
     error, p = PredictionError(), len(changes)
     information, blocks = np.zeros((p, p)), []
-    stream = _run(DifferentiatedEstimator(configuration, changes), drive, progress)
+    stream = _run(ObservedEstimator(configuration, changes), drive, progress)
     for _, block in itertools.groupby(stream, lambda step: step[0] // _BLOCK_NS):
         pairs = [pair for _, of_step in block for pair in of_step]
-        for record, judged in pairs:
-            error.add(record, -float(np.log(judged.precision).sum()))
+        for record, observed in pairs:
+            error.add(record, -float(np.log(observed.precision).sum()))
         if pairs:
             gradient, more = _derivatives(pairs, p)
             blocks.append(gradient)
@@ -209,27 +207,27 @@ def differentiate(
     return _checked(error), Derivatives(stacked.sum(axis=0), information, stacked)
 
 
-def _derivatives(pairs: Sequence[tuple[Innovation, Judged]], p: int) -> tuple[np.ndarray, np.ndarray]:
+def _derivatives(pairs: Sequence[tuple[Innovation, Decorrelated]], p: int) -> tuple[np.ndarray, np.ndarray]:
     """Gradient (p,) and information (p, p) of observations."""
-    judged = [j for _, j in pairs]
-    nu, w = (np.concatenate([getattr(j, n) for j in judged]) for n in ("innovation", "precision"))
+    observed = [o for _, o in pairs]
+    nu, w = (np.concatenate([getattr(o, n) for o in observed]) for n in ("innovation", "precision"))
     d_nu, d_w = (
-        np.concatenate([getattr(j, n) for j in judged])[:, :p] for n in ("d_innovation", "d_precision")
+        np.concatenate([getattr(o, n) for o in observed])[:, :p] for n in ("d_innovation", "d_precision")
     )
     beyond = [max(r.test_ratio, 1.0) for r, _ in pairs]
-    d_log, weight = d_w / w[:, None], w / np.repeat(beyond, [len(j.innovation) for j in judged])
+    d_log, weight = d_w / w[:, None], w / np.repeat(beyond, [len(o.innovation) for o in observed])
     gradient = (weight * nu) @ d_nu + (0.5 * weight * nu * nu - 0.5) @ d_log
     return gradient, (d_nu * weight[:, None]).T @ d_nu + 0.5 * d_log.T @ d_log
 
 
 def _run(
-    estimator: WatchedEstimator, drive: Drive, progress: Callable[[float], None] | None
-) -> Iterator[tuple[int, list[tuple[Innovation, Judged]]]]:
-    """By step that counts: its time, ns, and what was judged."""
+    estimator: ObservedEstimator, drive: Drive, progress: Callable[[float], None] | None
+) -> Iterator[tuple[int, list[tuple[Innovation, Decorrelated]]]]:
+    """By step that counts: its time, ns, and its observations."""
     for t, measurements, _ in drive.steps:
         estimator.step(t, measurements)
         if t in drive.counting:
-            yield t, estimator.judged()
+            yield t, estimator.observations
         if progress is not None:
             progress((t - drive.steps[0].t) * 1e-9)
 

@@ -13,11 +13,9 @@ import msgspec
 import numpy as np
 from scipy.signal import savgol_filter
 
-from replay.steps import Step
 from vehicled.configuration import File
-from vehicled.messages import Measurement
-from vehicled.sources.inputs import CHANNELS
-from vehicled.sources.limits import LIMITS
+from vehicled.messages import Measurement, Step
+from vehicled.sources.inputs import CHANNELS, LIMITS
 
 _ORDER = 3
 """Of the polynomials that smooth the steering (Savitzky and Golay 1964)."""

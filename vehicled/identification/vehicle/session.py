@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from replay.log import log_devices, open_log, read_steps
-from replay.steps import Step
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError, UsageError
@@ -30,11 +26,21 @@ from vehicled.identification.vehicle.plausibility import Channels, find_faults
 from vehicled.identification.vehicle.prediction_error import Drive, PredictionError, calc_length, measure
 from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs, with_smoothing
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
+from vehicled.messages import Step
 from vehicled.progress import Progress
 
 HELD_OUT = 1 / 3
 """Share of the last log that is kept for validation when no other log is."""
 _NOT_CARRIED = "what is found of it does not carry over to the drive that was not used"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A drive that was read from a log."""
+
+    name: str
+    steps: Sequence[Step]
+    """At the car's own rate."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,11 @@ class Session:
 
 
 def run(
-    logs: Sequence[Path],
+    logs: Sequence[Recording],
     config: str,
     names: str,
     tuning: bool,
-    validate: Path | None,
+    validate: Recording | None,
     anyway: bool,
     quiet: bool,
 ) -> Session:
@@ -81,31 +87,30 @@ def run(
     parameters = choose(names, file, NOISE if tuning else PARAMETERS)
     configuration = configure(file, text)
     every = [*logs, *([] if validate is None else [validate])]
-    steps = [_read(log, configuration) for log in every]
-    for log, one in zip(every, steps, strict=True):
-        faults = list(find_faults(Channels(one), file, parameters))
+    for log in every:
+        faults = list(find_faults(Channels(log.steps), file, parameters))
         if faults and not anyway:
-            raise UsageError(f"{log}: {'; '.join(faults)} (--anyway goes on nevertheless)")
+            raise UsageError(f"{log.name}: {'; '.join(faults)} (--anyway goes on nevertheless)")
     drives: list[Drive] = []
-    with Progress("looking for motion", sum(calc_length(s) for s in steps), "s", quiet) as progress:
+    with Progress("looking for motion", sum(calc_length(log.steps) for log in every), "s", quiet) as progress:
         done = 0.0
-        for one in steps:
+        for log in every:
             begun = done
 
             def seen(seconds: float, begun: float = begun) -> None:
                 progress.update(begun + seconds)
 
-            drives.append(Drive.of(configuration, one, seen))
-            done += calc_length(one)
+            drives.append(Drive.of(configuration, log.steps, seen))
+            done += calc_length(log.steps)
     if validate is None:
-        held_out, told = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1]}"
+        held_out, told = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1].name}"
         drives[-1] = drives[-1].before(1 - HELD_OUT)
     else:
-        held_out, told = drives.pop(), str(validate)
+        held_out, told = drives.pop(), validate.name
     for log, drive in zip(logs, drives, strict=True):
         if not drive.counting:
             raise UsageError(
-                f"{log}: the car never moves in what may be used of it, or its filter never starts"
+                f"{log.name}: the car never moves in what may be used of it, or its filter never starts"
             )
     if not held_out.counting:
         raise UsageError(
@@ -203,19 +208,6 @@ def identify(
     considered = [] if gain.get(file) is None else choose(gain.name, file)
     estimate = fit(at_once(file), text, parameters, exact, tell, considered)
     return dataclasses.replace(estimate, file=with_smoothing(estimate.file, smoothing))
-
-
-def _read(path: Path, configuration: Configuration) -> list[Step]:
-    try:
-        log = open_log(path, log_devices(configuration.daemon.devices))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    # Steps of the car's own rate, and no commands of an earlier run.
-    steps = [s._replace(commands=()) for s in read_steps(log, round(1e9 / configuration.daemon.loop.rate))]
-    log.problems.show(sys.stderr)
-    if not steps:
-        raise UsageError(f"{path}: no measurement that could be used")
-    return steps
 
 
 def as_json(session: Session) -> dict[str, Any]:

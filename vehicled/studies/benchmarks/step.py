@@ -12,9 +12,9 @@ import scipy.linalg
 
 from replay.problems import Problems
 from replay.steps import make_steps
-from vehicled.configuration import Configuration
+from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.estimator import Estimator
-from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.filter.vehicle_filter import Pose
 from vehicled.messages import Measurement
 from vehicled.sources.inputs import Inputs
 from vehicled.studies.benchmarks.timing import collector_off, summary
@@ -28,7 +28,7 @@ _SEED = 1
 
 
 def bench_step(
-    configuration: Configuration,
+    configuration: DaemonConfiguration,
     measurements: Iterable[Measurement],
     speed: float,
     progress: Callable[[float], None],
@@ -41,10 +41,11 @@ def bench_step(
     rate = configuration.daemon.loop.rate
     h = 1.0 / rate
     estimator = Estimator(configuration)
-    model = VehicleFilter(configuration.vehicle, configuration.filter)
+    model = estimator.make_filter()
     # Beside the filter the same car goes the same drive with the same inputs, but on its own.
-    car, inputs = model.car, Inputs(model.car, configuration.sensors)
-    model.place(np.array([0.0, 0.0, car.design_height]), 0.0, speed)
+    car, sensors = model.car, configuration.sensors
+    inputs = Inputs(car, sensors.steering, sensors.wheel_torques)
+    model.place(Pose(np.array([0.0, 0.0, car.design_height]), 0.0, speed))
     random = np.random.default_rng(_SEED)
     matrix, right = random.standard_normal((SIZE, SIZE)), random.standard_normal(SIZE)
 

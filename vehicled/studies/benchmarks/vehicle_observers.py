@@ -21,12 +21,12 @@ import numpy as np
 
 from replay.csv_log import Table
 from replay.problems import Problems
-from replay.steps import Step, make_steps, sort_by_arrival
+from replay.steps import make_steps, sort_by_arrival
 from vehicled.configuration import Configuration, load_configuration
 from vehicled.errors import VehicledError
 from vehicled.estimator import Estimator
 from vehicled.filter.settings import Kind
-from vehicled.messages import ESTIMATE_COLUMNS, WHEELS, Estimate, Innovation
+from vehicled.messages import ESTIMATE_COLUMNS, WHEELS, Estimate, Innovation, Step
 from vehicled.scoring import compare, score
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant

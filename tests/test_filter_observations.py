@@ -7,9 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from vehicle_rig import vehicle
-
-from vehicled.filter.history import History
-from vehicled.filter.settings import Filter
 from vehicled.filter.vehicle_errors import (
     CHART_PAIRS,
     DRIVE,
@@ -19,6 +16,9 @@ from vehicled.filter.vehicle_errors import (
     WHEEL_ANGLE,
     WHEEL_RATE,
 )
+
+from vehicled.filter.history import History
+from vehicled.filter.settings import Filter
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.vehicle.chart import CHART

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from estimator_rig import Run, mixed, prototype, rms, steps
 from vehicle_rig import vehicle
+from vehicled.filter.vehicle_errors import ACCELERATION_ERROR, AHEAD, GYRO_BIAS, LEFT, YAW, YAW_RATE
 
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter, Kind
-from vehicled.filter.vehicle_errors import ACCELERATION_ERROR, AHEAD, GYRO_BIAS, LEFT, YAW, YAW_RATE
 from vehicled.filter.vehicle_filter import VehicleFilter
 
 STEP_NS = 4_000_000

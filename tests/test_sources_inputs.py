@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vehicle_rig import vehicle
+from vehicled.sources.settings import Gate, Sensors, SteeringInput, WheelTorques
 
 from vehicled.sources.inputs import HORIZON, Inputs, Tracker
-from vehicled.sources.settings import Gate, Sensors, SteeringInput, WheelTorques
 from vehicled.sources.source import Source
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.sensor_models import add_sensor_kernels

@@ -3,62 +3,50 @@
 The scaled unscented transform (Julier and Uhlmann; Wan and van der Merwe) on the errors that the errorEKF has too,
 with its sensors, gates and corrections: the state of the filter is the running car, and points are its displacements
 by one standard deviation along each error of chassis, suspensions and their rates, and back. Half the difference of
-such a pair is what a Jacobian times that deviation would be; half their sum less the car itself is what curvature
-makes of it, which moves the mean and widens covariances. What is linear anyhow needs no points and is carried along
-in closed form: angles of the wheels, slow errors of sensors and model, and the slip of wheels, which as an error of
-the model lasts, where that of a point would be taken back by its tyres in milliseconds.
+such a pair is what a Jacobian times that deviation would be; half their sum less the car itself is the effect of
+curvature, which moves the mean and widens covariances. Errors that propagate linearly need no points: angles of the
+wheels, slow errors of sensors and model, and the slip of wheels, which as an error of the model lasts, where that of
+a point would be damped by its tyres in milliseconds. Their transition is that of the errorEKF.
 
-Deflections of the tyres are no states: points have those of the car, so that within a step their tyres answer as far
-as they relax in it. Plant noise is added before the step, so that points know of it and readings of where they
-arrive need none drawn anew.
+Deflections of the tyres are no states: points have those of the car, so that within a step their tyres respond as far
+as they relax in it. Plant noise is added before the step, so that readings at the propagated points include it and no
+points need to be drawn anew.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from vehicled.filter.definite import factorise
+from vehicled.filter.error_model import CHART_PAIRS
 from vehicled.filter.settings import Filter, Suspension
-from vehicled.filter.vehicle_errors import (
-    ACCELERATION_ERROR,
-    AHEAD,
-    CHART_PAIRS,
-    DRIVE,
-    GYRO_BIAS,
-    LEFT,
-    PAIRS,
-    PLANT,
-    RATES,
+from vehicled.filter.states import (
+    ANGULAR_RATE,
+    ATTITUDE,
+    POSITION,
     SUSPENSION,
-    V1Z,
-    V2Z,
-    WANDER,
-    WHEEL_ANGLE,
-    WHEEL_RATE,
-    YAW,
-    YAW_RATE,
+    VELOCITY,
 )
-from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.filter.vehicle_filter import Observation, SensorSetup, VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_dynamics
 from vehicled.symbolic.program import Program
 from vehicled.vehicle.batch import CarBatch
+from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.sensor_models import CHART_SIZE, add_sensor_kernels
 
-_DRAWN = np.r_[:CHART_PAIRS, RATES, SUSPENSION : SUSPENSION + 2 * len(WHEELS)]
+_YAW, _V1Z, _V2Z = (CHART.index(n) for n in ("yaw", "v1z", "v2z"))
+_DRAWN = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE, *SUSPENSION)
 """The states that points are drawn for."""
-_N = len(_DRAWN)
-_BLOCK = np.ix_(_DRAWN, _DRAWN)
+_N = CHART_SIZE + 2 * len(WHEELS)
 _WIDTH = 48
 """Two points per error and the car itself between them; so many as fill vectors."""
 _PLUS, _MINUS, _CENTRE = slice(0, _N), slice(_N, 2 * _N), 2 * _N
-_LOW = np.array([2, V1Z, V2Z])
+_LOW = np.array([2, _V1Z, _V2Z])
 """Of the chart: what suspensions carry."""
 _KERNELS = {
     "gnss.position": "gnss_position",
@@ -82,61 +70,66 @@ def _extend(program: Program, parts: Parts) -> None:
     corners = (parts.travel, parts.travel_rate)
     stores = [*zip(program.array("point", CHART_SIZE), places, strict=True)]
     stores += zip(program.array("point_corners", len(corners), 1), corners, strict=True)
-    program.kernel("look", stores)
+    program.kernel("read_point", stores)
     add_dynamics(parts.step)
     program.sequence("renew", "factor", "accelerate", "accelerate")
-    program.sequence("tell", "look", "observe_pose")
+    program.sequence("read_points", "read_point", "observe_pose")
 
 
 class UnscentedVehicleFilter(VehicleFilter):
     """UKF: prediction and readings by sigma points; corrections as in `VehicleFilter`."""
 
-    def __init__(self, vehicle: Vehicle, settings: Filter):
-        super().__init__(vehicle, _with_suspension(settings))
+    def __init__(self, vehicle: Vehicle, settings: Filter, sensors: SensorSetup):
+        """As `VehicleFilter`; the suspensions are among the states whatever the settings say of them."""
+        super().__init__(vehicle, _with_suspension(settings), sensors)
+        states, view = self.states, self.car.view
+        self._drawn = np.array([i for group in _DRAWN for i in states.places(group)])
+        self._block = np.ix_(self._drawn, self._drawn)
         self._points = batch = CarBatch(self.car, _WIDTH, (_extend,))
-        self._mounting = self.car.view("mounting")
-        self._processes = [
-            (begin, self.car.view(name))
-            for begin, name in ((WANDER, "wander"), (ACCELERATION_ERROR, "acceleration_error"))
-        ]
-        self._suspension_process = self.car.view("suspension_process")
-        self._gravity_removed = self.car.view("gravity_removed")
+        self._mounting = view("mounting")
+        self._gravity_removed = view("gravity_removed")
+        self._transition = view("transition").reshape(len(states), len(states))
+        self._fading_noise = view("fading_noise")
+        self._drift = view("drift").reshape(CHART_PAIRS, CHART_SIZE)
         self._point_mounting, self._renewing = batch.view("mounting"), batch.view("newton")[3]
         self._reached, self._reached_corners = batch.view("point"), batch.view("point_corners")
         self._point_pose, self._readings = batch.view("pose"), batch.view("predicted")
         self._away = np.zeros((_N, _WIDTH))
-        self._transition = np.eye(self.ekf.size)
+        self._lateral = states.index(VELOCITY, "left")
+        # Until the first step no points are drawn: every state counts as opened.
+        self._variances = np.zeros(_N)
+        self._mean, self._posed = np.zeros(_N), False
 
-    def set_noise(self, settings: Filter) -> None:
-        super().set_noise(_with_suspension(settings))
+    def configure(self, settings: Filter, sensors: SensorSetup) -> None:
+        super().configure(_with_suspension(settings), sensors)
 
     # -- prediction ---------------------------------------------------------------------------------------
 
     def _simulate(self, h: float) -> None:
         """The car, and the points about where it was."""
-        self._before = p = self.ekf.covariance
+        self._before = p = self.errors.matrix
         p[np.diag_indices_from(p)] += h * self._densities()
-        self._root, repaired = factorise(p[_BLOCK])
+        self._root, repaired = factorise(p[self._block])
         self.repairs += repaired
-        self._place(self._root)
+        self._draw(self._root)
         if self._points.step(h) < 0:
             self.unconverged += 1
-        self._points.call("tell")
+        self._points.call("read_points")
         super()._simulate(h)
 
     def _densities(self) -> np.ndarray:
         """(states,) of the plant noise, per second; that of slow errors which fade is not among it."""
-        plant = self.plant
-        densities = np.concatenate([plant[: 2 * PAIRS], self.extra_drift])
-        per_speed = plant[PLANT.index("left per speed")] * abs(self.now[CHART_PAIRS])
-        densities[LEFT] = (np.sqrt(densities[LEFT]) + per_speed) ** 2
-        time, *sigmas = self._suspension_process
-        densities[SUSPENSION:] = np.repeat(2.0 / time * np.square(sigmas), len(WHEELS))
+        densities = self._density.copy()
+        per_speed = self._per_speed[0] * abs(self._now[CHART_PAIRS])
+        densities[self._lateral] = (np.sqrt(densities[self._lateral]) + per_speed) ** 2
+        for group in SUSPENSION:
+            time, *sigmas = self.get_process(group)
+            densities[self.states[group]] = 2.0 / time * np.square(sigmas)
         return densities
 
-    def _place(self, root: np.ndarray) -> None:
+    def _draw(self, root: np.ndarray) -> None:
         """The points where the columns of `root` (20, 20) and their opposites lead."""
-        points, away, ahead, yaw_rate = self._points, self._away, CHART_PAIRS, CHART_PAIRS + YAW
+        points, away, ahead, yaw_rate = self._points, self._away, CHART_PAIRS, CHART_PAIRS + _YAW
         points.spread()
         away[:, _PLUS], away[:, _MINUS] = root, -root
         travel, rate = away[CHART_SIZE:].reshape(2, len(WHEELS), _WIDTH)
@@ -148,38 +141,40 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._renewing[:] = 1.0  # the tangent is another one where they are now
         points.call("renew")
 
-    def _spread(self, h: float) -> None:
-        self.look()
+    def _propagate(self, h: float) -> None:
+        super()._propagate(h)  # the states that propagate linearly
         odd, even = _split(self._measure_away(h))
         shift = even.sum(axis=1)
-        transition, noise = self._calc_transition(h)
-        transition[_BLOCK] = np.linalg.solve(self._root.T, odd.T).T
+        transition = self._transition.copy()
+        transition[self._block] = np.linalg.solve(self._root.T, odd.T).T
         p = transition @ self._before @ transition.T
-        p[_BLOCK] += even @ even.T + np.outer(shift, shift)
+        p[self._block] += even @ even.T + np.outer(shift, shift)
+        noise = self._fading_noise.copy()
+        noise[self._drawn] = 0.0  # theirs was added before the step
         p[np.diag_indices_from(p)] += noise
-        self.ekf.covariance = p
-        self.ekf.x[:] = 0.0
-        self.ekf.x[_DRAWN] = shift
+        self.errors.matrix = p
+        self.errors.x[:] = 0.0
+        self.errors.x[self._drawn] = shift
         self._mean, self._odd, self._even = shift, odd, even
-        drawn = p[_BLOCK]
+        drawn = p[self._block]
         self._variances = drawn.diagonal()
-        self._predicted, repaired = factorise(drawn)
+        root, repaired = factorise(drawn)
+        self._inverse_root = np.linalg.inv(root)
         self.repairs += repaired
         self._posed = False
 
     def _measure_away(self, h: float) -> np.ndarray:
         """(20, points) where points have arrived, less where the car between them has.
 
-        The slope that a point stands on does not speed it up: what attitude is wrong by is mostly how the body
-        stands on its springs, and the errors of all kinds of this filter are counted so.
-        """
+        The slope that a point stands on does not accelerate it: errors of attitude are mostly those of the body on
+        its springs, and the other kinds of this filter count them so."""
         self._chart = chart = self._reached - self._reached[:, [_CENTRE]]
-        chart[YAW] = _within_half_a_turn(chart[YAW])
+        chart[_YAW] = _within_half_a_turn(chart[_YAW])
         travel, rate = self._reached_corners - self._reached_corners[..., [_CENTRE]]
         car = chart.copy()
         car[_LOW] += self._body_fit @ travel
         car[CHART_PAIRS + _LOW] += self._body_fit @ rate
-        pull = self.car.vehicle.gravity * car[[V1Z, V2Z]]
+        pull = self.car.vehicle.gravity * car[[_V1Z, _V2Z]]
         for velocities in (car, chart):
             velocities[CHART_PAIRS : CHART_PAIRS + 2] += h * pull
         pose = self._point_pose
@@ -187,62 +182,44 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._accelerations = pose[CHART_SIZE:] - pose[CHART_SIZE:, [_CENTRE]]
         return np.concatenate([car, travel, rate])
 
-    def _calc_transition(self, h: float) -> tuple[np.ndarray, np.ndarray]:
-        """(states, states) over one step, of the states that no points are drawn for, and (states,) the noise of
-        those that fade; they fade in `extra`, too."""
-        transition = self._transition
-        noise = np.zeros(len(transition))
-        slip = np.exp(-h / self.settings.slip_time)
-        for k in range(len(WHEELS)):
-            transition[WHEEL_ANGLE + k, [AHEAD, YAW_RATE]] = h * self.rolling[k]
-            transition[WHEEL_ANGLE + k, WHEEL_RATE + k] = h
-            transition[WHEEL_RATE + k, WHEEL_RATE + k] = slip
-        transition[AHEAD, DRIVE] = h
-        for begin, (time, *sigmas) in self._processes:
-            decay = np.exp(-h / time)
-            places = range(begin, begin + len(sigmas))
-            transition[places, places] = decay
-            noise[begin : begin + len(sigmas)] = (1.0 - decay * decay) * np.square(sigmas)
-        self.extra *= transition.diagonal()[GYRO_BIAS:]
-        return transition, noise
-
     # -- observations -------------------------------------------------------------------------------------
 
-    def judge(self, sensor: str, t_ns: int, value: Sequence[float], noise: Sequence[float]) -> float | None:
-        fresh = t_ns != self._seen
-        nis = super().judge(sensor, t_ns, value, noise)
+    def evaluate(self, observation: Observation) -> float | None:
+        kind, m = observation.kind, len(observation.value)
+        fresh = observation.t_ns != self._past
+        nis = super().evaluate(observation)
         if fresh:
             self._posed = False
-        if nis is None or sensor not in _KERNELS:
+        if nis is None or kind not in _KERNELS:
             return nis
-        ekf, m = self.ekf, len(value)
-        if (ekf.variances[_DRAWN] > _OPENED * self._variances).any():
+        errors, drawn = self.errors, self._drawn
+        if (errors.variances[drawn] > _OPENED * self._variances).any():
             return nis  # a state was opened since: points drawn for less say too little about so much
-        odd, even = _split(self._read(sensor, m))
+        odd, even = _split(self._read(kind, m))
         shift = even.sum(axis=1)
         crossed = odd @ self._odd.T + even @ self._even.T + np.outer(shift, self._mean)
-        rows = cho_solve((self._predicted, True), crossed.T, check_finite=False).T
+        rows = crossed @ self._inverse_root.T @ self._inverse_root
         seen = np.sum(odd * odd + even * even, axis=1) + shift * shift
-        # What `see` has taken off for the correction so far, and for no curvature.
-        x = ekf.x[_DRAWN]
-        ekf.innovation[:m] += ekf.rows[:m, _DRAWN] @ x - shift - rows @ (x - self._mean)
-        ekf.rows[:m, _DRAWN] = rows
-        ekf.more_noise[:m] += np.maximum(seen - np.sum(rows * crossed, axis=1), 0.0)
-        return ekf.weigh(m)
+        # The innovation is less what x corrects so far, and does not know of curvature.
+        x = errors.x[drawn]
+        errors.innovation[:m] += errors.rows[:m, drawn] @ x - shift - rows @ (x - self._mean)
+        errors.rows[:m, drawn] = rows
+        errors.more_noise[:m] += np.maximum(seen - np.sum(rows * crossed, axis=1), 0.0)
+        return errors.evaluate_again(m)
 
-    def correct(self) -> None:
-        super().correct()
+    def apply_corrections(self) -> None:
+        super().apply_corrections()
         self._mean = np.zeros(_N)
 
-    def _read(self, sensor: str, m: int) -> np.ndarray:
+    def _read(self, kind: str, m: int) -> np.ndarray:
         """(m, points) what the sensor would read at the points, at the time of `pose`, less at the car."""
         if not self._posed:
             self._pose_points()
-        self._points.call(_KERNELS[sensor])
+        self._points.call(_KERNELS[kind])
         readings = self._readings[:m] - self._readings[:m, [_CENTRE]]
-        if sensor == "gnss.course":
+        if kind == "gnss.course":
             readings = _within_half_a_turn(readings)
-        if sensor == "imu.accel" and self._gravity_removed[0]:
+        if kind == "imu.accel" and self._gravity_removed[0]:
             readings -= self._gravity_of(self._point_pose)
         return readings
 
@@ -250,31 +227,28 @@ class UnscentedVehicleFilter(VehicleFilter):
         """The points' poses at the time of `pose`: z(then) = z(now) − age·drift."""
         away, here, age, since = self._chart, self._pose, self._age[0], self._since
         rates = slice(CHART_PAIRS, CHART_SIZE)
-        cos, sin = np.cos(here[YAW]), np.sin(here[YAW])
+        self.car.call("drift")
+        cos, sin = np.cos(here[_YAW]), np.sin(here[_YAW])
         ahead, left = here[CHART_PAIRS], here[CHART_PAIRS + 1]
-        drift = away[rates].copy()
-        drift[0] = cos * away[6] - sin * away[7] - (sin * ahead + cos * left) * away[YAW]
-        drift[1] = sin * away[6] + cos * away[7] + (cos * ahead - sin * left) * away[YAW]
-        drift[2] += ahead * away[V1Z]
         centre = here.copy()
         centre[:CHART_PAIRS] += since[:CHART_PAIRS]
-        centre[rates] += since[PAIRS : PAIRS + CHART_PAIRS]
+        centre[rates] += since[self._pairs : self._pairs + CHART_PAIRS]
         pose = self._point_pose
         pose[:] = centre[:, None]
-        pose[:CHART_PAIRS] += away[:CHART_PAIRS] - age * drift
+        pose[:CHART_PAIRS] += away[:CHART_PAIRS] - age * (self._drift @ away)
         pose[rates] += away[rates]
         # The third rate is normal to the ground, which is as steep as the car is.
         normal = self.car.ground
         rise_ahead = (normal[0] * cos + normal[1] * sin) / normal[2]
         rise_left = (normal[1] * cos - normal[0] * sin) / normal[2]
-        pose[8] += ahead * away[V1Z] + left * away[V2Z] - rise_ahead * away[6] - rise_left * away[7]
+        pose[8] += ahead * away[_V1Z] + left * away[_V2Z] - rise_ahead * away[6] - rise_left * away[7]
         pose[CHART_SIZE:] += self._accelerations
         self._point_mounting[:] = self._mounting[:, None]
         self._posed = True
 
     def _gravity_of(self, pose: np.ndarray) -> np.ndarray:
         """(3, points) what of a reading is gravity (IMU axes), less that at the car."""
-        v1z, v2z = pose[V1Z], pose[V2Z]
+        v1z, v2z = pose[_V1Z], pose[_V2Z]
         up = np.stack([v1z, v2z, np.sqrt(1.0 - v1z * v1z - v2z * v2z)])
         up -= up[:, [_CENTRE]]
         return self.car.vehicle.gravity * self._mounting[6:15].reshape(3, 3) @ up

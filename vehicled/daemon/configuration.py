@@ -1,0 +1,26 @@
+"""The whole configuration of a daemon: that of its estimator, and devices, rate, publishing and recording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from vehicled import settings
+from vehicled.configuration import Configuration, File, configure
+from vehicled.daemon.daemon import DaemonOptions
+
+
+@dataclass(frozen=True)
+class DaemonConfiguration(Configuration):
+    """A configuration with its section `daemon`."""
+
+    daemon: DaemonOptions
+
+
+def load_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
+    """The configuration in a file, or the shipped one of that name. Raises SettingsError."""
+    path = settings.config_path(name_or_path)
+    file = settings.load(path, File)
+    c = configure(file, path.read_text(encoding="utf-8"))
+    daemon = DaemonOptions(devices={}) if file.daemon is None else file.daemon.to(DaemonOptions)
+    return DaemonConfiguration(c.vehicle, c.sensors, c.filter, c.world, c.text, daemon)

@@ -1,0 +1,167 @@
+"""How errors of a running car grow: their rates as expressions, and the transition over a step from those.
+
+The rates are written once, as functions of the errors; the compiler differentiates them. Prediction, observations of
+the past, corrections and sigma points all take their matrices from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vehicled.filter.covariance import Row
+from vehicled.filter.states import (
+    ANGULAR_RATE,
+    ATTITUDE,
+    COORDINATES,
+    DRIVE_FORCE,
+    MODEL_ERROR,
+    POSITION,
+    RATES,
+    SUSPENSION,
+    VELOCITY,
+    WHEEL_ANGLE,
+    WHEEL_SLIP,
+    StateVector,
+)
+from vehicled.symbolic.graph import Atom, Graph
+from vehicled.symbolic.vector import Vector
+
+Matrix = list[dict[int, Atom]]
+"""Sparse rows."""
+
+
+@dataclass(frozen=True)
+class TyreResponse:
+    """How the tyres answer errors of speed and yaw rate, and what the model's own errors do to the car."""
+
+    damping: Sequence[Atom]
+    """(9,) ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) by rows, vehicle axes."""
+    R_imu_vehicle: Sequence[Vector] = ()
+    """Where the unexplained acceleration acts on the car as a force: its axes, by rows."""
+
+
+class ErrorDynamics:
+    """d/dt of the error states, and its Jacobian."""
+
+    def __init__(
+        self, graph: Graph, states: StateVector, rolling: Sequence[Atom], tyres: TyreResponse | None
+    ):
+        """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls; `tyres`: left
+        out for errors that grow as those of free masses do."""
+        self._graph, self._states, self._rolling, self._tyres = graph, states, rolling, tyres
+        self._errors = [graph.symbol(f"error of {name}") for name in states.names]
+
+    def calc_rates(self, pose: Sequence[Atom]) -> list[Atom]:
+        """(n,) rates of all errors, less what fades of them, at a pose (elements of POSE)."""
+        g, s, e, zero = self._graph, self._states, self._errors, self._graph.zero
+        rates = [zero] * len(s)
+        heading = pose[3] + e[s.index(ATTITUDE, "yaw")]
+        cos, sin = g.cos(heading), g.sin(heading)
+        ahead, left, turning = (
+            nominal + e[place]
+            for nominal, place in zip(
+                (pose[6], pose[7], pose[9]),
+                (*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw")),
+                strict=True,
+            )
+        )
+        # Velocity along a heading that is wrong, and up a slope that is.
+        x, y, z = s.places(POSITION)
+        rates[x] = cos * ahead - sin * left
+        rates[y] = sin * ahead + cos * left
+        rates[z] = e[s.index(VELOCITY, "up")] + pose[6] * e[s.index(ATTITUDE, "v1z")]
+        for angle, rate in zip(s.places(ATTITUDE), s.places(ANGULAR_RATE), strict=True):
+            rates[angle] = e[rate]
+        for k, (angle, slip) in enumerate(zip(s.places(WHEEL_ANGLE), s.places(WHEEL_SLIP), strict=True)):
+            rates[angle] = e[slip] + self._rolling[2 * k] * ahead + self._rolling[2 * k + 1] * turning
+        drive = e[s.index(DRIVE_FORCE)]
+        along, across = s.places(VELOCITY)[:2]
+        rates[along] = drive
+        if self._tyres is not None:
+            d = self._tyres.damping
+            speeds = (e[along], e[across], e[s.index(ANGULAR_RATE, "yaw")])
+            push_x, push_y, moment = (_dot(d[3 * i : 3 * i + 3], speeds, zero) for i in range(3))
+            for place, axis in zip(s.places(MODEL_ERROR), self._tyres.R_imu_vehicle, strict=False):
+                push_x, push_y = push_x + axis.x * e[place], push_y + axis.y * e[place]
+            rates[along] = push_x + left * turning + drive
+            rates[across] = push_y - ahead * turning
+            rates[s.index(ANGULAR_RATE, "yaw")] = moment
+        if SUSPENSION[0] in s:
+            for travel, rate in zip(*map(s.places, SUSPENSION), strict=True):
+                rates[travel] = e[rate]
+        return rates
+
+    def calc_jacobian(self, pose: Sequence[Atom], rows: Iterable[int] | None = None) -> Matrix:
+        """A = ∂rates/∂errors at no error, some of its rows only if so asked."""
+        g, zero = self._graph, self._graph.zero
+        rates = self.calc_rates(pose)
+        none = dict.fromkeys(self._errors, zero)
+        found: Matrix = [{} for _ in rates]
+        for i in range(len(rates)) if rows is None else rows:
+            row = g.substitute([g.derivative(rates[i], e) for e in self._errors], none)
+            found[i] = {j: a for j, a in enumerate(row) if a is not zero}
+        return found
+
+    def calc_drift(self, pose: Sequence[Atom]) -> Matrix:
+        """The rows of the coordinates (chassis and wheels): how errors move them."""
+        s = self._states
+        return self.calc_jacobian(pose, [i for g in COORDINATES for i in s.places(g)])[: count_pairs(s)]
+
+    def calc_transition(self, pose: Sequence[Atom], h: Atom, decays: Mapping[int, Atom]) -> Matrix:
+        """F over a step of h from a pose. `decays`: of the states that fade, what is left after h.
+
+        Forward Euler; where the tyres answer, backward Euler for lateral velocity and yaw rate, which they damp in
+        milliseconds.
+        """
+        g, s = self._graph, self._states
+        a = self.calc_jacobian(pose)
+        transition: Matrix = [{i: decays.get(i, g.one)} for i in range(len(s))]
+        for i, row in enumerate(a):
+            for j, value in row.items():
+                transition[i][j] = transition[i][j] + h * value if j in transition[i] else h * value
+        if self._tyres is not None:
+            stiff = (s.index(VELOCITY, "left"), s.index(ANGULAR_RATE, "yaw"))
+            for i, row in zip(stiff, _backward_euler(g, a, h, stiff), strict=True):
+                transition[i] = row
+        return transition
+
+
+def count_pairs(states: StateVector) -> int:
+    """Of coordinates with their rates."""
+    return states[RATES[0]].start
+
+
+def _backward_euler(g: Graph, a: Matrix, h: Atom, stiff: tuple[int, int]) -> Matrix:
+    """Rows of two states that are taken implicitly: (I − hA)⁻¹ (I, h B) with A between them and B of the others."""
+    i, j = stiff
+    p, q = 1.0 - h * a[i].get(i, g.zero), -(h * a[i].get(j, g.zero))
+    r, t = -(h * a[j].get(i, g.zero)), 1.0 - h * a[j].get(j, g.zero)
+    determinant = p * t - q * r
+    inverse = ((t / determinant, -(q / determinant)), (-(r / determinant), p / determinant))
+    rows: Matrix = []
+    for by_i, by_j in inverse:
+        row = {i: by_i, j: by_j}
+        for k in sorted({*a[i], *a[j]} - {i, j}):
+            row[k] = h * (by_i * a[i].get(k, g.zero) + by_j * a[j].get(k, g.zero))
+        rows.append(row)
+    return rows
+
+
+def _dot(a: Sequence[Atom], b: Sequence[Atom], zero: Atom) -> Atom:
+    total = zero
+    for x, y in zip(a, b, strict=True):
+        total = total + x * y
+    return total
+
+
+def combine(row: Sequence[Atom], matrix: Sequence[Row], zero: Atom) -> dict[int, Atom]:
+    """Row · matrix, sparse."""
+    found: dict[int, Atom] = {}
+    for value, columns in zip(row, matrix, strict=False):
+        if value is zero:
+            continue
+        for j, a in columns.items():
+            term = value * a
+            found[j] = found[j] + term if j in found else term
+    return found

@@ -1,0 +1,327 @@
+"""The error states of a car in its compiled program: propagation, observations, correction and output as kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from vehicled.filter.covariance import CovarianceKernels
+from vehicled.filter.error_dynamics import ErrorDynamics, TyreResponse, combine, count_pairs
+from vehicled.filter.settings import Kind
+from vehicled.filter.states import (
+    ATTITUDE,
+    COORDINATES,
+    DRIVE_FORCE,
+    MODEL_ERROR,
+    RATES,
+    SUSPENSION,
+    VELOCITY,
+    WHEEL_ANGLE,
+    WHEEL_SLIP,
+    Group,
+    StateVector,
+)
+from vehicled.messages import WHEELS
+from vehicled.multibody.ali3p import add_forward_euler
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+from vehicled.vehicle.chart import CHART
+from vehicled.vehicle.outputs import Parts
+from vehicled.vehicle.sensor_models import COMPONENTS, POSE, add_sensor_kernels
+
+CHART_PAIRS = len(CHART)
+PROCESS = "process."
+"""Before the name of a group that fades: its array (time, σ of each element)."""
+OBSERVE = "observe."
+"""Before the name of an observation: its kernel."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What is compiled: which error states there are, how they propagate, and what is observed of them."""
+
+    kind: Kind
+    groups: tuple[Group, ...]
+    observations: tuple[AddObservation, ...]
+
+
+class ErrorModel:
+    """Adds the kernels of one structure to a car's program.
+
+    Sources build their measurement models on its public attributes and `observe…` methods.
+    """
+
+    def __init__(self, program: Program, parts: Parts, structure: Structure):
+        kind = structure.kind
+        self.exact, self.forces = kind in ("errorEKF_EJ", "errorEKF_FE"), kind == "errorEKF_FE"
+        self.program, self.parts, self.g = program, parts, program.graph
+        self.states = states = StateVector(structure.groups)
+        self.pairs = count_pairs(states)
+        self.models = add_sensor_kernels(program, parts)
+        self.kernels = CovarianceKernels(program, len(states), COMPONENTS)
+        self.slow = states[RATES[-1]].stop
+        """Where the states begin that are estimates of their own (`extra`), beside those of the simulation."""
+        self._extra = program.array("extra", len(states) - self.slow)
+        self.now = program.array("now", len(POSE))
+        self._now_wheels = program.array("now_wheels", 2, 1)
+        self._density = program.array("density", len(states))
+        (self._per_speed,) = program.array("lateral_per_speed", 1)
+        self.rolling = program.array("rolling", 2 * len(WHEELS))
+        self._processes = {
+            g.name: program.array(f"{PROCESS}{g.name}", 1 + len(g.elements)) for g in states.fading
+        }
+        (self._mass,) = program.array("mass", 1)
+        (self._h,) = program.array("h", 1)
+        self.pose = self.models.pose
+        self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
+        self.since = program.array("since", 2 * self.pairs)
+        (self.age,) = program.array("age", 1)
+        tyres = TyreResponse(self.models.tyre_damping, self.models.rotation if self.forces else ())
+        self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres if self.exact else None)
+        self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
+        self._add_read_state()
+        self._add_propagation(unscented=kind == "UKF")
+        for add in structure.observations:
+            add(self)
+        self._add_road()
+        self._add_correction()
+        self._add_sigmas()
+        self._add_drive()
+        if self.forces:
+            self._add_force()
+        if kind == "DEKF":
+            add_forward_euler(parts.step)
+        if kind == "UKF":
+            self.kernels.add_evaluation()
+            self._add_drift()
+
+    # -- states --------------------------------------------------------------------------------------------
+
+    def estimates(self, group: Group) -> list[Atom]:
+        """Present estimates of a group of slow states."""
+        place = self.states[group]
+        return self._extra[place.start - self.slow : place.stop - self.slow]
+
+    def _add_read_state(self) -> None:
+        """Kernel `read_state`: the present pose and the wheels' angles and rates into `now`, its yaw without
+        jumps."""
+        g, found = self.g, list(self.models.now)
+        yaw = CHART.index("yaw")
+        turned = found[yaw] - self.now[yaw]
+        found[yaw] = self.now[yaw] + g.atan2(g.sin(turned), g.cos(turned))
+        stores = [*zip(self.now, found, strict=True)]
+        stores += zip(self._now_wheels, (self.parts.wheel_angle, self.parts.wheel_rate), strict=True)
+        self.program.kernel("read_state", stores)
+
+    # -- propagation ---------------------------------------------------------------------------------------
+
+    def _add_propagation(self, unscented: bool) -> None:
+        """Sequence `propagate`; for sigma points, which propagate by themselves, kernel `linear`: F and the noise of
+        fading states in `transition` (n, n) and `fading_noise` (n,)."""
+        g, n, h = self.g, len(self.states), self._h
+        decays: dict[int, Atom] = {}
+        lost: list[Atom] = [g.zero] * n
+        for group in self.states.fading:
+            time, *sigmas = self._processes[group.name]
+            decay = g.exp(-(h / time))
+            for i, sigma in zip(self.states.places(group), sigmas, strict=True):
+                decays[i] = decay
+                lost[i] = (1.0 - decay * decay) * sigma * sigma
+        transition = self._dynamics.calc_transition(self.now, h, decays)
+        kept = [(e, e * decays.get(self.slow + k, g.one)) for k, e in enumerate(self._extra)]
+        if unscented:
+            stores = [
+                (place, transition[k // n].get(k % n, g.zero))
+                for k, place in enumerate(self.program.array("transition", n * n))
+            ]
+            stores += zip(self.program.array("fading_noise", n), lost, strict=True)
+            self.program.kernel("linear", [*stores, *kept])
+            self.program.sequence("propagate", "read_state", "linear")
+            return
+        noise = [h * self.calc_density(i, self.now[6]) + lost[i] for i in range(n)]
+        self.kernels.propagate(transition, noise, kept)
+        tyres = ["observe_tyres"] * self.exact
+        self.program.sequence("propagate", "read_state", *tyres, "propagate_covariance")
+
+    def calc_density(self, i: int, ahead: Atom) -> Atom:
+        """Spectral density of the white noise on a state; the lateral velocity's grows with the speed."""
+        density = self._density[i]
+        if i != self.states.index(VELOCITY, "left"):
+            return density
+        root = self.g.sqrt(density) + self._per_speed * self.g.abs(ahead)
+        return root * root
+
+    # -- observations --------------------------------------------------------------------------------------
+
+    def observe(
+        self,
+        name: str,
+        predicted: Sequence[Atom],
+        rows: Sequence[dict[int, Atom]],
+        *,
+        noise: Sequence[Atom] | None = None,
+        angle: bool = False,
+        tyres: bool = False,
+    ) -> None:
+        """An observation: what it should read, its Jacobian by errors of now, and noise beside its own. `angle`: the
+        innovation is taken within half a turn; `tyres`: it depends on `models.tyre_damping`."""
+        kernel = f"{OBSERVE}{name}"
+        if tyres and not self.exact:  # otherwise it is known already
+            kernel = f"evaluate.{name}"
+            self.program.sequence(f"{OBSERVE}{name}", "observe_tyres", kernel)
+        self.kernels.observe(kernel, predicted, rows, noise=noise, angle=angle)
+
+    def observe_chassis(self, name: str, sensor: str, own: Group | None = None, angle: bool = False) -> None:
+        """One of the chassis' sensor models (a key of `models.readings`) at the time of `pose`, with the sensor's
+        `own` slow error, one state per component, added to it."""
+        predicted, rows, noise = [], [], []
+        for k, (reading, jacobian) in enumerate(
+            zip(self.models.readings[sensor], self.models.jacobians[sensor], strict=True)
+        ):
+            row, late = self.to_present(jacobian)
+            value = reading + self.calc_corrected(jacobian)
+            if own is not None:
+                row[self.states[own].start + k] = self.g.one
+                value = value + self.estimates(own)[k]
+            predicted.append(value)
+            rows.append(row)
+            noise.append(late)
+        self.observe(name, predicted, rows, noise=noise, angle=angle)
+
+    def calc_corrected(self, jacobian: Sequence[Atom]) -> Atom:
+        """What corrections made since the time of `pose` change of a reading."""
+        total = self.g.zero
+        for k in range(CHART_PAIRS):
+            total = (
+                total + jacobian[k] * self.since[k] + jacobian[CHART_PAIRS + k] * self.since[self.pairs + k]
+            )
+        return total
+
+    def to_present(self, jacobian: Sequence[Atom]) -> tuple[dict[int, Atom], Atom]:
+        """A row by errors of then, (12,) chart and rates, as one by errors of now, z(then) = z(now) − age · drift;
+        and the variance that white noise on the rates since then adds to it."""
+        g, age = self.g, self.age
+        # The drift's columns of the chart and of its rates; wheels are another matter.
+        drift = combine(jacobian[:CHART_PAIRS], self._drift_then, g.zero)
+        row: dict[int, Atom] = {}
+        late = g.zero
+        third = age * age * age * (1.0 / 3.0)
+        for k in range(CHART_PAIRS):
+            by_rate = drift.get(self.pairs + k, g.zero)
+            row[k] = jacobian[k] - age * drift.get(k, g.zero)
+            row[self.pairs + k] = jacobian[CHART_PAIRS + k] - age * by_rate
+            late = late + by_rate * by_rate * (self.calc_density(self.pairs + k, self.pose[6]) * third)
+        return {k: a for k, a in row.items() if a is not g.zero}, late
+
+    def wheel_angle(self, k: int) -> tuple[Atom, dict[int, Atom]]:
+        """Angle of a wheel relative to its knuckle at the time of `pose`, and its row."""
+        row = {place: -(self.age * value) for place, value in self._wheel_drift(k).items()}
+        place = self.states[WHEEL_ANGLE].start + k
+        return self.past_wheels[k] + self.since[place], row | {place: self.g.one}
+
+    def wheel_rate(self, k: int) -> tuple[Atom, dict[int, Atom]]:
+        """Rate of that, and its row."""
+        row = self._wheel_drift(k)
+        turning = self.past_wheels[len(WHEELS) + k]
+        for place, value in row.items():
+            turning = turning + value * self.since[place]
+        return turning, row
+
+    def _wheel_drift(self, k: int) -> dict[int, Atom]:
+        drift = self._drift_then[self.states[WHEEL_ANGLE].start + k]
+        slip = self.states[WHEEL_SLIP].start + k
+        return {slip: drift[slip], **drift}
+
+    def _add_road(self) -> None:
+        """What is known of roads: slope and bank are small."""
+        g, s = self.g, self.states
+        yaw = self.now[CHART.index("yaw")]
+        normal, cos, sin = self.parts.ground, g.cos(yaw), g.sin(yaw)
+        along, across = normal[0] * cos + normal[1] * sin, normal[1] * cos - normal[0] * sin
+        self.observe("road.slope", [-along], [{s.index(ATTITUDE, "v1z"): g.one}])
+        self.observe("road.bank", [-across], [{s.index(ATTITUDE, "v2z"): g.one}])
+
+    # -- correction and output -----------------------------------------------------------------------------
+
+    def _add_correction(self) -> None:
+        """Kernel `take_errors`: x into `correction` and `corner_correction` for the car's kernel `correct`, into
+        `extra`, and into `moved` = (Δz, the drift of z by it, Δż) for the history; x ← 0. Sequence `apply` corrects
+        the car with it."""
+        g, program, x, s = self.g, self.program, self.kernels.x, self.states
+        correction, (carry,) = program.arrays["correction"], program.arrays["carry"]
+        corners = program.lanes("corner_correction")
+        moved = program.array("moved", 3 * self.pairs)
+        drift = [_sum_products(row, x) for row in self._drift_now]
+        chart = s[COORDINATES[0]].start, CHART_PAIRS
+        rates = slice(self.pairs, self.pairs + CHART_PAIRS)
+        changes = [*x[chart[0] : chart[1]], *x[rates]]
+        stores = [*zip(correction, changes, strict=True), (carry, g.one)]
+        stores += zip(corners[0], x[s[WHEEL_ANGLE]], strict=True)
+        stores += zip(corners[1], drift[s[WHEEL_ANGLE]], strict=True)
+        stores += [(e, e + d) for e, d in zip(self._extra, x[self.slow :], strict=True)]
+        stores += zip(moved, [*x[: self.pairs], *drift, *x[self.pairs : self.slow]], strict=True)
+        kept = [i for group in SUSPENSION if group in s for i in s.places(group)]
+        stores += [(x[i], g.zero) for i in range(len(s)) if i not in kept]
+        program.kernel("take_errors", stores)
+        program.sequence("apply", "take_errors", "correct", "read_state")
+
+    def _add_sigmas(self) -> None:
+        """Kernel `sigmas`: standard deviations of x, y, z, yaw, of vx and vy (vehicle axes) and of sideslip, of
+        `pose`, which must be the present one. Sequence `output` has the car's own outputs, too."""
+        g = self.g
+        rows: list[dict[int, Atom]] = [{k: g.one} for k in range(4)]
+        for row in self.models.jacobians["body_velocity"]:
+            places = (*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS))
+            rows.append({k: a for k, a in zip(places, row, strict=True) if a is not g.zero})
+        sigmas = [g.sqrt(g.max(self.kernels.variance_of(row), 0.0)) for row in rows]
+        # At standstill sideslip is anything; a minimum also takes care of 0/0.
+        sigmas[-1] = g.min(sigmas[-1], 3.141592653589793)
+        self.program.kernel("sigmas", zip(self.program.array("sigmas", len(sigmas)), sigmas, strict=True))
+        self.program.sequence("output", "report", "sigmas")
+
+    def _add_drive(self) -> None:
+        """Kernel `drive`: the unknown force as torques on the wheels, forward at the rear, backward at all."""
+        g, program = self.g, self.program
+        (share,) = program.array("front_brake_share", 1)
+        radii = program.array("rolling_radius", len(WHEELS))
+        force = self.estimates(DRIVE_FORCE)[0] * self._mass
+        front = g.where_less(g.zero, force, g.zero, share)
+        torque = program.lanes("corner_inputs")[3]
+        shares = (front, front, 1.0 - front, 1.0 - front)
+        program.kernel(
+            "drive",
+            [(t, 0.5 * force * share * r) for t, share, r in zip(torque, shares, radii, strict=True)],
+        )
+
+    def _add_force(self) -> None:
+        """Kernel `apply_force`: what the model lacks in acceleration as the force `push` on the car."""
+        ahead, left = self.g.zero, self.g.zero
+        for e, r in zip(self.estimates(MODEL_ERROR), self.models.rotation, strict=True):
+            ahead, left = ahead + r.x * e, left + r.y * e
+        push = self.program.arrays["push"]
+        self.program.kernel("apply_force", zip(push, (self._mass * ahead, self._mass * left), strict=True))
+
+    def _add_drift(self) -> None:
+        """Kernel `drift`: `drift` (6, 12), how errors of chart and rates move the chart at `pose`, by rows."""
+        places = [*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS)]
+        values = [self._drift_then[i].get(j, self.g.zero) for i in range(CHART_PAIRS) for j in places]
+        self.program.kernel("drift", zip(self.program.array("drift", len(values)), values, strict=True))
+
+
+AddObservation = Callable[[ErrorModel], None]
+"""A source's measurement models, added to the program (see `ErrorModel.observe`)."""
+
+
+def _sum_products(row: dict[int, Atom], x: Sequence[Atom]) -> Atom:
+    first, *rest = (value * x[j] for j, value in row.items())
+    for term in rest:
+        first = first + term
+    return first
+
+
+@lru_cache
+def make_extension(structure: Structure) -> Callable[[Program, Parts], object]:
+    """For `Car`: the error model of that structure. The same structure gives the same object, so that the compiled
+    program is shared."""
+    return partial(ErrorModel, structure=structure)

@@ -1,0 +1,262 @@
+"""The error states: names, units, meaning, initial variance and process noise, all in one table.
+
+Sanjurjo's 20 states (errors of r1, ψ, v1z, v2z, θ1…θ4 and of their rates) come first. Then come the slow errors of
+the sensors, which each source declares for itself, and those of the model. Everything that needs a place in the
+state vector, a name or a variance takes it from here.
+
+Rates are counted as a correction carries them along: along and across the heading, normal to the ground, and about
+the car's own axes. The rate of a wheel is that of its slip, beside what rolling follows from the speed of the car.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from vehicled.filter.settings import Filter
+from vehicled.messages import WHEELS
+
+UNKNOWN_YAW = 1e-4
+"""rad²: an unknown heading is not estimated before the first course over ground, as a wide variance would be
+linearised over far too wide a range."""
+_SIDESLIP = 0.01
+"""rad: of a car that moves when the filter is initialised."""
+_BODY_FREQUENCY = 9.0
+"""rad/s: of a car's body on its springs."""
+
+S = TypeVar("S")
+Values = float | Sequence[float]
+"""One number for every element of a group, or one per element."""
+
+
+@dataclass(frozen=True)
+class Initial:
+    """What the filter is initialised with, as far as variances depend on it."""
+
+    speed: float
+    """m/s."""
+    position_known: bool
+    """Whether the position comes from a fix; otherwise the world frame is the car's own."""
+    yaw_variance: float
+    """rad²."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A first-order Gauss–Markov process."""
+
+    time: float
+    """Correlation time, s."""
+    sigma: Values
+    """Stationary standard deviation, in the unit of the group."""
+
+
+@dataclass(frozen=True)
+class ErrorStates(Generic[S]):
+    """A group of error states of one kind; S is the section of the configuration that its numbers come from."""
+
+    name: str
+    elements: tuple[str, ...]
+    unit: str
+    meaning: str
+    initial: Callable[[S, Initial], Values]
+    """Variance after the filter has been initialised, unit²."""
+    density: Callable[[S], Values] = lambda _: 0.0
+    """Spectral density of white noise on the state, unit²/s."""
+    process: Callable[[S], Process | None] | None = None
+    """Of states that fade; None for those that persist. Where it gives None, the source sets it while running."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the elements, as published: `group.element`, or the group's own."""
+        return tuple(f"{self.name}.{e}" if e else self.name for e in self.elements)
+
+
+def _squares(*roots: float) -> tuple[float, ...]:
+    return tuple(np.square(roots).tolist())
+
+
+def _slope_density(f: Filter) -> float:
+    return 2 * f.ground_slope**2 / f.ground_slope_time
+
+
+POSITION = ErrorStates[Filter](
+    "position",
+    ("x", "y", "z"),
+    "m",
+    "vehicle origin, world axes",
+    initial=lambda f, i: f.start.position_sigma**2 if i.position_known else 1e-6,
+    density=lambda f: _squares(f.position_noise.x, f.position_noise.x, f.position_noise.z),
+)
+ATTITUDE = ErrorStates[Filter](
+    "attitude",
+    ("yaw", "v1z", "v2z"),
+    "rad",
+    "heading, and slopes of the chassis' x and y axes (z components of their unit vectors)",
+    initial=lambda f, i: (i.yaw_variance, f.ground_slope**2, f.ground_slope**2),
+    density=lambda f: (f.position_noise.yaw**2, _slope_density(f), _slope_density(f)),
+)
+WHEEL_ANGLE = ErrorStates[Filter](
+    "wheel.angle",
+    WHEELS,
+    "rad",
+    "rotation of a wheel relative to its knuckle",
+    initial=lambda f, i: 10.0,
+    density=lambda f: f.position_noise.wheel**2,
+)
+VELOCITY = ErrorStates[Filter](
+    "velocity",
+    ("ahead", "left", "up"),
+    "m/s",
+    "velocity of the vehicle origin along and across the heading, and normal to the ground",
+    initial=lambda f, i: (f.start.speed_sigma**2, 1e-6 + (_SIDESLIP * i.speed) ** 2, 1e-6),
+    density=lambda f: _squares(f.rate_noise.longitudinal, f.rate_noise.lateral, f.rate_noise.z),
+)
+ANGULAR_RATE = ErrorStates[Filter](
+    "rate",
+    ("yaw", "v1z", "v2z"),
+    "rad/s",
+    "angular velocity about the z, −y and x axes of the chassis",
+    initial=lambda f, i: (f.start.rate_sigma**2, 1e-6, 1e-6),
+    density=lambda f: _squares(f.rate_noise.yaw, f.rate_noise.v1z, f.rate_noise.v2z),
+)
+WHEEL_SLIP = ErrorStates[Filter](
+    "wheel.slip",
+    WHEELS,
+    "rad/s",
+    "rotation rate of a wheel beside what rolling follows from the car's speed and yaw rate",
+    initial=lambda f, i: 0.1**2 + (0.002 * i.speed / 0.3) ** 2,
+    density=lambda f: f.rate_noise.wheel**2,
+    # Its noise is the density above; only the memory is that of a process.
+    process=lambda f: Process(f.slip_time, 0.0),
+)
+DRIVE_FORCE = ErrorStates[Filter](
+    "drive_force",
+    ("",),
+    "m/s²",
+    "drive and brake force that nothing measures, over mass",
+    initial=lambda f, i: 0.0 if f.drive_force is None else 1.0,
+    density=lambda f: 0.0 if f.drive_force is None else f.drive_force.noise**2,
+)
+TRAVEL = ErrorStates[Filter](
+    "suspension.travel",
+    WHEELS,
+    "m",
+    "height of a wheel in the chassis",
+    initial=lambda f, i: 1e-8,
+    process=lambda f: _suspension(f, 1.0),
+)
+TRAVEL_RATE = ErrorStates[Filter](
+    "suspension.rate",
+    WHEELS,
+    "m/s",
+    "rate of that",
+    initial=lambda f, i: 1e-8,
+    # Travel and its rate have the ratio of a body on its springs.
+    process=lambda f: _suspension(f, _BODY_FREQUENCY),
+)
+
+
+def _suspension(f: Filter, ratio: float) -> Process:
+    assert f.suspension is not None
+    return Process(f.suspension.time, f.suspension.travel * ratio)
+
+
+MODEL_ERROR = ErrorStates[Process | None](
+    "acceleration_error",
+    ("x", "y", "z"),
+    "m/s²",
+    "acceleration that the model leaves unexplained, IMU axes",
+    initial=lambda p, i: 0.0 if p is None else tuple(np.square(p.sigma).tolist()),
+    process=lambda p: Process(1.0, 0.0) if p is None else p,
+)
+
+COORDINATES = (POSITION, ATTITUDE, WHEEL_ANGLE)
+RATES = (VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
+"""Of the coordinates, in the same order."""
+SUSPENSION = (TRAVEL, TRAVEL_RATE)
+"""Optional."""
+
+Group = ErrorStates[Any]
+
+
+class StateVector:
+    """Where each error state stands in the vector."""
+
+    def __init__(self, groups: Sequence[Group]):
+        self.groups = tuple(groups)
+        self._begin: dict[str, int] = {}
+        self.names: tuple[str, ...] = ()
+        for group in groups:
+            self._begin[group.name] = len(self.names)
+            self.names += group.names
+        self._index = {name: i for i, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, group: Group) -> bool:
+        return group.name in self._begin
+
+    def __getitem__(self, group: Group) -> slice:
+        begin = self._begin[group.name]
+        return slice(begin, begin + len(group.elements))
+
+    def places(self, group: Group) -> range:
+        """Of the elements of a group."""
+        place = self[group]
+        return range(place.start, place.stop)
+
+    def index(self, group: Group, element: str = "") -> int:
+        """Of one element."""
+        return self._begin[group.name] + group.elements.index(element)
+
+    @cached_property
+    def fading(self) -> tuple[Group, ...]:
+        """The groups that are Gauss–Markov processes."""
+        return tuple(g for g in self.groups if g.process is not None)
+
+
+@dataclass(frozen=True)
+class StateTable:
+    """The groups with the sections of a configuration that give their numbers."""
+
+    rows: tuple[tuple[Group, Any], ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(group for group, _ in self.rows)
+
+    def initial(self, initial: Initial) -> np.ndarray:
+        """(n,) variances after initialisation."""
+        return np.concatenate([_expand(g, g.initial(s, initial)) for g, s in self.rows])
+
+    def densities(self) -> np.ndarray:
+        """(n,) spectral densities of white noise, unit²/s."""
+        return np.concatenate([_expand(g, g.density(s)) for g, s in self.rows])
+
+    def processes(self) -> Iterator[tuple[Group, Process | None]]:
+        """Of the groups that fade."""
+        for group, settings in self.rows:
+            if group.process is not None:
+                yield group, group.process(settings)
+
+
+def _expand(group: Group, values: Values) -> np.ndarray:
+    return np.broadcast_to(np.asarray(values, dtype=float), len(group.elements))
+
+
+def make_table(
+    filter: Filter, sources: Sequence[tuple[Group, Any]], model_error: Process | None
+) -> StateTable:
+    """The whole table: the car, the sources' own states, and what the model lacks."""
+    rows: list[tuple[Group, Any]] = [(g, filter) for g in (*COORDINATES, *RATES)]
+    rows += sources
+    rows += [(MODEL_ERROR, model_error), (DRIVE_FORCE, filter)]
+    if filter.suspension is not None:
+        rows += [(g, filter) for g in SUSPENSION]
+    return StateTable(tuple(rows))

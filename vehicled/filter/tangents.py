@@ -1,0 +1,136 @@
+"""Derivatives of all that a filter computes by parameters, carried along as tangents in its workspace.
+
+The kernels of car and filter are differentiated by the compiler (`symbolic/tangent.py`). Here is what lies between
+them: settings, initial state, past poses. What a parameter is does not matter: how it changes the numbers that the
+kernels take is found by a small change of the configuration, from which no drive has to be computed.
+
+What is set from a measurement (a heading, a wheel angle) carries the derivatives of its innovation; what is set from
+outside depends on no parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from vehicled.messages import WHEELS
+from vehicled.symbolic.tangent import Differentiation
+from vehicled.vehicle.car import STATE
+from vehicled.vehicle.sensor_models import POSE
+
+if TYPE_CHECKING:
+    from vehicled.filter.vehicle_filter import Pose, VehicleFilter
+
+_PREPARED = ("constants", "lane_constants")
+"""Arrays that the kernel `prepare` computes, and their tangents."""
+_PLAIN = (
+    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
+    *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
+)
+"""Kernels that no innovation depends on."""
+_FIXED = (
+    *("newton", "integration", "travel_jacobian"),
+    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age"),
+)
+"""Arrays without tangents."""
+
+
+class Companion(NamedTuple):
+    """A filter of a configuration with one parameter changed by a little; it never steps."""
+
+    filter: VehicleFilter
+    step: float
+    """Of the parameter."""
+
+
+def width(directions: int) -> int:
+    """The least number of directions that code is made for."""
+    return next(w for w in (8, 16, 32, *range(64, directions + 64, 64)) if w >= directions)
+
+
+class Tangents:
+    """The derivatives of one filter; none, and nothing to do, without companions."""
+
+    @staticmethod
+    def differentiation(companions: Sequence[Companion]) -> Differentiation | None:
+        """What the car's program has to be differentiated by."""
+        return Differentiation(width(len(companions)), _FIXED, _PLAIN) if companions else None
+
+    def __init__(self, filter: VehicleFilter, companions: Sequence[Companion], size: int):
+        """`size`: numbers of a pose in the history."""
+        self._filter, self._companions = filter, companions
+        self.directions = width(len(companions)) if companions else 0
+        if not companions:
+            return
+        car, n = filter.car, 1 + self.directions
+        self._now, self._moved = np.zeros((size, n)), np.zeros((len(car.view("moved")), n))
+        self._pose_rows, self._wheel_rows = slice(len(POSE)), slice(size - 2 * len(WHEELS), size)
+        tangent = car.tangent
+        self._d_now, self._d_wheels = tangent("now"), tangent("now_wheels")
+        self._d_pose, self._d_past_wheels = tangent("pose"), tangent("past_wheels")
+        self._d_since, self._d_moved = tangent("since"), tangent("moved")
+        self._d_value, self._d_noise = tangent("value"), tangent("noise")
+        self._values: dict[str, np.ndarray] = {}
+        self._variances: dict[str, np.ndarray] = {}
+        car.differentiate()
+
+    def seed(self, values: dict[str, np.ndarray], variances: dict[str, np.ndarray]) -> None:
+        """Take the derivatives of all settings from the companions; `values` (3, directions) and `variances`
+        (directions,): derivatives of what is observed and of its variance, by kind of observation."""
+        self._values, self._variances = values, variances
+        car = self._filter.car
+        tangents = car.compiled.tangents
+        tangents.all(car.workspace)[:] = 0.0
+        for name in tangents.layout.places:
+            if name not in _PREPARED:
+                self._take(name)
+        car.call("prepare")
+
+    def _take(self, array: str) -> None:
+        """Tangents of an array from the companions."""
+        car = self._filter.car
+        here, tangent = car.view(array), car.tangent(array)
+        for k, (f, step) in enumerate(self._companions):
+            tangent[..., k] = (f.car.view(array) - here) / step
+
+    def place(self, pose: Pose) -> None:
+        """The filter has been placed: so are its companions, each at its own height."""
+        height = self._filter.car.design_height
+        for f, _ in self._companions:
+            higher = np.array([0.0, 0.0, f.car.design_height - height])
+            f.place(replace(pose, position=pose.position + higher))
+        if self._companions:
+            for array in (*STATE, "ground"):
+                self._take(array)
+
+    def take_observation(self, kind: str) -> None:
+        """The derivatives of the observation that comes next."""
+        self._d_value[...] = self._values.get(kind, 0.0)
+        self._d_noise[...] = self._variances.get(kind, 0.0)
+
+    # -- history: values in the first column, derivatives in the others ------------------------------------
+
+    def join_pose(self, pose: np.ndarray) -> np.ndarray:
+        """(size, 1 + directions) the present pose and wheels with their tangents."""
+        now = self._now
+        now[:, 0] = pose
+        now[self._pose_rows, 1:] = self._d_now
+        now[self._wheel_rows, 1:] = self._d_wheels.reshape(2 * len(WHEELS), -1)
+        return now
+
+    def join_moved(self, moved: np.ndarray) -> np.ndarray:
+        """(3·pairs, 1 + directions) the correction just applied, with its tangents."""
+        self._moved[:, 0] = moved
+        self._moved[:, 1:] = self._d_moved
+        return self._moved
+
+    def split_past(self, past: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Pose and corrections of the past; their tangents are put where the kernels read them."""
+        pose, since = past
+        self._d_pose[:] = pose[self._pose_rows, 1:]
+        self._d_past_wheels[:] = pose[self._wheel_rows, 1:]
+        self._d_since[:] = since[:, 1:]
+        return pose[:, 0], since[:, 0]

@@ -1,0 +1,146 @@
+"""The estimator as it runs in the car, with what its filter made of each observation, and the derivatives of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vehicled.configuration import Configuration
+from vehicled.estimator import Estimator, Parts
+from vehicled.filter.covariance import MISSING
+from vehicled.filter.kinds import make_filter
+from vehicled.filter.tangents import Companion
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.messages import Innovation, Measurement
+from vehicled.sources.inputs import Inputs
+from vehicled.sources.sensors import Sensors
+from vehicled.vehicle.car import Car
+
+
+def _nothing() -> np.ndarray:
+    return np.zeros((0, 0))
+
+
+@dataclass(frozen=True)
+class Decorrelated:
+    """An observation in components that are not correlated, those that were measured."""
+
+    innovation: np.ndarray
+    """(m,)"""
+    precision: np.ndarray
+    """(m,) inverse of the variance that the filter expects."""
+    d_innovation: np.ndarray = field(default_factory=_nothing)
+    """(m, directions)"""
+    d_precision: np.ndarray = field(default_factory=_nothing)
+    """(m, directions)"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A configuration with one parameter changed by a little."""
+
+    configuration: Configuration
+    step: float
+    """Of the parameter."""
+
+
+class ObservedEstimator:
+    """Gives no estimates, but the observations of its last step; with `changes`, their derivatives by each of
+    these."""
+
+    def __init__(self, configuration: Configuration, changes: Sequence[Change] = ()):
+        c = configuration
+        companions = [Companion(_make_filter(change.configuration), change.step) for change in changes]
+        self._filter = _make_filter(c, companions)
+        inputs = make_inputs(self._filter.car, c.sensors)
+        if companions:
+            self._filter.seed_tangents(*_differentiate_settings(c.sensors, changes, self._filter.directions))
+            inputs = _DifferentiatedInputs(self._filter.car, c.sensors, changes, companions)
+        self._estimator = Estimator(c, Parts(self._filter, inputs, self._on_update))
+        self.observations: list[tuple[Innovation, Decorrelated]] = []
+        """Of the last step: what was evaluated, whether it was accepted or not."""
+
+    def step(self, t_ns: int, measurements: list[Measurement]) -> None:
+        """As `Estimator.step`."""
+        self.observations = []
+        self._estimator.step(t_ns, measurements)
+
+    @property
+    def speed(self) -> float:
+        """Along the car, m/s."""
+        return self._estimator.speed
+
+    def _on_update(self, record: Innovation) -> None:
+        f = self._filter
+        # All of its components are in the filter, also those that were not measured.
+        innovation, precision = f.decorrelated()
+        parts = [innovation, precision, *(f.d_decorrelated() if f.directions else ())]
+        if len(record.value) < len(innovation):
+            measured = precision > 1e3 / MISSING
+            parts = [part[measured] for part in parts]
+        self.observations.append((record, Decorrelated(*parts)))
+
+
+def make_inputs(car: Car, sensors: Sensors) -> Inputs:
+    """Of the inputs section of a configuration."""
+    return Inputs(car, sensors.steering, sensors.wheel_torques)
+
+
+def _make_filter(c: Configuration, companions: Sequence[Companion] = ()) -> VehicleFilter:
+    return make_filter(c.vehicle, c.filter, c.sensors.make_setup(), companions)
+
+
+def _differentiate_settings(
+    sensors: Sensors, changes: Sequence[Change], directions: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """By kind of observation: derivatives of its value (3, directions) and of its variance (directions,)."""
+    variances, offsets = sensors.calc_variances(), sensors.get_offsets()
+    d_variances = {kind: np.zeros(directions) for kind in variances}
+    d_values = {kind: np.zeros((3, directions)) for kind in offsets}
+    for k, change in enumerate(changes):
+        its = change.configuration.sensors
+        for kind, variance in variances.items():
+            d_variances[kind][k] = (its.calc_variances()[kind] - variance) / change.step
+        for kind, offset in offsets.items():
+            d_values[kind][:, k] = np.subtract(offset, its.get_offsets()[kind]) / change.step
+    return d_values, d_variances
+
+
+class _DifferentiatedInputs(Inputs):
+    """Beside them those of changed configurations that read them otherwise, for the tangents of the car's inputs."""
+
+    def __init__(
+        self, car: Car, sensors: Sensors, changes: Sequence[Change], companions: Sequence[Companion]
+    ):
+        self._others: list[tuple[int, Inputs, Car, float]] = []
+        super().__init__(car, sensors.steering, sensors.wheel_torques)
+        for k, (change, companion) in enumerate(zip(changes, companions, strict=True)):
+            its = change.configuration.sensors
+            inputs = make_inputs(companion.filter.car, its)
+            same = (its.steering, its.wheel_torques) == (sensors.steering, sensors.wheel_torques)
+            if not (same and inputs.steering.geometry.is_same(self.steering.geometry)):
+                self._others.append((k, inputs, companion.filter.car, companion.step))
+        self._arrays = [(name, car.view(name), car.tangent(name)) for name in ("inputs", "corner_inputs")]
+        self.reset()
+
+    def reset(self) -> None:
+        super().reset()
+        for _, inputs, _, _ in self._others:
+            inputs.reset()
+        if self._others:
+            for _, _, tangent in self._arrays:
+                tangent[...] = 0.0
+
+    def take(self, t_ns: int, values: Mapping[str, float]) -> None:
+        super().take(t_ns, values)
+        for _, inputs, _, _ in self._others:
+            inputs.take(t_ns, values)
+
+    def apply(self, t: float) -> None:
+        super().apply(t)
+        for k, inputs, car, step in self._others:
+            inputs.apply(t)
+            for name, here, tangent in self._arrays:
+                tangent[..., k] = (car.view(name) - here) / step

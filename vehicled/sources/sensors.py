@@ -1,0 +1,137 @@
+"""Which sensors there are: the section `sensors` of the configuration, and the sources that use it.
+
+Positions are in vehicle axes from the vehicle origin, the centre of gravity of the car at rest. Noise is the
+standard deviation of one sample, unless the sensor reports its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import get_args, get_type_hints
+
+from vehicled.filter.vehicle_filter import Mounting, SensorSetup
+from vehicled.messages import Measurement
+from vehicled.sources import inputs
+from vehicled.sources.gnss import Gnss, GnssSource
+from vehicled.sources.imu import Imu
+from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.sources.steering import SteeringInput
+from vehicled.sources.torques import WheelTorques
+from vehicled.sources.vehicle_speed import VehicleSpeed
+from vehicled.sources.wheels import WheelAngles, WheelSpeeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensors:
+    """Sensors that are used. One that is left out or null is ignored; absent sensors do no harm.
+
+    A field whose type is a `SourceSettings` registers that kind of sensor.
+    """
+
+    imu: Imu | None = field(default_factory=Imu)
+    gnss: Gnss | None = field(default_factory=Gnss)
+    wheel_angles: WheelAngles | None = field(default_factory=WheelAngles)
+    wheel_speeds: WheelSpeeds | None = field(default_factory=WheelSpeeds)
+    vehicle_speed: VehicleSpeed | None = field(default_factory=VehicleSpeed)
+    steering: SteeringInput = field(default_factory=SteeringInput)
+    wheel_torques: WheelTorques = field(default_factory=WheelTorques)
+
+    def items(self) -> Iterator[tuple[str, SourceSettings]]:
+        """Name and settings of each sensor that is used."""
+        for name in find_kinds():
+            settings = getattr(self, name)
+            if settings is not None:
+                yield name, settings
+
+    def calc_variances(self) -> dict[str, float]:
+        """By kind of observation: variance of one sample, where it does not depend on the sample."""
+        return {kind: v for _, s in self.items() for kind, v in s.calc_variances().items()}
+
+    def get_offsets(self) -> dict[str, tuple[float, ...]]:
+        """By kind of observation: what is subtracted from its components."""
+        return {kind: o for _, s in self.items() for kind, o in s.get_offsets().items()}
+
+    def make_setup(self) -> SensorSetup:
+        """What the filter has to know of them."""
+        kinds = find_kinds()
+        mounting = Mounting()
+        if self.gnss is not None:
+            mounting = dataclasses.replace(mounting, antenna=self.gnss.antenna)
+        if self.imu is not None:
+            accelerometers = self.imu.accelerometers
+            mounting = dataclasses.replace(
+                mounting,
+                imu=self.imu.position,
+                R_imu_vehicle=self.imu.R_imu_vehicle,
+                gravity_removed=accelerometers is not None and accelerometers.gravity_removed,
+            )
+        return SensorSetup(
+            tuple((group, getattr(self, name)) for name, kind in kinds.items() for group in kind.STATES),
+            tuple(add for kind in kinds.values() for add in kind.OBSERVATIONS),
+            None if self.imu is None else self.imu.model_error,
+            mounting,
+        )
+
+
+@cache
+def find_kinds() -> dict[str, type[SourceSettings]]:
+    """The kinds of sensors by their names in the configuration."""
+    found = {}
+    for name, hint in get_type_hints(Sensors).items():
+        for kind in get_args(hint) or (hint,):
+            if isinstance(kind, type) and issubclass(kind, SourceSettings):
+                found[name] = kind
+    return found
+
+
+@cache
+def find_limits() -> dict[str, float]:
+    """By channel of sensors and inputs: the largest magnitude that can be a measurement, in the channel's unit."""
+    limits = dict(inputs.LIMITS)
+    for kind in find_kinds().values():
+        limits |= kind.LIMITS
+    return limits
+
+
+class Sources:
+    """The sources of all sensors that are used."""
+
+    def __init__(self, sensors: Sensors, context: Context):
+        self._context = context
+        self._sources: dict[str, Source[SourceSettings]] = {}
+        self.configure(sensors)
+
+    def configure(self, sensors: Sensors) -> None:
+        """Other settings, also while running: sensors may come and go."""
+        self._context.updates.unregister_all()
+        before, self._sources = self._sources, {}
+        for name, settings in sensors.items():
+            source = before.get(name)
+            if source is None:
+                source = settings.make_source(self._context)
+            else:
+                source.reconfigure(settings)
+            self._sources[name] = source
+        ranked = [s for s in self._sources.values() if s.settings.SPEED_PRECEDENCE is not None]
+        self.of_speed = sorted(ranked, key=lambda s: s.settings.SPEED_PRECEDENCE or 0)
+        """Those that measure the speed, the preferred ones first."""
+
+    @property
+    def gnss(self) -> GnssSource | None:
+        """The receiver."""
+        source = self._sources.get("gnss")
+        assert source is None or isinstance(source, GnssSource)
+        return source
+
+    def reset(self) -> None:
+        """The filter begins anew."""
+        for source in self._sources.values():
+            source.reset()
+
+    def observe(self, m: Measurement) -> None:
+        """Update the filter with all that a measurement has."""
+        for source in self._sources.values():
+            source.observe(m)

@@ -1,0 +1,103 @@
+"""Steering: the rack, the steering wheel or the road wheels, as input of the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from vehicled.units import Positive, Seconds
+from vehicled.vehicle.car import Car
+from vehicled.vehicle.steering import SteeringGeometry
+
+HORIZON = 0.1
+"""s: a steering signal is extrapolated no further; after that the last value holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteeringInput:
+    """How the steering that the model follows is read."""
+
+    LIMITS: ClassVar[Mapping[str, float]] = {
+        "steer.wheel": 50.0,
+        "steer.rack": 0.3,
+        "steer.fl": 1.5,
+        "steer.fr": 1.5,
+    }
+
+    source: Literal["rack", "wheel", "road_wheels"] = "rack"
+    """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
+    offset: float = 0.0
+    """Of the source when driving straight on, in its own unit (m or rad)."""
+    smoothing: Annotated[Seconds, Positive] = 0.02
+    """Memory of the tracker that finds value and rate between samples."""
+
+
+class Tracker:
+    """Value and rate of a sampled signal between its samples: a critically damped g-h filter.
+
+    Its memory is a time, not a number of samples, so that any rate of samples will do.
+    """
+
+    def __init__(self, memory: float):
+        self._memory = memory
+        self._t: float | None = None
+        self.value = self.rate = 0.0
+
+    def update(self, t: float, measured: float) -> None:
+        """A sample measured at t (s). One that is not newer than the last is left out."""
+        if self._t is None:
+            self._t, self.value, self.rate = t, measured, 0.0
+            return
+        dt = t - self._t
+        if dt <= 0.0:
+            return
+        theta = math.exp(-dt / self._memory)
+        predicted = self.value + self.rate * dt
+        error = measured - predicted
+        self.value = predicted + (1.0 - theta * theta) * error
+        self.rate += (1.0 - theta) ** 2 / dt * error
+        self._t = t
+
+    def at(self, t: float) -> tuple[float, float]:
+        """Value and rate at t, extrapolated from the last sample by no more than HORIZON."""
+        if self._t is None:
+            return 0.0, 0.0
+        ahead = t - self._t
+        if ahead > HORIZON:
+            return self.value + self.rate * HORIZON, 0.0
+        return self.value + self.rate * ahead, self.rate
+
+
+class Steering:
+    """Keeps the latest displacement of both tie rods."""
+
+    def __init__(self, settings: SteeringInput, car: Car):
+        self.geometry = SteeringGeometry(car.vehicle)
+        self._car, self._settings = car, settings
+        self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
+
+    def take(self, t: float, values: Mapping[str, float]) -> None:
+        """Channels measured at t, s."""
+        source, offset, geometry = self._settings.source, self._settings.offset, self.geometry
+        if source == "road_wheels":
+            for n, channel in enumerate(("steer.fl", "steer.fr")):
+                if channel in values:
+                    self._rods[n].update(t, geometry.rod(n, values[channel] - offset))
+        elif source == "rack" and "steer.rack" in values:
+            self._take_both(t, geometry.sign * (values["steer.rack"] - offset))
+        elif source == "wheel" and "steer.wheel" in values:
+            self._take_both(t, geometry.sign * geometry.ratio * (values["steer.wheel"] - offset))
+
+    def _take_both(self, t: float, displacement: float) -> None:
+        for rod in self._rods:
+            rod.update(t, displacement)
+
+    def apply(self, t: float) -> None:
+        """Write displacements and rates at t, s, into the car."""
+        (left, left_rate), (right, right_rate) = (rod.at(t) for rod in self._rods)
+        car = self._car
+        car.inputs[0], car.inputs[1] = 0.5 * (left + right), 0.5 * (left_rate + right_rate)
+        car.corner_inputs[0, :2] = left, right
+        car.corner_inputs[1, :2] = left_rate, right_rate

@@ -1,0 +1,40 @@
+"""Drive torque at the wheels, as input of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from vehicled.units import NonNegative, Positive
+from vehicled.vehicle.car import Car
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelTorques:
+    """How the drive torques that the model follows are read."""
+
+    LIMITS: ClassVar[Mapping[str, float]] = {"torque.rl": 1e5, "torque.rr": 1e5}
+
+    gain: Annotated[float, Positive] = 1.0
+    """True torque over the sensor's."""
+    scale: Annotated[float, NonNegative] = 0.005
+    """How far off that may be, 1 σ: what is identified of a car's forces is known no better."""
+
+
+class Torques:
+    """Keeps the latest torques of the rear wheels."""
+
+    def __init__(self, settings: WheelTorques, car: Car):
+        self._settings, self._car = settings, car
+        self.rear = [0.0, 0.0]
+        """Left and right, N·m."""
+
+    def take(self, values: Mapping[str, float]) -> None:
+        for n, channel in enumerate(("torque.rl", "torque.rr")):
+            if channel in values:
+                self.rear[n] = self._settings.gain * values[channel]
+
+    def apply(self) -> None:
+        """Write them into the car."""
+        self._car.corner_inputs[3, 2:] = self.rear

@@ -1,0 +1,133 @@
+"""Measurement updates: each observation is gated, accepted or rejected, and always recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from vehicled.filter.vehicle_filter import Observation, Update, VehicleFilter
+from vehicled.messages import Innovation, Measurement
+from vehicled.sources.gate import Gate
+from vehicled.sources.health import Health
+
+Reset = Callable[[Observation, Update], None]
+"""Makes the filter begin anew from a source that keeps failing its gate."""
+OnUpdate = Callable[[Innovation], None]
+"""Takes the record of an observation that has been evaluated, while the filter still holds it."""
+
+
+class MeasurementUpdates:
+    """Updates a filter with observations, by the gates of their sources."""
+
+    def __init__(self, filter: VehicleFilter, on_update: OnUpdate | None = None):
+        self._filter, self._on_update = filter, on_update
+        self.health: dict[str, Health] = {}
+        """By kind of observation, such as `imu.gyro`."""
+        self._unregistered: dict[str, Health] = {}
+        self._resets: dict[str, Reset] = {}
+        self.records: list[Innovation] = []
+        """Of the present step."""
+        self.step_ns = 0
+        """Its time."""
+
+    def begin_step(self, t_ns: int) -> None:
+        """Records of the step before are handed over."""
+        self.records, self.step_ns = [], t_ns
+
+    def unregister_all(self) -> None:
+        """Sources are about to register anew; those that were there keep their counters."""
+        self._unregistered, self.health, self._resets = self.health, {}, {}
+
+    def register(self, kind: str, gate: Gate, reset: Reset | None = None) -> None:
+        """A kind of observation. `reset` makes the filter begin anew from it where the gate's policy says so; by
+        default the states that it depends on are opened to what it says."""
+        health = self._unregistered.get(kind)
+        if health is None:
+            health = Health(gate)
+        else:
+            health.set_gate(gate)
+        self.health[kind] = health
+        self._resets[kind] = self._filter.inflate if reset is None else reset
+
+    def update(
+        self,
+        m: Measurement,
+        kind: str,
+        value: list[float],
+        variance: list[float],
+        present: Sequence[int] | None = None,
+    ) -> None:
+        """Update the filter with one observation; where its source keeps failing and its policy says so, reset.
+
+        `present`: which of the components were measured, if not all.
+        """
+        health = self.health[kind]
+        health.note_arrival(m.t)
+        observation = Observation(kind, m.t, value, variance)
+        count = len(value) if present is None else len(present)
+        threshold = health.thresholds[count - 1]
+        update = self._filter.update(observation, threshold)
+        if not update.innovation:
+            self.reject(m, kind, value if present is None else [value[k] for k in present], update.reason)
+            return
+        innovation, expected = update.innovation, update.variance
+        if present is not None:
+            value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
+        reason = update.reason
+        if update.accepted:
+            health.accept()
+        elif health.fail():
+            self._resets[kind](observation, update)
+            reason = "reset"
+        predicted = [v - i for v, i in zip(value, innovation, strict=True)]
+        record = Innovation(
+            m.t,
+            self.step_ns,
+            kind,
+            m.source,
+            value,
+            predicted,
+            innovation,
+            expected,
+            update.nis,
+            update.nis / threshold,
+            reason != "gate",
+            reason,
+        )
+        self.records.append(record)
+        if self._on_update is not None:
+            self._on_update(record)
+
+    def reject(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
+        """A measurement that cannot be predicted, or says nothing."""
+        health = self.health[kind]
+        health.note_arrival(m.t)
+        health.reject(reason)
+        self.record(m, kind, value, reason)
+
+    def record(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
+        """Of something that was not evaluated."""
+        nan = math.nan
+        self.records.append(
+            Innovation(m.t, self.step_ns, kind, m.source, value, [], [], [], nan, nan, False, reason)
+        )
+
+    def check_timeouts(self, now_ns: int) -> None:
+        """Find the sources that have fallen silent."""
+        for health in self.health.values():
+            health.check_timeout(now_ns)
+
+    def is_filter_lost(self) -> bool:
+        """Whether most of the sensors that measure have long been failing their gates: then the filter is wrong, and
+        not they."""
+        failing = [h for h in self.health.values() if h.failures >= h.gate.persistent]
+        if len(failing) < 2:
+            return False
+        measuring = [h for h in self.health.values() if h.state in ("active", "distrusted")]
+        lost = [h for h in failing if h in measuring]
+        return len(lost) >= 2 and 2 * len(lost) > len(measuring)
+
+    def clear_failures(self) -> None:
+        """Failures before a restart do not count any more."""
+        for health in self.health.values():
+            health.failures = 0

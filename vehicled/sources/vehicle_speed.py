@@ -1,0 +1,68 @@
+"""The forward speed that the car's own bus says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from vehicled.filter.error_model import ErrorModel
+from vehicled.filter.states import ErrorStates
+from vehicled.messages import Measurement
+from vehicled.sources.gate import Gate
+from vehicled.sources.limits import FASTEST
+from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.units import MetresPerSecond, NonNegative, Positive
+
+SPEED_SCALE = ErrorStates["VehicleSpeed | None"](
+    "speed_scale",
+    ("",),
+    "–",
+    "relative error of the car's own speed",
+    initial=lambda speed, i: 0.0 if speed is None else speed.scale**2,
+)
+
+
+def add_vehicle_speed(model: ErrorModel) -> None:
+    """Observation `vehicle.speed`: forward speed of the vehicle origin, with a scale of its own."""
+    jacobian = model.models.jacobians["body_velocity"][0]
+    row, late = model.to_present(jacobian)
+    true = model.models.readings["body_velocity"][0] + model.calc_corrected(jacobian)
+    row[model.states.index(SPEED_SCALE)] = true
+    scale = 1.0 + model.estimates(SPEED_SCALE)[0]
+    model.observe("vehicle.speed", [true * scale], [row], noise=[late])
+
+
+@dataclass(frozen=True, kw_only=True)
+class VehicleSpeed(SourceSettings):
+    LIMITS: ClassVar[Mapping[str, float]] = {"vehicle.speed": FASTEST}
+    STATES = (SPEED_SCALE,)
+    OBSERVATIONS = (add_vehicle_speed,)
+    SPEED_PRECEDENCE = 0
+
+    noise: Annotated[MetresPerSecond, Positive] = 0.03
+    scale: Annotated[float, NonNegative] = 0.005
+    """Its scale error, which the filter estimates: 1 σ."""
+    gate: Gate = field(default_factory=Gate)
+
+    def make_source(self, context: Context) -> VehicleSpeedSource:
+        return VehicleSpeedSource(self, context)
+
+    def calc_variances(self) -> dict[str, float]:
+        return {"vehicle.speed": self.noise**2}
+
+
+class VehicleSpeedSource(Source[VehicleSpeed]):
+    """Speed as one observation."""
+
+    def register(self) -> None:
+        self.updates.register("vehicle.speed", self.settings.gate)
+
+    def observe(self, m: Measurement) -> None:
+        if "vehicle.speed" in m.values:
+            self.updates.update(
+                m, "vehicle.speed", [m.values["vehicle.speed"]], [self._variances["vehicle.speed"]]
+            )
+
+    def measure_speed(self, m: Measurement) -> float | None:
+        return m.values.get("vehicle.speed")

@@ -1,0 +1,135 @@
+"""Encoders on the wheels: angles from counted teeth, or rotation rates where a car gives these instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated
+
+from vehicled.filter.error_model import ErrorModel
+from vehicled.filter.vehicle_filter import Observation, Update
+from vehicled.messages import WHEELS, Measurement
+from vehicled.sources.gate import Gate
+from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond
+
+ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
+SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
+_KNOWN_ANGLE = 1e-4
+"""rad²: variance of a wheel angle that has been set to what its counter says."""
+_TURNING_NS = 100_000_000
+"""Time over which the turning of wheels gives the speed."""
+
+
+def add_wheel_angles(model: ErrorModel) -> None:
+    """Observations `wheel.W.angle`: relative to the knuckle."""
+    for k, channel in enumerate(ANGLES):
+        angle, row = model.wheel_angle(k)
+        model.observe(channel, [angle], [row])
+
+
+def add_wheel_speeds(model: ErrorModel) -> None:
+    """Observations `wheel.W.speed`."""
+    for k, channel in enumerate(SPEEDS):
+        rate, row = model.wheel_rate(k)
+        model.observe(channel, [rate], [row])
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelAngles(SourceSettings):
+    """Hall sensors that count the teeth of a ring."""
+
+    LIMITS = dict.fromkeys(ANGLES, 1e9)
+    OBSERVATIONS = (add_wheel_angles,)
+    SPEED_PRECEDENCE = 3
+
+    resolution: Annotated[Radians, NonNegative] = 0.0654
+    """Angle of one count."""
+    noise: Annotated[Radians, Positive] = 0.002
+    """Beside quantisation: pitch error of the ring, timing."""
+    gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
+
+    def make_source(self, context: Context) -> WheelAngleSource:
+        return WheelAngleSource(self, context)
+
+    def calc_variances(self) -> dict[str, float]:
+        return dict.fromkeys(ANGLES, self.resolution**2 / 12 + self.noise**2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelSpeeds(SourceSettings):
+    LIMITS = dict.fromkeys(SPEEDS, 1000.0)
+    OBSERVATIONS = (add_wheel_speeds,)
+    SPEED_PRECEDENCE = 2
+
+    noise: Annotated[RadiansPerSecond, Positive] = 0.2
+    gate: Gate = field(default_factory=Gate)
+
+    def make_source(self, context: Context) -> WheelSpeedSource:
+        return WheelSpeedSource(self, context)
+
+    def calc_variances(self) -> dict[str, float]:
+        return dict.fromkeys(SPEEDS, self.noise**2)
+
+
+class WheelAngleSource(Source[WheelAngles]):
+    """Angles of the four wheels. Counters start anywhere: the first reading sets the angle."""
+
+    def __init__(self, settings: WheelAngles, context: Context):
+        super().__init__(settings, context)
+        self.reset()
+
+    def register(self) -> None:
+        for n, channel in enumerate(ANGLES):
+            self.updates.register(channel, self.settings.gate, partial(self._set_angle, n))
+
+    def reset(self) -> None:
+        self._is_set = [False] * len(WHEELS)
+        self._turned: tuple[int, float] | None = None
+        """Time, ns, and mean angle of the rear wheels, from which the speed is measured."""
+
+    def observe(self, m: Measurement) -> None:
+        for n, channel in enumerate(ANGLES):
+            if channel in m.values:
+                self._observe_angle(m, n, channel)
+
+    def _observe_angle(self, m: Measurement, wheel: int, channel: str) -> None:
+        value, variance = [m.values[channel]], [self._variances[channel]]
+        if not self._is_set[wheel] or self.updates.health[channel].state == "lost":
+            self._is_set[wheel] = True
+            self.filter.apply_corrections()
+            self.filter.set_wheel_angle(wheel, Observation(channel, m.t, value, variance), _KNOWN_ANGLE)
+        self.updates.update(m, channel, value, variance)
+
+    def _set_angle(self, wheel: int, observation: Observation, update: Update) -> None:
+        self.filter.reset_wheel_angle(wheel, update.innovation[0], _KNOWN_ANGLE)
+
+    def measure_speed(self, m: Measurement) -> float | None:
+        """From how far the rear wheels have turned in a while."""
+        left, right = m.values.get("wheel.rl.angle"), m.values.get("wheel.rr.angle")
+        if left is None or right is None:
+            return None
+        angle, before = 0.5 * (left + right), self._turned
+        if before is not None and 0 <= m.t - before[0] < _TURNING_NS:
+            return None
+        self._turned = (m.t, angle)
+        if before is None or m.t < before[0]:
+            return None
+        return float(self.filter.rear_radius * (angle - before[1]) / ((m.t - before[0]) * 1e-9))
+
+
+class WheelSpeedSource(Source[WheelSpeeds]):
+    """Rotation rates of the four wheels."""
+
+    def register(self) -> None:
+        for channel in SPEEDS:
+            self.updates.register(channel, self.settings.gate)
+
+    def observe(self, m: Measurement) -> None:
+        for channel in SPEEDS:
+            if channel in m.values:
+                self.updates.update(m, channel, [m.values[channel]], [self._variances[channel]])
+
+    def measure_speed(self, m: Measurement) -> float | None:
+        left, right = m.values.get("wheel.rl.speed"), m.values.get("wheel.rr.speed")
+        return None if left is None or right is None else 0.5 * (left + right) * self.filter.rear_radius

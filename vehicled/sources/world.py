@@ -1,0 +1,55 @@
+"""Where in the world the estimates are, and which way is east."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vehicled.filter.settings import World
+from vehicled.geodesy import WorldOrigin
+
+_FARTHEST = 1e5
+"""m: a given origin farther away than this is not meant for this drive; a tangent plane is no map of a country."""
+
+Fix = tuple[float, float, float]
+"""Latitude and longitude (degrees) and height (m; NaN where a fix has none)."""
+
+
+class WorldFrame:
+    """The tangent plane of the estimates, as far as it is known."""
+
+    def __init__(self, given: World | None):
+        self._given = None if given is None else WorldOrigin.of(given)
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to what the configuration gives."""
+        self.origin = self._given
+        self.known = False
+        """Whether the estimates are about `origin`, and not in a frame of their own."""
+        self.aligned = False
+        """Whether the heading is known."""
+
+    def find_origin(self, fix: Fix) -> None:
+        """The first fix, unless an origin is given that is not on the other side of the country."""
+        latitude, longitude, height = fix
+        height = 0.0 if math.isnan(height) else height
+        self.known = True
+        if self.origin is not None:
+            away = self.origin.to_world(latitude, longitude, height)
+            if float(np.hypot(away[0], away[1])) <= _FARTHEST:
+                return
+        self.origin = WorldOrigin(latitude, longitude, height)
+
+    def to_world(self, fix: Fix) -> np.ndarray:
+        """(3,) where a fix is, m; without height, in the height of the origin."""
+        assert self.origin is not None
+        return self.origin.to_world(fix[0], fix[1], self.origin.height if math.isnan(fix[2]) else fix[2])
+
+    def to_world_or_level(self, fix: Fix) -> np.ndarray:
+        """(3,) where a fix is, m; NaN for the height of a fix without one."""
+        place = self.to_world(fix)
+        if math.isnan(fix[2]):
+            place[2] = math.nan
+        return place

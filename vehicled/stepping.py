@@ -1,0 +1,162 @@
+"""The one step loop: what daemon, replay, identification and tuning do with an estimator and the steps of a drive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from vehicled.messages import Estimate, Innovation, Measurement, Step
+
+
+class Steppable(Protocol):
+    """An estimator."""
+
+    def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None: ...
+
+    def innovations(self) -> list[Innovation]: ...
+
+    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a step."""
+
+    t: int
+    """ns"""
+    measurements: list[Measurement]
+    estimate: Estimate | None = None
+    innovations: list[Innovation] = field(default_factory=list)
+    error: Exception | None = None
+    """Of an estimator that failed; it is reset before the next step."""
+
+
+class Stepper:
+    """Steps an estimator. One that fails is reset before the next step, and goes on."""
+
+    def __init__(self, estimator: Steppable):
+        self._estimator = estimator
+        self._failed = False
+
+    def execute(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """A command, before the next step. Raises what the estimator raises."""
+        return self._estimator.command(name, arguments)
+
+    def recover(self) -> bool:
+        """Reset an estimator that failed in the last step; whether it had to be."""
+        failed, self._failed = self._failed, False
+        if failed:
+            self._estimator.command("reset", {})
+        return failed
+
+    def step(self, t_ns: int, measurements: list[Measurement]) -> Result:
+        """One step, whatever becomes of it."""
+        result = Result(t_ns, measurements)
+        try:
+            result.estimate = self._estimator.step(t_ns, measurements)
+            result.innovations = self._estimator.innovations()
+        except Exception as error:
+            self._failed = True
+            result.error = error
+        return result
+
+
+OnCommand = Callable[[int, str, dict[str, Any], Exception | None], None]
+"""Takes a command that was executed: the time of its step, what it was, and its error if it failed."""
+
+
+def run_steps(
+    estimator: Steppable, steps: Iterable[Step], on_command: OnCommand | None = None
+) -> Iterator[Result]:
+    """Step an estimator through a drive, with the commands that were recorded."""
+    stepper = Stepper(estimator)
+    for t, measurements, commands in steps:
+        stepper.recover()
+        for command in commands:
+            failure: Exception | None = None
+            try:
+                stepper.execute(command.name, command.arguments)
+            except Exception as error:
+                failure = error
+            if on_command is not None:
+                on_command(t, command.name, command.arguments, failure)
+        yield stepper.step(t, measurements)
+
+
+Sink = Callable[[int, list[Measurement], Estimate | None, list[Innovation]], None]
+"""Takes a step: its time, what it consumed, its estimate, its innovations."""
+
+
+@dataclass
+class Summary:
+    """What became of a log."""
+
+    steps: int = 0
+    measurements: int = 0
+    estimates: int = 0
+    errors: int = 0
+    """Commands that failed, and steps in which the estimator failed."""
+    last_error: str = ""
+    begun_ns: int = 0
+    ended_ns: int = 0
+    """Of the log."""
+    seconds: float = 0.0
+    """That it took."""
+    sensors: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def drive_seconds(self) -> float:
+        return (self.ended_ns - self.begun_ns) * 1e-9
+
+    def line(self) -> str:
+        speed = self.drive_seconds / self.seconds if self.seconds > 0 else 0.0
+        rejected = sum(s["rejected"] for s in self.sensors.values())
+        text = (
+            f"{self.drive_seconds:.3f} s, {self.steps} steps, {self.measurements} measurements, "
+            f"{self.estimates} estimates, {rejected} observations not fused, {speed:.1f} × real time"
+        )
+        return text + (f", {self.errors} errors (last: {self.last_error})" if self.errors else "")
+
+
+class _HasStatus(Steppable, Protocol):
+    def status(self) -> dict[str, Any]: ...
+
+
+def play_back(
+    estimator: _HasStatus,
+    steps: Iterable[Step],
+    sinks: Iterable[Sink] = (),
+    record_command: Callable[[int, str, dict[str, Any]], None] | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Summary:
+    """Step an estimator through a drive and hand the results to sinks; `progress` is told the seconds done."""
+    summary = Summary()
+    sinks = tuple(sinks)
+    begun = time.perf_counter()
+
+    def on_command(t: int, name: str, arguments: dict[str, Any], failure: Exception | None) -> None:
+        if failure is not None:
+            summary.errors += 1
+            summary.last_error = str(failure)
+        if record_command is not None:
+            record_command(t, name, arguments)
+
+    for result in run_steps(estimator, steps, on_command):
+        if summary.steps == 0:
+            summary.begun_ns = result.t
+        if result.error is not None:
+            summary.errors += 1
+            summary.last_error = f"{type(result.error).__name__}: {result.error}"
+        for sink in sinks:
+            sink(result.t, result.measurements, result.estimate, result.innovations)
+        summary.steps += 1
+        summary.measurements += len(result.measurements)
+        summary.estimates += result.estimate is not None
+        summary.ended_ns = result.t
+        if progress is not None and summary.steps % 50 == 0:
+            progress(summary.drive_seconds)
+    summary.seconds = time.perf_counter() - begun
+    summary.sensors = estimator.status()["sensors"]
+    return summary
