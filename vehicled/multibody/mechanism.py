@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from vehicled.multibody import checks, problems
-from vehicled.multibody.compiled import BY_CONSTRAINT, CompiledMechanism
+from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.model import MechanismError
 from vehicled.multibody.placement import Placement
+from vehicled.symbolic.program import KernelHandle
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Mechanism:
     def __init__(self, compiled: CompiledMechanism):
         """Assembled at its start, at rest but for the rates given. Raises MechanismError, naming the body or
         joint, when it cannot be assembled or its equations have no unique solution."""
-        self.compiled = compiled
+        self.compiled, self.kernels = compiled, compiled.kernels
+        self._by_constraint = frozenset(compiled.kernels.by_constraint)
         self.description = compiled.description
         self.layout = compiled.layout
         self.workspace = self.layout.allocate()
@@ -97,14 +99,14 @@ class Mechanism:
     def view(self, name: str) -> np.ndarray:
         return self.layout.view(self.workspace, name)
 
-    def call(self, kernel: str) -> None:
-        self.compiled[kernel](self._pointer)
+    def call(self, kernel: KernelHandle) -> None:
+        self.compiled.functions[kernel](self._pointer)
 
     def step_ali3p(
         self, h: float, penalty: float, limit: int, tolerance: float, large: float, passes: int
     ) -> int:
-        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.step_loop`, but for ‖Δq‖ instead of
-        its square."""
+        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.StepFunction`, but for ‖Δq‖ instead
+        of its square."""
         self._step[0] = h
         if penalty != self._penalty:
             self._penalty = penalty
@@ -112,7 +114,7 @@ class Mechanism:
         self._time[0] += h
         count = self.compiled.ali3p_step(self._pointer, limit, tolerance**2, large**2, passes)
         if self.is_switched:
-            self.call("jacobian")
+            self.call(self.kernels.jacobian)
             pull = self._arrays["jacobian"].T @ self._lambda
             self._holding[:] = np.where(self.held, self.calc_forces() - self.mass @ self.qdd - pull, 0.0)
         return count
@@ -124,9 +126,9 @@ class Mechanism:
         array = self.view("parameters")
         for name, value in values.items():
             array[self._parameter[name]] = value
-        self.call("prepare")
-        self.call("mass")
-        self.call("placement")
+        self.call(self.kernels.prepare)
+        self.call(self.kernels.mass)
+        self.call(self.kernels.placement)
         self.mass = self._arrays["mass"]
         """(n, n) M, constant."""
 
@@ -223,29 +225,32 @@ class Mechanism:
 
     # -- evaluation at the present t, q, q̇, λ ---------------------------------------------------------------
 
-    def _calc(self, name: str) -> np.ndarray:
-        self.compiled[name](self._pointer)
-        array = self._arrays[name]
-        if name not in BY_CONSTRAINT or not self.is_switched:
+    def _calc(self, kernel: KernelHandle) -> np.ndarray:
+        self.call(kernel)
+        array = self._arrays[kernel.name]
+        if kernel not in self._by_constraint or not self.is_switched:
             return array
-        return np.concatenate([array[self.enabled], self._hold_rows(name)])
+        return np.concatenate([array[self.enabled], self._hold_rows(kernel)])
 
-    def _hold_rows(self, name: str) -> np.ndarray:
+    def _hold_rows(self, kernel: KernelHandle) -> np.ndarray:
         """Of q_k − target = 0 for each held coordinate."""
         held = np.flatnonzero(self.held)
         value, rate, acceleration = self.targets[held].T
-        if name == "jacobian":
+        kernels = self.kernels
+        if kernel == kernels.jacobian:
             return np.eye(len(self.q))[held]
-        known = {"constraints": self.q[held] - value, "drift": -rate, "gamma": acceleration}
-        return known[name] if name in known else np.zeros((len(held), *self._arrays[name].shape[1:]))
+        known = {kernels.constraints: self.q[held] - value, kernels.drift: -rate, kernels.gamma: acceleration}
+        return (
+            known[kernel] if kernel in known else np.zeros((len(held), *self._arrays[kernel.name].shape[1:]))
+        )
 
     def calc_constraints(self) -> np.ndarray:
         """(m,) Φ(q, t)."""
-        return self._calc("constraints")
+        return self._calc(self.kernels.constraints)
 
     def find_turned_angle(self) -> str | None:
         """An angle that is half a turn off what its directions enclose, which meets its constraint too."""
-        self.call("angle_sides")
+        self.call(self.kernels.angle_sides)
         for name, (sine, cosine) in zip(self.description.angles, self._sides, strict=True):
             theta = self.q[self.index(name)]
             if sine * np.sin(theta) + cosine * np.cos(theta) < 0.0:
@@ -254,71 +259,71 @@ class Mechanism:
 
     def calc_jacobian(self) -> np.ndarray:
         """(m, n) Φ_q."""
-        return self._calc("jacobian")
+        return self._calc(self.kernels.jacobian)
 
     def calc_jacobian_rate(self) -> np.ndarray:
         """(m, n) dΦ_q/dt, which is ∂Φ̇/∂q too."""
-        return self._calc("jacobian_rate")
+        return self._calc(self.kernels.jacobian_rate)
 
     def calc_drift(self) -> np.ndarray:
         """(m,) Φ_t = ∂Φ/∂t: Φ̇ = Φ_q q̇ + Φ_t."""
-        return self._calc("drift")
+        return self._calc(self.kernels.drift)
 
     def calc_gamma(self) -> np.ndarray:
         """(m,) γ(q, q̇, t): Φ_q q̈ = γ."""
-        return self._calc("gamma")
+        return self._calc(self.kernels.gamma)
 
     def calc_acceleration_by_q(self) -> np.ndarray:
         """(m, n) ∂Φ̈/∂q of Φ̈ = Φ_q q̈ − γ, q̇ and q̈ held."""
-        return self._calc("acceleration_by_q")
+        return self._calc(self.kernels.acceleration_by_q)
 
     def calc_acceleration_by_qd(self) -> np.ndarray:
         """(m, n) ∂Φ̈/∂q̇ = −∂γ/∂q̇."""
-        return self._calc("acceleration_by_qd")
+        return self._calc(self.kernels.acceleration_by_qd)
 
     def calc_wrenches(self) -> np.ndarray:
         """(m, 6) what a constraint's λ = −1 does to the body of its second point or direction, in world axes: force
         at that point, and torque; zero for constraints that are not of a joint, angle or distance."""
-        return self._calc("wrenches")
+        return self._calc(self.kernels.wrenches)
 
     def calc_loads(self) -> np.ndarray:
         """(loads, 3) in the description's order and in world axes: the force at the (second) point of each, or its
         torque; a force on a coordinate in the first place."""
-        return self._calc("loads")
+        return self._calc(self.kernels.loads)
 
     def calc_forces(self) -> np.ndarray:
         """(n,) Q(q, q̇, t)."""
-        return self._calc("forces")
+        return self._calc(self.kernels.forces)
 
     def calc_forces_by_q(self) -> np.ndarray:
         """(n, n) ∂Q/∂q."""
-        return self._calc("forces_by_q")
+        return self._calc(self.kernels.forces_by_q)
 
     def calc_forces_by_qd(self) -> np.ndarray:
         """(n, n) ∂Q/∂q̇."""
-        return self._calc("forces_by_qd")
+        return self._calc(self.kernels.forces_by_qd)
 
     def calc_pull_by_q(self) -> np.ndarray:
         """(n, n) ∂(Φ_qᵀ λ)/∂q, λ held."""
-        return self._calc("pull_by_q")
+        return self._calc(self.kernels.pull_by_q)
 
     def calc_kinetic_energy(self) -> float:
         """J"""
-        return float(self._calc("energy")[0])
+        return float(self._calc(self.kernels.energy)[0])
 
     def calc_potential_energy(self) -> float:
         """Of gravity and springs, J; forces given as expressions have none."""
-        return float(self._calc("energy")[1])
+        return float(self._calc(self.kernels.energy)[1])
 
     def calc_point_positions(self) -> dict[str, np.ndarray]:
         """(3,) by name, of all points and markers."""
-        return self._by_point("point_position")
+        return self._by_point(self.kernels.point_position)
 
     def calc_point_velocities(self) -> dict[str, np.ndarray]:
-        return self._by_point("point_velocity")
+        return self._by_point(self.kernels.point_velocity)
 
     def calc_point_accelerations(self) -> dict[str, np.ndarray]:
-        return self._by_point("point_acceleration")
+        return self._by_point(self.kernels.point_acceleration)
 
-    def _by_point(self, name: str) -> dict[str, np.ndarray]:
-        return dict(zip(self.compiled.points, self._calc(name), strict=True))
+    def _by_point(self, kernel: KernelHandle) -> dict[str, np.ndarray]:
+        return dict(zip(self.compiled.points, self._calc(kernel), strict=True))

@@ -19,14 +19,14 @@ from vehicled.multibody.description import PointMass
 from vehicled.multibody.model import Model, Part
 from vehicled.multibody.natural import Combination
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 
 if TYPE_CHECKING:
     from vehicled.multibody.compiled import CompiledMechanism
 
 
-def add_kernel(program: Program, model: Model) -> None:
+def add_kernel(program: Program, model: Model) -> KernelHandle:
     """The kernel `placement`, which depends on parameters alone: the arrays `map` (3 rows of n per vector), `offset`
     and `moments`, in the order of points, vectors and elements."""
     graph, coordinates = model.graph, model.system.coordinates
@@ -45,7 +45,7 @@ def add_kernel(program: Program, model: Model) -> None:
     )
     stores += zip(program.array("offset", len(rows)), offset, strict=True)
     stores += zip(program.array("moments", len(moments)), moments, strict=True)
-    program.kernel("placement", stores)
+    return program.kernel("placement", stores)
 
 
 def _placed(model: Model) -> list[Combination]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from vehicled.multibody.system import System
 from vehicled.sources.source import LARGEST
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.chart import CHART, axes, body_rates, yaw_of
 from vehicled.vehicle.outputs import Parts
@@ -38,9 +38,24 @@ IMU's, by rows."""
 
 
 @dataclass(frozen=True)
-class SensorModels:
-    """The sensors as atoms, for those who build on them."""
+class SensorKernels:
+    """The kernels that `add_sensor_kernels` adds."""
 
+    observe_pose: KernelHandle
+    observe_tyres: KernelHandle
+    gnss_position: KernelHandle
+    gnss_speed: KernelHandle
+    gnss_course: KernelHandle
+    imu_gyro: KernelHandle
+    imu_accelerometer: KernelHandle
+    body_velocity: KernelHandle
+
+
+@dataclass(frozen=True)
+class SensorModels:
+    """The sensors as atoms, for those who build on them, and their kernels."""
+
+    kernels: SensorKernels
     pose: list[Atom]
     """The array `pose`."""
     now: list[Atom]
@@ -81,10 +96,10 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
         dd2.dot(chassis.v3) + d2.dot(d3), dd3.dot(chassis.v1) + d3.dot(d1), dd1.dot(chassis.v2) + d1.dot(d2)
     )
     tyre_damping = program.array("tyre_damping", 9)
-    _tyre_damping(program, parts, tyre_damping)
+    observe_tyres = _tyre_damping(program, parts, tyre_damping)
     now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
     now += [*rates, *linear, *angular]
-    program.kernel("observe_pose", zip(pose, now, strict=True))
+    observe_pose = program.kernel("observe_pose", zip(pose, now, strict=True))
 
     # From here on everything is a function of `pose`.
     a = axes(g, *pose[3:6])
@@ -113,7 +128,7 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
     jacobians: dict[str, list[list[Atom]]] = {}
     readings: dict[str, list[Atom]] = {}
 
-    def sensor(name: str, h: list[Atom]) -> None:
+    def sensor(name: str, h: list[Atom]) -> KernelHandle:
         readings[name], jacobians[name] = h, []
         stores = list(zip(predicted, h, strict=False))
         for i, value in enumerate(h):
@@ -124,20 +139,26 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
             jacobians[name].append(row)
             if jacobians_too:
                 stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
-        program.kernel(name, stores)
+        return program.kernel(name, stores)
 
-    sensor("gnss_position", list(antenna_position))
-    sensor("gnss_speed", [g.sqrt(vx * vx + vy * vy + 1e-12)])
-    # Course over ground: of the antenna's velocity, clockwise from north.
-    sensor("gnss_course", [g.atan2(vx, vy)])
-    sensor("imu_gyro", [r.dot(w_body) for r in rotation])
-    sensor("imu_accelerometer", [r.dot(specific_force) for r in rotation])
-    sensor("body_velocity", [body_velocity.x, body_velocity.y, g.atan2(body_velocity.y, body_velocity.x)])
+    kernels = SensorKernels(
+        observe_pose=observe_pose,
+        observe_tyres=observe_tyres,
+        gnss_position=sensor("gnss_position", list(antenna_position)),
+        gnss_speed=sensor("gnss_speed", [g.sqrt(vx * vx + vy * vy + 1e-12)]),
+        # Course over ground: of the antenna's velocity, clockwise from north.
+        gnss_course=sensor("gnss_course", [g.atan2(vx, vy)]),
+        imu_gyro=sensor("imu_gyro", [r.dot(w_body) for r in rotation]),
+        imu_accelerometer=sensor("imu_accelerometer", [r.dot(specific_force) for r in rotation]),
+        body_velocity=sensor(
+            "body_velocity", [body_velocity.x, body_velocity.y, g.atan2(body_velocity.y, body_velocity.x)]
+        ),
+    )
     up_in_car = Vector(a.v1.z, a.v2.z, a.v3.z)
-    return SensorModels(pose, now, rotation, imu, up_in_car, tyre_damping, readings, jacobians)
+    return SensorModels(kernels, pose, now, rotation, imu, up_in_car, tyre_damping, readings, jacobians)
 
 
-def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> None:
+def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> KernelHandle:
     """Kernel `observe_tyres`: `tyre_damping` (3, 3) by rows, ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) in vehicle axes.
 
     A car that slides or turns otherwise than thought accelerates otherwise, as its tyres push back; without
@@ -153,7 +174,7 @@ def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> None:
         for j in range(3):
             push = g.lane_sum(parts.lateral_damping * direction[i] * direction[j])
             stores.append(-push / inertia)
-    program.kernel("observe_tyres", zip(damping, stores, strict=True))
+    return program.kernel("observe_tyres", zip(damping, stores, strict=True))
 
 
 def _planar_inertia(system: System) -> tuple[Atom, Atom]:

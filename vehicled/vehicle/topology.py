@@ -61,5 +61,5 @@ def calc_constraint_jacobian(car: Car) -> np.ndarray:
 
 def _constraint_values(car: Car) -> np.ndarray:
     """(constraints,) Φ(q) as the end of a step computes it, which also writes rates: q alone counts here."""
-    car.call("recover")
+    car.call(car.kernels.step.recover)
     return np.concatenate([car.view(name).reshape(-1) for name in ("phi", "branch.phi")])

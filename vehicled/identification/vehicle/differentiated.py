@@ -35,6 +35,7 @@ from vehicled.messages import WHEELS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.onboard import offsets, variances
 from vehicled.sources.settings import Sensors
+from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.tangent import Differentiation
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.model import Extension
@@ -44,9 +45,12 @@ from vehicled.vehicle.sensor_models import POSE
 _PREPARED = ("constants", "lane_constants")
 """Arrays that the kernel `prepare` computes, and their tangents."""
 
-_PLAIN = (
-    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
-    *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
+_PLAIN = tuple(
+    KernelHandle(name)
+    for name in (
+        *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
+        *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
+    )
 )
 """Kernels that no estimate depends on."""
 _FIXED = (
@@ -79,7 +83,8 @@ class _Car(Car):
 
     def __init__(self, vehicle: Vehicle, extensions: tuple[Extension, ...], directions: int):
         super().__init__(vehicle, extensions, Differentiation(directions, _FIXED, _PLAIN))
-        self._functions, self._step = self.compiled.differentiated
+        self._functions = self.compiled.differentiated.kernels
+        self._step = self.compiled.differentiated_step
         self._d_change = self.tangent("correction"), self.tangent("corner_correction")
 
     def tangent(self, array: str) -> np.ndarray:
@@ -201,7 +206,7 @@ class DifferentiatedFilter(WatchedFilter):
         for name in tangents.layout.places:
             if name not in _PREPARED:
                 self._take(name)
-        self.car.call("prepare")
+        self.car.call(self.car.kernels.prepare)
         self._d_mass = np.zeros(self._directions)
         self._d_radius = np.zeros((len(WHEELS), self._directions))
         for k, (f, step) in enumerate(self._others):
