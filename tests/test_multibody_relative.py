@@ -75,11 +75,11 @@ class Tree:
         program = Program(self.system.graph)
         program.store("given", list(given))
         name = f"outputs of {len(self.system.graph.atoms)} atoms"
-        program.kernel("run", zip(program.array(name, len(outputs)), outputs, strict=True))
+        kernel = program.kernel("run", zip(program.array(name, len(outputs)), outputs, strict=True))
         program.finish([])
         w = program.layout.allocate()
         program.layout.view(w, "given")[:] = list(given.values())
-        python.function(program.kernels["run"], program.layout)(w)
+        python.function(program.kernels[kernel], program.layout)(w)
         return program.layout.view(w, name).copy()
 
     def motion(self, s: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from vehicled import settings
 from vehicled.multibody import ali3p, placement
@@ -16,8 +17,10 @@ from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 
+Result = TypeVar("Result")
 Extension = Callable[[Program, Model], object]
-"""Adds further kernels on the state of the mechanism, such as sensors."""
+"""Adds further kernels on the state of the mechanism, such as sensors; `CompiledMechanism.result` gives what it
+returns."""
 
 AngleForm = Callable[[Model, str, Angle], None]
 """Adds the coordinate of an angle, the constraint that it follows and its sides (`Model.sines`)."""
@@ -112,8 +115,7 @@ class CompiledMechanism:
         }
         step = ali3p.build(program, system, model.h, penalties, holds)
         self.kernels = add_kernels(program, model, step.multipliers)
-        for extend in extensions:
-            extend(program, model)
+        self._results = {extend: extend(program, model) for extend in extensions}
         program.store("parameters", list(model.symbols.values()))
         program.finish(model.symbols.values())
         self.layout = program.layout
@@ -128,6 +130,10 @@ class CompiledMechanism:
         self.functions = code.kernels
         """On the address of a workspace."""
         self.ali3p_step: ali3p.StepFunction = code.routine(step.routine)
+
+    def result(self, extension: Callable[[Program, Model], Result]) -> Result:
+        """What that extension has returned. Raises KeyError for another one."""
+        return cast(Result, self._results[extension])
 
 
 def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> MechanismKernels:

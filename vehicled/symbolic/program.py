@@ -203,12 +203,10 @@ class Program:
 
         Raises ValueError for a name that is taken.
         """
-        kernels_ = [
-            KernelHandle(k) if isinstance(k, str) else k for k in kernels
-        ]  # removed when the filter has
-        # its own handles
+        # The next line is removed when the filter has its own handles.
+        handles = tuple(KernelHandle(k) if isinstance(k, str) else k for k in kernels)
         handle = self._new(name)
-        self.sequences[handle] = tuple(kernels_)
+        self.sequences[handle] = handles
         return handle
 
     def _new(self, name: str) -> KernelHandle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -9,10 +10,10 @@ import numpy as np
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import StepFunction
 from vehicled.symbolic.code import Functions, ProgramCode
-from vehicled.symbolic.program import KernelHandle
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.tangent import Differentiation, Tangents
 from vehicled.vehicle import model
-from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS, Parts
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
 
 PENALTY = 1e10
@@ -108,10 +109,13 @@ class Instances:
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle | str) -> None:
-        kernel = (
-            KernelHandle(kernel) if isinstance(kernel, str) else kernel
-        )  # removed when the filter has its own handles
+        # The next line is removed when the filter has its own handles.
+        kernel = KernelHandle(kernel) if isinstance(kernel, str) else kernel
         self._functions[kernel](self._pointer)
+
+    def result(self, extension: Callable[[Program, Parts], model.Result]) -> model.Result:
+        """What that extension of this car has returned. Raises KeyError for another one."""
+        return self.compiled.vehicle_program.result(extension)
 
     def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
         """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
@@ -64,7 +64,7 @@ class VehicleProgram:
     program: Program
     kernels: CarKernels
     step: ali3p.Ali3pStep
-    results: Mapping[Extension, Any]
+    results: Mapping[Extension, object]
     """What each extension has returned."""
     parameters: list[str]
     corner_parameters: list[str]
@@ -76,7 +76,7 @@ class VehicleProgram:
 
     def result(self, extension: Callable[[Program, Parts], Result]) -> Result:
         """What that extension of this car has returned. Raises KeyError for another one."""
-        return self.results[extension]
+        return cast(Result, self.results[extension])
 
 
 def build(tyre: str, extensions: Sequence[Extension] = (), width: int = 1) -> VehicleProgram:
