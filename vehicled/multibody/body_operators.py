@@ -17,12 +17,12 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.multibody.placement import Body
+from vehicled.multibody.placement import PlacedBody
 
 Place = Sequence[float] | np.ndarray
 
 
-def get_body(mechanism: Mechanism, name: str) -> Body:
+def get_body(mechanism: Mechanism, name: str) -> PlacedBody:
     """A body's maps. Raises UsageError when there is none of that name."""
     bodies = mechanism.placement.bodies
     if name not in bodies:
@@ -85,7 +85,7 @@ def calc_twist(mechanism: Mechanism, body: str, place: Place | None = None) -> n
     return calc_twist_map(mechanism, body, place) @ mechanism.qd
 
 
-def _oriented(mechanism: Mechanism, name: str) -> Body:
+def _oriented(mechanism: Mechanism, name: str) -> PlacedBody:
     body = get_body(mechanism, name)
     if not body.has_orientation:
         raise UsageError(f"{name} has no orientation; ask for its points")

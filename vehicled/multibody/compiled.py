@@ -9,7 +9,8 @@ from typing import TypeVar, cast
 from vehicled import settings
 from vehicled.multibody import ali3p, placement
 from vehicled.multibody.bodies import add_bodies
-from vehicled.multibody.description import Angle, Description
+from vehicled.multibody.description import Description
+from vehicled.multibody.elements import Angle
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint
 from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model

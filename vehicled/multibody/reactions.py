@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.multibody.body_operators import Forces
-from vehicled.multibody.description import (
+from vehicled.multibody.elements import (
     Actuator,
     CoordinateForce,
     Equation,

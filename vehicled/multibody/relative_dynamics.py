@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from vehicled.multibody.relative import (
     Base,
-    Body,
     Point,
+    RelativeBody,
+    RelativeSpring,
     RelativeSystem,
-    Spring,
     descends,
     label,
     transform,
@@ -85,7 +85,7 @@ class Dynamics:
         for b in system.bases:
             if b.parent:
                 self._turned[b.parent].append(b)
-        self._bodies: dict[tuple[Point, Base], list[Body]] = {}
+        self._bodies: dict[tuple[Point, Base], list[RelativeBody]] = {}
         for body in system.bodies:
             self._bodies.setdefault((body.point, body.base), []).append(body)
         self._applied: dict[tuple[Point, Base], Vector] = {}
@@ -103,7 +103,7 @@ class Dynamics:
             base, force = point.base, self.system.express(force, base, point.base)
         self._applied[point, base] = self._applied.get((point, base), self.system.none) + force
 
-    def _stretch(self, spring: Spring) -> None:
+    def _stretch(self, spring: RelativeSpring) -> None:
         a, b = spring.points
         way = self.system.position(b, a)
         distance = way.norm()
@@ -274,7 +274,7 @@ class Dynamics:
             self._moments[base] = known
         return known
 
-    def _spin(self, body: Body) -> Vector:
+    def _spin(self, body: RelativeBody) -> Vector:
         """Moment about its origin that the motion of a body calls for: m c × a + I α + ω × I ω."""
         base = body.base
         w, alpha = self.system.rigid(base), list(self.system.angular_acceleration(base))

@@ -25,7 +25,7 @@ from vehicled.symbolic.vector import Vector
 from vehicled.vehicle import outputs
 from vehicled.vehicle.chart import Axes
 from vehicled.vehicle.outputs import CarKernels, Parts
-from vehicled.vehicle.tyres import LAWS, Contact, LinearTyre, TMeasy
+from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw
 
 AIR_DENSITY = 1.225
 """kg/m³, ISO 2533 at sea level."""
@@ -51,7 +51,7 @@ class _Parameters:
         return Inertia(self(f"{body}.mass"), self.vector(f"{body}.com"), moments)
 
 
-TyreLaw = LinearTyre | TMeasy
+TyreLaw = LinearLaw | TMeasyLaw
 Result = TypeVar("Result")
 Extension = Callable[[Program, Parts], object]
 """Adds further kernels on the state of the car; what it returns is found by `VehicleProgram.result`."""

@@ -36,7 +36,7 @@ LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Body:
+class BodyParameters:
     """A rigid body."""
 
     mass: Annotated[Kilograms, Positive]
@@ -92,7 +92,7 @@ class Wheel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spring:
+class SuspensionSpring:
     """Coil spring between chassis and lower wishbone."""
 
     stiffness: Annotated[NewtonsPerMetre, Positive]
@@ -202,11 +202,11 @@ class Axle:
     """One axle, by its left side."""
 
     hard_points: HardPoints
-    lower_wishbone: Body
-    upper_wishbone: Body
-    knuckle: Body
+    lower_wishbone: BodyParameters
+    upper_wishbone: BodyParameters
+    knuckle: BodyParameters
     wheel: Wheel
-    spring: Spring
+    spring: SuspensionSpring
     damper: Damper
     stops: Stops = field(default_factory=Stops)
     anti_roll_bar: Annotated[NewtonsPerMetre, NonNegative] = 0.0
@@ -229,7 +229,7 @@ class Aerodynamics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steering:
+class SteeringParameters:
     """Rack-and-pinion steering."""
 
     ratio: Annotated[float, Unit("m/rad"), Positive] = 0.0095
@@ -241,12 +241,12 @@ class Vehicle:
     """A car by its hard points."""
 
     kind: Literal["hard_points"]
-    chassis: Body
-    rack: Body
+    chassis: BodyParameters
+    rack: BodyParameters
     front: Axle
     rear: Axle
     aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
-    steering: Steering = field(default_factory=Steering)
+    steering: SteeringParameters = field(default_factory=SteeringParameters)
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
@@ -300,7 +300,7 @@ def _spread(name: str, values: Iterable[float]) -> dict[str, float]:
     return {f"{name}.{a}": float(v) for a, v in zip("xyz", values, strict=True)}
 
 
-def _inertia(name: str, body: Body, place: np.ndarray) -> dict[str, float]:
+def _inertia(name: str, body: BodyParameters, place: np.ndarray) -> dict[str, float]:
     moments = dict(zip((f"{name}.ixx", f"{name}.iyy", f"{name}.izz"), body.inertia, strict=True))
     return {f"{name}.mass": body.mass, **_spread(f"{name}.com", place), **moments}
 
