@@ -209,7 +209,7 @@ NO_MECHANISM = [
         SOUND,
         "independent",
         "joints: {again: {kind: distance, points: [A, P]}, rod: {kind: distance, points: [A, Q]}}\nindependent",
-        "over-determined: 0 degrees of freedom, 1 declared; 'again: length' repeats what others say",
+        "over-determined: 0 degrees of freedom, 1 declared; 'again: length' follows from other constraints",
     ),
     (
         SOUND,

@@ -267,9 +267,9 @@ def build(
         ],
     )
 
-    # Projections of q̇ and q̈ onto the constraints, in the metric of W. The first pass takes what the
-    # trapezoidal rule says; further passes, what the one before left. Corrections go along the Jacobian that
-    # W was made of: along one that has turned since, the penalty would push where nothing resists.
+    # Projections of q̇ and q̈ onto the constraints, in the metric of W. The first pass takes the
+    # rates of the trapezoidal rule; further passes, what the one before left. Corrections go along the Jacobian
+    # that W was made of: along one that has turned since, the penalty would act where W has no stiffness.
     velocity, acceleration = system.constraint_rates()
     recover_kernel = program.kernel(
         "recover",

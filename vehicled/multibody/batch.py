@@ -43,7 +43,7 @@ class MechanismBatch:
         self._shared = [(self.view(name), mechanism.view(name)[:, None]) for name in shared]
         self._parameters = self.view("parameters"), mechanism.view("parameters")[:, None]
         self.renew_parameters()
-        self.spread()
+        self.copy_state_from_mechanism()
 
     def view(self, name: str) -> np.ndarray:
         return self.layout.view(self.workspace, name)
@@ -58,8 +58,8 @@ class MechanismBatch:
         self.call(self._kernels.prepare)
         self.call(self._kernels.mass)
 
-    def spread(self) -> None:
-        """Every instance is put where the mechanism is, with its time, inputs and applied forces."""
+    def copy_state_from_mechanism(self) -> None:
+        """Every instance gets the mechanism's present q, q̇, q̈, time, inputs and applied forces."""
         for ours, its in self._shared:
             ours[...] = its
 

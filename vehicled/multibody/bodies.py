@@ -1,8 +1,8 @@
-"""Rigid bodies from points and unit vectors, in any combination that says where the body is.
+"""Rigid bodies from points and unit vectors, in any combination that determines the body's pose.
 
 García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 2 and 4: a body's
 frame is made of a point and three independent directions (one, in the plane); the constraints of rigid body
-say that these keep their lengths and angles; whatever else belongs to the body is a linear combination.
+keep their lengths and angles; whatever else belongs to the body is a linear combination.
 """
 
 from __future__ import annotations

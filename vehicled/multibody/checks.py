@@ -115,7 +115,7 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
         )
     if free < declared:
         extra = [mechanism.constraint_names[k] for k in _redundant(mechanism)]
-        why = f"; '{extra[0]}' repeats what others say" if extra else f": {_stiffest(mechanism)}"
+        why = f"; '{extra[0]}' follows from other constraints" if extra else f": {_stiffest(mechanism)}"
         raise MechanismError(f"over-determined: {free} degrees of freedom, {declared} declared{why}")
     if given and len(given) != free:
         raise MechanismError(f"independent: expected {free} coordinates, got {len(given)}")

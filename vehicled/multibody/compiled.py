@@ -30,7 +30,7 @@ AngleForm = Callable[[Model, str, Angle], None]
 @dataclass(frozen=True)
 class MechanismKernels:
     """What a mechanism evaluates its state to. Each but `prepare` and `placement` fills an array of its own name
-    (matrices by rows); `Mechanism.calc_…` say what is in them."""
+    (matrices by rows); see `MechanismInstance.calc_…`."""
 
     prepare: KernelHandle
     placement: KernelHandle

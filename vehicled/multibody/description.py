@@ -66,7 +66,7 @@ class Description:
     """Coordinates that follow an expression of t, parameters and inputs."""
     forces: dict[str, Load] = field(default_factory=dict)
     independent: list[str] | None = None
-    """Coordinates that hold their start and say the rest; left out, they are chosen."""
+    """Coordinates that keep their start values and determine the others; left out, they are chosen."""
     degrees_of_freedom: int | None = None
     """Left out: the number of independent coordinates, if given; else not checked."""
 

@@ -108,7 +108,7 @@ class Angle:
     about: Segment | None = None
     """Unit vector at right angles to both (spatial)."""
     start: Radians | None = None
-    """Left out: as the places of the points say."""
+    """Left out: computed from the places of the points."""
     rate: RadiansPerSecond = 0.0
 
 

@@ -19,7 +19,7 @@ from vehicled.symbolic.vector import Vector
 
 
 class MechanismError(UsageError):
-    """A mechanism that cannot be: the line names the body or joint and says why."""
+    """A description that makes no mechanism: the message names the body or joint and the reason."""
 
 
 @dataclass(frozen=True)

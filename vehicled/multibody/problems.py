@@ -1,7 +1,7 @@
 """The problems of kinematics and statics on one mechanism, solved in place.
 
 García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 3 and 5. Redundant
-constraints are welcome as long as they agree: least squares where there are more equations than their rank.
+constraints are allowed as long as they agree: least squares where there are more equations than their rank.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def nullspace(jacobian: np.ndarray) -> np.ndarray:
 
 
 def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
-    """(f,) coordinates that tell the motions (n, f) apart best, by pivoting; `preferred` ones before others unless
+    """(f,) coordinates that distinguish the motions (n, f) best, by pivoting; `preferred` ones before others unless
     they do so a hundred times worse."""
     if not motions.shape[1]:
         return np.zeros(0, dtype=int)
@@ -300,7 +300,7 @@ def _approach(
 
 def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solution:
     """q and λ at rest, q̇ = q̈ = 0: Φ_qᵀ λ = Q, Φ = 0, by Newton from the present q, which it moves by at most
-    half of its size at a time. Whether it is stable, `is_stable` says."""
+    half of its size at a time. `is_stable` checks whether it is stable."""
     q, n = mechanism.q, len(mechanism.q)
     mechanism.qd[:] = mechanism.qdd[:] = 0.0
     scale = max(1.0, float(np.abs(mechanism.calc_forces()).max(initial=0.0)))

@@ -1,9 +1,9 @@
 """Mechanisms in relative coordinates: a tree of points, a tree of bases, and the operators that walk them.
 
 The usual tree of bodies is split in two (Plaza et al., recursive operators and atomised symbolic expressions,
-section 3.4): *bases* say how things are turned, each by one angle about one axis of its parent; *points* say
-where things are, each by an offset from its parent in the axes of a base. Each coordinate is one such angle or
-a term of one component of one such offset. An operator makes its answer from the answer for the parent, always
+section 3.4): *bases* give orientations, each by one angle about one axis of its parent; *points* give
+positions, each by an offset from its parent in the axes of a base. Each coordinate is one such angle or
+a term of one component of one such offset. An operator computes its result from the result for the parent, always
 by the same operations, so that equal quantities are equal atoms.
 
 A body is a point and a base: bodies that turn together share a base, and its rotation is computed once.

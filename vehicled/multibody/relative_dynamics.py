@@ -1,10 +1,10 @@
 """Mass matrix and generalised forces of a mechanism in relative coordinates: M q̈ = δ(q, q̇).
 
-Motion goes out along the trees, loads come back: a force at a point goes on to its parent point, and on the
-way its moment about that goes to the base of the offset; a base hands the moment on to its parent. What
-reaches an angle's axis or a sliding axis is the coordinate's generalised force (virtual power). The mass
-matrix comes about likewise, from what a unit acceleration of one coordinate calls for, all that moves with it
-being one rigid composite (Walker and Orin 1982, method 3; here on separate trees).
+Motion is computed from the roots of the trees to the leaves, loads the other way: a force at a point is added to
+that at its parent point, and its moment about that to the base of the offset; a base adds its moment to its
+parent's. What reaches an angle's axis or a sliding axis is the coordinate's generalised force (virtual power). The
+mass matrix is found likewise, from the forces that a unit acceleration of one coordinate takes, all that moves with
+it being one rigid composite (Walker and Orin 1982, method 3; here on separate trees).
 """
 
 from __future__ import annotations

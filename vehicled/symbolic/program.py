@@ -1,6 +1,6 @@
 """Straight-line functions over one flat workspace, described independently of how they are executed.
 
-A `Program` knows where each symbol is stored and which kernels there are. A kernel reads symbols and stores
+A `Program` holds the place of each stored symbol and the kernels. A kernel reads symbols and stores
 the values of expressions into other symbols' places. All kernels work on the same workspace, one array of
 float64, so that a model (immutable, shareable) and its workspaces (one per running estimator) are separate.
 """

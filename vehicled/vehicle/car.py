@@ -24,7 +24,7 @@ _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
 STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
-"""Arrays that say where a car is and how it moves."""
+"""Arrays that hold the state of motion of a car."""
 
 
 class CompiledCar:
@@ -233,7 +233,7 @@ class Car(Instances):
             self.call(self.kernels.prepare)
             self.restart()
             for _ in range(2):
-                # Tyres that stand hold the track as it was when they touched down: let go of it half-way.
+                # Standing tyres are deflected to the track that they touched down with: cleared half-way.
                 self.states[:] = 0.0
                 for _ in range(_SETTLING_STEPS):
                     self.step(_SETTLING_STEP)

@@ -315,7 +315,7 @@ class Handbook:
 
 
 AnyVehicle = Vehicle | Handbook
-"""What may stand under `vehicle:` in a configuration, told apart by `kind`; both have `to_vehicle()`."""
+"""What may stand under `vehicle:` in a configuration, distinguished by `kind`; both have `to_vehicle()`."""
 
 
 def roll_center_height(corner: Corner) -> float:

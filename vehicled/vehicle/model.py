@@ -317,7 +317,7 @@ class _Builder:
             arm, rolling_radius = down * radius, radius
         contact_velocity = material_velocity(arm)
         vertical_stiffness, vertical_damping = cp("tyre.vertical_stiffness"), cp("tyre.vertical_damping")
-        # The damper never outdoes the spring, so that the load of a wheel that touches down grows from zero.
+        # The damper's force is at most the spring's, so that the load of a wheel that touches down grows from zero.
         pressed = vertical_stiffness * self.penetration
         damped = pressed - vertical_damping * contact_velocity.dot(up)
         load = g.max(g.min(damped, 2.0 * pressed), 0.0)

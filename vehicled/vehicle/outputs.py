@@ -1,4 +1,4 @@
-"""Kernels on the state of a car: what it reports, how it is corrected, its energy."""
+"""Kernels on the state of a car: its outputs, its correction, its energy."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SLIP_SPEED = 0.5
 
 @dataclass(frozen=True)
 class Parts:
-    """What the kernels need to know of the model."""
+    """What kernels are made from."""
 
     system: System
     chassis: Axes
@@ -138,23 +138,25 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
     With `carry` = 1 the car's motion and the ground are carried along: velocity turns with heading and angular
     velocity with the car, their changes being counted along and across the car and normal to the ground, and
     about the car's z, −y and x axes; and the ground is as far below the car, and as steep against it, as
-    before. What is known of height and slope of a road is where the car is, and tyres do not let a car slide
-    sideways because its heading is corrected.
+    before. Height and slope of a road are known where the car is, and a corrected heading does not make a car slide
+    sideways.
     """
     g, old, system = program.graph, parts.chassis, parts.system
     delta = program.array("correction", 2 * len(CHART))
     wheel_delta = program.array("corner_correction", len(CORNER_CORRECTIONS), 1)
     (carry,) = program.array("carry", 1)
     new = axes(g, yaw_of(g, old) + delta[3], old.v1.z + delta[4], old.v2.z + delta[5])
-    # Rows of the rotation that takes the old axes to the new ones: V_new V_oldᵀ.
-    rows = [old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)]
+    # By rows, the rotation V_new V_oldᵀ that takes the old axes to the new ones, in world axes.
+    R_new_old = [
+        old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)
+    ]
 
     def turn(v: Vector) -> Vector:
-        return Vector(rows[0].dot(v), rows[1].dot(v), rows[2].dot(v))
+        return Vector(*(row.dot(v) for row in R_new_old))
 
-    w_old = old.to_world(body_rates(old, *(d.velocity for d in parts.directions)))
-    rates = chart_rates(old, w_old) + Vector(delta[9], delta[10], delta[11])
-    free_change = angular_velocity(new, rates) - turn(w_old)
+    w_old_world = old.to_world(body_rates(old, *(d.velocity for d in parts.directions)))
+    rates = chart_rates(old, w_old_world) + Vector(delta[9], delta[10], delta[11])
+    free_change = angular_velocity(new, rates) - turn(w_old_world)
     carried_change = new.to_world(Vector(delta[11], -delta[10], delta[9]))
     change = Vector.of(
         [g.where_less(carry, 0.5, a, b) for a, b in zip(free_change, carried_change, strict=True)]
