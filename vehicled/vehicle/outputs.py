@@ -147,9 +147,7 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
     (carry,) = program.array("carry", 1)
     new = axes(g, yaw_of(g, old) + delta[3], old.v1.z + delta[4], old.v2.z + delta[5])
     # By rows, the rotation V_new V_oldᵀ that takes the old axes to the new ones, in world axes.
-    R_new_old = [
-        old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)
-    ]
+    R_new_old = [old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)]
 
     def turn(v: Vector) -> Vector:
         return Vector(*(row.dot(v) for row in R_new_old))
