@@ -9,7 +9,7 @@ import numpy as np
 
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import StepFunction
-from vehicled.symbolic.code import Functions, ProgramCode
+from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.tangent import Differentiation, Tangents
 from vehicled.vehicle import model
@@ -48,10 +48,11 @@ class CompiledCar:
         if differentiation is not None:
             self.tangents = tangents = Tangents(program, differentiation)
         code = ProgramCode(program, (routine,), tangents)
-        self.functions = code.functions
+        self.functions = code.functions.kernels
         self.step: StepFunction = code.functions.routine(routine)
         if code.differentiated is not None:
-            self.differentiated: Functions = code.differentiated
+            self.differentiated = code.differentiated.kernels
+            """As `functions`."""
             self.differentiated_step: StepFunction = code.differentiated.routine(routine)
 
 
@@ -87,7 +88,7 @@ class Instances:
         self.workspace = self.layout.allocate()
         self._pointer = self.workspace.ctypes.data
         self._step = code.step
-        self._functions = code.functions.kernels
+        self._functions = code.functions
         self.inputs = self.view("inputs")
         """rack displacement, its rate and acceleration (m, to the left)."""
         self.corner_inputs = self.view("corner_inputs")

@@ -83,7 +83,7 @@ class _Car(Car):
 
     def __init__(self, vehicle: Vehicle, extensions: tuple[Extension, ...], directions: int):
         super().__init__(vehicle, extensions, Differentiation(directions, _FIXED, _PLAIN))
-        self._functions = self.compiled.differentiated.kernels
+        self._functions = self.compiled.differentiated
         self._step = self.compiled.differentiated_step
         self._d_change = self.tangent("correction"), self.tangent("corner_correction")
 
