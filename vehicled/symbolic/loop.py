@@ -87,7 +87,7 @@ class Repeat:
 @dataclass(frozen=True)
 class Iterate:
     """Run the body until a condition holds for all instances, or it has been run `limit` times, at least once;
-    `between` runs after each time but the last."""
+    `between` runs after each time but the last. It stands in the body of a routine, in no other node."""
 
     body: tuple[Node, ...]
     until: Condition
@@ -95,20 +95,20 @@ class Iterate:
     between: tuple[Node, ...] = ()
 
 
-Node = Call | StoreFlag | IfAny | Repeat | Iterate
+Node = Call | StoreFlag | IfAny | Repeat
 
 
 @dataclass(frozen=True)
 class Routine:
     """A function `int32 name(double *workspace, arguments…)`.
 
-    It returns how often the last `Iterate` of `body` itself (not one within another node) ran, negative when its
-    condition did not hold for all instances at the end; 0 without one.
+    It returns how often the last `Iterate` ran, negative when its condition did not hold for all instances at the end;
+    0 without one.
     """
 
     name: str
     arguments: tuple[Count | Bound, ...]
-    body: tuple[Node, ...]
+    body: tuple[Node | Iterate, ...]
 
 
 def declarations(width: int) -> str:
@@ -158,7 +158,7 @@ class _RoutineEmitter:
 
     # -- nodes --------------------------------------------------------------------------------------------
 
-    def _body(self, body: tuple[Node, ...]) -> None:
+    def _body(self, body: tuple[Node | Iterate, ...]) -> None:
         for node in body:
             match node:
                 case Call(kernel):
