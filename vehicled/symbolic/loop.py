@@ -102,8 +102,8 @@ Node = Call | StoreFlag | IfAny | Repeat
 class Routine:
     """A function `int32 name(double *workspace, arguments…)`.
 
-    It returns how often the last `Iterate` ran, negative when its condition did not hold for all instances at the end;
-    0 without one.
+    It returns how often the last `Iterate` ran, negative when its condition did not hold for all instances at the
+    end; 0 without one.
     """
 
     name: str
