@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.multibody.description import Bar, PointMass, Rigid
+from vehicled.multibody.elements import Bar, PointMass, Rigid
 from vehicled.multibody.mechanism import Mechanism
 
 

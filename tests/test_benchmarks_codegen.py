@@ -51,7 +51,7 @@ class Function:
     def by_machine_code(self, how: str) -> np.ndarray:
         program, w = self.programs[how], self.workspace(how)
         code = llvm.MachineCode(llvm.emit([program.kernels[codegen.KERNEL]], program.layout))
-        code.function(codegen.KERNEL, None, ctypes.c_void_p)(w.ctypes.data)
+        code.function(codegen.KERNEL.name, None, ctypes.c_void_p)(w.ctypes.data)
         return program.layout.view(w, "MQ").copy()
 
     def operations(self, how: str) -> Counter[str]:
@@ -175,7 +175,7 @@ def test_the_command_prints_the_function(capsys):
     exec(out, namespace)
     four_bar = Function("four_bar")
     w = four_bar.workspace("operators")
-    namespace[codegen.KERNEL](w)
+    namespace[codegen.KERNEL.name](w)
     found = four_bar.programs["operators"].layout.view(w, "MQ")
     assert_equal(found, four_bar.by_machine_code("operators"), 3)
     assert "sin_theta2 = np.sin(theta2)" in out

@@ -36,7 +36,7 @@ class Dense:
         kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
         program.finish([])
         code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), program.layout))
-        functions = {k: code.function(k, None, ctypes.c_void_p) for k in program.kernels}
+        functions = {k.name: code.function(k.name, None, ctypes.c_void_p) for k in program.kernels}
         w = program.layout.allocate()
         self.view = lambda name: program.layout.view(w, name)
         self.call = lambda name: functions[name](w.ctypes.data)

@@ -11,7 +11,8 @@ from vehicled import settings
 from vehicled.errors import UsageError
 from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.compiled import CompiledMechanism
-from vehicled.multibody.description import Bar, Description, Ground, load_description
+from vehicled.multibody.description import Description, load_description
+from vehicled.multibody.elements import Bar, GroundBody
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 
@@ -208,7 +209,7 @@ NO_MECHANISM = [
         SOUND,
         "independent",
         "joints: {again: {kind: distance, points: [A, P]}, rod: {kind: distance, points: [A, Q]}}\nindependent",
-        "over-determined: 0 degrees of freedom, 1 declared; 'again: length' repeats what others say",
+        "over-determined: 0 degrees of freedom, 1 declared; 'again: length' follows from other constraints",
     ),
     (
         SOUND,
@@ -301,7 +302,7 @@ independent: [P.x]
 def test_descriptions_made_in_a_program_are_looked_at_too():
     sound = Description(
         space="planar",
-        ground=Ground(points={"A": (0.0, 0.0)}),
+        ground=GroundBody(points={"A": (0.0, 0.0)}),
         points={"P": (1.0, 0.0)},
         bodies={"bar": Bar(kind="bar", points=("A", "P"), length=1.0, mass=1.0)},
     )

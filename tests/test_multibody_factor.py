@@ -61,9 +61,9 @@ def test_solution_agrees_with_numpy(root, branch, lanes, seed):
     stored = factor.entries()
     stores = [iter(program.array(f"factor{r}", sum(1 for k, _ in stored if k == r), r)) for r in (0, 1)]
     slots = [next(stores[r]) for r, _ in stored]
-    program.kernel("factor", zip(slots, (v for _, v in stored), strict=True))
+    factorise = program.kernel("factor", zip(slots, (v for _, v in stored), strict=True))
     x = factor.with_entries(slots).solve(rhs, dict(zip(system.root, root_rhs, strict=True)))
-    program.kernel(
+    solve = program.kernel(
         "solve",
         [
             *zip(program.array("x", root), (x[c] for c in system.root), strict=True),
@@ -105,8 +105,8 @@ def test_solution_agrees_with_numpy(root, branch, lanes, seed):
         vector[root:] = view("branch_rhs").ravel()
         view("shared")[:] = rng.uniform(-1, 1, (root, lanes))
         vector[:root] += view("shared").sum(axis=1)
-    for name in ("factor", "solve"):
-        python.function(program.kernels[name], program.layout)(w)
+    for kernel in (factorise, solve):
+        python.function(program.kernels[kernel], program.layout)(w)
     expected = np.linalg.solve(matrix, vector)
     assert view("x") == pytest.approx(expected[:root], rel=1e-11, abs=1e-12)
     if branch:

@@ -301,13 +301,13 @@ def test_further_kernels_see_the_same_state():
         bar = model.points["Q"] - model.points["P"]
         rate = model.cross(bar.position, bar.velocity) / bar.position.dot(bar.position)
         by_q = [model.graph.derivative(rate, c.q) for c in model.system.coordinates]
-        program.kernel("gyroscope", zip(program.array("gyroscope", 6), [rate, *by_q], strict=True))
+        return program.kernel("gyroscope", zip(program.array("gyroscope", 6), [rate, *by_q], strict=True))
 
     m = Mechanism(CompiledMechanism(description, (gyroscope,)))
     advance(m, 5e-3, 0.5)
 
     def read():
-        m.call("gyroscope")
+        m.call(m.compiled.result(gyroscope))
         return m.view("gyroscope").copy()
 
     rate, *row = read()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -11,7 +9,8 @@ from scipy.integrate import quad
 from vehicled.multibody import ali3p
 from vehicled.multibody.natural import Frame, Inertia, mass_terms
 from vehicled.multibody.system import System
-from vehicled.symbolic import llvm, python
+from vehicled.symbolic import python
+from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
@@ -29,13 +28,9 @@ class Mechanism:
         h, alpha = self.program.array("integration", 2)
         self.vectors = describe(g, self.system)
         ali3p.declare_state(self.program, self.system)
-        ali3p.build(self.program, self.system, h, alpha)
-        self.program.kernel("finish", [])
+        step = ali3p.build(self.program, self.system, h, alpha)
         self.program.finish([])
-        loop = ali3p.step_loop(self.program.layout)
-        text = llvm.emit(list(self.program.kernels.values()), self.program.layout, loops=loop)
-        types = (ctypes.c_void_p, ctypes.c_int, ctypes.c_double, ctypes.c_double, ctypes.c_int)
-        self._step = llvm.MachineCode(text).function("step", ctypes.c_int, *types)
+        self._step = ProgramCode(self.program, (step.routine,)).functions.routine(step.routine)
         self.w = self.program.layout.allocate()
         self.view("integration")[1] = 1e9
 
@@ -191,9 +186,9 @@ def test_constraint_rates_against_finite_differences():
     values = [phi for _, phi in system.constraints]
     products = [sum((j * c.qd for c, j in row.items()), g.zero) for row in rows]
     out = program.array("out", 4 * n)
-    program.kernel("run", zip(out, [*values, *velocity, *acceleration, *products], strict=True))
+    kernel = program.kernel("run", zip(out, [*values, *velocity, *acceleration, *products], strict=True))
     program.finish([])
-    run = python.function(program.kernels["run"], program.layout)
+    run = python.function(program.kernels[kernel], program.layout)
     rng = np.random.default_rng(0)
     q, qd, qdd = rng.normal(size=(3, 12))
     w = program.layout.allocate()

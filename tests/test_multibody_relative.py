@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from relative_rig import EXTENDED, Numbers, Real, rate, spin
 
-from vehicled.multibody.relative import AXES, Base, Point, RelativeSystem, Spring
+from vehicled.multibody.relative import AXES, Base, Point, RelativeSpring, RelativeSystem
 from vehicled.multibody.relative_dynamics import Dynamics
 from vehicled.symbolic import python
 from vehicled.symbolic.graph import Atom, Graph
@@ -51,7 +51,9 @@ class Tree:
             system.moments.append((base, self.vector(f"M{n}")))
         system.generalised.append((c["slide"], self.parameter("k") * c["slide"].q - c["slide"].qd))
         for n, ends in enumerate([(p5, p6), (system.ground, p2)]):
-            system.springs.append(Spring(ends, *(self.parameter(f"spring{n}.{x}") for x in ("k", "c", "l"))))
+            system.springs.append(
+                RelativeSpring(ends, *(self.parameter(f"spring{n}.{x}") for x in ("k", "c", "l")))
+            )
         self.gravity = self.vector("g")
         random = np.random.default_rng(3)
         self.values = dict(zip(self.parameters, random.uniform(0.5, 2.0, len(self.parameters)), strict=True))
@@ -75,11 +77,11 @@ class Tree:
         program = Program(self.system.graph)
         program.store("given", list(given))
         name = f"outputs of {len(self.system.graph.atoms)} atoms"
-        program.kernel("run", zip(program.array(name, len(outputs)), outputs, strict=True))
+        kernel = program.kernel("run", zip(program.array(name, len(outputs)), outputs, strict=True))
         program.finish([])
         w = program.layout.allocate()
         program.layout.view(w, "given")[:] = list(given.values())
-        python.function(program.kernels["run"], program.layout)(w)
+        python.function(program.kernels[kernel], program.layout)(w)
         return program.layout.view(w, name).copy()
 
     def motion(self, s: np.ndarray) -> np.ndarray:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from vehicled.multibody.compiled import CompiledMechanism
-from vehicled.multibody.description import Angle, Bar, Description, Ground, TorsionSpring, load_description
+from vehicled.multibody.description import Description, load_description
+from vehicled.multibody.elements import Angle, Bar, GroundBody, TorsionSpring
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
@@ -63,7 +64,7 @@ def test_a_force_on_an_angle_swings_a_bar_at_its_natural_frequency():
     description = Description(
         space="planar",
         gravity=(0.0, 0.0),
-        ground=Ground(points={"A": (0.0, 0.0)}),
+        ground=GroundBody(points={"A": (0.0, 0.0)}),
         points={"P": (length, 0.0)},
         angles={"theta": Angle(between=("x", ("A", "P")))},
         bodies={"bar": Bar(kind="bar", points=("A", "P"), length=length, mass=mass)},

@@ -1,16 +1,19 @@
 """Machine code and Python text of the same kernels, lanes and widths, and the cache of object code."""
 
-import ctypes
 import errno
 import multiprocessing
 import os
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from vehicled.symbolic import cache, llvm, python
+from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.graph import Graph
-from vehicled.symbolic.program import Layout, Program
+from vehicled.symbolic.program import KernelHandle, Layout, Program
+
+RUN, ROTATE = KernelHandle("run"), KernelHandle("rotate")
 
 
 def everything(lanes: int, width: int = 1) -> Program:
@@ -53,16 +56,16 @@ def everything(lanes: int, width: int = 1) -> Program:
         plain[-1] * u,
     ]
     outputs, lane_outputs = program.array("out", len(plain)), program.array("lane_out", len(laned), 1)
-    program.kernel("run", [*zip(outputs, plain, strict=True), *zip(lane_outputs, laned, strict=True)])
+    run = program.kernel("run", [*zip(outputs, plain, strict=True), *zip(lane_outputs, laned, strict=True)])
     # Places that are read and written by one kernel: all reads come first.
-    program.kernel("rotate", [(a, b), (b, c), (c, a), (u, v), (v, u)])
+    rotate = program.kernel("rotate", [(a, b), (b, c), (c, a), (u, v), (v, u)])
+    assert (run, rotate) == (RUN, ROTATE)
     program.finish([])
     return program
 
 
-def machine(program: Program) -> dict:
-    code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), program.layout))
-    return {name: code.function(name, None, ctypes.c_void_p) for name in program.kernels}
+def machine(program: Program) -> dict[KernelHandle, Callable[[int], None]]:
+    return ProgramCode(program).functions.kernels
 
 
 def randomised(layout: Layout, seed: int) -> np.ndarray:
@@ -76,9 +79,9 @@ def test_machine_code_agrees_with_python(lanes):
     program = everything(lanes)
     functions = machine(program)
     for seed in range(5):
-        for name, kernel in program.kernels.items():
+        for handle, kernel in program.kernels.items():
             ours, theirs = randomised(program.layout, seed), randomised(program.layout, seed)
-            functions[name](ours.ctypes.data)
+            functions[handle](ours.ctypes.data)
             python.function(kernel, program.layout)(theirs)
             assert ours == pytest.approx(theirs, rel=1e-13, abs=1e-14)
 
@@ -95,10 +98,10 @@ def test_instances_side_by_side_are_computed_as_one_by_one(lanes, width):
         for name in single.layout.places:
             single.layout.view(one, name)[...] = wide.layout.view(workspace, name)[..., k]
         instances.append(one)
-    for name in ("run", "rotate"):
-        run_wide[name](workspace.ctypes.data)
+    for kernel in (RUN, ROTATE):
+        run_wide[kernel](workspace.ctypes.data)
         for k, one in enumerate(instances):
-            run[name](one.ctypes.data)
+            run[kernel](one.ctypes.data)
             for array in single.layout.places:
                 expected = single.layout.view(one, array)
                 got = wide.layout.view(workspace, array)[..., k]
@@ -109,7 +112,7 @@ def test_a_kernel_exchanges_what_it_reads():
     program = everything(4)
     w = randomised(program.layout, 3)
     plain, laned = (program.layout.view(w, n).copy() for n in ("plain", "lanes"))
-    machine(program)["rotate"](w.ctypes.data)
+    machine(program)[ROTATE](w.ctypes.data)
     assert program.layout.view(w, "plain") == pytest.approx(plain[[1, 2, 0]])
     assert program.layout.view(w, "lanes") == pytest.approx(laned[[1, 0, 2]])
 
@@ -123,16 +126,16 @@ def test_what_depends_on_parameters_alone_is_computed_once():
     program.store("lane", [lane])
     (out,) = program.array("out", 1)
     costly = g.exp(g.sin(p) * 3.0) / (1.0 + p * p)
-    program.kernel("run", [(out, costly * x + g.lane_sum(lane * g.cos(p)))])
+    kernel = program.kernel("run", [(out, costly * x + g.lane_sum(lane * g.cos(p)))])
     program.finish([p])
-    assert program.kernels["run"].operations().keys() <= {"mul", "add", "lane_sum"}
-    assert sum(program.kernels["prepare"].operations().values()) >= 6
+    assert program.kernels[kernel].operations().keys() <= {"mul", "add", "lane_sum"}
+    assert sum(program.kernels[program.prepare].operations().values()) >= 6
     run = machine(program)
     w = program.layout.allocate()
     program.layout.view(w, "p")[0], program.layout.view(w, "x")[0] = 0.7, 2.0
     program.layout.view(w, "lane")[0] = (1.0, 3.0)
-    run["prepare"](w.ctypes.data)
-    run["run"](w.ctypes.data)
+    run[program.prepare](w.ctypes.data)
+    run[kernel](w.ctypes.data)
     expected = np.exp(3 * np.sin(0.7)) / 1.49 * 2 + 4 * np.cos(0.7)
     assert program.layout.view(w, "out")[0] == pytest.approx(expected, rel=1e-14)
 
@@ -148,12 +151,13 @@ def test_python_text_is_made_for_reading():
     (speed * spare).label("never asked for")
     out = program.array("out", 3)
     shared = g.sin(x) - (x - g.cos(y))
-    program.kernel("run", zip(out, [speed * speed, -(g.sin(x) * speed), shared / (shared * y)], strict=True))
+    values = [speed * speed, -(g.sin(x) * speed), shared / (shared * y)]
+    kernel = program.kernel("run", zip(out, values, strict=True))
     program.finish([])
     places = program.layout.places
     at = places["given"].offset
     to = places["out"].offset
-    assert python.source(program.kernels["run"], program.layout).splitlines() == [
+    assert python.source(program.kernels[kernel], program.layout).splitlines() == [
         "def run(w):",
         f"    x = w[{at}]",
         f"    link1_rate = w[{at + 2}]",
@@ -176,11 +180,11 @@ def test_python_names_are_valid_and_do_not_collide():
     for k, s in enumerate(symbols):
         total = total + s * s * float(k + 1)
     out = program.array("out", 2)
-    program.kernel("run", [(out[0], total), (out[1], total * total)])
+    kernel = program.kernel("run", [(out[0], total), (out[1], total * total)])
     program.finish([])
     w = randomised(program.layout, 4)
     values = program.layout.view(w, "given").copy()
-    python.function(program.kernels["run"], program.layout)(w)
+    python.function(program.kernels[kernel], program.layout)(w)
     expected = (values**2) @ np.arange(1.0, 14.0)
     assert program.layout.view(w, "out") == pytest.approx([expected, expected**2], rel=1e-14)
 
@@ -190,14 +194,14 @@ def test_lanes_are_read_one_by_one_beside_their_vector():
     program = Program(g, 4)
     u = program.array("u", 2, 1)
     single = program.lanes("u")
-    program.kernel(
+    kernel = program.kernel(
         "run", [(program.array("out", 1)[0], g.lane_sum(u[1] * u[1]) * single[1][0] + single[0][3])]
     )
     program.finish([])
     ours, theirs = randomised(program.layout, 2), randomised(program.layout, 2)
     given = program.layout.view(ours, "u").copy()
-    machine(program)["run"](ours.ctypes.data)
-    python.function(program.kernels["run"], program.layout)(theirs)
+    machine(program)[kernel](ours.ctypes.data)
+    python.function(program.kernels[kernel], program.layout)(theirs)
     expected = given[1] @ given[1] * given[1, 0] + given[0, 3]
     for w in (ours, theirs):
         assert program.layout.view(w, "out")[0] == pytest.approx(expected, rel=1e-14)
@@ -351,7 +355,7 @@ def test_code_from_the_cache_computes_the_same(folder):
     results = []
     for _ in range(2):
         w = randomised(program.layout, 1)
-        machine(program)["run"](w.ctypes.data)
+        machine(program)[RUN](w.ctypes.data)
         results.append(w.copy())
     assert len(list(folder.glob("*.o"))) == 1
     assert (results[0] == results[1]).all()

@@ -1,14 +1,12 @@
 """Tangents that the compiler makes, against differences of the kernels themselves."""
 
-import ctypes
-
 import numpy as np
 import pytest
 
+from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.graph import Graph
-from vehicled.symbolic.llvm import MachineCode, emit, emit_sequences
 from vehicled.symbolic.program import Program
-from vehicled.symbolic.tangent import PREFIX, Differentiation, Tangents
+from vehicled.symbolic.tangent import Differentiation, Tangents
 
 DIRECTIONS = 8
 
@@ -36,22 +34,15 @@ class Compiled:
             (lane_out[1], u + p * a),
             (u, g.lane_swap(u) * v),
         ]
-        program.kernel("first", stores)
-        program.kernel(
+        first = program.kernel("first", stores)
+        second = program.kernel(
             "second", [(out[2], a * out[0] * g.sqrt(2.0 + g.sin(p))), (lane_out[2], u / (2.0 + v))]
         )
-        program.kernel("untouched", [(fixed, fixed + 1.0)])
-        program.sequence("both", "first", "untouched", "second")
+        untouched = program.kernel("untouched", [(fixed, fixed + 1.0)])
+        self.both = program.sequence("both", first, untouched, second)
         program.finish([p])
-        self.tangents = Tangents(program, Differentiation(directions, ("fixed",), ("untouched",)))
-        loops = self.tangents.emit()
-        loops += emit_sequences(program.sequences) + emit_sequences(program.sequences, PREFIX)
-        ir = emit(list(program.kernels.values()), program.layout, "", loops, self.tangents.sizes)
-        code = MachineCode(ir)
-        names = [*program.kernels, *program.sequences]
-        self.call = {
-            n: code.function(n, None, ctypes.c_void_p) for n in [*names, *(PREFIX + n for n in names)]
-        }
+        self.tangents = Tangents(program, Differentiation(directions, ("fixed",), (untouched,)))
+        self.code = ProgramCode(program, tangents=self.tangents)
 
     def workspace(self, random: np.random.Generator) -> np.ndarray:
         w = self.program.layout.allocate()
@@ -60,9 +51,10 @@ class Compiled:
             view[...] = random.uniform(0.3, 1.7, view.shape)
         return w
 
-    def run(self, w: np.ndarray, prefix: str = "") -> dict[str, np.ndarray]:
-        for name in ("prepare", "both"):
-            self.call[prefix + name](w.ctypes.data)
+    def run(self, w: np.ndarray, differentiated: bool = False) -> dict[str, np.ndarray]:
+        functions = self.code.differentiated if differentiated else self.code.functions
+        for handle in (self.program.prepare, self.both):
+            functions.kernels[handle](w.ctypes.data)
         return {
             n: self.program.layout.view(w, n).copy() for n in ("plain", "lanes", "out", "lane_out", "fixed")
         }
@@ -78,7 +70,7 @@ def test_tangents_agree_with_differences(directions):
         view = compiled.tangents.view(w, name)
         view[...] = seeds[name] = random.standard_normal(view.shape)
     begin = w.copy()
-    values = compiled.run(w, PREFIX)
+    values = compiled.run(w, differentiated=True)
     step = 1e-6
     for k in range(directions):
         ends = []
@@ -98,7 +90,7 @@ def test_differentiated_kernels_compute_the_same_values():
     compiled = Compiled()
     w = compiled.workspace(np.random.default_rng(5))
     plain = compiled.run(w.copy())
-    for name, value in compiled.run(w, PREFIX).items():
+    for name, value in compiled.run(w, differentiated=True).items():
         np.testing.assert_allclose(value, plain[name], rtol=1e-14)
 
 
@@ -106,7 +98,7 @@ def test_directions_do_not_mix():
     compiled = Compiled()
     w = compiled.workspace(np.random.default_rng(6))
     compiled.tangents.view(w, "plain")[1, 3] = 1.0
-    compiled.run(w, PREFIX)
+    compiled.run(w, differentiated=True)
     out = compiled.tangents.view(w, "out")
     assert out[:, 3].any()
     assert not np.delete(out, 3, axis=1).any()

@@ -84,7 +84,7 @@ def test_one_lost_car_does_not_harm_the_others(rig):
     assert list(batch.converged) == [k != 3 for k in range(WIDTH)]
     for name, value in state(sound).items():
         assert (batch.view(name)[..., others] == value[..., others]).all(), name
-    batch.spread()
+    batch.copy_state_from_car()
     assert batch.step(H) > 0 and batch.converged.all()
 
 
@@ -98,14 +98,15 @@ def test_sensors_and_suspensions_of_each():
     batch.correct_suspension(travel, rate)
     batch.step(H)
     before = car.workspace.copy()
-    for kernel in ("observe_pose", "imu_accelerometer"):
+    sensors = batch.result(add_sensor_kernels).kernels
+    for kernel in (sensors.observe_pose, sensors.imu_accelerometer):
         batch.call(kernel)
     for k in range(WIDTH):
         car.workspace[:] = before
         car.correct(change[:, k], wheels[..., k])
         car.correct_suspension(travel[:, k], rate[:, k])
         car.step(H)
-        for kernel in ("observe_pose", "imu_accelerometer"):
+        for kernel in (sensors.observe_pose, sensors.imu_accelerometer):
             car.call(kernel)
         for name in ("pose", "predicted", "sensitivity"):
             assert batch.view(name)[..., k] == pytest.approx(car.view(name), rel=1e-7, abs=1e-7), name

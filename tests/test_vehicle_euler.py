@@ -5,13 +5,13 @@ import pytest
 from vehicle_rig import ramp, vehicle
 
 from vehicled.multibody.ali3p import add_forward_euler
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.outputs import Parts
 
 
-def extend(program: Program, parts: Parts) -> None:
-    add_forward_euler(parts.step)
+def extend(program: Program, parts: Parts) -> KernelHandle:
+    return add_forward_euler(parts.step)
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,11 @@ def drive(car: Car, h: float, euler: bool, seconds: float = 1.5) -> np.ndarray:
             inputs[:] = rack(t)
         car.corner_inputs[4] = 10e5 if t > 1.0 else 0.0
         if euler:
-            car.step_euler(h)
+            car.step_euler(h, car.result(extend))
         else:
             assert car.step(h) > 0
     car.report()
-    car.call("energy")
+    car.call(car.kernels.energy)
     return np.concatenate([car.outputs, car.corner_outputs.ravel()])
 
 

@@ -41,11 +41,11 @@ def rigidity(rig: Rig) -> tuple[float, float]:
 def violations(rig: Rig) -> tuple[float, float]:
     """Largest |Φ|, and the largest change of q̇ when it is projected onto Φ̇ = 0."""
     car, saved = rig.car, rig.car.workspace.copy()
-    car.call("factor")
+    car.call(car.kernels.step.factor)
     before = car.view("qd").copy(), car.view("branch.qd").copy()
-    car.call("project_velocity")
+    car.call(car.kernels.step.project_velocity)
     change = max(np.abs(car.view(n) - b).max() for n, b in zip(("qd", "branch.qd"), before, strict=True))
-    car.call("recover")
+    car.call(car.kernels.step.recover)
     phi = car.constraint_violation()
     car.workspace[:] = saved
     return phi, float(change)
@@ -127,7 +127,7 @@ def test_bodies_coordinates_constraints_and_freedom():
     rig = moving()
     # Rank of Φ_q by projecting random velocities: what remains has as many dimensions as degrees of freedom.
     car = rig.car
-    car.call("factor")
+    car.call(car.kernels.step.factor)
     rng = np.random.default_rng(0)
     samples = []
     for _ in range(40):
@@ -137,7 +137,7 @@ def test_bodies_coordinates_constraints_and_freedom():
         car.inputs[:] = 0.0
         car.corner_inputs[:3] = 0.0
         for _ in range(10):
-            car.call("project_velocity")
+            car.call(car.kernels.step.project_velocity)
         samples.append(np.concatenate([car.view("qd"), car.view("branch.qd").ravel()]))
     values = np.linalg.svd(np.array(samples), compute_uv=False)
     assert len(samples[0]) == len(names.coordinates)
@@ -155,8 +155,10 @@ def test_machine_code_agrees_with_python_text_on_every_kernel(name):
     rng = np.random.default_rng(2)
     car.correction[:] = 0.01 * rng.normal(size=12)
     car.corner_correction[:] = 0.1 * rng.normal(size=(2, 4))
-    order = ["prepare", "predict", "factor", "iterate", "recover", "project_velocity", "project_acceleration"]
-    order += [n for n in program.kernels if n not in order]
+    step = car.kernels.step
+    projections = (step.project_velocity, step.project_acceleration)
+    order = [program.prepare, step.predict, step.factor, step.iterate, step.recover, *projections]
+    order += [k for k in program.kernels if k not in order]
     for kernel in order:
         text = python.function(program.kernels[kernel], program.layout)
         theirs = car.workspace.copy()
@@ -166,7 +168,7 @@ def test_machine_code_agrees_with_python_text_on_every_kernel(name):
         for array in program.layout.places:
             a, b = car.view(array), program.layout.view(theirs, array)
             scale = max(1.0, float(np.abs(b).max(initial=0.0)))
-            if kernel == "recover":
+            if kernel == step.recover:
                 h, penalty = car.view("integration")
                 weight = {"qd": 2 / h, "qdd": 4 / h**2, "lambda": penalty}.get(array.split(".")[-1], 1.0)
                 scale = max(scale, weight * float(np.abs(car.view("q")).max()))

@@ -6,7 +6,14 @@ from vehicle_rig import Rig, ramp, vehicle
 
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.chart import CHART
-from vehicled.vehicle.sensor_models import CHART_SIZE, LARGEST, MOUNTING, POSE, add_sensor_kernels
+from vehicled.vehicle.sensor_models import (
+    CHART_SIZE,
+    LARGEST,
+    MOUNTING,
+    POSE,
+    SensorKernels,
+    add_sensor_kernels,
+)
 
 SENSORS = {
     "gnss_position": 3,
@@ -23,6 +30,10 @@ G = 9.81
 @pytest.fixture(scope="module")
 def car() -> Car:
     return Car(vehicle("prototype"), (add_sensor_kernels,))
+
+
+def kernels(car: Car) -> SensorKernels:
+    return car.result(add_sensor_kernels).kernels
 
 
 def rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
@@ -83,7 +94,7 @@ SLOPES = {POSE.index("v1z"): POSE.index("ahead"), POSE.index("v2z"): POSE.index(
 def test_a_sensor_reads_what_the_textbook_says(car, sensor, seed):
     pose = Pose(seed)
     pose.write(car)
-    car.call(sensor)
+    car.call(getattr(kernels(car), sensor))
     assert car.view("predicted")[: SENSORS[sensor]] == pytest.approx(pose.expected()[sensor], abs=1e-9)
 
 
@@ -92,7 +103,7 @@ def test_a_sensor_reads_what_the_textbook_says(car, sensor, seed):
 def test_jacobian_agrees_with_differences_in_the_pose(car, sensor, seed):
     pose, m = Pose(seed).write(car), SENSORS[sensor]
     start = pose.copy()
-    car.call(sensor)
+    car.call(getattr(kernels(car), sensor))
     jacobian = car.view("sensitivity").reshape(LARGEST, CHART_SIZE)[:m].copy()
     differences = np.empty_like(jacobian)
     step = 1e-5
@@ -104,7 +115,7 @@ def test_jacobian_agrees_with_differences_in_the_pose(car, sensor, seed):
             if j in SLOPES:
                 # On level ground: as the slope changes, the car drives along it.
                 pose[UP] += sign * step * start[SLOPES[j]]
-            car.call(sensor)
+            car.call(getattr(kernels(car), sensor))
             seen.append(car.view("predicted")[:m].copy())
         change = seen[0] - seen[1]
         for k in ANGLES.get(sensor, []):
@@ -132,7 +143,7 @@ def cornering() -> Rig:
 
 def test_the_observed_pose_is_that_of_the_report(cornering):
     car = cornering.car
-    car.call("observe_pose")
+    car.call(kernels(car).observe_pose)
     car.report()
     pose = dict(zip(POSE, car.view("pose").copy(), strict=True))
     R = rotation(car.output("roll"), car.output("pitch"), car.output("yaw"))
@@ -157,7 +168,7 @@ def test_observed_accelerations_are_the_change_of_the_velocities(cornering):
     saved = car.workspace.copy()
     seen = []
     for _ in range(41):
-        car.call("observe_pose")
+        car.call(kernels(car).observe_pose)
         car.report()
         R = rotation(car.output("roll"), car.output("pitch"), car.output("yaw"))
         pose = car.view("pose")
@@ -180,8 +191,8 @@ def test_tyres_push_back_as_in_the_single_track_model():
     rig.car = car = Car(rig.vehicle, (add_sensor_kernels,))
     car.rest()
     rig.roll(20.0).drive(0.5)
-    car.call("observe_pose")
-    car.call("observe_tyres")
+    car.call(kernels(car).observe_pose)
+    car.call(kernels(car).observe_tyres)
     damping = car.view("tyre_damping").reshape(3, 3).copy()
     v = car.view("pose")[6]
     stiffness = []

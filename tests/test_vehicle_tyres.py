@@ -40,9 +40,9 @@ class Bench:
         program.store("parameters", list(known["parameter"].values()))
         program.store("states", list(known["state"].values()))
         values = [f.fx, f.fy, f.mz, f.damping_t, f.damping_l]
-        program.kernel("forces", [*zip(out, values, strict=True), *f.states])
+        kernel = program.kernel("forces", [*zip(out, values, strict=True), *f.states])
         program.finish([])
-        self._function = python.function(program.kernels["forces"], program.layout)
+        self._function = python.function(program.kernels[kernel], program.layout)
         self._workspace = program.layout.allocate()
         self._view = lambda name: program.layout.view(self._workspace, name)
         self._view("parameters")[:] = [parameters[n] for n in known["parameter"]]

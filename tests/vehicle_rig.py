@@ -130,7 +130,7 @@ class Rig:
 
     def energy(self) -> np.ndarray:
         """Kinetic, gravitational, elastic, J."""
-        self.car.call("energy")
+        self.car.call(self.car.kernels.energy)
         return self.car.view("energy").copy()
 
 
@@ -205,7 +205,7 @@ class Basics:
         self._branch = {n: i for i, n in enumerate(branch)}
         saved = car.workspace.copy()
         now = [car.view(n).copy() for n in ("q", "branch.q", "qd", "branch.qd")]
-        car.call("design")
+        car.call(car.kernels.design)
         design = [car.view(n).copy() for n in ("q", "branch.q")]
         car.workspace[:] = saved
         self._values = {"now": (now[0], now[1]), "rate": (now[2], now[3]), "design": (design[0], design[1])}

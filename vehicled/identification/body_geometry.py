@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.multibody.description import (
+from vehicled.multibody.elements import (
     AXES,
     Bar,
     Cylindrical,

@@ -25,6 +25,7 @@ from vehicled.identification.base import BaseSet
 from vehicled.multibody import problems
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.symbolic.evaluate import DECIMAL, evaluate
+from vehicled.symbolic.program import KernelHandle
 
 _GAINED = 10
 """Digits that an iteration with a Jacobian in double precision gains at least."""
@@ -54,12 +55,13 @@ class _Extended:
         self.mechanism = mechanism
         self.workspace = [Decimal(float(x)) for x in mechanism.workspace]
         self.places = mechanism.layout.places
-        self.call("prepare")
-        self.call("placement")
+        self.kernels = mechanism.compiled.kernels
+        self.call(self.kernels.prepare)
+        self.call(self.kernels.placement)
         self.n, self.m = len(mechanism.q), len(mechanism.compiled.constraints)
 
-    def call(self, kernel: str) -> None:
-        code = self.mechanism.compiled.kernels[kernel]
+    def call(self, kernel: KernelHandle) -> None:
+        code = self.mechanism.compiled.program.kernels[kernel]
         known = {atom: self.workspace[offset] for atom, offset in code.loads.items()}
         results = evaluate([e for *_, e in code.stores], known, DECIMAL)
         for (offset, *_), value in zip(code.stores, results, strict=True):
@@ -74,9 +76,9 @@ class _Extended:
         place = self.places[name]
         self.workspace[place.offset : place.offset + place.count] = list(values)
 
-    def calc(self, kernel: str) -> np.ndarray:
+    def calc(self, kernel: KernelHandle) -> np.ndarray:
         self.call(kernel)
-        return self.get(kernel)
+        return self.get(kernel.name)
 
 
 def calc_extended_equations(mechanism: Mechanism, digits: int = 50) -> np.ndarray:
@@ -112,17 +114,17 @@ def _equations(mechanism: Mechanism, digits: int) -> np.ndarray:
 
     def constraints(q: np.ndarray) -> np.ndarray:
         extended.set("q", q)
-        return extended.calc("constraints")
+        return extended.calc(extended.kernels.constraints)
 
     q = refine(extended.get("q"), constraints)
-    jacobian = extended.calc("jacobian").reshape(m, n)
+    jacobian = extended.calc(extended.kernels.jacobian).reshape(m, n)
     identity = np.full((n, f), Decimal(0), dtype=object)
     identity[independent, np.arange(f)] = Decimal(1)
     basis = refine(identity, lambda x: jacobian @ x)
-    drift = extended.calc("drift")
+    drift = extended.calc(extended.kernels.drift)
     qd = refine(extended.get("qd"), lambda x: jacobian @ x + drift)
     extended.set("qd", qd)
-    gamma = extended.calc("gamma")
+    gamma = extended.calc(extended.kernels.gamma)
     qdd = refine(extended.get("qdd"), lambda x: jacobian @ x - gamma)
     extended.set("q", q)
     return _project(extended, basis, qdd)

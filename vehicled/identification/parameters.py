@@ -1,9 +1,9 @@
 """Inertial parameters: what the equations of motion are linear in.
 
 Ten per body: mass m, first moments m·r, and the inertia matrix about the origin of the body's axes, whose elements
-Ixy, Ixz, Iyz count as they stand in the matrix. They say the same as the body's moments of mass μ (`placement.Body`):
-μ₀₀ = m, μ₀ᵢ = m rᵢ, and the second moments Σ = ½ tr(I) 1 − I. A body without orientation has fewer: a point mass m,
-a slender bar in space m, mx and the transverse moment I about its first point.
+Ixy, Ixz, Iyz count as they stand in the matrix. They are equivalent to the body's moments of mass μ
+(`placement.PlacedBody`): μ₀₀ = m, μ₀ᵢ = m rᵢ, and the second moments Σ = ½ tr(I) 1 − I. A body without orientation
+has fewer: a point mass m, a slender bar in space m, mx and the transverse moment I about its first point.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.multibody.placement import Body
+from vehicled.multibody.placement import PlacedBody
 
 INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
 _KINDS = {4: INERTIAL, 2: ("m", "mx", "I"), 1: ("m",)}
@@ -21,7 +21,7 @@ _KINDS = {4: INERTIAL, 2: ("m", "mx", "I"), 1: ("m",)}
 
 
 def get_kinds(elements: int) -> tuple[str, ...]:
-    """Parameters of a body that consists of so many elements (`placement.Body`)."""
+    """Parameters of a body that consists of so many elements (`placement.PlacedBody`)."""
     return _KINDS[elements]
 
 
@@ -37,12 +37,12 @@ def calc_values(mechanism: Mechanism) -> np.ndarray:
     return np.concatenate([_body_values(mechanism, body) for body in mechanism.placement.bodies.values()])
 
 
-def _body_values(mechanism: Mechanism, body: Body) -> np.ndarray:
+def _body_values(mechanism: Mechanism, body: PlacedBody) -> np.ndarray:
     scale = calc_scale(mechanism, body)
     return to_parameters(body.moments * np.outer(scale, scale))
 
 
-def calc_scale(mechanism: Mechanism, body: Body) -> np.ndarray:
+def calc_scale(mechanism: Mechanism, body: PlacedBody) -> np.ndarray:
     """(k,) lengths of a body's elements in what its parameters are counted in: ones, but for a bar in space, whose
     element from end to end has the bar's length (m)."""
     scale = np.ones(len(body.moments))

@@ -17,7 +17,7 @@ import numpy as np
 from vehicled.errors import UsageError
 from vehicled.identification import parameters
 from vehicled.multibody.body_operators import calc_point_map
-from vehicled.multibody.description import Spring, TorsionSpring
+from vehicled.multibody.elements import Spring, TorsionSpring
 from vehicled.multibody.mechanism import Mechanism
 
 

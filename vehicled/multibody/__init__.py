@@ -9,7 +9,7 @@ and the steppers of `formulations` work on:
     stepper.step(m, 5e-3).require("step")
     m.z, m.calc_point_positions()["Q"]
 
-What else one may ask of a mechanism in its state, and do to it: `operators` (the whole), `body_operators` (a body,
+Operations on a mechanism in its state: `operators` (the whole), `body_operators` (a body,
 forces), `reactions` (joints), `projections` (estimates), `switches` (locked, prescribed, disabled).
 
 The vehicle builds its `system` itself and takes `ali3p` directly.

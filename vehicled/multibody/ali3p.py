@@ -13,13 +13,26 @@ that moved far is followed by a new factorisation: the penalty turns a turned Ja
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vehicled.multibody.factor import Factorisation, elimination_order
 from vehicled.multibody.system import Coordinate, System
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Layout, Program
+from vehicled.symbolic.loop import (
+    Above,
+    Below,
+    Bound,
+    Call,
+    Count,
+    IfAny,
+    Iterate,
+    Not,
+    Repeat,
+    Routine,
+    StoreFlag,
+)
+from vehicled.symbolic.program import KernelHandle, Program
 
 RHS = dict[Coordinate, Atom]
 
@@ -63,21 +76,44 @@ def _multipliers(program: Program, system: System, name: str) -> list[Atom]:
 
 @dataclass(frozen=True)
 class Hold:
-    """Numbers with which a caller can have a coordinate follow what it is told."""
+    """Stored numbers by which a caller prescribes a coordinate."""
 
     switch: Atom
-    """1 while it is held, else 0."""
+    """1 while the coordinate is held at its target, else 0."""
     value: Atom
     rate: Atom
     acceleration: Atom
 
 
 @dataclass(frozen=True)
-class Step:
+class StepKernels:
+    """The kernels of one step, in their order."""
+
+    predict: KernelHandle
+    factor: KernelHandle
+    iterate: KernelHandle
+    recover: KernelHandle
+    project_velocity: KernelHandle
+    project_acceleration: KernelHandle
+    finish: KernelHandle
+
+
+StepFunction = Callable[[int, int, float, float, int], int]
+"""Machine code of `Ali3pStep.routine`: (address of the workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above
+which to factorise again, projection passes) to the number of Newton iterations, negative when the tolerance was not
+reached. Of several instances each iterates until it has reached the tolerance and rests then, so that it comes to
+what it would come to alone; the number is that of the last."""
+
+
+@dataclass(frozen=True)
+class Ali3pStep:
     """What `build` has added, for further kernels on the same factorisation."""
 
     program: Program
     system: System
+    kernels: StepKernels
+    routine: Routine
+    """One whole step: see `StepFunction`."""
     h: Atom
     multipliers: list[Atom]
     """λ, one per constraint."""
@@ -98,17 +134,18 @@ def build(
     h: Atom,
     alpha: Atom | Sequence[Atom],
     holds: Mapping[Coordinate, Hold] | None = None,
-) -> Step:
-    """Add the kernels of one step to a program: `predict`, `factor`, `iterate`, `project_velocity`,
-    `project_acceleration`, and the loop's interface, the array `newton` = [norm of Δq², λ update on/off, iterating,
-    tangent to be renewed]. Of several instances one that is not iterating stays as it is, whatever those beside it
-    need, and so does a tangent that is not to be renewed.
+    finish: Iterable[tuple[Atom, Atom]] = (),
+) -> Ali3pStep:
+    """Add the kernels of one step to a program (see `StepKernels`) and the array `newton` = [norm of Δq², λ update
+    on/off, iterating, tangent to be renewed], by which the step's routine controls them. Of several instances one
+    that is not iterating stays as it is, whatever those beside it need, and so does a tangent that is not to be
+    renewed.
 
     `h` (s) and `alpha` (penalty) are stored symbols; there may be a penalty per constraint, 0 for one that is to
     be ignored, λ of which must be 0. Coordinates in `holds` can be held: they go to their targets at the end of a
-    step. Forces in `system` are functions of q, q̇ at the end of
-    the step. State arrays must be declared (`declare_state`). The values of the constraints at the end of a
-    step are found in `phi` and `branch.phi`.
+    step. Forces in `system` are functions of q, q̇ at the end of the step. `finish`: what the model itself stores at
+    the end of a step, (symbol, expression); taken last. State arrays must be declared (`declare_state`). The values
+    of the constraints at the end of a step are found in `phi` and `branch.phi`.
     """
     graph = program.graph
     coordinates = system.coordinates
@@ -141,7 +178,7 @@ def build(
             (acceleration_star[c], -(four_hh * c.q + (4.0 / h) * c.qd + c.qdd)),
             (c.qd, c.qd + h * c.qdd),
         ]
-    program.kernel(
+    predict_kernel = program.kernel(
         "predict", [*predict, (updating, graph.zero), (iterating, graph.one), (renewing, graph.one)]
     )
 
@@ -186,7 +223,7 @@ def build(
         iter(program.array("branch.factor", sum(1 for r, _ in entries if r == 1), 1)),
     ]
     slots = [next(stores[rank]) for rank, _ in entries]
-    program.kernel(
+    factor_kernel = program.kernel(
         "factor",
         [
             *zip(slots, (v for _, v in entries), strict=True),
@@ -220,7 +257,7 @@ def build(
         squares = [step[c] * step[c] for c in coordinates if c.rank == rank]
         total = _tree_sum(squares, graph.zero)
         norm = norm + (graph.lane_sum(total) if rank and squares else total)
-    program.kernel(
+    iterate_kernel = program.kernel(
         "iterate",
         [
             *((c.q, c.q + step[c]) for c in coordinates),
@@ -230,11 +267,11 @@ def build(
         ],
     )
 
-    # Projections of q̇ and q̈ onto the constraints, in the metric of W. The first pass takes what the
-    # trapezoidal rule says; further passes, what the one before left. Corrections go along the Jacobian that
-    # W was made of: along one that has turned since, the penalty would push where nothing resists.
+    # Projections of q̇ and q̈ onto the constraints, in the metric of W. The first pass takes the
+    # rates of the trapezoidal rule; further passes, what the one before left. Corrections go along the Jacobian
+    # that W was made of: along one that has turned since, the penalty would act where W has no stiffness.
     velocity, acceleration = system.constraint_rates()
-    program.kernel(
+    recover_kernel = program.kernel(
         "recover",
         [
             *((c.qd, held(c, rates[c.qd], "rate")) for c in coordinates),
@@ -243,20 +280,57 @@ def build(
             *zip(phis, phi_now, strict=True),
         ],
     )
-    for name, violation, target in (
-        ("project_velocity", velocity, "qd"),
-        ("project_acceleration", acceleration, "qdd"),
-    ):
+
+    def project(name: str, violation: Sequence[Atom], target: str) -> KernelHandle:
         rhs = Assembly(system)
         for row, penalty, value in zip(jacobian, penalties, violation, strict=True):
             there = dict(zip(row, graph.substitute(list(row.values()), factorised_at), strict=True))
             rhs.add_transposed(there, -(penalty * value))
         change = factor.solve(rhs.branch, rhs.root)
-        program.kernel(name, [(getattr(c, target), getattr(c, target) + change[c]) for c in coordinates])
-    return Step(program, system, h, multipliers, penalties, jacobian, factor)
+        return program.kernel(
+            name, [(getattr(c, target), getattr(c, target) + change[c]) for c in coordinates]
+        )
+
+    kernels = StepKernels(
+        predict_kernel,
+        factor_kernel,
+        iterate_kernel,
+        recover_kernel,
+        project("project_velocity", velocity, "qd"),
+        project("project_acceleration", acceleration, "qdd"),
+        program.kernel("finish", finish),
+    )
+    routine = _step_routine(kernels, norm_squared, iterating, renewing)
+    return Ali3pStep(program, system, kernels, routine, h, multipliers, penalties, jacobian, factor)
 
 
-def add_dynamics(step: Step) -> None:
+def _step_routine(kernels: StepKernels, norm_squared: Atom, iterating: Atom, renewing: Atom) -> Routine:
+    limit, passes = Count("limit"), Count("passes")
+    tolerance, large = Bound("tolerance"), Bound("large")
+    converged, far = Below(norm_squared, tolerance), Above(norm_squared, large)
+    newton = Iterate(
+        (Call(kernels.iterate),),
+        until=converged,
+        limit=limit,
+        between=(
+            StoreFlag(iterating, Not(converged)),
+            StoreFlag(renewing, far),
+            IfAny(far, (Call(kernels.factor),)),
+        ),
+    )
+    body = (
+        Call(kernels.predict),
+        Call(kernels.factor),
+        newton,
+        Call(kernels.recover),
+        Repeat(passes, (Call(kernels.project_velocity),)),
+        Repeat(passes, (Call(kernels.project_acceleration),)),
+        Call(kernels.finish),
+    )
+    return Routine("step", (limit, tolerance, large, passes), body)
+
+
+def add_dynamics(step: Ali3pStep) -> KernelHandle:
     """Kernel `accelerate`, after `factor`: q̈ and λ of the state that is there, once more per call.
 
     W q̈ = Q − Φ_qᵀ (λ + (h²/4) α Φ̈(q̈ = 0)), λ ← λ + (h²/4) α Φ̈: the acceleration problem by an augmented Lagrangian.
@@ -279,25 +353,30 @@ def add_dynamics(step: Step) -> None:
         for c, j in row.items():
             left = left + j * found[c]
         stores.append((lam, lam + penalty * left))
-    program.kernel("accelerate", stores)
+    return program.kernel("accelerate", stores)
 
 
-def add_forward_euler(step: Step) -> None:
+def add_forward_euler(step: Ali3pStep) -> KernelHandle:
     """Sequence `euler`: one step of h by forward Euler on q and q̇ with the acceleration problem solved before it and
-    after it, position and velocity problems between. The model supplies the kernel `finish`."""
+    after it, position and velocity problems between."""
     program, system, h = step.program, step.system, step.h
-    add_dynamics(step)
+    accelerate = add_dynamics(step)
     stores = [(c.q, c.q + h * c.qd) for c in system.coordinates]
     stores += [(c.qd, c.qd + h * c.qdd) for c in system.coordinates]
-    program.kernel("go_straight", stores)
+    advance = program.kernel("advance", stores)
     rhs = Assembly(system)
     for row, penalty, (_, phi) in zip(step.jacobian, step.penalties, system.constraints, strict=True):
         rhs.add_transposed(row, -(penalty * phi))
     change = step.factor.solve(rhs.branch, rhs.root)
-    program.kernel("project_position", [(c.q, c.q + change[c]) for c in system.coordinates])
-    dynamics = ["factor", *["accelerate"] * 2]
-    problems = ["factor", *["project_position"] * 3, *["project_velocity"] * 2, *["accelerate"] * 2]
-    program.sequence("euler", *dynamics, "go_straight", *problems, "finish")
+    project_position = program.kernel(
+        "project_position", [(c.q, c.q + change[c]) for c in system.coordinates]
+    )
+    kernels = step.kernels
+    dynamics = [kernels.factor, *[accelerate] * 2]
+    problems = [*[project_position] * 3, *[kernels.project_velocity] * 2]
+    return program.sequence(
+        "euler", *dynamics, advance, kernels.factor, *problems, *[accelerate] * 2, kernels.finish
+    )
 
 
 def _twins(program: Program, system: System, name: str) -> dict[Coordinate, Atom]:
@@ -318,81 +397,3 @@ def _tree_sum(values: list[Atom], zero: Atom) -> Atom:
         pairs = [a + b for a, b in zip(values[::2], values[1::2], strict=False)]
         values = pairs + values[len(pairs) * 2 :]
     return values[0]
-
-
-def step_loop(layout: Layout, *prefixes: str) -> str:
-    """LLVM IR text of one step: for each prefix of kernels a function `prefix+step` of (workspace, iteration limit,
-    tolerance on ‖Δq‖², ‖Δq‖² above which to factorise again, projection passes) that returns the number of Newton
-    iterations, negative when the tolerance was not reached.
-
-    Of several instances each iterates until it has reached the tolerance and rests then, so that it comes to what
-    it would come to alone; the number is that of the last. The model supplies the kernel `finish`.
-    """
-    first, stride = layout.places["newton"].offset, layout.stride(0)
-    norm, _, iterating, renewing = (first + n * stride for n in range(4))
-    names = {"n": layout.width, "norm": norm, "iterating": iterating, "renewing": renewing}
-    loops = [_STEP_LOOP.format(prefix=prefix, **names) for prefix in prefixes or ("",)]
-    return "".join([_REDUCTIONS.format(n=layout.width), *loops])
-
-
-_REDUCTIONS = """
-declare i1 @llvm.vector.reduce.and.v{n}i1(<{n} x i1>)
-declare i1 @llvm.vector.reduce.or.v{n}i1(<{n} x i1>)
-"""
-_STEP_LOOP = """
-define i32 @{prefix}step(ptr %w, i32 %limit, double %tolerance2, double %large2, i32 %passes) nounwind {{
-entry:
-  %norm = getelementptr double, ptr %w, i64 {norm}
-  %iterating = getelementptr double, ptr %w, i64 {iterating}
-  %renewing = getelementptr double, ptr %w, i64 {renewing}
-  %t1 = insertelement <{n} x double> undef, double %tolerance2, i32 0
-  %tolerances = shufflevector <{n} x double> %t1, <{n} x double> undef, <{n} x i32> zeroinitializer
-  %l1 = insertelement <{n} x double> undef, double %large2, i32 0
-  %large = shufflevector <{n} x double> %l1, <{n} x double> undef, <{n} x i32> zeroinitializer
-  call void @{prefix}predict(ptr %w)
-  br label %tangent
-tangent:
-  %m = phi i32 [0, %entry], [%next, %again]
-  call void @{prefix}factor(ptr %w)
-  br label %newton
-newton:
-  %i = phi i32 [%m, %tangent], [%next, %again]
-  call void @{prefix}iterate(ptr %w)
-  %next = add i32 %i, 1
-  %norms = load <{n} x double>, ptr %norm, align 8
-  %small = fcmp olt <{n} x double> %norms, %tolerances
-  %all = call i1 @llvm.vector.reduce.and.v{n}i1(<{n} x i1> %small)
-  %spent = icmp sge i32 %next, %limit
-  %done = or i1 %all, %spent
-  br i1 %done, label %recover, label %again
-again:
-  %far = fcmp ogt <{n} x double> %norms, %large
-  %unfinished = xor <{n} x i1> %small, splat (i1 true)
-  %running = uitofp <{n} x i1> %unfinished to <{n} x double>
-  store <{n} x double> %running, ptr %iterating, align 8
-  %turned = uitofp <{n} x i1> %far to <{n} x double>
-  store <{n} x double> %turned, ptr %renewing, align 8
-  %any = call i1 @llvm.vector.reduce.or.v{n}i1(<{n} x i1> %far)
-  br i1 %any, label %tangent, label %newton
-recover:
-  call void @{prefix}recover(ptr %w)
-  br label %project
-project:
-  %p = phi i32 [0, %recover], [%pnext, %project]
-  call void @{prefix}project_velocity(ptr %w)
-  %pnext = add i32 %p, 1
-  %pdone = icmp sge i32 %pnext, %passes
-  br i1 %pdone, label %accelerate, label %project
-accelerate:
-  %a = phi i32 [0, %project], [%anext, %accelerate]
-  call void @{prefix}project_acceleration(ptr %w)
-  %anext = add i32 %a, 1
-  %adone = icmp sge i32 %anext, %passes
-  br i1 %adone, label %finish, label %accelerate
-finish:
-  call void @{prefix}finish(ptr %w)
-  %signed = sub i32 0, %next
-  %result = select i1 %all, i32 %next, i32 %signed
-  ret i32 %result
-}}
-"""

@@ -13,6 +13,7 @@ import numpy as np
 from vehicled.multibody import problems
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.symbolic.program import KernelHandle
 
 
 class MechanismBatch:
@@ -22,6 +23,7 @@ class MechanismBatch:
         width = next(w for w in (2, 4, *range(8, count + 8, 8)) if w >= count)
         self._mechanism, self.count = mechanism, count
         self._compiled = _compile(mechanism.compiled, width)
+        self._kernels = self._compiled.kernels
         self.layout = self._compiled.layout
         self.workspace = self.layout.allocate()
         self._pointer = self.workspace.ctypes.data
@@ -41,23 +43,23 @@ class MechanismBatch:
         self._shared = [(self.view(name), mechanism.view(name)[:, None]) for name in shared]
         self._parameters = self.view("parameters"), mechanism.view("parameters")[:, None]
         self.renew_parameters()
-        self.spread()
+        self.copy_state_from_mechanism()
 
     def view(self, name: str) -> np.ndarray:
         return self.layout.view(self.workspace, name)
 
-    def call(self, kernel: str) -> None:
-        self._compiled[kernel](self._pointer)
+    def call(self, kernel: KernelHandle) -> None:
+        self._compiled.functions[kernel](self._pointer)
 
     def renew_parameters(self) -> None:
         """Take the mechanism's parameters again."""
         ours, its = self._parameters
         ours[...] = its
-        self.call("prepare")
-        self.call("mass")
+        self.call(self._kernels.prepare)
+        self.call(self._kernels.mass)
 
-    def spread(self) -> None:
-        """Every instance is put where the mechanism is, with its time, inputs and applied forces."""
+    def copy_state_from_mechanism(self) -> None:
+        """Every instance gets the mechanism's present q, q̇, q̈, time, inputs and applied forces."""
         for ours, its in self._shared:
             ours[...] = its
 
@@ -74,9 +76,9 @@ class MechanismBatch:
         self._q[self.count :] = self._q[0]
         bound = problems.tolerance(self._mechanism)
         for _ in range(limit):
-            phi = self._calc("constraints")
+            phi = self._calc(self._kernels.constraints)
             residual = np.abs(phi).max(initial=0.0)
-            jacobian = self._calc("jacobian")
+            jacobian = self._calc(self._kernels.jacobian)
             if not residual > bound:
                 break
             change = _solve(jacobian[:, :, dependent], phi[..., None])[..., 0]
@@ -96,16 +98,16 @@ class MechanismBatch:
         self._qd[used, independent] = zd
         self._qd[self.count :, independent] = self._qd[0, independent]
         self._qd[...] = (r @ self._qd[:, independent, None])[..., 0]
-        self._qd[:, dependent] -= (s @ self._calc("drift")[..., None])[..., 0]
+        self._qd[:, dependent] -= (s @ self._calc(self._kernels.drift)[..., None])[..., 0]
         self._accelerate(r, s)
         return True
 
     def _accelerate(self, r: np.ndarray, s: np.ndarray) -> None:
         """q̈ by matrix R."""
         rest = np.zeros(self._qdd.shape)
-        rest[:, self._mechanism.dependent] = (s @ self._calc("gamma")[..., None])[..., 0]
+        rest[:, self._mechanism.dependent] = (s @ self._calc(self._kernels.gamma)[..., None])[..., 0]
         mass, transposed = self._arrays["mass"], r.transpose(0, 2, 1)
-        net = self._calc("forces")[..., None] - mass @ rest[..., None]
+        net = self._calc(self._kernels.forces)[..., None] - mass @ rest[..., None]
         zdd = np.linalg.solve(transposed @ mass @ r, transposed @ net)
         self._qdd[...] = (r @ zdd)[..., 0] + rest
 
@@ -114,9 +116,9 @@ class MechanismBatch:
         """(count, f), a copy."""
         return self._qdd[: self.count, self._mechanism.independent]
 
-    def _calc(self, name: str) -> np.ndarray:
-        self.call(name)
-        return self._arrays[name]
+    def _calc(self, kernel: KernelHandle) -> np.ndarray:
+        self.call(kernel)
+        return self._arrays[kernel.name]
 
 
 def _solve(blocks: np.ndarray, right: np.ndarray) -> np.ndarray:

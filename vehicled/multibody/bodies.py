@@ -1,8 +1,8 @@
-"""Rigid bodies from points and unit vectors, in any combination that says where the body is.
+"""Rigid bodies from points and unit vectors, in any combination that determines the body's pose.
 
 García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 2 and 4: a body's
 frame is made of a point and three independent directions (one, in the plane); the constraints of rigid body
-say that these keep their lengths and angles; whatever else belongs to the body is a linear combination.
+keep their lengths and angles; whatever else belongs to the body is a linear combination.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.multibody.description import Bar, PointMass, Rigid
-from vehicled.multibody.model import Geometry, MechanismError, Model, Part, Value
+from vehicled.multibody.elements import Bar, PointMass, Rigid
+from vehicled.multibody.model import LocalGeometry, MechanismError, Model, Part, Value
 from vehicled.multibody.natural import Combination, Frame, Inertia
 from vehicled.symbolic.vector import Vector
 
@@ -67,7 +67,7 @@ def _add_bar(model: Model, name: str, body: Bar) -> None:
     end = Value(Vector(length, zero, zero), np.array([number, 0.0, 0.0]))
     centre = Vector(0.5 * length, zero, zero)
     transverse = mass * length * length / 12.0
-    geometry = Geometry({p: start, q: end})
+    geometry = LocalGeometry({p: start, q: end})
     if model.planar:
         inertia = Inertia(mass, centre, Vector(0.5 * transverse, 0.5 * transverse, transverse))
         _add(model, name, geometry, inertia)
@@ -84,7 +84,7 @@ def _add_bar(model: Model, name: str, body: Bar) -> None:
 
 
 def _add_rigid(model: Model, name: str, body: Rigid) -> None:
-    geometry = Geometry()
+    geometry = LocalGeometry()
     if isinstance(body.points, dict):
         geometry.points = {p: model.value(f"{name}.{p}", at) for p, at in body.points.items()}
     else:
@@ -134,7 +134,7 @@ class _Direction:
         return self.end if self.start is None else f"{self.start}–{self.end}"
 
 
-def _add(model: Model, name: str, geometry: Geometry, inertia: Inertia) -> Frame:
+def _add(model: Model, name: str, geometry: LocalGeometry, inertia: Inertia) -> Frame:
     """A body with its frame, constraints and mass."""
     origin, at_origin = next(iter(geometry.points.items()))
     directions = _choose(model, name, geometry)
@@ -155,7 +155,7 @@ def _add(model: Model, name: str, geometry: Geometry, inertia: Inertia) -> Frame
     return frame
 
 
-def _choose(model: Model, name: str, geometry: Geometry) -> list[_Direction]:
+def _choose(model: Model, name: str, geometry: LocalGeometry) -> list[_Direction]:
     """Independent directions of the body's own, and unit vectors added for those that it lacks."""
     (origin, at_origin), *others = geometry.points.items()
     candidates = [_Direction(None, v, value) for v, value in geometry.vectors.items()]
@@ -203,7 +203,7 @@ def _unit_cross(a: Value, b: Value) -> Value:
     return Value(a.atoms.cross(b.atoms).unit(), numbers / np.linalg.norm(numbers))
 
 
-def _rotation(model: Model, geometry: Geometry) -> np.ndarray:
+def _rotation(model: Model, geometry: LocalGeometry) -> np.ndarray:
     """(3, 3) from the body's axes to the ground's as the start suggests: Kabsch's fit of directions, and the
     least turn where they leave it open."""
     (origin, at_origin), *others = geometry.points.items()
@@ -218,7 +218,7 @@ def _rotation(model: Model, geometry: Geometry) -> np.ndarray:
     return u @ np.diag([1.0, 1.0, np.linalg.det(u @ vt)]) @ vt
 
 
-def _constrain(model: Model, name: str, geometry: Geometry, directions: Sequence[_Direction]) -> None:
+def _constrain(model: Model, name: str, geometry: LocalGeometry, directions: Sequence[_Direction]) -> None:
     """Lengths and angles of the directions, where no other body keeps them already."""
     for i, a in enumerate(directions):
         for b in directions[i:]:
@@ -234,7 +234,7 @@ def _constrain(model: Model, name: str, geometry: Geometry, directions: Sequence
                 model.constraint(f"{name}: {label}", product - a.value.atoms.dot(b.value.atoms))
 
 
-def _is_kept(model: Model, name: str, geometry: Geometry, a: _Direction, b: _Direction) -> bool:
+def _is_kept(model: Model, name: str, geometry: LocalGeometry, a: _Direction, b: _Direction) -> bool:
     """Whether a body before this one keeps the angle or length. Raises MechanismError when it is another."""
     names = a.names | b.names
     for other_name, other in model.geometry.items():
@@ -255,7 +255,7 @@ def _is_kept(model: Model, name: str, geometry: Geometry, a: _Direction, b: _Dir
     return False
 
 
-def _tie(model: Model, name: str, geometry: Geometry, basis: set[str]) -> None:
+def _tie(model: Model, name: str, geometry: LocalGeometry, basis: set[str]) -> None:
     """Points and vectors that the frame is not made of go with it."""
     assert geometry.frame is not None
     ties = [(p, model.points[p], geometry.frame.point(v.atoms)) for p, v in geometry.points.items()]

@@ -1,4 +1,4 @@
-"""What one can ask of a body of a mechanism, and do to it: pose, twist, wrench, forces at its points.
+"""Operations on a body of a mechanism: pose, twist, wrench, forces at its points.
 
 A twist is (angular velocity, velocity of a point), (6,) in rad/s and m/s; a wrench (torque, force at a point), (6,)
 in N·m and N, in world axes both, so that wrench · twist is a power. A place on a body is in the body's axes
@@ -17,12 +17,12 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.multibody.placement import Body
+from vehicled.multibody.placement import PlacedBody
 
 Place = Sequence[float] | np.ndarray
 
 
-def get_body(mechanism: Mechanism, name: str) -> Body:
+def get_body(mechanism: Mechanism, name: str) -> PlacedBody:
     """A body's maps. Raises UsageError when there is none of that name."""
     bodies = mechanism.placement.bodies
     if name not in bodies:
@@ -85,10 +85,10 @@ def calc_twist(mechanism: Mechanism, body: str, place: Place | None = None) -> n
     return calc_twist_map(mechanism, body, place) @ mechanism.qd
 
 
-def _oriented(mechanism: Mechanism, name: str) -> Body:
+def _oriented(mechanism: Mechanism, name: str) -> PlacedBody:
     body = get_body(mechanism, name)
     if not body.has_orientation:
-        raise UsageError(f"{name} has no orientation; ask for its points")
+        raise UsageError(f"{name} has no orientation, only points")
     return body
 
 
@@ -102,8 +102,8 @@ class Forces:
     """Forces that a caller puts on a mechanism, beside those of its description, at its present position.
 
     They are collected here and act once their `generalised` is written to `Mechanism.applied`; forces and torques
-    stay as they are in world axes, so that both are to be made anew when the mechanism has moved. `reactions` wants
-    them too, to tell what acts on a body from what acts on a joint.
+    stay as they are in world axes, so that both are to be made anew when the mechanism has moved. `reactions` needs
+    them too, to separate what acts on a body from what acts on a joint.
     """
 
     def __init__(self, mechanism: Mechanism):

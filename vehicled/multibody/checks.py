@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
 
 from vehicled.multibody import problems
+from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.model import MechanismError
-
-if TYPE_CHECKING:
-    from vehicled.multibody.mechanism import Mechanism
 
 _MOVES = 1e-6
 """Share of a motion's largest component from which a coordinate moves."""
 
 
 @dataclass(frozen=True)
-class Topology:
+class MechanismTopology:
     """What a mechanism consists of, counted from the compiled model itself at its present position."""
 
     bodies: list[str]
@@ -40,10 +37,10 @@ class Topology:
         return len(self.coordinates) - self.rank
 
 
-def calc_topology(mechanism: Mechanism) -> Topology:
+def calc_topology(mechanism: MechanismInstance) -> MechanismTopology:
     """Counts of a mechanism where it is."""
     names = mechanism.coordinate_names
-    return Topology(
+    return MechanismTopology(
         mechanism.compiled.bodies,
         names,
         mechanism.constraint_names,
@@ -52,7 +49,7 @@ def calc_topology(mechanism: Mechanism) -> Topology:
     )
 
 
-def assemble_at_start(mechanism: Mechanism) -> None:
+def assemble_at_start(mechanism: MechanismInstance) -> None:
     """Put a mechanism to the start that its description gives. Raises MechanismError, naming body or joint."""
     description = mechanism.description
     given = [mechanism.index(name) for name in description.independent or ()]
@@ -69,7 +66,7 @@ def assemble_at_start(mechanism: Mechanism) -> None:
     problems.solve_dynamics(mechanism)
 
 
-def _given_rates(mechanism: Mechanism) -> np.ndarray:
+def _given_rates(mechanism: MechanismInstance) -> np.ndarray:
     description = mechanism.description
     rates = np.zeros(len(mechanism.q))
     for name, velocity in description.velocities.items():
@@ -80,7 +77,7 @@ def _given_rates(mechanism: Mechanism) -> np.ndarray:
     return rates
 
 
-def _worst(mechanism: Mechanism, solution: problems.Solution) -> str:
+def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> str:
     phi = np.abs(mechanism.calc_constraints())
     phi[~np.isfinite(phi)] = np.inf
     name = mechanism.constraint_names[int(np.argmax(phi))]
@@ -90,7 +87,7 @@ def _worst(mechanism: Mechanism, solution: problems.Solution) -> str:
     )
 
 
-def _check_angles(mechanism: Mechanism) -> None:
+def _check_angles(mechanism: MechanismInstance) -> None:
     name = mechanism.find_turned_angle()
     if name is not None:
         theta = mechanism.q[mechanism.index(name)]
@@ -100,7 +97,7 @@ def _check_angles(mechanism: Mechanism) -> None:
         )
 
 
-def _check_determined(mechanism: Mechanism, given: list[int]) -> None:
+def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
     description, names = mechanism.description, mechanism.coordinate_names
     motions = problems.nullspace(mechanism.calc_jacobian())
     free = motions.shape[1]
@@ -118,7 +115,7 @@ def _check_determined(mechanism: Mechanism, given: list[int]) -> None:
         )
     if free < declared:
         extra = [mechanism.constraint_names[k] for k in _redundant(mechanism)]
-        why = f"; '{extra[0]}' repeats what others say" if extra else f": {_stiffest(mechanism)}"
+        why = f"; '{extra[0]}' follows from other constraints" if extra else f": {_stiffest(mechanism)}"
         raise MechanismError(f"over-determined: {free} degrees of freedom, {declared} declared{why}")
     if given and len(given) != free:
         raise MechanismError(f"independent: expected {free} coordinates, got {len(given)}")
@@ -129,7 +126,7 @@ def _check_determined(mechanism: Mechanism, given: list[int]) -> None:
     mechanism.set_independent(np.array(given) if given else problems.choose_independent(motions))
 
 
-def _redundant(mechanism: Mechanism) -> list[int]:
+def _redundant(mechanism: MechanismInstance) -> list[int]:
     """Constraints that follow from those before them."""
     jacobian = mechanism.calc_jacobian()
     if not jacobian.size:
@@ -148,13 +145,13 @@ def _redundant(mechanism: Mechanism) -> list[int]:
     return left
 
 
-def _stiffest(mechanism: Mechanism) -> str:
+def _stiffest(mechanism: MechanismInstance) -> str:
     """Which joints hold the mechanism, in their order."""
     joints = list(mechanism.description.joints) or list(mechanism.compiled.bodies)
     return f"{', '.join(joints[:4])} leave no more"
 
 
-def _movers(mechanism: Mechanism, motions: np.ndarray) -> str:
+def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> str:
     """The bodies that motions (n, k) move, or the coordinates when none of them belongs to a body."""
     moved = np.abs(motions).max(axis=1)
     names = {
@@ -166,7 +163,7 @@ def _movers(mechanism: Mechanism, motions: np.ndarray) -> str:
     return ", ".join(bodies[:4] or sorted(names)[:4])
 
 
-def _held(mechanism: Mechanism, body: str) -> set[str]:
+def _held(mechanism: MechanismInstance, body: str) -> set[str]:
     """Names of the points and vectors of a body."""
     model = mechanism.compiled.model
     if body in model.geometry:
@@ -174,7 +171,7 @@ def _held(mechanism: Mechanism, body: str) -> set[str]:
     return {basic.name for basic in model.parts[body].centre.terms}
 
 
-def _check_forces(mechanism: Mechanism) -> None:
+def _check_forces(mechanism: MechanismInstance) -> None:
     forces = mechanism.calc_forces()
     if np.all(np.isfinite(forces)):
         return
@@ -183,7 +180,7 @@ def _check_forces(mechanism: Mechanism) -> None:
     raise MechanismError(f"forces: no finite force on {bad} at the start; look at {', '.join(loads)}")
 
 
-def _check_mass(mechanism: Mechanism) -> None:
+def _check_mass(mechanism: MechanismInstance) -> None:
     """Every motion that the constraints let pass must move a mass."""
     motions = problems.nullspace(mechanism.calc_jacobian())
     if not motions.shape[1]:

@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from vehicled import settings
 from vehicled.multibody import ali3p, placement
 from vehicled.multibody.bodies import add_bodies
-from vehicled.multibody.description import Angle, Description
+from vehicled.multibody.description import Description
+from vehicled.multibody.elements import Angle
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint
 from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model
-from vehicled.symbolic import llvm
+from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 
-Extension = Callable[[Program, Model], None]
-"""Adds further kernels on the state of the mechanism, such as sensors."""
+Result = TypeVar("Result")
+Extension = Callable[[Program, Model], object]
+"""Adds further kernels on the state of the mechanism, such as sensors; `CompiledMechanism.result` gives what it
+returns."""
 
 AngleForm = Callable[[Model, str, Angle], None]
-"""Adds the coordinate of an angle, the constraint that ties it and its sides (`Model.sines`)."""
+"""Adds the coordinate of an angle, the constraint that it follows and its sides (`Model.sines`)."""
+
+
+@dataclass(frozen=True)
+class MechanismKernels:
+    """What a mechanism evaluates its state to. Each but `prepare` and `placement` fills an array of its own name
+    (matrices by rows); see `MechanismInstance.calc_…`."""
+
+    prepare: KernelHandle
+    placement: KernelHandle
+    constraints: KernelHandle
+    jacobian: KernelHandle
+    jacobian_rate: KernelHandle
+    drift: KernelHandle
+    gamma: KernelHandle
+    acceleration_by_q: KernelHandle
+    acceleration_by_qd: KernelHandle
+    mass: KernelHandle
+    forces: KernelHandle
+    forces_by_q: KernelHandle
+    forces_by_qd: KernelHandle
+    pull_by_q: KernelHandle
+    energy: KernelHandle
+    loads: KernelHandle
+    wrenches: KernelHandle
+    point_position: KernelHandle
+    point_velocity: KernelHandle
+    point_acceleration: KernelHandle
+    angle_sides: KernelHandle
+
+    @property
+    def by_constraint(self) -> tuple[KernelHandle, ...]:
+        """Those that give a row for each constraint."""
+        vectors = (self.constraints, self.drift, self.gamma)
+        matrices = (self.jacobian, self.jacobian_rate, self.acceleration_by_q, self.acceleration_by_qd)
+        return (*vectors, *matrices, self.wrenches)
 
 
 def build_model(description: Description, angle_form: AngleForm = add_angle, width: int = 1) -> Model:
@@ -47,7 +86,7 @@ def build_model(description: Description, angle_form: AngleForm = add_angle, wid
 
 
 def _refuse_faults(description: Description) -> None:
-    """Descriptions from a file have been looked at; those made in a program have not."""
+    """Descriptions from a file have been checked; those made in a program have not."""
     if fault := settings.find_fault(description):
         raise MechanismError(fault)
 
@@ -75,47 +114,43 @@ class CompiledMechanism:
         holds = {
             c: ali3p.Hold(*h) for c, h in zip(system.coordinates, zip(*numbers, strict=True), strict=True)
         }
-        multipliers = ali3p.build(program, system, model.h, penalties, holds).multipliers
-        program.kernel("finish", [])
-        add_kernels(program, model, multipliers)
-        placement.add_kernel(program, model)
-        for extend in extensions:
-            extend(program, model)
+        step = ali3p.build(program, system, model.h, penalties, holds)
+        self.kernels = add_kernels(program, model, step.multipliers)
+        self._results = {extend: extend(program, model) for extend in extensions}
         program.store("parameters", list(model.symbols.values()))
         program.finish(model.symbols.values())
         self.layout = program.layout
-        self.kernels = program.kernels
+        self.program = program
         self.parameters = dict(model.values)
         """Names and values as described, in the order of the array `parameters`."""
         self.coordinates = [c.name for c in system.coordinates]
         self.constraints = [name for name, _ in system.constraints]
         self.bodies = list(model.parts)
         self.points = list(model.points)
-        loop = ali3p.step_loop(self.layout)
-        code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, loops=loop))
-        self._call = {name: code.function(name, None, ctypes.c_void_p) for name in program.kernels}
-        types = (ctypes.c_void_p, ctypes.c_int, ctypes.c_double, ctypes.c_double, ctypes.c_int)
-        self.ali3p_step = code.function("step", ctypes.c_int, *types)
+        code = ProgramCode(program, (step.routine,)).functions
+        self.functions = code.kernels
+        """On the address of a workspace."""
+        self.ali3p_step: ali3p.StepFunction = code.routine(step.routine)
 
-    def __getitem__(self, kernel: str) -> Callable:
-        return self._call[kernel]
+    def result(self, extension: Callable[[Program, Model], Result]) -> Result:
+        """What that extension has returned. Raises KeyError for another one."""
+        return cast(Result, self._results[extension])
 
 
-def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> None:
-    """What a state is evaluated to, each in an array of the kernel's name (matrices by rows)."""
+def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> MechanismKernels:
+    """Evaluation of a state."""
     graph, system = model.graph, model.system
     coordinates = system.coordinates
     n, m = len(coordinates), len(system.constraints)
     index = {c: k for k, c in enumerate(coordinates)}
 
-    def matrix(name: str, columns: int, entries: dict[tuple[int, int], Atom]) -> None:
+    def matrix(name: str, rows: int, columns: int, entries: dict[tuple[int, int], Atom]) -> KernelHandle:
         kept = {key: e for key, e in entries.items() if e is not graph.zero}
-        rows = m if name in _MATRIX_BY_CONSTRAINT else n
         places = program.sparse_array(name, rows * columns, [i * columns + k for i, k in kept])
-        program.kernel(name, zip(places, kept.values(), strict=True))
+        return program.kernel(name, zip(places, kept.values(), strict=True))
 
-    def vector(name: str, values: Sequence[Atom]) -> None:
-        program.kernel(name, zip(program.array(name, len(values)), values, strict=True))
+    def vector(name: str, values: Sequence[Atom]) -> KernelHandle:
+        return program.kernel(name, zip(program.array(name, len(values)), values, strict=True))
 
     def derivatives(values: Sequence[Atom], by: str) -> dict[tuple[int, int], Atom]:
         return {
@@ -140,30 +175,39 @@ def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> 
     seeds: dict[Atom, Atom] = {c.q: c.qd for c in coordinates} | system.rates
     flat = {(i, index[c]): j for i, row in enumerate(rows) for c, j in row.items()}
 
-    vector("constraints", [phi for _, phi in system.constraints])
-    matrix("jacobian", n, flat)
-    matrix("jacobian_rate", n, dict(zip(flat, graph.directional(list(flat.values()), seeds), strict=True)))
-    vector("drift", graph.substitute(velocity, at_rest))
-    vector("gamma", gamma)
-    matrix("acceleration_by_q", n, derivatives(acceleration, "q"))
-    matrix("acceleration_by_qd", n, derivatives(acceleration, "qd"))
-    matrix("mass", n, {(index[x], index[y]): value for x, y, value in system.mass})
-    vector("forces", forces)
-    matrix("forces_by_q", n, derivatives(forces, "q"))
-    matrix("forces_by_qd", n, derivatives(forces, "qd"))
-    matrix("pull_by_q", n, derivatives(pull, "q"))
-    kinetic = graph.zero
-    for x, y, value in system.mass:
-        kinetic = kinetic + value * x.qd * y.qd
-    vector("energy", [0.5 * kinetic, model.potential])
-    vector("loads", [x for force in model.load_forces.values() for x in force])
+    def jacobian_rate() -> dict[tuple[int, int], Atom]:
+        return dict(zip(flat, graph.directional(list(flat.values()), seeds), strict=True))
+
+    def kinetic_energy() -> Atom:
+        twice = graph.zero
+        for x, y, value in system.mass:
+            twice = twice + value * x.qd * y.qd
+        return 0.5 * twice
+
     wrenches = [model.wrenches.get(name, ()) for name, _ in system.constraints]
-    matrix("wrenches", 6, {(i, k): x for i, row in enumerate(wrenches) for k, x in enumerate(row)})
-    for part in ("position", "velocity", "acceleration"):
-        vector(f"point_{part}", [x for p in model.points.values() for x in getattr(p, part)])
-    vector("angle_sides", [x for pair in model.sines.values() for x in pair])
-
-
-_MATRIX_BY_CONSTRAINT = {"jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd", "wrenches"}
-BY_CONSTRAINT = {*_MATRIX_BY_CONSTRAINT, "constraints", "drift", "gamma"}
-"""Kernels that give a row for each constraint."""
+    points, sides = model.points.values(), model.sines.values()
+    return MechanismKernels(
+        prepare=program.prepare,
+        constraints=vector("constraints", [phi for _, phi in system.constraints]),
+        jacobian=matrix("jacobian", m, n, flat),
+        jacobian_rate=matrix("jacobian_rate", m, n, jacobian_rate()),
+        drift=vector("drift", graph.substitute(velocity, at_rest)),
+        gamma=vector("gamma", gamma),
+        acceleration_by_q=matrix("acceleration_by_q", m, n, derivatives(acceleration, "q")),
+        acceleration_by_qd=matrix("acceleration_by_qd", m, n, derivatives(acceleration, "qd")),
+        mass=matrix("mass", n, n, {(index[x], index[y]): value for x, y, value in system.mass}),
+        forces=vector("forces", forces),
+        forces_by_q=matrix("forces_by_q", n, n, derivatives(forces, "q")),
+        forces_by_qd=matrix("forces_by_qd", n, n, derivatives(forces, "qd")),
+        pull_by_q=matrix("pull_by_q", n, n, derivatives(pull, "q")),
+        energy=vector("energy", [kinetic_energy(), model.potential]),
+        loads=vector("loads", [x for force in model.load_forces.values() for x in force]),
+        wrenches=matrix(
+            "wrenches", m, 6, {(i, k): x for i, row in enumerate(wrenches) for k, x in enumerate(row)}
+        ),
+        point_position=vector("point_position", [x for p in points for x in p.position]),
+        point_velocity=vector("point_velocity", [x for p in points for x in p.velocity]),
+        point_acceleration=vector("point_acceleration", [x for p in points for x in p.acceleration]),
+        angle_sides=vector("angle_sides", [x for pair in sides for x in pair]),
+        placement=placement.add_kernel(program, model),
+    )

@@ -13,288 +13,33 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
-
 from vehicled import settings
+from vehicled.multibody.elements import (
+    AXES,
+    Angle,
+    Body,
+    CoordinateForce,
+    Cylindrical,
+    Direction,
+    Distance,
+    Expression,
+    Fixed,
+    Force,
+    GroundBody,
+    Joint,
+    Load,
+    Place,
+    PointMass,
+    Prismatic,
+    Revolute,
+    Rigid,
+    Segment,
+    Torque,
+    TorsionSpring,
+    Universal,
+)
 from vehicled.multibody.expressions import RESERVED
-from vehicled.units import (
-    Kilograms,
-    Metres,
-    MetresPerSecond,
-    NewtonMetreSecondsPerRadian,
-    NewtonMetresPerRadian,
-    NewtonSecondsPerMetre,
-    NewtonsPerMetre,
-    NonNegative,
-    Positive,
-    Radians,
-    RadiansPerSecond,
-    Unit,
-    UnitError,
-    parse_unit,
-    split_quantity,
-)
-
-Place = Annotated[tuple[float, ...], Unit("m")]
-Direction = Annotated[tuple[float, ...], Unit("1")]
-"""Of any length."""
-Expression = str | float
-AXES = ("x", "y", "z")
-"""Names of the ground's directions."""
-
-Segment = str | tuple[str, str]
-"""A direction: a vector's name, or from one point to another, `[A, P]`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ground:
-    """What does not move."""
-
-    points: dict[str, Place] = field(default_factory=dict)
-    vectors: dict[str, Direction] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """A slender uniform bar between two points."""
-
-    kind: Literal["bar"]
-    points: tuple[str, str]
-    length: Annotated[Metres, Positive] | None = None
-    """Left out: the distance of the points as given."""
-    mass: Annotated[Kilograms, NonNegative]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PointMass:
-    """A mass without extent."""
-
-    kind: Literal["point_mass"]
-    point: str
-    mass: Annotated[Kilograms, NonNegative]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rigid:
-    """A rigid body by the points and unit vectors that belong to it.
-
-    Their places in axes of the body's own, or a list of names: then the body's axes are the ground's in
-    the position as given. Where points and vectors do not span the space, unit vectors are added.
-    """
-
-    kind: Literal["rigid"]
-    points: list[str] | dict[str, Place]
-    vectors: list[str] | dict[str, Direction] = field(default_factory=list)
-    markers: dict[str, Place] = field(default_factory=dict)
-    """Further points of the body, which get no coordinates."""
-    directions: dict[str, Direction] = field(default_factory=dict)
-    """Further unit vectors of the body, which get no coordinates."""
-    mass: Annotated[Kilograms, NonNegative]
-    center_of_mass: Place
-    inertia: Annotated[tuple[float, ...], Unit("kg·m²")]
-    """About the centre of mass: Izz of a planar body; Ixx, Iyy, Izz of a spatial one."""
-    products: Annotated[tuple[float, float, float], Unit("kg·m²")] = (0.0, 0.0, 0.0)
-    """Ixy, Iyz, Izx as they stand in the inertia matrix (spatial)."""
-
-    def check(self) -> Iterable[tuple[str, str]]:
-        if len(self.inertia) == 3:
-            (xx, yy, zz), (xy, yz, zx) = self.inertia, self.products
-            moments = np.linalg.eigvalsh([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]])
-        else:
-            moments = np.array(self.inertia)
-        slack = 1e-9 * np.abs(moments).max(initial=0.0)
-        if moments.min(initial=0.0) < -slack:
-            yield "inertia", f"no body has a negative moment of inertia, here {moments.min():.6g} kg·m²"
-        elif len(moments) == 3 and moments[0] + moments[1] < moments[2] - slack:
-            yield (
-                "inertia",
-                "no body has these moments: the largest principal one exceeds the sum of the others",
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Angle:
-    """A relative angle as a coordinate, from one direction to another."""
-
-    between: tuple[Segment, Segment]
-    about: Segment | None = None
-    """Unit vector at right angles to both (spatial)."""
-    start: Radians | None = None
-    """Left out: as the places of the points say."""
-    rate: RadiansPerSecond = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Distance:
-    """A distance as a coordinate; with `along` the displacement in that direction, which has a sign."""
-
-    points: tuple[str, str]
-    along: Segment | None = None
-    start: Metres | None = None
-    rate: MetresPerSecond = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spherical:
-    """Two points coincide; in the plane, a revolute joint."""
-
-    kind: Literal["spherical"]
-    points: tuple[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Revolute:
-    """Two points coincide and, in space, two axes are parallel."""
-
-    kind: Literal["revolute"]
-    points: tuple[str, str]
-    axes: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Universal:
-    """Two points coincide and two axes are at right angles (spatial)."""
-
-    kind: Literal["universal"]
-    points: tuple[str, str]
-    axes: tuple[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cylindrical:
-    """The second point lies on the first one's axis, and the axes are parallel (spatial)."""
-
-    kind: Literal["cylindrical"]
-    points: tuple[str, str]
-    axes: tuple[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prismatic:
-    """The second point lies on the first one's axis, and the bodies do not turn against each other."""
-
-    kind: Literal["prismatic"]
-    points: tuple[str, str]
-    axes: tuple[str, str]
-    normals: tuple[str, str] | None = None
-    """Directions at right angles to the axes that stay parallel (spatial)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fixed:
-    """Two bodies are one: points coincide, axes and normals are parallel."""
-
-    kind: Literal["rigid"]
-    points: tuple[str, str]
-    axes: tuple[str, str]
-    normals: tuple[str, str] | None = None
-    """As for `prismatic` (spatial)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PointOnLine:
-    """The second point lies on the line through the first one along an axis: a pin in a slot."""
-
-    kind: Literal["point_on_line"]
-    points: tuple[str, str]
-    axis: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConstantDistance:
-    """Two points stay at a distance: a massless rod."""
-
-    kind: Literal["distance"]
-    points: tuple[str, str]
-    length: Annotated[Metres, Positive] | None = None
-    """Left out: the distance of the points as given."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Equation:
-    """An expression that stays zero, such as a gear pair's `theta1 + 2*theta2`."""
-
-    kind: Literal["equation"]
-    expression: str
-
-
-Body = Bar | PointMass | Rigid
-Joint = (
-    Spherical
-    | Revolute
-    | Universal
-    | Cylindrical
-    | Prismatic
-    | Fixed
-    | PointOnLine
-    | ConstantDistance
-    | Equation
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spring:
-    """Spring and damper between two points."""
-
-    kind: Literal["spring"]
-    points: tuple[str, str]
-    stiffness: Annotated[NewtonsPerMetre, NonNegative] = 0.0
-    damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 0.0
-    free_length: Annotated[Metres, NonNegative] = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class TorsionSpring:
-    """Spring and damper about an angle that is a coordinate."""
-
-    kind: Literal["torsion_spring"]
-    angle: str
-    stiffness: Annotated[NewtonMetresPerRadian, NonNegative] = 0.0
-    damping: Annotated[NewtonMetreSecondsPerRadian, NonNegative] = 0.0
-    free_angle: Radians = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Actuator:
-    """A force that drives two points apart; `length` is their distance in the expression."""
-
-    kind: Literal["actuator"]
-    points: tuple[str, str]
-    force: Expression
-    """N."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoordinateForce:
-    """A force or torque on a coordinate."""
-
-    kind: Literal["on_coordinate"]
-    coordinate: str
-    force: Expression
-    """N, or N·m on an angle."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Torque:
-    """A torque on a body, in the ground's axes."""
-
-    kind: Literal["torque"]
-    body: str
-    torque: list[Expression]
-    """N·m; one component in the plane, three in space."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Force:
-    """A force at a point, in the ground's axes."""
-
-    kind: Literal["force"]
-    point: str
-    force: list[Expression]
-    """N."""
-
-
-Load = Spring | TorsionSpring | Actuator | CoordinateForce | Torque | Force
+from vehicled.units import Unit, UnitError, parse_unit, split_quantity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +48,7 @@ class Description:
 
     space: Literal["planar", "spatial"]
     gravity: Annotated[tuple[float, ...], Unit("m/s²")] | None = None
-    ground: Ground = field(default_factory=Ground)
+    ground: GroundBody = field(default_factory=GroundBody)
     points: dict[str, Place] = field(default_factory=dict)
     """About where they are at the start; the constraints are met by moving them as little as possible."""
     vectors: dict[str, Direction] = field(default_factory=dict)
@@ -321,7 +66,7 @@ class Description:
     """Coordinates that follow an expression of t, parameters and inputs."""
     forces: dict[str, Load] = field(default_factory=dict)
     independent: list[str] | None = None
-    """Coordinates that hold their start and say the rest; left out, they are chosen."""
+    """Coordinates that keep their start values and determine the others; left out, they are chosen."""
     degrees_of_freedom: int | None = None
     """Left out: the number of independent coordinates, if given; else not checked."""
 

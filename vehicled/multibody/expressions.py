@@ -20,7 +20,7 @@ _LARGEST_POWER = 16
 
 
 class ExpressionError(ValueError):
-    """A text that is not an expression; the message says why."""
+    """A text that is not an expression; the message gives the reason."""
 
 
 def parse(

@@ -106,8 +106,7 @@ class _SecondOrder:
 class MatrixR(_SecondOrder):
     """Independent coordinates: (Rᵀ M R) z̈ = Rᵀ (Q − M S γ), with position and velocity problem at each evaluation.
 
-    Where z is about to lose the mechanism (‖R‖ grows), other coordinates are taken; `mechanism.independent`
-    says which.
+    Where z nears a singular position (‖R‖ grows), other coordinates are taken: `mechanism.independent`.
     """
 
     worst_growth = 5.0
@@ -131,7 +130,7 @@ class MatrixR(_SecondOrder):
             return
         motions = problems.nullspace(mechanism.calc_jacobian())
         if motions.shape[1] != len(mechanism.independent):
-            return  # Right on a singular position, where nothing can be told.
+            return  # At a singular position there is no choice to make.
         best = problems.choose_independent(motions)
         least = float(1.0 / np.linalg.svd(motions[best], compute_uv=False)[-1])
         if growth > 2.0 * least:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vehicled.multibody.description import (
+from vehicled.multibody.elements import (
     Angle,
     ConstantDistance,
     Cylindrical,

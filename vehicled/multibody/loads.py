@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vehicled.multibody.description import Actuator, CoordinateForce, Force, Load, Spring, TorsionSpring
+from vehicled.multibody.elements import Actuator, CoordinateForce, Force, Load, Spring, TorsionSpring
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.natural import Combination
 from vehicled.multibody.system import Soft

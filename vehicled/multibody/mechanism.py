@@ -1,88 +1,25 @@
-"""One running instance of a mechanism: parameters, state and inputs in a workspace of its own."""
+"""A mechanism that runs: an instance that is assembled and can be brought to a state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from vehicled.multibody import checks, problems
-from vehicled.multibody.compiled import BY_CONSTRAINT, CompiledMechanism
+from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
+from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.model import MechanismError
-from vehicled.multibody.placement import Placement
 
 
-@dataclass(frozen=True)
-class State:
-    """Where a mechanism is and how it moves, apart from it."""
-
-    t: float
-    q: np.ndarray
-    qd: np.ndarray
-    qdd: np.ndarray
-    multipliers: np.ndarray
-    enabled: np.ndarray
-    held: np.ndarray
-    targets: np.ndarray
-    independent: np.ndarray
-
-
-class Mechanism:
-    """n coordinates, m constraints (of rank n − f), f degrees of freedom: M q̈ + Φ_qᵀ λ = Q(q, q̇, t), Φ(q, t) = 0.
-
-    Arrays are views into the workspace: write to `q`, `qd`, `inputs`; what `calc_…` returns is overwritten by
-    the next call of the same. Units: m, rad, s, N, N·m.
-    """
+class Mechanism(MechanismInstance):
+    """An instance whose constraints are met."""
 
     def __init__(self, compiled: CompiledMechanism):
         """Assembled at its start, at rest but for the rates given. Raises MechanismError, naming the body or
         joint, when it cannot be assembled or its equations have no unique solution."""
-        self.compiled = compiled
-        self.description = compiled.description
-        self.layout = compiled.layout
-        self.workspace = self.layout.allocate()
-        self._pointer = self.workspace.ctypes.data
-        self.coordinate_names = compiled.coordinates
-        n, m = len(self.coordinate_names), len(compiled.constraints)
-        self.q, self.qd, self.qdd = (self.view(name) for name in ("q", "qd", "qdd"))
-        """(n,) each."""
-        self._lambda = self.view("lambda")
-        self._holding = np.zeros(n)
-        """λ of `hold …` constraints, by coordinate."""
-        self.enabled = np.ones(m, dtype=bool)
-        """(m,) which constraints of the description hold: see `switches`, which writes it."""
-        self.is_switched = False
-        """Whether other constraints hold than those of the description."""
-        self._holds = self.view("holds").reshape(n, 4)
-        self.targets = self._holds[:, 1:]
-        """(n, 3): value, rate and acceleration of each held coordinate at the end of a step."""
-        self.inputs = self.view("inputs").reshape(-1, 3)
-        """(inputs, 3): value, rate and acceleration of each at the end of a step."""
-        self.applied = self.view("applied")
-        """(n,) further generalised forces, which the caller sets; part of Q."""
-        self._time = self.view("time")
-        self._sides = self.view("angle_sides").reshape(-1, 2)
-        self._index = {name: k for k, name in enumerate(self.coordinate_names)}
-        self._parameter = {name: k for k, name in enumerate(compiled.parameters)}
-        angles = [self._index[name] for name in compiled.description.angles]
-        self.lengths = np.setdiff1d(np.arange(n), angles)
-        """Indices of the coordinates that are not angles."""
-        shapes: dict[str, tuple[int, ...]] = {
-            **dict.fromkeys(("jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd"), (m, n)),
-            **dict.fromkeys(("mass", "forces_by_q", "forces_by_qd", "pull_by_q"), (n, n)),
-            **dict.fromkeys(("point_position", "point_velocity", "point_acceleration"), (-1, 3)),
-            **dict.fromkeys(("constraints", "drift", "gamma", "forces", "energy"), (-1,)),
-            **{"loads": (-1, 3), "wrenches": (m, 6)},
-        }
-        self._arrays = {name: self.view(name).reshape(shape) for name, shape in shapes.items()}
-        self.placement = Placement(compiled, self.view)
-        self._step, self._penalties, self._penalty = self.view("step"), self.view("penalties"), 0.0
-        self.guess = np.array(compiled.model.guess)
-        """(n,) about where it starts."""
-        self.set_parameters(compiled.parameters)
+        super().__init__(compiled)
         checks.assemble_at_start(self)
 
     @classmethod
@@ -94,125 +31,6 @@ class Mechanism:
         except MechanismError as error:
             raise MechanismError(f"{name_or_path}: {error}") from None
 
-    def view(self, name: str) -> np.ndarray:
-        return self.layout.view(self.workspace, name)
-
-    def call(self, kernel: str) -> None:
-        self.compiled[kernel](self._pointer)
-
-    def step_ali3p(
-        self, h: float, penalty: float, limit: int, tolerance: float, large: float, passes: int
-    ) -> int:
-        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.step_loop`, but for ‖Δq‖ instead of
-        its square."""
-        self._step[0] = h
-        if penalty != self._penalty:
-            self._penalty = penalty
-            self._penalties[:] = penalty * self.enabled
-        self._time[0] += h
-        count = self.compiled.ali3p_step(self._pointer, limit, tolerance**2, large**2, passes)
-        if self.is_switched:
-            self.call("jacobian")
-            pull = self._arrays["jacobian"].T @ self._lambda
-            self._holding[:] = np.where(self.held, self.calc_forces() - self.mass @ self.qdd - pull, 0.0)
-        return count
-
-    # -- parameters and state -------------------------------------------------------------------------------
-
-    def set_parameters(self, values: Mapping[str, float]) -> None:
-        """Write parameters by name; the state stays as it is. Raises KeyError on unknown names."""
-        array = self.view("parameters")
-        for name, value in values.items():
-            array[self._parameter[name]] = value
-        self.call("prepare")
-        self.call("mass")
-        self.call("placement")
-        self.mass = self._arrays["mass"]
-        """(n, n) M, constant."""
-
-    def get_parameter(self, name: str) -> float:
-        return float(self.view("parameters")[self._parameter[name]])
-
-    @property
-    def t(self) -> float:
-        """s"""
-        return float(self._time[0])
-
-    @t.setter
-    def t(self, value: float) -> None:
-        self._time[0] = value
-
-    @property
-    def held(self) -> np.ndarray:
-        """(n,) which coordinates are held at their targets."""
-        return self._holds[:, 0] != 0.0
-
-    def set_switches(self, enabled: np.ndarray, held: np.ndarray) -> None:
-        """Let those constraints (m,) of the description hold, and hold those coordinates (n,). λ of what does not
-        hold is zero."""
-        self.enabled[:] = enabled
-        self._holds[:, 0] = held
-        self.is_switched = not self.enabled.all() or bool(np.any(held))
-        self._penalties[:] = self._penalty * self.enabled
-        self._lambda[~self.enabled] = 0.0
-        self._holding[~self.held] = 0.0
-
-    @property
-    def constraint_names(self) -> list[str]:
-        """(m,) of the constraints that hold: the description's, then `hold …` for each held coordinate."""
-        names = [name for name, on in zip(self.compiled.constraints, self.enabled, strict=True) if on]
-        return names + [f"hold {self.coordinate_names[k]}" for k in np.flatnonzero(self.held)]
-
-    @property
-    def multipliers(self) -> np.ndarray:
-        """(m,) λ of the constraints that hold. To be assigned: what is read is a copy where anything is switched,
-        which cannot be written to."""
-        if not self.is_switched:
-            return self._lambda
-        values = np.concatenate([self._lambda[self.enabled], self._holding[self.held]])
-        values.flags.writeable = False
-        return values
-
-    @multipliers.setter
-    def multipliers(self, values: np.ndarray) -> None:
-        self._lambda[self.enabled], self._holding[self.held] = np.split(values, [self.enabled.sum()])
-
-    def index(self, coordinate: str) -> int:
-        """Of a coordinate by its name. Raises KeyError."""
-        return self._index[coordinate]
-
-    @property
-    def z(self) -> np.ndarray:
-        """(f,) copy of the independent coordinates."""
-        return self.q[self.independent]
-
-    @property
-    def zd(self) -> np.ndarray:
-        return self.qd[self.independent]
-
-    @property
-    def zdd(self) -> np.ndarray:
-        return self.qdd[self.independent]
-
-    def set_independent(self, coordinates: np.ndarray) -> None:
-        """Indices (f,) of the coordinates that are to say where the mechanism is."""
-        self.independent = np.asarray(coordinates, dtype=int)
-        self.dependent = np.setdiff1d(np.arange(len(self.q)), self.independent)
-
-    def get_state(self) -> State:
-        """A copy."""
-        motion = (self.q, self.qd, self.qdd, self.multipliers)
-        switches = (self.enabled, self.held, self.targets, self.independent)
-        return State(self.t, *(a.copy() for a in (*motion, *switches)))
-
-    def set_state(self, state: State) -> None:
-        self.t = state.t
-        self.q[:], self.qd[:], self.qdd[:] = state.q, state.qd, state.qdd
-        self.targets[:] = state.targets
-        self.set_switches(state.enabled, state.held)
-        self.multipliers = state.multipliers
-        self.set_independent(state.independent)
-
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray) -> problems.Solution:
         """Bring the mechanism to z, ż with all that follows from them: q, q̇, q̈, λ."""
         solution = problems.solve_position(self, z)
@@ -220,105 +38,3 @@ class Mechanism:
             problems.solve_velocity(self, zd)
             problems.solve_dynamics(self)
         return solution
-
-    # -- evaluation at the present t, q, q̇, λ ---------------------------------------------------------------
-
-    def _calc(self, name: str) -> np.ndarray:
-        self.compiled[name](self._pointer)
-        array = self._arrays[name]
-        if name not in BY_CONSTRAINT or not self.is_switched:
-            return array
-        return np.concatenate([array[self.enabled], self._hold_rows(name)])
-
-    def _hold_rows(self, name: str) -> np.ndarray:
-        """Of q_k − target = 0 for each held coordinate."""
-        held = np.flatnonzero(self.held)
-        value, rate, acceleration = self.targets[held].T
-        if name == "jacobian":
-            return np.eye(len(self.q))[held]
-        known = {"constraints": self.q[held] - value, "drift": -rate, "gamma": acceleration}
-        return known[name] if name in known else np.zeros((len(held), *self._arrays[name].shape[1:]))
-
-    def calc_constraints(self) -> np.ndarray:
-        """(m,) Φ(q, t)."""
-        return self._calc("constraints")
-
-    def find_turned_angle(self) -> str | None:
-        """An angle that is half a turn off what its directions enclose, which meets its constraint too."""
-        self.call("angle_sides")
-        for name, (sine, cosine) in zip(self.description.angles, self._sides, strict=True):
-            theta = self.q[self.index(name)]
-            if sine * np.sin(theta) + cosine * np.cos(theta) < 0.0:
-                return name
-        return None
-
-    def calc_jacobian(self) -> np.ndarray:
-        """(m, n) Φ_q."""
-        return self._calc("jacobian")
-
-    def calc_jacobian_rate(self) -> np.ndarray:
-        """(m, n) dΦ_q/dt, which is ∂Φ̇/∂q too."""
-        return self._calc("jacobian_rate")
-
-    def calc_drift(self) -> np.ndarray:
-        """(m,) Φ_t = ∂Φ/∂t: Φ̇ = Φ_q q̇ + Φ_t."""
-        return self._calc("drift")
-
-    def calc_gamma(self) -> np.ndarray:
-        """(m,) γ(q, q̇, t): Φ_q q̈ = γ."""
-        return self._calc("gamma")
-
-    def calc_acceleration_by_q(self) -> np.ndarray:
-        """(m, n) ∂Φ̈/∂q of Φ̈ = Φ_q q̈ − γ, q̇ and q̈ held."""
-        return self._calc("acceleration_by_q")
-
-    def calc_acceleration_by_qd(self) -> np.ndarray:
-        """(m, n) ∂Φ̈/∂q̇ = −∂γ/∂q̇."""
-        return self._calc("acceleration_by_qd")
-
-    def calc_wrenches(self) -> np.ndarray:
-        """(m, 6) what a constraint's λ = −1 does to the body of its second point or direction, in world axes: force
-        at that point, and torque; zero for constraints that are not of a joint, angle or distance."""
-        return self._calc("wrenches")
-
-    def calc_loads(self) -> np.ndarray:
-        """(loads, 3) in the description's order and in world axes: the force at the (second) point of each, or its
-        torque; a force on a coordinate in the first place."""
-        return self._calc("loads")
-
-    def calc_forces(self) -> np.ndarray:
-        """(n,) Q(q, q̇, t)."""
-        return self._calc("forces")
-
-    def calc_forces_by_q(self) -> np.ndarray:
-        """(n, n) ∂Q/∂q."""
-        return self._calc("forces_by_q")
-
-    def calc_forces_by_qd(self) -> np.ndarray:
-        """(n, n) ∂Q/∂q̇."""
-        return self._calc("forces_by_qd")
-
-    def calc_pull_by_q(self) -> np.ndarray:
-        """(n, n) ∂(Φ_qᵀ λ)/∂q, λ held."""
-        return self._calc("pull_by_q")
-
-    def calc_kinetic_energy(self) -> float:
-        """J"""
-        return float(self._calc("energy")[0])
-
-    def calc_potential_energy(self) -> float:
-        """Of gravity and springs, J; forces given as expressions have none."""
-        return float(self._calc("energy")[1])
-
-    def calc_point_positions(self) -> dict[str, np.ndarray]:
-        """(3,) by name, of all points and markers."""
-        return self._by_point("point_position")
-
-    def calc_point_velocities(self) -> dict[str, np.ndarray]:
-        return self._by_point("point_velocity")
-
-    def calc_point_accelerations(self) -> dict[str, np.ndarray]:
-        return self._by_point("point_acceleration")
-
-    def _by_point(self, name: str) -> dict[str, np.ndarray]:
-        return dict(zip(self.compiled.points, self._calc(name), strict=True))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vehicled.errors import UsageError
-from vehicled.multibody.description import AXES, Description, Segment
+from vehicled.multibody.description import Description
+from vehicled.multibody.elements import AXES, Segment
 from vehicled.multibody.expressions import ExpressionError, parse
 from vehicled.multibody.natural import Combination, Frame, Inertia
 from vehicled.multibody.system import Coordinate, System
@@ -18,7 +19,7 @@ from vehicled.symbolic.vector import Vector
 
 
 class MechanismError(UsageError):
-    """A mechanism that cannot be: the line names the body or joint and says why."""
+    """A description that makes no mechanism: the message names the body or joint and the reason."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Part:
 
 
 @dataclass
-class Geometry:
+class LocalGeometry:
     """What belongs to one body, in its axes."""
 
     points: dict[str, Value] = field(default_factory=dict)
@@ -72,7 +73,7 @@ class Model:
         """Of each coordinate."""
         self.places: dict[str, np.ndarray] = {}
         """(3,) of points, and of vectors, about where they are at the start."""
-        self.geometry: dict[str, Geometry] = {}
+        self.geometry: dict[str, LocalGeometry] = {}
         self.parts: dict[str, Part] = {}
         self.unit_vectors: set[str] = set()
         """Those that a constraint keeps at length one."""
@@ -124,7 +125,7 @@ class Model:
     # -- coordinates --------------------------------------------------------------------------------------
 
     def _declare_points(self) -> None:
-        ground = self.geometry["ground"] = Geometry()
+        ground = self.geometry["ground"] = LocalGeometry()
         for name, axis in zip(AXES, np.eye(3), strict=True):
             ground.vectors[name] = self.constant(axis)
         for name, numbers in self.description.ground.points.items():
@@ -254,7 +255,7 @@ class Model:
         except ExpressionError as error:
             raise MechanismError(f"{where}: {error}") from None
 
-    def home(self, where: str, *names: str) -> Geometry:
+    def home(self, where: str, *names: str) -> LocalGeometry:
         """The body that has these vectors. Raises MechanismError when none has."""
         for geometry in self.geometry.values():
             if geometry.frame is not None and all(n in geometry.vectors for n in names):

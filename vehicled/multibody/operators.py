@@ -1,4 +1,4 @@
-"""What one can ask of a mechanism as a whole, in its present state: mass, momentum, accelerations, maps.
+"""Operations on a mechanism as a whole, in its present state: mass, momentum, accelerations, maps.
 
 The questions are those of other multibody libraries (Sherman, Seth and Delp, "Simbody: multibody dynamics for
 biomedical research", 2011, section 4), answered in natural coordinates. World axes and origin throughout; SI and
@@ -58,7 +58,7 @@ class MassProperties:
     """(3,) centre of mass, m."""
     inertia: np.ndarray
     """(3, 3) about the world's origin, kg·m²; products as they stand in the matrix. Of planar bodies, which are
-    described by Izz alone, only the element zz says something."""
+    described by Izz alone, only the element zz has a meaning."""
 
     @property
     def central_inertia(self) -> np.ndarray:
@@ -163,7 +163,7 @@ def calc_accelerations(mechanism: Mechanism, without: Iterable[str] = ()) -> tup
 
 
 def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
-    """q̈ (n,) with all joints and drives ignored, and every held coordinate let go: bodies that are rigid still,
+    """q̈ (n,) with all joints and drives ignored, and every held coordinate released: bodies that are rigid still,
     but only hang together by the points and vectors that they share; angles and distances follow them.
 
     Without the constraints of rigid body too, it would be `MassFactorisation.solve` of the forces.

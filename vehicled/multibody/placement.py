@@ -11,22 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vehicled.multibody.description import PointMass
+from vehicled.multibody.elements import PointMass
 from vehicled.multibody.model import Model, Part
 from vehicled.multibody.natural import Combination
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 
-if TYPE_CHECKING:
-    from vehicled.multibody.compiled import CompiledMechanism
 
-
-def add_kernel(program: Program, model: Model) -> None:
+def add_kernel(program: Program, model: Model) -> KernelHandle:
     """The kernel `placement`, which depends on parameters alone: the arrays `map` (3 rows of n per vector), `offset`
     and `moments`, in the order of points, vectors and elements."""
     graph, coordinates = model.graph, model.system.coordinates
@@ -45,7 +41,7 @@ def add_kernel(program: Program, model: Model) -> None:
     )
     stores += zip(program.array("offset", len(rows)), offset, strict=True)
     stores += zip(program.array("moments", len(moments)), moments, strict=True)
-    program.kernel("placement", stores)
+    return program.kernel("placement", stores)
 
 
 def _placed(model: Model) -> list[Combination]:
@@ -82,7 +78,7 @@ def _moments(model: Model, part: Part) -> list[list[Atom]]:
 
 
 @dataclass(frozen=True)
-class Body:
+class PlacedBody:
     """A body's elements x = A q + a in world axes (m, or unit vectors), the first a point, and what they carry."""
 
     name: str
@@ -110,8 +106,9 @@ class Body:
 class Placement:
     """The maps of one mechanism, as views into its workspace: they follow its parameters."""
 
-    def __init__(self, compiled: CompiledMechanism, view: Callable[[str], np.ndarray]):
-        model, n = compiled.model, len(compiled.coordinates)
+    def __init__(self, model: Model, view: Callable[[str], np.ndarray]):
+        """`view` gives an array of the workspace by its name."""
+        n = len(model.system.coordinates)
         maps, offsets = view("map").reshape(-1, 3, n), view("offset").reshape(-1, 3)
         names = [*model.points, *model.vectors]
         points = len(model.points)
@@ -120,12 +117,14 @@ class Placement:
         self.vectors = dict(zip(names[points:], maps[points : len(names)], strict=True))
         """(3, n) by direction."""
         self._vector_offsets = dict(zip(names[points:], offsets[points : len(names)], strict=True))
-        self.bodies: dict[str, Body] = {}
+        self.bodies: dict[str, PlacedBody] = {}
         row, moment, flat = len(names), 0, view("moments")
         for part in model.parts.values():
             k = len(_elements(model, part))
             moments = flat[moment : moment + k * k].reshape(k, k)
-            self.bodies[part.name] = Body(part.name, maps[row : row + k], offsets[row : row + k], moments)
+            self.bodies[part.name] = PlacedBody(
+                part.name, maps[row : row + k], offsets[row : row + k], moments
+            )
             row, moment = row + k, moment + k * k
 
     def vector(self, name: str, q: np.ndarray) -> np.ndarray:

@@ -1,23 +1,20 @@
 """The problems of kinematics and statics on one mechanism, solved in place.
 
 García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 3 and 5. Redundant
-constraints are welcome as long as they agree: least squares where there are more equations than their rank.
+constraints are allowed as long as they agree: least squares where there are more equations than their rank.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
 import scipy.optimize
 
 from vehicled.errors import RunError, UsageError
-
-if TYPE_CHECKING:
-    from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.instance import MechanismInstance
 
 RANK_TOLERANCE = 1e-8
 """Singular values of a Jacobian below this share of the largest count as zero."""
@@ -49,7 +46,7 @@ class Solution:
         return self
 
 
-def tolerance(mechanism: Mechanism) -> float:
+def tolerance(mechanism: MechanismInstance) -> float:
     """On |Φ|: rounding of lengths squared, with a margin."""
     lengths = mechanism.q[mechanism.lengths]
     return 1e-14 * max(1.0, float(lengths @ lengths))
@@ -66,7 +63,7 @@ def nullspace(jacobian: np.ndarray) -> np.ndarray:
 
 
 def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
-    """(f,) coordinates that tell the motions (n, f) apart best, by pivoting; `preferred` ones before others unless
+    """(f,) coordinates that distinguish the motions (n, f) best, by pivoting; `preferred` ones before others unless
     they do so a hundred times worse."""
     if not motions.shape[1]:
         return np.zeros(0, dtype=int)
@@ -77,7 +74,7 @@ def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None)
     return np.sort(pivots[: motions.shape[1]])
 
 
-def dependent_solve(mechanism: Mechanism, jacobian: np.ndarray, right: np.ndarray) -> np.ndarray:
+def dependent_solve(mechanism: MechanismInstance, jacobian: np.ndarray, right: np.ndarray) -> np.ndarray:
     """x (dependent,) or (dependent, k) of Φ_q,dependent x = right; least squares when not square."""
     block = jacobian[:, mechanism.dependent]
     if block.shape[0] == block.shape[1]:
@@ -88,7 +85,7 @@ def dependent_solve(mechanism: Mechanism, jacobian: np.ndarray, right: np.ndarra
     return least_squares(block, right)
 
 
-def solve_position(mechanism: Mechanism, z: np.ndarray, limit: int = 30) -> Solution:
+def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30) -> Solution:
     """q with Φ(q, t) = 0 and the independent coordinates z (f,), by Newton from the present q.
 
     A move so long that Newton fails, or finds an angle's constraint met half a turn away, is made in parts.
@@ -109,7 +106,7 @@ def solve_position(mechanism: Mechanism, z: np.ndarray, limit: int = 30) -> Solu
     return solution
 
 
-def _newton_position(mechanism: Mechanism, z: np.ndarray, limit: int) -> Solution:
+def _newton_position(mechanism: MechanismInstance, z: np.ndarray, limit: int) -> Solution:
     q, dependent = mechanism.q, mechanism.dependent
     q[mechanism.independent] = z
     step = np.inf
@@ -127,7 +124,7 @@ def _newton_position(mechanism: Mechanism, z: np.ndarray, limit: int) -> Solutio
     return Solution(False, iteration, residual, step)
 
 
-def solve_velocity(mechanism: Mechanism, zd: np.ndarray) -> None:
+def solve_velocity(mechanism: MechanismInstance, zd: np.ndarray) -> None:
     """q̇ (n,) of the independent rates ż (f,): Φ_q q̇ = −Φ_t."""
     jacobian, independent = mechanism.calc_jacobian(), mechanism.independent
     qd = mechanism.qd
@@ -136,7 +133,7 @@ def solve_velocity(mechanism: Mechanism, zd: np.ndarray) -> None:
     qd[mechanism.dependent] = dependent_solve(mechanism, jacobian, right)
 
 
-def solve_acceleration(mechanism: Mechanism, zdd: np.ndarray) -> None:
+def solve_acceleration(mechanism: MechanismInstance, zdd: np.ndarray) -> None:
     """q̈ (n,) of the independent accelerations z̈ (f,): Φ_q q̈ = γ."""
     jacobian, independent = mechanism.calc_jacobian(), mechanism.independent
     qdd = mechanism.qdd
@@ -145,7 +142,7 @@ def solve_acceleration(mechanism: Mechanism, zdd: np.ndarray) -> None:
     qdd[mechanism.dependent] = dependent_solve(mechanism, jacobian, right)
 
 
-def calc_velocity_map(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+def calc_velocity_map(mechanism: MechanismInstance) -> tuple[np.ndarray, np.ndarray]:
     """R (n, f) and S (n, m): q̇ = R ż − S Φ_t, q̈ = R z̈ + S γ."""
     jacobian = mechanism.calc_jacobian()
     m, n = jacobian.shape
@@ -158,7 +155,7 @@ def calc_velocity_map(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
     return r, s
 
 
-def calc_acceleration_jacobians(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+def calc_acceleration_jacobians(mechanism: MechanismInstance) -> tuple[np.ndarray, np.ndarray]:
     """∂z̈/∂z and ∂z̈/∂ż (f, f) of the present state, exact; q̇, q̈ and λ must be those of `solve_dynamics`.
 
     Moving z by dz moves q by R dz and, with ż held, q̇ by −S Φ̇_q R dz; the equations of motion are linearised
@@ -178,7 +175,9 @@ def calc_acceleration_jacobians(mechanism: Mechanism) -> tuple[np.ndarray, np.nd
     return linearised(r, qd_by_z), linearised(np.zeros_like(r), r)
 
 
-def solve_dynamics(mechanism: Mechanism, position_gain: float = 0.0, velocity_gain: float = 0.0) -> None:
+def solve_dynamics(
+    mechanism: MechanismInstance, position_gain: float = 0.0, velocity_gain: float = 0.0
+) -> None:
     """Put q̈ and λ of the present t, q, q̇ into the mechanism: Φ_q q̈ = γ − velocity_gain Φ̇ − position_gain Φ.
 
     Gains (1/s, 1/s²): Baumgarte's stabilisation.
@@ -192,7 +191,7 @@ def solve_dynamics(mechanism: Mechanism, position_gain: float = 0.0, velocity_ga
 
 
 def calc_dynamics(
-    mechanism: Mechanism, jacobian: np.ndarray, target: np.ndarray
+    mechanism: MechanismInstance, jacobian: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """q̈ (n,) and λ (m,) of [M Jᵀ; J 0] [q̈; λ] = [Q; target] with J (m, n), at the present t, q, q̇; the shortest
     where they are not unique."""
@@ -209,7 +208,7 @@ def calc_dynamics(
 
 
 def assemble(
-    mechanism: Mechanism,
+    mechanism: MechanismInstance,
     guess: np.ndarray,
     held: Mapping[int, float] | None = None,
     weights: np.ndarray | None = None,
@@ -269,7 +268,7 @@ def inverse_root(weights: np.ndarray | None, n: int, free: np.ndarray | None = N
 
 
 def _approach(
-    mechanism: Mechanism,
+    mechanism: MechanismInstance,
     anchor: np.ndarray,
     free: np.ndarray,
     root: np.ndarray,
@@ -299,9 +298,9 @@ def _approach(
     return Solution(False, iteration, residual, step)
 
 
-def solve_equilibrium(mechanism: Mechanism, limit: int = 100) -> Solution:
+def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solution:
     """q and λ at rest, q̇ = q̈ = 0: Φ_qᵀ λ = Q, Φ = 0, by Newton from the present q, which it moves by at most
-    half of its size at a time. Whether it is stable, `is_stable` says."""
+    half of its size at a time. `is_stable` checks whether it is stable."""
     q, n = mechanism.q, len(mechanism.q)
     mechanism.qd[:] = mechanism.qdd[:] = 0.0
     scale = max(1.0, float(np.abs(mechanism.calc_forces()).max(initial=0.0)))
@@ -334,7 +333,7 @@ def solve_equilibrium(mechanism: Mechanism, limit: int = 100) -> Solution:
     return Solution(False, iteration, residual, step)
 
 
-def is_stable(mechanism: Mechanism) -> bool:
+def is_stable(mechanism: MechanismInstance) -> bool:
     """Whether the equilibrium that a mechanism is in resists every motion that its constraints let pass."""
     motions = nullspace(mechanism.calc_jacobian())
     stiffness = motions.T @ (mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()) @ motions

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.multibody.body_operators import Forces
-from vehicled.multibody.description import (
+from vehicled.multibody.elements import (
     Actuator,
     CoordinateForce,
     Equation,
@@ -63,8 +63,8 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
     which have no place), then one per body at each point and direction that bodies share.
 
     The first body of a joint feels the opposite, at the same place. `forces`: those in `Mechanism.applied`, so that
-    they are told by body; what is not among them, is on coordinates. Loads at a shared point act on the point, not
-    on one of its bodies.
+    they are counted by body; what is not among them acts on coordinates. Loads at a shared point act on the point,
+    not on one of its bodies.
     """
     balance = _Balance(mechanism)
     reactions = list(_act_joints(mechanism, balance))

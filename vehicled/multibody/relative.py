@@ -1,9 +1,9 @@
 """Mechanisms in relative coordinates: a tree of points, a tree of bases, and the operators that walk them.
 
 The usual tree of bodies is split in two (Plaza et al., recursive operators and atomised symbolic expressions,
-section 3.4): *bases* say how things are turned, each by one angle about one axis of its parent; *points* say
-where things are, each by an offset from its parent in the axes of a base. Each coordinate is one such angle or
-a term of one component of one such offset. An operator makes its answer from the answer for the parent, always
+section 3.4): *bases* give orientations, each by one angle about one axis of its parent; *points* give
+positions, each by an offset from its parent in the axes of a base. Each coordinate is one such angle or
+a term of one component of one such offset. An operator computes its result from the result for the parent, always
 by the same operations, so that equal quantities are equal atoms.
 
 A body is a point and a base: bodies that turn together share a base, and its rotation is computed once.
@@ -50,7 +50,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class RelativeBody:
     """A rigid body that turns with `base` and whose origin is `point`; all in the axes of `base`."""
 
     name: str
@@ -66,7 +66,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Spring:
+class RelativeSpring:
     """Pulls two points together with stiffness·(distance − length) + damping·rate of the distance, N."""
 
     points: tuple[Point, Point]
@@ -107,14 +107,14 @@ class RelativeSystem:
     coordinates: list[Coordinate] = field(default_factory=list)
     bases: list[Base] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
-    bodies: list[Body] = field(default_factory=list)
+    bodies: list[RelativeBody] = field(default_factory=list)
     forces: list[tuple[Point, Base, Vector]] = field(default_factory=list)
     """At a point, components in a base, N."""
     moments: list[tuple[Base, Vector]] = field(default_factory=list)
     """On what turns with a base, components in it, N·m."""
     generalised: list[tuple[Coordinate, Atom]] = field(default_factory=list)
     """Along a coordinate, N or N·m."""
-    springs: list[Spring] = field(default_factory=list)
+    springs: list[RelativeSpring] = field(default_factory=list)
     _used: set[Coordinate] = field(default_factory=set)
     _known: dict[tuple, Vector] = field(default_factory=dict)
 
@@ -180,13 +180,15 @@ class RelativeSystem:
         centre: Vector | None = None,
         products: Vector | None = None,
     ) -> None:
-        """A body with its origin at `point`, see `Body`.
+        """A body with its origin at `point`, see `RelativeBody`.
 
         Raises ValueError when `base` is neither the base of the point nor turned from it.
         """
         if not descends(base, point.base):
             raise ValueError(f"body {name!r}: base {base.name!r} is not turned from {point.base.name!r}")
-        self.bodies.append(Body(name, point, base, mass, centre or self.none, moments, products or self.none))
+        self.bodies.append(
+            RelativeBody(name, point, base, mass, centre or self.none, moments, products or self.none)
+        )
 
     def _use(self, *coordinates: Coordinate | None) -> None:
         for c in coordinates:

@@ -1,10 +1,10 @@
 """Mass matrix and generalised forces of a mechanism in relative coordinates: M q̈ = δ(q, q̇).
 
-Motion goes out along the trees, loads come back: a force at a point goes on to its parent point, and on the
-way its moment about that goes to the base of the offset; a base hands the moment on to its parent. What
-reaches an angle's axis or a sliding axis is the coordinate's generalised force (virtual power). The mass
-matrix comes about likewise, from what a unit acceleration of one coordinate calls for, all that moves with it
-being one rigid composite (Walker and Orin 1982, method 3; here on separate trees).
+Motion is computed from the roots of the trees to the leaves, loads the other way: a force at a point is added to
+that at its parent point, and its moment about that to the base of the offset; a base adds its moment to its
+parent's. What reaches an angle's axis or a sliding axis is the coordinate's generalised force (virtual power). The
+mass matrix is found likewise, from the forces that a unit acceleration of one coordinate takes, all that moves with
+it being one rigid composite (Walker and Orin 1982, method 3; here on separate trees).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from vehicled.multibody.relative import (
     Base,
-    Body,
     Point,
+    RelativeBody,
+    RelativeSpring,
     RelativeSystem,
-    Spring,
     descends,
     label,
     transform,
@@ -85,7 +85,7 @@ class Dynamics:
         for b in system.bases:
             if b.parent:
                 self._turned[b.parent].append(b)
-        self._bodies: dict[tuple[Point, Base], list[Body]] = {}
+        self._bodies: dict[tuple[Point, Base], list[RelativeBody]] = {}
         for body in system.bodies:
             self._bodies.setdefault((body.point, body.base), []).append(body)
         self._applied: dict[tuple[Point, Base], Vector] = {}
@@ -103,7 +103,7 @@ class Dynamics:
             base, force = point.base, self.system.express(force, base, point.base)
         self._applied[point, base] = self._applied.get((point, base), self.system.none) + force
 
-    def _stretch(self, spring: Spring) -> None:
+    def _stretch(self, spring: RelativeSpring) -> None:
         a, b = spring.points
         way = self.system.position(b, a)
         distance = way.norm()
@@ -274,7 +274,7 @@ class Dynamics:
             self._moments[base] = known
         return known
 
-    def _spin(self, body: Body) -> Vector:
+    def _spin(self, body: RelativeBody) -> Vector:
         """Moment about its origin that the motion of a body calls for: m c × a + I α + ω × I ω."""
         base = body.base
         w, alpha = self.system.rigid(base), list(self.system.angular_acceleration(base))

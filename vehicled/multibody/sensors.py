@@ -19,7 +19,7 @@ from vehicled.errors import UsageError
 from vehicled.multibody.model import Model
 from vehicled.multibody.natural import Combination
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 
 
@@ -28,7 +28,7 @@ class Running(Protocol):
 
     def view(self, name: str) -> np.ndarray: ...
 
-    def call(self, kernel: str) -> None: ...
+    def call(self, kernel: KernelHandle) -> None: ...
 
 
 class Sensor(Protocol):
@@ -126,7 +126,7 @@ class SensorSet:
         read = [(s.sigma, r) for s in self.sensors for r in s.read(model)]
         self.sigma = np.array([sigma for sigma, _ in read])
         n = len(coordinates)
-        program.kernel(
+        self._readings = program.kernel(
             "readings", zip(program.array("readings", len(read)), (r for _, r in read), strict=True)
         )
         stores: list[tuple[Atom, Atom]] = []
@@ -139,16 +139,16 @@ class SensorSet:
             }
             places = program.sparse_array(f"readings_by_{by}", len(read) * n, list(entries))
             stores += zip(places, entries.values(), strict=True)
-        program.kernel("reading_jacobians", stores)
+        self._jacobians = program.kernel("reading_jacobians", stores)
 
     def calc_readings(self, mechanism: Running) -> np.ndarray:
         """(k,) without noise, of the mechanism's q, q̇, q̈; (k, width) of several."""
-        mechanism.call("readings")
+        mechanism.call(self._readings)
         return mechanism.view("readings").copy()
 
     def calc_jacobians(self, mechanism: Running) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(k, n) each: h_q, h_q̇, h_q̈."""
-        mechanism.call("reading_jacobians")
+        mechanism.call(self._jacobians)
         h_q, h_qd, h_qdd = (mechanism.view(f"readings_by_{by}").reshape(len(self.sigma), -1) for by in _RATES)
         return h_q, h_qd, h_qdd
 

@@ -1,4 +1,4 @@
-"""Coordinates held, and constraints let go, in a state of a mechanism: without compiling it again.
+"""Coordinates held, and constraints disabled, in a state of a mechanism: without compiling it again.
 
 Compiled ALI3-P has a penalty per constraint, zero for one that is disabled, and a switch per coordinate, which
 puts it on its target and makes its place in the tangent rigid. The evaluated matrices of problems and
@@ -18,7 +18,7 @@ from vehicled.multibody.mechanism import Mechanism
 def prescribe(
     mechanism: Mechanism, coordinate: str, value: float, rate: float = 0.0, acceleration: float = 0.0
 ) -> None:
-    """Have a coordinate follow what it is told (m or rad, per s, per s²) from now on.
+    """Prescribe a coordinate's value, rate and acceleration (m or rad, per s, per s²) from now on.
 
     Like inputs, the targets are those at the end of the next step; calling it again moves them. Position and
     velocity problem bring the rest along: `problems.solve_position(mechanism, mechanism.z)`. What holds the

@@ -35,7 +35,7 @@ def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes
     code = _read(path, key.digest())
     if code is None:
         begun = time.monotonic()
-        # At this level it is shown without any set-up: whoever waits shall know for what.
+        # A warning is shown without any set-up of logging, so that a user sees what takes time.
         _log.warning("compiling %d kB of model code for this processor, once", len(source) // 1000)
         code = build()
         took = time.monotonic() - begun

@@ -1,6 +1,6 @@
 """LLVM IR text of operations on atoms, one instruction each where the processor has one.
 
-How values are held is for the emitters of `llvm.py` (one instance) and `wide.py` (several) to say.
+The emitters of `llvm.py` (one instance) and `wide.py` (several) decide how values are held.
 """
 
 from __future__ import annotations

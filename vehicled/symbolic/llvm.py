@@ -1,20 +1,20 @@
 """Back end to machine code: kernels become LLVM IR text, compiled in the process through llvmlite.
 
-Of one instance plain numbers are `double` and lane vectors `<lanes x double>`; how several instances are computed
-side by side is told in `wide.py`. The object code can be kept and loaded again (`cache.py`).
+Of one instance plain numbers are `double` and lane vectors `<lanes x double>`; `wide.py` computes several instances
+side by side. The object code can be kept and loaded again (`cache.py`).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import llvmlite.binding as llvm
 
 from vehicled.symbolic import cache, wide
 from vehicled.symbolic.emitter import Emitter, declarations
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Kernel, Layout
+from vehicled.symbolic.program import Kernel, KernelHandle, Layout
 
 _OPTIMISATION = 2
 """Level of the compiler's own optimisation."""
@@ -108,7 +108,7 @@ class _KernelEmitter(Emitter):
 
 
 def emit(
-    kernels: Sequence[Kernel],
+    kernels: Iterable[Kernel],
     layout: Layout,
     prefix: str = "",
     loops: str = "",
@@ -122,19 +122,19 @@ def emit(
     return "".join([declarations((*own, *sizes)), *emit_kernels(kernels, layout, prefix), loops])
 
 
-def emit_kernels(kernels: Sequence[Kernel], layout: Layout, prefix: str = "") -> list[str]:
+def emit_kernels(kernels: Iterable[Kernel], layout: Layout, prefix: str = "") -> list[str]:
     """As `emit`, without the declarations of what they call."""
     if layout.width == 1:
         return [_KernelEmitter(layout).kernel(k, prefix) for k in kernels]
     return [wide.emit_kernel(k, layout, prefix) for k in kernels]
 
 
-def emit_sequences(sequences: Mapping[str, Sequence[str]], prefix: str = "") -> str:
+def emit_sequences(sequences: Mapping[KernelHandle, Sequence[KernelHandle]], prefix: str = "") -> str:
     """LLVM IR text of functions `void prefix+name(double *workspace)` that call kernels in order."""
     text = []
-    for name, kernels in sequences.items():
-        calls = "".join(f'  call void @"{prefix}{k}"(ptr %w)\n' for k in kernels)
-        text.append(f'define void @"{prefix}{name}"(ptr %w) nounwind {{\n{calls}  ret void\n}}\n')
+    for handle, kernels in sequences.items():
+        calls = "".join(f'  call void @"{prefix}{k.name}"(ptr %w)\n' for k in kernels)
+        text.append(f'define void @"{prefix}{handle.name}"(ptr %w) nounwind {{\n{calls}  ret void\n}}\n')
     return "".join(text)
 
 

@@ -1,6 +1,6 @@
 """Straight-line functions over one flat workspace, described independently of how they are executed.
 
-A `Program` knows where each symbol is stored and which kernels there are. A kernel reads symbols and stores
+A `Program` holds the place of each stored symbol and the kernels. A kernel reads symbols and stores
 the values of expressions into other symbols' places. All kernels work on the same workspace, one array of
 float64, so that a model (immutable, shareable) and its workspaces (one per running estimator) are separate.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,18 @@ ALIGNMENT = 8
 """Places of arrays are multiples of this many float64, so that vector loads are aligned."""
 
 
+class KernelHandle(NamedTuple):
+    """A kernel of a program, or a sequence of kernels: what machine code is looked up and called by.
+
+    `Program.kernel` and `Program.sequence` return it. The same model built for another number of instances gives
+    equal handles. (A tuple, because it is hashed at every call.)
+    """
+
+    name: str
+
+
 @dataclass(frozen=True)
-class Place:
+class ArrayPlace:
     """Where an array lies in the workspace: `count` numbers of rank 0, or `count` lane vectors of rank 1."""
 
     offset: int
@@ -37,12 +48,12 @@ class Layout:
         self.width = width
         """Instances of the model that are computed side by side: 1, 2, 4 or a multiple of 8."""
         self.size = 0
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, ArrayPlace] = {}
 
-    def add(self, name: str, count: int, rank: int = 0) -> Place:
+    def add(self, name: str, count: int, rank: int = 0) -> ArrayPlace:
         if name in self.places:
             raise ValueError(f"array {name!r} exists already")
-        place = self.places[name] = Place(self.size, count, rank)
+        place = self.places[name] = ArrayPlace(self.size, count, rank)
         stride = self.stride(rank)
         self.size += -(-count * stride // ALIGNMENT) * ALIGNMENT
         return place
@@ -128,13 +139,16 @@ class Program:
     def __init__(self, graph: Graph, lanes: int = 1, width: int = 1):
         self.graph = graph
         self.layout = Layout(lanes, width)
-        self.kernels: dict[str, Kernel] = {}
-        self.sequences: dict[str, tuple[str, ...]] = {}
+        self.kernels: dict[KernelHandle, Kernel] = {}
+        """Filled by `finish`."""
+        self.prepare = KernelHandle("prepare")
+        """The kernel that computes what depends on the parameters alone: see `finish`."""
+        self.sequences: dict[KernelHandle, tuple[KernelHandle, ...]] = {}
         """Functions that call kernels one after the other."""
         self.arrays: dict[str, list[Atom]] = {}
         """Symbols by the name of the array that they are stored as."""
         self._offset: dict[int, int] = {}
-        self._pending: list[tuple[str, list[tuple[Atom, Atom]]]] = []
+        self._pending: dict[KernelHandle, list[tuple[Atom, Atom]]] = {}
 
     def store(self, name: str, symbols: Sequence[Atom]) -> None:
         """Give symbols (all of one rank) a place: the array `name`, in their order."""
@@ -175,13 +189,35 @@ class Program:
             self._offset[s.id] = place.offset + i * self.layout.stride(0)
         return symbols
 
-    def kernel(self, name: str, stores: Iterable[tuple[Atom, Atom]]) -> None:
-        """Declare a kernel that computes expressions and stores them into symbols: (symbol, expression)."""
-        self._pending.append((name, list(stores)))
+    def kernel(self, name: str, stores: Iterable[tuple[Atom, Atom]]) -> KernelHandle:
+        """Declare a kernel that computes expressions and stores them into symbols: (symbol, expression).
 
-    def sequence(self, name: str, *kernels: str) -> None:
-        """Declare a function that calls kernels in this order: cheaper than as many calls from outside."""
-        self.sequences[name] = kernels
+        Raises ValueError for a name that is taken.
+        """
+        handle = self._new(name)
+        self._pending[handle] = list(stores)
+        return handle
+
+    def sequence(self, name: str, *kernels: KernelHandle | str) -> KernelHandle:
+        """Declare a function that calls kernels in this order: cheaper than as many calls from outside.
+
+        Raises ValueError for a name that is taken.
+        """
+        # The next line is removed when the filter has its own handles.
+        handles = tuple(KernelHandle(k) if isinstance(k, str) else k for k in kernels)
+        handle = self._new(name)
+        self.sequences[handle] = handles
+        return handle
+
+    def _new(self, name: str) -> KernelHandle:
+        handle = KernelHandle(name)
+        if handle == self.prepare or handle in self._pending or handle in self.sequences:
+            raise ValueError(f"kernel {name!r} exists already")
+        return handle
+
+    def offset(self, symbol: Atom) -> int:
+        """Where a stored symbol lies in the workspace (of the first instance and lane). Raises KeyError."""
+        return self._offset[symbol.id]
 
     def finish(self, parameters: Iterable[Atom]) -> None:
         """Settle all kernels, with one more, `prepare`, for what depends on the parameters alone.
@@ -199,7 +235,7 @@ class Program:
                 hoisted[a.id] = a
 
         graph = self.graph
-        for _, stores in self._pending:
+        for stores in self._pending.values():
             outputs = [e for _, e in stores]
             for e in outputs:
                 if not e.depends & ~mask:
@@ -214,12 +250,15 @@ class Program:
             atoms = [a for a in hoisted.values() if a.rank == rank]
             slots = self.array("constants" if rank == 0 else "lane_constants", len(atoms), rank)
             prepare += zip(slots, atoms, strict=True)
-        self.kernels["prepare"] = self._kernel("prepare", prepare, {})
+        self.kernels[self.prepare] = self._kernel(self.prepare, prepare, {})
         places = {a.id: self._offset[s.id] for s, a in prepare}
-        for name, stores in self._pending:
-            self.kernels[name] = self._kernel(name, stores, places)
+        for handle, stores in self._pending.items():
+            self.kernels[handle] = self._kernel(handle, stores, places)
 
-    def _kernel(self, name: str, stores: list[tuple[Atom, Atom]], places: Mapping[int, int]) -> Kernel:
+    def _kernel(
+        self, handle: KernelHandle, stores: list[tuple[Atom, Atom]], places: Mapping[int, int]
+    ) -> Kernel:
+        name = handle.name
         loads = dict(places)
         for a in self.graph.reachable([e for _, e in stores]):
             if a.op == "symbol":

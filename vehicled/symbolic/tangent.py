@@ -6,7 +6,7 @@ does, and what it does to the tangents: d target = Σ ∂value/∂symbol · d sy
 d symbol, its *coefficients*, is the same for all directions: it is computed once, beside the kernel's own values,
 and kept; the rest is linear, and runs over all directions as a vector, in the stages of `wide.py`.
 
-Both workspaces are one piece of memory, so that a function which calls kernels in turn (a step's loop, a sequence)
+Both workspaces are one piece of memory, so that a function which calls kernels in turn (a sequence, a routine)
 becomes the differentiated one when it calls the differentiated kernels.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from vehicled.symbolic import wide
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.llvm import emit_kernels
-from vehicled.symbolic.program import Kernel, Layout, Program
+from vehicled.symbolic.program import Kernel, KernelHandle, Layout, Program
 
 PREFIX = "d."
 """Before the name of a kernel: its differentiated one."""
@@ -36,8 +36,8 @@ class Differentiation:
     directions: int
     """2, 4 or a multiple of 8."""
     fixed: tuple[str, ...] = ()
-    """Arrays that do not change with what is differentiated by: they have no tangents."""
-    plain: tuple[str, ...] = ()
+    """Names of arrays that do not change with what is differentiated by: they have no tangents."""
+    plain: tuple[KernelHandle, ...] = ()
     """Kernels that are left as they are; what they store has to be fixed."""
 
 
@@ -49,8 +49,13 @@ class Tangents:
     """
 
     def __init__(self, program: Program, by: Differentiation):
+        """Raises ValueError for several instances, and for arrays and kernels that the program does not have."""
         if program.layout.width != 1:
             raise ValueError("tangents are taken of one instance")
+        unknown = [name for name in by.fixed if name not in program.layout.places]
+        unknown += [k.name for k in by.plain if k not in program.kernels]
+        if unknown:
+            raise ValueError(f"the program has no {', '.join(unknown)}")
         self.directions = by.directions
         self._program, self._graph = program, program.graph
         layout = program.layout
@@ -63,9 +68,9 @@ class Tangents:
         self._symbols: dict[tuple[int, int], Atom] = {}
         self._mask = 0
         self._differentiated = {
-            name: _Differentiated(kernel, self)
-            for name, kernel in program.kernels.items()
-            if name not in by.plain
+            handle: _Differentiated(kernel, self)
+            for handle, kernel in program.kernels.items()
+            if handle not in by.plain
         }
         self._plain = by.plain
         counts = [max((d.counts[r] for d in self._differentiated.values()), default=0) for r in (0, 1)]
@@ -120,9 +125,9 @@ class Tangents:
         values = [d.values for d in self._differentiated.values()]
         text = emit_kernels(values, self._program.layout, _VALUES)
         text += [d.emit(self.layout, self._begin) for d in self._differentiated.values()]
-        for name in self._plain:
-            call = f'  call void @"{name}"(ptr %w)\n'
-            text.append(f'define void @"{PREFIX}{name}"(ptr %w) nounwind {{\n{call}  ret void\n}}\n')
+        for handle in self._plain:
+            call = f'  call void @"{handle.name}"(ptr %w)\n'
+            text.append(f'define void @"{PREFIX}{handle.name}"(ptr %w) nounwind {{\n{call}  ret void\n}}\n')
         return "".join(text)
 
     @property
@@ -130,12 +135,12 @@ class Tangents:
         """Of the vectors in that text, for their declarations."""
         return (wide.vector_size(self.layout),)
 
-    def operations(self) -> Mapping[str, tuple[int, int]]:
+    def operations(self) -> Mapping[KernelHandle, tuple[int, int]]:
         """By kernel: operations of values and coefficients, and those of the tangents on vectors of directions (one
         on a lane vector counts once)."""
         return {
-            name: (sum(d.values.operations().values()), sum(d.tangent.operations().values()))
-            for name, d in self._differentiated.items()
+            handle: (sum(d.values.operations().values()), sum(d.tangent.operations().values()))
+            for handle, d in self._differentiated.items()
         }
 
 

@@ -7,7 +7,7 @@ of them. So it is no longer than the code for one instance. (With all lanes writ
 four times as long, and took nearly twice the time: such code is read from memory as slowly as it is executed.)
 What one stage leaves to later ones lies on the stack.
 
-Vectors hold eight instances at most; an array lies as `Layout` says, so that a vector is contiguous.
+Vectors hold eight instances at most; `Layout` places arrays so that a vector is contiguous.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Plan:
         return int(a.rank != b.rank)
 
     def _assign_slots(self) -> None:
-        """Few of them, by the lifetimes of values, by rank: they shall stay in the cache."""
+        """Few of them, by the lifetimes of values, by rank, so that they stay in the cache."""
         free: tuple[list[int], list[int]] = ([], [])
         leaving: dict[int, list[Atom]] = {}
         for n, stage in enumerate(self.stages):

@@ -23,15 +23,17 @@ class CarBatch(Instances):
         self._newton = self.view("newton")
         for name in ("parameters", "corner_parameters"):
             self.view(name)[...] = car.view(name)[..., None]
-        self.call("prepare")
+        self.call(self.kernels.prepare)
         shared = (*STATE, "ground", "inputs", "corner_inputs")
         self._shared = [(self.view(name), car.view(name)[..., None]) for name in shared]
-        self.spread()
+        self.copy_state_from_car()
 
-    def spread(self) -> None:
-        """Every car is put where the one car is now, with its inputs and its ground."""
+    def copy_state_from_car(self) -> None:
+        """Every car gets the present state of the one car, with its inputs and its ground."""
         for ours, its in self._shared:
             ours[...] = its
+
+    spread = copy_state_from_car  # removed when the filter has its own handles
 
     @property
     def converged(self) -> np.ndarray:

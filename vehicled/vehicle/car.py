@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 
 from vehicled.messages import WHEELS
-from vehicled.multibody import ali3p
-from vehicled.symbolic import llvm
-from vehicled.symbolic.tangent import PREFIX, Differentiation, Tangents
+from vehicled.multibody.ali3p import StepFunction
+from vehicled.symbolic.code import ProgramCode
+from vehicled.symbolic.program import KernelHandle, Program
+from vehicled.symbolic.tangent import Differentiation, Tangents
 from vehicled.vehicle import model
-from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS, Parts
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
 
 PENALTY = 1e10
@@ -24,7 +24,7 @@ _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
 STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
-"""Arrays that say where a car is and how it moves."""
+"""Arrays that hold the state of motion of a car."""
 
 
 class CompiledCar:
@@ -41,31 +41,19 @@ class CompiledCar:
         differentiation: Differentiation | None = None,
     ):
         self.vehicle_program = model.build(tyre, extensions, width)
-        program = self.vehicle_program.program
+        program, routine = self.vehicle_program.program, self.vehicle_program.step.routine
         self.layout = program.layout
-        self.kernels = program.kernels
-        loop = ali3p.step_loop(self.layout, "", *[PREFIX] * (differentiation is not None))
-        loop += llvm.emit_sequences(program.sequences)
-        sizes: tuple[int, ...] = ()
+        self.kernels = self.vehicle_program.kernels
+        tangents = None
         if differentiation is not None:
-            self.tangents = Tangents(program, differentiation)
-            loop += self.tangents.emit() + llvm.emit_sequences(program.sequences, PREFIX)
-            sizes = self.tangents.sizes
-        code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), self.layout, "", loop, sizes))
-        names = [*program.kernels, *program.sequences]
-        self.functions, self.step = _functions(code, names, "")
-        if differentiation is not None:
-            self.differentiated = _functions(code, names, PREFIX)
-            """As `functions` and `step`."""
-
-
-Functions = tuple[dict[str, Callable[[int], None]], Callable[..., int]]
-
-
-def _functions(code: llvm.MachineCode, names: list[str], prefix: str) -> Functions:
-    kernels = {name: code.function(prefix + name, None, ctypes.c_void_p) for name in names}
-    arguments = (ctypes.c_void_p, ctypes.c_int, ctypes.c_double, ctypes.c_double, ctypes.c_int)
-    return kernels, code.function(f"{prefix}step", ctypes.c_int, *arguments)
+            self.tangents = tangents = Tangents(program, differentiation)
+        code = ProgramCode(program, (routine,), tangents)
+        self.functions = code.functions.kernels
+        self.step: StepFunction = code.functions.routine(routine)
+        if code.differentiated is not None:
+            self.differentiated = code.differentiated.kernels
+            """As `functions`."""
+            self.differentiated_step: StepFunction = code.differentiated.routine(routine)
 
 
 @lru_cache
@@ -95,6 +83,7 @@ class Instances:
 
     def __init__(self, code: CompiledCar):
         self.compiled = code
+        self.kernels = code.kernels
         self.layout = code.layout
         self.workspace = self.layout.allocate()
         self._pointer = self.workspace.ctypes.data
@@ -120,8 +109,14 @@ class Instances:
     def view(self, name: str) -> np.ndarray:
         return self.layout.view(self.workspace, name)
 
-    def call(self, kernel: str) -> None:
+    def call(self, kernel: KernelHandle | str) -> None:
+        # The next line is removed when the filter has its own handles.
+        kernel = KernelHandle(kernel) if isinstance(kernel, str) else kernel
         self._functions[kernel](self._pointer)
+
+    def result(self, extension: Callable[[Program, Parts], model.Result]) -> model.Result:
+        """What that extension of this car has returned. Raises KeyError for another one."""
+        return self.compiled.vehicle_program.result(extension)
 
     def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
         """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels
@@ -133,11 +128,11 @@ class Instances:
         self.correction[:] = change
         self.corner_correction[:] = 0.0 if wheels is None else wheels
         self._carry[0] = float(carry)
-        self.call("correct")
+        self.call(self.kernels.correct)
 
     def calc_travel_motion(self) -> np.ndarray:
         """(n, 4) how the coordinates of each corner move per travel of its wheel (matrix R of the suspensions)."""
-        self.call("travel_jacobian")
+        self.call(self.kernels.travel_jacobian)
         n = len(self._branch_q) - 1
         jacobian = self._travel_jacobian.reshape(n, n, -1).transpose(2, 0, 1)
         unit = np.zeros((len(jacobian), n, 1))
@@ -163,14 +158,14 @@ class Instances:
             self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
         )
 
-    def step_euler(self, h: float) -> None:
-        """Advance by h seconds by forward Euler; for models that were extended by `ali3p.add_forward_euler`."""
+    def step_euler(self, h: float, euler: KernelHandle | str = "euler") -> None:  # default removed with names
+        """Advance by h seconds by forward Euler: `euler` is what `ali3p.add_forward_euler` has added."""
         self._integration[0] = h
-        self.call("euler")
+        self.call(euler)
 
     def report(self) -> None:
         """Bring `outputs` and `corner_outputs` up to date."""
-        self.call("report")
+        self.call(self.kernels.report)
 
     def constraint_violation(self) -> float:
         """Largest |Φ| at the end of the last step (m, or m² for lengths squared)."""
@@ -238,7 +233,7 @@ class Car(Instances):
         for n, w in enumerate(WHEELS):
             for name, value in corners.get(w, {}).items():
                 self.corner_parameters[self._corner_parameter[name], n] = value
-        self.call("prepare")
+        self.call(self.kernels.prepare)
 
     def get_corner_parameter(self, name: str) -> np.ndarray:
         """(4,) values of the corners."""
@@ -250,7 +245,7 @@ class Car(Instances):
         """Design configuration at rest, origin over the world's at design height, no multipliers, no memory."""
         for name in ("lambda", "branch.lambda", "states"):
             self.view(name)[:] = 0.0
-        self.call("design")
+        self.call(self.kernels.design)
         change = np.zeros_like(self.correction)
         change[2] = self.design_height
         self.correct(change)
@@ -266,10 +261,10 @@ class Car(Instances):
         preload[free] = carried
         rounds = _PRELOAD_ROUNDS if free.any() else 1
         for n in range(rounds):
-            self.call("prepare")
+            self.call(self.kernels.prepare)
             self.restart()
             for _ in range(2):
-                # Tyres that stand hold the track as it was when they touched down: let go of it half-way.
+                # Standing tyres are deflected to the track that they touched down with: cleared half-way.
                 self.states[:] = 0.0
                 for _ in range(_SETTLING_STEPS):
                     self.step(_SETTLING_STEP)
@@ -282,7 +277,7 @@ class Car(Instances):
         travel[:] = self.corner_output("suspension.deflection")
         self.rolling_radius = self._rolling_radius()
         """(4,) of the wheels at rest, m."""
-        self.call("prepare")
+        self.call(self.kernels.prepare)
         self.view("qd")[:] = 0.0
         self.view("branch.qd")[:] = 0.0
         self._rest = self.workspace.copy()

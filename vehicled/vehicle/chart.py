@@ -1,4 +1,4 @@
-"""The chassis pose as the errorEKF counts it: z = (r1, ψ, v1z, v2z), a chart of all poses that are not vertical.
+"""The chassis pose in the errorEKF's coordinates: z = (r1, ψ, v1z, v2z), a chart of all poses that are not vertical.
 
 Sanjurjo's observer uses exactly these error states. Both ways are closed forms, so that a correction Δz, Δż
 maps onto q, q̇ with every constraint still satisfied.
@@ -42,9 +42,9 @@ def axes(g: Graph, yaw: Atom, v1z: Atom, v2z: Atom) -> Axes:
     return Axes(v1, v2, v1.cross(v2))
 
 
-def chart_rates(a: Axes, w: Vector) -> Vector:
-    """(ψ̇, v̇1z, v̇2z) of an angular velocity w (world axes)."""
-    d1, d2 = w.cross(a.v1), w.cross(a.v2)
+def chart_rates(a: Axes, w_world: Vector) -> Vector:
+    """(ψ̇, v̇1z, v̇2z) of an angular velocity."""
+    d1, d2 = w_world.cross(a.v1), w_world.cross(a.v2)
     level = a.v1.x * a.v1.x + a.v1.y * a.v1.y
     return Vector((a.v1.x * d1.y - a.v1.y * d1.x) / level, d1.z, d2.z)
 

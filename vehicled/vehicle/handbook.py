@@ -35,14 +35,14 @@ from vehicled.vehicle.kinematics import Corner, calc_rates, moved
 from vehicled.vehicle.parameters import (
     Aerodynamics,
     Axle,
-    Body,
+    BodyParameters,
     Brake,
     Characteristic,
     Damper,
     HardPoints,
-    Spring,
-    Steering,
+    SteeringParameters,
     Stops,
+    SuspensionSpring,
     TMeasyTyre,
     Vehicle,
     Wheel,
@@ -231,11 +231,11 @@ class Handbook:
         # The bar acts on the lower ball joints: moment = k (Δheight per roll angle)².
         lift = float(rates.lower_ball_joint[2]) * axle.track
 
-        def link(share: float, ends: tuple[str, str]) -> Body:
+        def link(share: float, ends: tuple[str, str]) -> BodyParameters:
             a, b = (np.array(getattr(points, e)) for e in ends)
             mass, length = share * unsprung, float(np.linalg.norm(b - a))
             along, across = 0.04 * mass * length**2, 0.10 * mass * length**2
-            return Body(
+            return BodyParameters(
                 mass=mass, center_of_mass=_tuple(0.5 * (a + b)), inertia=(across, along + across, across)
             )
 
@@ -252,9 +252,11 @@ class Handbook:
             hard_points=points,
             lower_wishbone=link(0.12, ("lower_hinge", "lower_ball_joint")),
             upper_wishbone=link(0.08, ("upper_hinge", "upper_ball_joint")),
-            knuckle=Body(mass=knuckle_mass, center_of_mass=(x, y - 0.15 * r, z), inertia=(gyration,) * 3),
+            knuckle=BodyParameters(
+                mass=knuckle_mass, center_of_mass=(x, y - 0.15 * r, z), inertia=(gyration,) * 3
+            ),
             wheel=Wheel(mass=wheel_mass, axial_inertia=axial, transverse_inertia=0.6 * axial),
-            spring=Spring(stiffness=stiffness),
+            spring=SuspensionSpring(stiffness=stiffness),
             # Dampers are softer in bump than in rebound: 2 to 3 is common.
             damper=Damper(bump=0.8 * damping, rebound=1.2 * damping),
             stops=Stops(bump=axle.bump_travel * rates.strut, droop=axle.droop_travel * rates.strut),
@@ -263,7 +265,7 @@ class Handbook:
             tyre=_tyre(axle, load),
         )
 
-    def _chassis(self, axles: list[Axle]) -> Body:
+    def _chassis(self, axles: list[Axle]) -> BodyParameters:
         """What is left of the whole car's mass, centre of mass and moments of inertia."""
         rack = self._rack(axles[0])
         parts = [(rack.mass, np.array(rack.center_of_mass), np.array(rack.inertia))]
@@ -279,7 +281,7 @@ class Handbook:
         center = (self.mass * origin - sum(m * r for m, r, _ in parts)) / mass
         rest = np.array(self.calc_inertia()) - sum(j + m * _squares(r - origin) for m, r, j in parts)
         rest -= mass * _squares(center - origin)
-        return Body(mass=mass, center_of_mass=_tuple(center), inertia=_tuple(rest))
+        return BodyParameters(mass=mass, center_of_mass=_tuple(center), inertia=_tuple(rest))
 
     def calc_inertia(self) -> tuple[float, float, float]:
         """Ixx, Iyy, Izz of the whole car, given or by default, kg·m²."""
@@ -290,11 +292,11 @@ class Handbook:
         yaw = self.mass * a * (self.wheelbase - a)
         return self.mass * (0.4 * track) ** 2, 0.95 * yaw, yaw
 
-    def _rack(self, front: Axle) -> Body:
+    def _rack(self, front: Axle) -> BodyParameters:
         x, _, z = front.hard_points.tie_rod_inner
         mass = 0.003 * self.mass
         across = mass * self.front.track**2 / 40
-        return Body(mass=mass, center_of_mass=(x, 0.0, z), inertia=(across, 0.1 * across, across))
+        return BodyParameters(mass=mass, center_of_mass=(x, 0.0, z), inertia=(across, 0.1 * across, across))
 
     def to_vehicle(self) -> Vehicle:
         """The car by hard points. Design position is the rest on level ground; x = 0 is the front axle."""
@@ -307,13 +309,13 @@ class Handbook:
             front=front,
             rear=rear,
             aerodynamics=self.aerodynamics,
-            steering=Steering(ratio=float(1.0 / (steer * self.steering_ratio))),
+            steering=SteeringParameters(ratio=float(1.0 / (steer * self.steering_ratio))),
             gravity=self.gravity,
         )
 
 
 AnyVehicle = Vehicle | Handbook
-"""What may stand under `vehicle:` in a configuration, told apart by `kind`; both have `to_vehicle()`."""
+"""What may stand under `vehicle:` in a configuration, distinguished by `kind`; both have `to_vehicle()`."""
 
 
 def roll_center_height(corner: Corner) -> float:

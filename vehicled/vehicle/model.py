@@ -11,8 +11,9 @@ exact equations hold one gyroscopic force, I φ̇ s×ṡ, on s. θ follows by in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
@@ -23,8 +24,8 @@ from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle import outputs
 from vehicled.vehicle.chart import Axes
-from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.tyres import LAWS, Contact, LinearTyre, TMeasy
+from vehicled.vehicle.outputs import CarKernels, Parts
+from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw
 
 AIR_DENSITY = 1.225
 """kg/m³, ISO 2533 at sea level."""
@@ -50,11 +51,21 @@ class _Parameters:
         return Inertia(self(f"{body}.mass"), self.vector(f"{body}.com"), moments)
 
 
+TyreLaw = LinearLaw | TMeasyLaw
+Result = TypeVar("Result")
+Extension = Callable[[Program, Parts], object]
+"""Adds further kernels on the state of the car; what it returns is found by `VehicleProgram.result`."""
+
+
 @dataclass(frozen=True)
 class VehicleProgram:
     """The finished program and the names of what its arrays hold."""
 
     program: Program
+    kernels: CarKernels
+    step: ali3p.Ali3pStep
+    results: Mapping[Extension, object]
+    """What each extension has returned."""
     parameters: list[str]
     corner_parameters: list[str]
     states: list[str]
@@ -63,10 +74,9 @@ class VehicleProgram:
     constraints: list[str]
     coordinates: list[str]
 
-
-TyreLaw = LinearTyre | TMeasy
-Extension = Callable[[Program, Parts], object]
-"""Adds further kernels on the state of the car."""
+    def result(self, extension: Callable[[Program, Parts], Result]) -> Result:
+        """What that extension of this car has returned. Raises KeyError for another one."""
+        return cast(Result, self.results[extension])
 
 
 def build(tyre: str, extensions: Sequence[Extension] = (), width: int = 1) -> VehicleProgram:
@@ -307,7 +317,7 @@ class _Builder:
             arm, rolling_radius = down * radius, radius
         contact_velocity = material_velocity(arm)
         vertical_stiffness, vertical_damping = cp("tyre.vertical_stiffness"), cp("tyre.vertical_damping")
-        # The damper never outdoes the spring, so that the load of a wheel that touches down grows from zero.
+        # The damper's force is at most the spring's, so that the load of a wheel that touches down grows from zero.
         pressed = vertical_stiffness * self.penetration
         damped = pressed - vertical_damping * contact_velocity.dot(up)
         load = g.max(g.min(damped, 2.0 * pressed), 0.0)
@@ -377,22 +387,11 @@ class _Builder:
         for name in ("wheel.angle", *self.law.states):
             states(name)
         program.store("states", list(states.symbols.values()))
-        step = ali3p.build(program, system, self.h, self.alpha)
         wheel_angle = states("wheel.angle")
-        turned = self.half_h * (self.last_wheel_rate + self.wheel_rate)
-        program.kernel(
-            "finish",
-            [
-                (self.windup, self.new_windup),
-                (wheel_angle, wheel_angle + turned),
-                (self.last_wheel_rate, self.wheel_rate),
-                *self.tyre_forces.states,
-            ],
-        )
+        step = ali3p.build(program, system, self.h, self.alpha, finish=self._new_states(wheel_angle))
         parts = self._parts(gravity, wheel_angle, step)
-        outputs.add_kernels(program, parts)
-        for extend in extensions:
-            extend(program, parts)
+        kernels = outputs.add_kernels(program, parts)
+        results = {extend: extend(program, parts) for extend in extensions}
         program.store("parameters", list(self.p.symbols.values()))
         program.store("corner_parameters", list(self.cp.symbols.values()))
         program.finish([*self.p.symbols.values(), *self.cp.symbols.values()])
@@ -402,6 +401,9 @@ class _Builder:
 
         return VehicleProgram(
             program=program,
+            kernels=kernels,
+            step=step,
+            results=results,
             parameters=list(self.p.symbols),
             corner_parameters=list(self.cp.symbols),
             states=list(states.symbols),
@@ -410,7 +412,15 @@ class _Builder:
             coordinates=names([(c.name, c.rank) for c in system.coordinates]),
         )
 
-    def _parts(self, gravity: Vector, wheel_angle: Atom, step: ali3p.Step) -> Parts:
+    def _new_states(self, wheel_angle: Atom) -> Iterator[tuple[Atom, Atom]]:
+        """Internal states at the end of a step."""
+        turned = self.half_h * (self.last_wheel_rate + self.wheel_rate)
+        yield self.windup, self.new_windup
+        yield wheel_angle, wheel_angle + turned
+        yield self.last_wheel_rate, self.wheel_rate
+        yield from self.tyre_forces.states
+
+    def _parts(self, gravity: Vector, wheel_angle: Atom, step: ali3p.Ali3pStep) -> Parts:
         offset, up = self.centre - self.chassis.point(self.centre_design), self.v3
         travel = offset.position.dot(up.position) - self.cp("rest.travel")
         travel_rate = offset.velocity.dot(up.position) + offset.position.dot(up.velocity)

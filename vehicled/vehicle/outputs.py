@@ -1,14 +1,14 @@
-"""Kernels on the state of a car: what it reports, how it is corrected, its energy."""
+"""Kernels on the state of a car: its outputs, its correction, its energy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vehicled.multibody.ali3p import Step
+from vehicled.multibody.ali3p import Ali3pStep, StepKernels
 from vehicled.multibody.natural import Combination
 from vehicled.multibody.system import Coordinate, System
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.chart import CHART, Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
 from vehicled.vehicle.tyres import Contact, TyreForces
@@ -45,7 +45,7 @@ SLIP_SPEED = 0.5
 
 @dataclass(frozen=True)
 class Parts:
-    """What the kernels need to know of the model."""
+    """What kernels are made from."""
 
     system: System
     chassis: Axes
@@ -72,19 +72,36 @@ class Parts:
     """Of the wheel centres from the vehicle origin, world axes, m."""
     wheel_left: Vector
     """Unit vectors of the lateral forces, world axes."""
-    step: Step
+    step: Ali3pStep
     """What the step is made of, for other ways to step."""
 
 
-def add_kernels(program: Program, parts: Parts) -> None:
-    _report(program, parts)
-    _correct(program, parts)
-    _travel_jacobian(program, parts)
-    _design(program, parts)
-    _energy(program, parts)
+@dataclass(frozen=True)
+class CarKernels:
+    """The kernels that every car has."""
+
+    prepare: KernelHandle
+    step: StepKernels
+    report: KernelHandle
+    correct: KernelHandle
+    travel_jacobian: KernelHandle
+    design: KernelHandle
+    energy: KernelHandle
 
 
-def _report(program: Program, parts: Parts) -> None:
+def add_kernels(program: Program, parts: Parts) -> CarKernels:
+    return CarKernels(
+        prepare=program.prepare,
+        step=parts.step.kernels,
+        report=_report(program, parts),
+        correct=_correct(program, parts),
+        travel_jacobian=_travel_jacobian(program, parts),
+        design=_design(program, parts),
+        energy=_energy(program, parts),
+    )
+
+
+def _report(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `report`: `outputs` in the order of ROOT_OUTPUTS, `corner_outputs` in that of CORNER_OUTPUTS."""
     g, a = program.graph, parts.chassis
     r, v = parts.origin.position, a.to_body(parts.origin.velocity)
@@ -109,33 +126,35 @@ def _report(program: Program, parts: Parts) -> None:
     ]
     outputs = program.array("outputs", len(ROOT_OUTPUTS))
     corner_outputs = program.array("corner_outputs", len(CORNER_OUTPUTS), 1)
-    program.kernel("report", [*zip(outputs, values, strict=True), *zip(corner_outputs, corner, strict=True)])
+    return program.kernel(
+        "report", [*zip(outputs, values, strict=True), *zip(corner_outputs, corner, strict=True)]
+    )
 
 
-def _correct(program: Program, parts: Parts) -> None:
+def _correct(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `correct`: moves the whole car by `correction` = (Δz, Δż) in the chart and `corner_correction` =
     (Δθ, Δθ̇); the suspensions keep their travel, so that every constraint stays satisfied.
 
     With `carry` = 1 the car's motion and the ground are carried along: velocity turns with heading and angular
     velocity with the car, their changes being counted along and across the car and normal to the ground, and
     about the car's z, −y and x axes; and the ground is as far below the car, and as steep against it, as
-    before. What is known of height and slope of a road is where the car is, and tyres do not let a car slide
-    sideways because its heading is corrected.
+    before. Height and slope of a road are known where the car is, and a corrected heading does not make a car slide
+    sideways.
     """
     g, old, system = program.graph, parts.chassis, parts.system
     delta = program.array("correction", 2 * len(CHART))
     wheel_delta = program.array("corner_correction", len(CORNER_CORRECTIONS), 1)
     (carry,) = program.array("carry", 1)
     new = axes(g, yaw_of(g, old) + delta[3], old.v1.z + delta[4], old.v2.z + delta[5])
-    # Rows of the rotation that takes the old axes to the new ones: V_new V_oldᵀ.
-    rows = [old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)]
+    # By rows, the rotation V_new V_oldᵀ that takes the old axes to the new ones, in world axes.
+    R_new_old = [old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)]
 
     def turn(v: Vector) -> Vector:
-        return Vector(rows[0].dot(v), rows[1].dot(v), rows[2].dot(v))
+        return Vector(*(row.dot(v) for row in R_new_old))
 
-    w_old = old.to_world(body_rates(old, *(d.velocity for d in parts.directions)))
-    rates = chart_rates(old, w_old) + Vector(delta[9], delta[10], delta[11])
-    free_change = angular_velocity(new, rates) - turn(w_old)
+    w_old_world = old.to_world(body_rates(old, *(d.velocity for d in parts.directions)))
+    rates = chart_rates(old, w_old_world) + Vector(delta[9], delta[10], delta[11])
+    free_change = angular_velocity(new, rates) - turn(w_old_world)
     carried_change = new.to_world(Vector(delta[11], -delta[10], delta[9]))
     change = Vector.of(
         [g.where_less(carry, 0.5, a, b) for a, b in zip(free_change, carried_change, strict=True)]
@@ -174,10 +193,10 @@ def _correct(program: Program, parts: Parts) -> None:
     stores.append((parts.spin.qd, parts.spin.qd + wheel_delta[1] + change.dot(axis)))
     stores.append((parts.wheel_angle, parts.wheel_angle + wheel_delta[0]))
     stores.append((parts.wheel_rate, parts.wheel_rate + wheel_delta[1]))
-    program.kernel("correct", stores)
+    return program.kernel("correct", stores)
 
 
-def _travel_jacobian(program: Program, parts: Parts) -> None:
+def _travel_jacobian(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `travel_jacobian`: `travel_jacobian` (n, n) by rows and corners, n = corner coordinates without the
     wheel's spin: the corners' constraints, and last the wheel's travel, by those coordinates.
 
@@ -200,19 +219,19 @@ def _travel_jacobian(program: Program, parts: Parts) -> None:
         for j, c in enumerate(coordinates)
         if c in row and row[c] is not g.zero
     ]
-    program.kernel("travel_jacobian", stores)
+    return program.kernel("travel_jacobian", stores)
 
 
-def _design(program: Program, parts: Parts) -> None:
+def _design(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `design`: the design configuration at rest."""
     zero = program.graph.zero
     stores = []
     for c, value in zip(parts.system.coordinates, parts.system.design, strict=True):
         stores += [(c.q, value), (c.qd, zero), (c.qdd, zero)]
-    program.kernel("design", stores)
+    return program.kernel("design", stores)
 
 
-def _energy(program: Program, parts: Parts) -> None:
+def _energy(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `energy`: `energy` = (kinetic, gravitational, elastic), J."""
     g, system = program.graph, parts.system
     totals = {0: g.zero, 1: g.zero}
@@ -229,7 +248,7 @@ def _energy(program: Program, parts: Parts) -> None:
             term = -(m * pull[points[b]] * a.q)
             heights[term.rank] = heights[term.rank] + term
     gravitational = heights[0] + (g.lane_sum(heights[1]) if heights[1].rank else g.zero)
-    program.kernel(
+    return program.kernel(
         "energy",
         zip(
             program.array("energy", 3),

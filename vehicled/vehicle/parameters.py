@@ -36,7 +36,7 @@ LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Body:
+class BodyParameters:
     """A rigid body."""
 
     mass: Annotated[Kilograms, Positive]
@@ -92,7 +92,7 @@ class Wheel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spring:
+class SuspensionSpring:
     """Coil spring between chassis and lower wishbone."""
 
     stiffness: Annotated[NewtonsPerMetre, Positive]
@@ -202,11 +202,11 @@ class Axle:
     """One axle, by its left side."""
 
     hard_points: HardPoints
-    lower_wishbone: Body
-    upper_wishbone: Body
-    knuckle: Body
+    lower_wishbone: BodyParameters
+    upper_wishbone: BodyParameters
+    knuckle: BodyParameters
     wheel: Wheel
-    spring: Spring
+    spring: SuspensionSpring
     damper: Damper
     stops: Stops = field(default_factory=Stops)
     anti_roll_bar: Annotated[NewtonsPerMetre, NonNegative] = 0.0
@@ -229,7 +229,7 @@ class Aerodynamics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steering:
+class SteeringParameters:
     """Rack-and-pinion steering."""
 
     ratio: Annotated[float, Unit("m/rad"), Positive] = 0.0095
@@ -241,12 +241,12 @@ class Vehicle:
     """A car by its hard points."""
 
     kind: Literal["hard_points"]
-    chassis: Body
-    rack: Body
+    chassis: BodyParameters
+    rack: BodyParameters
     front: Axle
     rear: Axle
     aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
-    steering: Steering = field(default_factory=Steering)
+    steering: SteeringParameters = field(default_factory=SteeringParameters)
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
@@ -296,13 +296,13 @@ def _spin_axis(points: HardPoints, side: float) -> np.ndarray:
     )
 
 
-def _spread(name: str, values: Iterable[float]) -> dict[str, float]:
+def _components(name: str, values: Iterable[float]) -> dict[str, float]:
     return {f"{name}.{a}": float(v) for a, v in zip("xyz", values, strict=True)}
 
 
-def _inertia(name: str, body: Body, place: np.ndarray) -> dict[str, float]:
+def _inertia(name: str, body: BodyParameters, place: np.ndarray) -> dict[str, float]:
     moments = dict(zip((f"{name}.ixx", f"{name}.iyy", f"{name}.izz"), body.inertia, strict=True))
-    return {f"{name}.mass": body.mass, **_spread(f"{name}.com", place), **moments}
+    return {f"{name}.mass": body.mass, **_components(f"{name}.com", place), **moments}
 
 
 def root_parameters(v: Vehicle) -> dict[str, float]:
@@ -313,9 +313,9 @@ def root_parameters(v: Vehicle) -> dict[str, float]:
     return {
         **_inertia("chassis", v.chassis, np.array(v.chassis.center_of_mass) - origin),
         **_inertia("rack", v.rack, np.array(v.rack.center_of_mass) - origin),
-        **_spread("gravity", (0.0, 0.0, -v.gravity)),
+        **_components("gravity", (0.0, 0.0, -v.gravity)),
         "aero.drag_area": aero.drag_area,
-        **_spread("aero.centre", (0.0, 0.0, height)),
+        **_components("aero.centre", (0.0, 0.0, height)),
         "aero.front": v.front.hard_points.wheel_center[0] - origin[0],
         "aero.rear": v.rear.hard_points.wheel_center[0] - origin[0],
         "aero.front_lift_area": aero.front_lift_area,
@@ -338,18 +338,18 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
 
     tyre = axle.tyre
     values = {
-        **_spread("lower.hinge", place(p.lower_hinge)),
-        **_spread("lower.axis", axis(p.lower_axis)),
-        **_spread("lower.joint", place(p.lower_ball_joint)),
-        **_spread("upper.hinge", place(p.upper_hinge)),
-        **_spread("upper.axis", axis(p.upper_axis)),
-        **_spread("upper.joint", place(p.upper_ball_joint)),
-        **_spread("tie.inner", place(p.tie_rod_inner)),
-        **_spread("tie.outer", place(p.tie_rod_outer)),
-        **_spread("spring.chassis", place(p.spring_chassis)),
-        **_spread("spring.wishbone", place(p.spring_wishbone)),
-        **_spread("wheel.centre", place(p.wheel_center)),
-        **_spread("wheel.axis", _spin_axis(p, side)),
+        **_components("lower.hinge", place(p.lower_hinge)),
+        **_components("lower.axis", axis(p.lower_axis)),
+        **_components("lower.joint", place(p.lower_ball_joint)),
+        **_components("upper.hinge", place(p.upper_hinge)),
+        **_components("upper.axis", axis(p.upper_axis)),
+        **_components("upper.joint", place(p.upper_ball_joint)),
+        **_components("tie.inner", place(p.tie_rod_inner)),
+        **_components("tie.outer", place(p.tie_rod_outer)),
+        **_components("spring.chassis", place(p.spring_chassis)),
+        **_components("spring.wishbone", place(p.spring_wishbone)),
+        **_components("wheel.centre", place(p.wheel_center)),
+        **_components("wheel.axis", _spin_axis(p, side)),
         **_inertia("lower_wishbone", axle.lower_wishbone, place(axle.lower_wishbone.center_of_mass)),
         **_inertia("upper_wishbone", axle.upper_wishbone, place(axle.upper_wishbone.center_of_mass)),
         **_inertia("knuckle", axle.knuckle, place(axle.knuckle.center_of_mass)),

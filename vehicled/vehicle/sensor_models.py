@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from vehicled.multibody.system import System
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.chart import CHART, axes, body_rates, yaw_of
 from vehicled.vehicle.outputs import Parts
@@ -39,13 +39,28 @@ IMU's, by rows."""
 
 
 @dataclass(frozen=True)
-class SensorModels:
-    """The sensors as atoms, for those who build on them."""
+class SensorKernels:
+    """The kernels that `add_sensor_kernels` adds."""
 
+    observe_pose: KernelHandle
+    observe_tyres: KernelHandle
+    gnss_position: KernelHandle
+    gnss_speed: KernelHandle
+    gnss_course: KernelHandle
+    imu_gyro: KernelHandle
+    imu_accelerometer: KernelHandle
+    body_velocity: KernelHandle
+
+
+@dataclass(frozen=True)
+class SensorModels:
+    """The sensors as atoms, for further kernels, and their own kernels."""
+
+    kernels: SensorKernels
     pose: list[Atom]
     """The array `pose`."""
     now: list[Atom]
-    """What `observe_pose` finds of the car's state for it."""
+    """The same quantities as functions of the car's state: what `observe_pose` stores."""
     rotation: list[Vector]
     """From vehicle axes to the IMU's, by rows."""
     imu: Vector
@@ -82,28 +97,32 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
         dd2.dot(chassis.v3) + d2.dot(d3), dd3.dot(chassis.v1) + d3.dot(d1), dd1.dot(chassis.v2) + d1.dot(d2)
     )
     tyre_damping = program.array("tyre_damping", 9)
-    _tyre_damping(program, parts, tyre_damping)
+    observe_tyres = _tyre_damping(program, parts, tyre_damping)
     now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
     now += [*rates, *linear, *angular]
-    program.kernel("observe_pose", zip(pose, now, strict=True))
+    observe_pose = program.kernel("observe_pose", zip(pose, now, strict=True))
 
     # From here on everything is a function of `pose`.
     a = axes(g, *pose[3:6])
     cos, sin = g.cos(pose[3]), g.sin(pose[3])
     ahead, left, up = pose[6:9]
-    position, velocity = Vector.of(pose[0:3]), Vector(cos * ahead - sin * left, sin * ahead + cos * left, up)
+    p_origin_world = Vector.of(pose[0:3])
+    v_origin_world = Vector(cos * ahead - sin * left, sin * ahead + cos * left, up)
     w_body = Vector(pose[11], -pose[10], pose[9])
-    acceleration, alpha = Vector.of(pose[12:15]), Vector.of(pose[15:18])
-    antenna, imu = Vector.of(mounting[0:3]), Vector.of(mounting[3:6])
-    rotation = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]
+    a_origin_body, alpha_body = Vector.of(pose[12:15]), Vector.of(pose[15:18])
+    p_antenna_body, p_imu_body = Vector.of(mounting[0:3]), Vector.of(mounting[3:6])
+    R_imu_body = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]
 
-    antenna_position = position + a.to_world(antenna)
-    antenna_velocity = velocity + a.to_world(w_body.cross(antenna))
-    vx, vy = antenna_velocity.x, antenna_velocity.y
-    specific_force = (
-        acceleration - a.to_body(parts.gravity) + alpha.cross(imu) + w_body.cross(w_body.cross(imu))
+    p_antenna_world = p_origin_world + a.to_world(p_antenna_body)
+    v_antenna_world = v_origin_world + a.to_world(w_body.cross(p_antenna_body))
+    vx, vy = v_antenna_world.x, v_antenna_world.y
+    specific_force_body = (
+        a_origin_body
+        - a.to_body(parts.gravity)
+        + alpha_body.cross(p_imu_body)
+        + w_body.cross(w_body.cross(p_imu_body))
     )
-    body_velocity = a.to_body(velocity)
+    v_origin_body = a.to_body(v_origin_world)
 
     # The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and the
     # third rate is that normal to the ground (see the kernel `correct`).
@@ -114,7 +133,7 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
     jacobians: dict[str, list[list[Atom]]] = {}
     readings: dict[str, list[Atom]] = {}
 
-    def sensor(name: str, h: list[Atom]) -> None:
+    def sensor(name: str, h: list[Atom]) -> KernelHandle:
         readings[name], jacobians[name] = h, []
         stores = list(zip(predicted, h, strict=False))
         for i, value in enumerate(h):
@@ -125,25 +144,33 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
             jacobians[name].append(row)
             if jacobians_too:
                 stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
-        program.kernel(name, stores)
+        return program.kernel(name, stores)
 
-    sensor("gnss_position", list(antenna_position))
-    sensor("gnss_speed", [g.sqrt(vx * vx + vy * vy + 1e-12)])
-    # Course over ground: of the antenna's velocity, clockwise from north.
-    sensor("gnss_course", [g.atan2(vx, vy)])
-    sensor("imu_gyro", [r.dot(w_body) for r in rotation])
-    sensor("imu_accelerometer", [r.dot(specific_force) for r in rotation])
-    sensor("body_velocity", [body_velocity.x, body_velocity.y, g.atan2(body_velocity.y, body_velocity.x)])
-    up_in_car = Vector(a.v1.z, a.v2.z, a.v3.z)
-    return SensorModels(pose, now, rotation, imu, up_in_car, tyre_damping, readings, jacobians)
+    kernels = SensorKernels(
+        observe_pose=observe_pose,
+        observe_tyres=observe_tyres,
+        gnss_position=sensor("gnss_position", list(p_antenna_world)),
+        gnss_speed=sensor("gnss_speed", [g.sqrt(vx * vx + vy * vy + 1e-12)]),
+        # Course over ground: of the antenna's velocity, clockwise from north.
+        gnss_course=sensor("gnss_course", [g.atan2(vx, vy)]),
+        imu_gyro=sensor("imu_gyro", [r.dot(w_body) for r in R_imu_body]),
+        imu_accelerometer=sensor("imu_accelerometer", [r.dot(specific_force_body) for r in R_imu_body]),
+        body_velocity=sensor(
+            "body_velocity", [v_origin_body.x, v_origin_body.y, g.atan2(v_origin_body.y, v_origin_body.x)]
+        ),
+    )
+    up_body = Vector(a.v1.z, a.v2.z, a.v3.z)
+    return SensorModels(
+        kernels, pose, now, R_imu_body, p_imu_body, up_body, tyre_damping, readings, jacobians
+    )
 
 
-def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> None:
+def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> KernelHandle:
     """Kernel `observe_tyres`: `tyre_damping` (3, 3) by rows, ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) in vehicle axes.
 
-    A car that slides or turns otherwise than thought accelerates otherwise, as its tyres push back; without
-    this an accelerometer would take sideslip for a bank of the road. Along the car the wheels soon turn as fast
-    as the car goes, so that only the lateral forces count.
+    An error of lateral velocity or yaw rate changes the tyre forces and so the accelerations; without this term an
+    accelerometer's innovation from sideslip would be attributed to a bank of the road. Along the car the wheels soon
+    turn as fast as the car moves, so that only the lateral forces count.
     """
     g, a, system = program.graph, parts.chassis, parts.system
     place, left = a.to_body(parts.wheel_place), a.to_body(parts.wheel_left)
@@ -154,7 +181,7 @@ def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> None:
         for j in range(3):
             push = g.lane_sum(parts.lateral_damping * direction[i] * direction[j])
             stores.append(-push / inertia)
-    program.kernel("observe_tyres", zip(damping, stores, strict=True))
+    return program.kernel("observe_tyres", zip(damping, stores, strict=True))
 
 
 def _planar_inertia(system: System) -> tuple[Atom, Atom]:

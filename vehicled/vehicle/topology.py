@@ -14,7 +14,7 @@ differences are exact at any step."""
 
 
 @dataclass(frozen=True)
-class Topology:
+class CarTopology:
     """Of the whole car: what one corner has counts four times."""
 
     bodies: list[str]
@@ -28,11 +28,11 @@ class Topology:
         return len(self.coordinates) - self.rank
 
 
-def calc_topology(car: Car) -> Topology:
+def calc_topology(car: Car) -> CarTopology:
     """Counts of a car; it is left as it was."""
     names = car.compiled.vehicle_program
     rank = int(np.linalg.matrix_rank(calc_constraint_jacobian(car)))
-    return Topology(names.bodies, names.coordinates, names.constraints, rank)
+    return CarTopology(names.bodies, names.coordinates, names.constraints, rank)
 
 
 def calc_constraint_jacobian(car: Car) -> np.ndarray:
@@ -61,5 +61,5 @@ def calc_constraint_jacobian(car: Car) -> np.ndarray:
 
 def _constraint_values(car: Car) -> np.ndarray:
     """(constraints,) Φ(q) as the end of a step computes it, which also writes rates: q alone counts here."""
-    car.call("recover")
+    car.call(car.kernels.step.recover)
     return np.concatenate([car.view(name).reshape(-1) for name in ("phi", "branch.phi")])

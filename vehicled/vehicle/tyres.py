@@ -52,7 +52,7 @@ class Symbols(Protocol):
     def __call__(self, name: str) -> Atom: ...
 
 
-class LinearTyre:
+class LinearLaw:
     """Slip-proportional forces on a friction circle: (fx, fy)·tanh(s)/s, s = |(fx, fy)|/(μ Fz).
 
     The law of the published reference vehicle, on which four engines agree; no transients.
@@ -80,7 +80,7 @@ class LinearTyre:
         return TyreForces(fx * share, fy * share, g.zero, kx * share, ky * share, [])
 
 
-class TMeasy:
+class TMeasyLaw:
     """TMeasy: steady-state characteristics by a handful of data points, combined slip, first-order dynamics.
 
     Rill, *Road Vehicle Dynamics*, chapter 3: degressive wheel-load influence, generalised slip, tyre
@@ -199,4 +199,4 @@ class TMeasy:
         return TyreForces(forces["x"], forces["y"], mz, dampings["x"], dampings["y"], states)
 
 
-LAWS = {law.kind: law for law in (LinearTyre(), TMeasy())}
+LAWS = {law.kind: law for law in (LinearLaw(), TMeasyLaw())}

@@ -19,10 +19,10 @@ from vehicled.studies.benchmarks.explicit import Algebra, Atoms, Row, explicit
 from vehicled.studies.benchmarks.linkages import Linkage, four_bar, locomotive
 from vehicled.symbolic import llvm, python
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 
 LINKAGES: dict[str, Callable[[], Linkage]] = {"four_bar": four_bar, "locomotive": locomotive}
-KERNEL = "mass_and_forces"
+KERNEL = KernelHandle("mass_and_forces")
 
 _SLOW = ("sympy", "locomotive")
 """Takes SymPy minutes."""
@@ -58,7 +58,7 @@ def program(linkage: Linkage, outputs: list[Atom]) -> Program:
     made.store("q", [c.q for c in system.coordinates])
     made.store("qd", [c.qd for c in system.coordinates])
     stores = zip(made.array("MQ", len(outputs)), outputs, strict=True)
-    made.kernel(KERNEL, [(place, e) for place, e in stores if e is not system.graph.zero])
+    made.kernel(KERNEL.name, [(place, e) for place, e in stores if e is not system.graph.zero])
     made.finish([])
     return made
 

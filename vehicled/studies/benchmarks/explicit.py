@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from vehicled.multibody.relative import Base, Body, Point, RelativeSystem, Spring
+from vehicled.multibody.relative import Base, Point, RelativeBody, RelativeSpring, RelativeSystem
 from vehicled.multibody.system import Coordinate
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.vector import Vector
@@ -109,7 +109,7 @@ class _Derivation:
 
     # -- mass and forces --------------------------------------------------------------------------------
 
-    def add_body(self, body: Body, gravity: Row) -> None:
+    def add_body(self, body: RelativeBody, gravity: Row) -> None:
         algebra, mass = self.algebra, self.algebra.take(body.mass)
         rotation = self.rotation(body.base)
         position = add(self.position(body.point), apply(rotation, self.take(body.centre)))
@@ -141,7 +141,7 @@ class _Derivation:
         for c, e in axes.items():
             self.forces[c.index] = self.forces[c.index] - dot(e, spin)
 
-    def central_inertia(self, body: Body) -> list[Row]:
+    def central_inertia(self, body: RelativeBody) -> list[Row]:
         """About the centre of mass, in body axes."""
         mass, (x, y, z) = self.algebra.take(body.mass), self.take(body.centre)
         (xx, yy, zz), (xy, yz, zx) = self.take(body.moments), self.take(body.products)
@@ -165,7 +165,7 @@ class _Derivation:
         for spring in system.springs:
             self.add_spring(spring)
 
-    def add_spring(self, spring: Spring) -> None:
+    def add_spring(self, spring: RelativeSpring) -> None:
         """Its pull times the derivatives of the distance."""
         a, b = (self.position(p) for p in spring.points)
         way = [y - x for x, y in zip(a, b, strict=True)]

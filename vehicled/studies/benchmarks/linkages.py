@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vehicled.multibody.relative import AXES, Base, Point, RelativeSystem, Spring
+from vehicled.multibody.relative import AXES, Base, Point, RelativeSpring, RelativeSystem
 from vehicled.multibody.system import Coordinate
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.vector import Vector
@@ -111,7 +111,7 @@ class _Locomotive(Linkage):
                     ),
                 )
                 law = (self.parameter(f"{kind}.{x}") for x in ("stiffness", "damping", "length"))
-                system.springs.append(Spring(ends, *law))
+                system.springs.append(RelativeSpring(ends, *law))
         for axle in ("leading", "trailing"):
             self.axle(f"{end}.{axle}", axle, frame, base)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from vehicled.multibody.description import Angle
+from vehicled.multibody.elements import Angle
 from vehicled.multibody.formulations import Ali3p
 from vehicled.multibody.model import Model
 

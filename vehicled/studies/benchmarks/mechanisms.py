@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from vehicled.multibody.compiled import CompiledMechanism
-from vehicled.multibody.description import Bar, Description, Ground, load_description
+from vehicled.multibody.description import Description, load_description
+from vehicled.multibody.elements import Bar, GroundBody
 from vehicled.multibody.formulations import Stepper, calc_penalty, make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.studies.benchmarks import mechanism_references as references
@@ -76,7 +77,7 @@ def describe_n_four_bar(loops: int) -> Description:
     return Description(
         space="planar",
         gravity=(0.0, -9.81),
-        ground=Ground(points={f"A{k}": (float(k), 0.0) for k in names}),
+        ground=GroundBody(points={f"A{k}": (float(k), 0.0) for k in names}),
         points={f"B{k}": (float(k), 1.0) for k in names},
         velocities={"B0": (1.0, 0.0)},
         bodies={name: Bar(kind="bar", points=p, length=1.0, mass=1.0) for name, p in ends.items()},

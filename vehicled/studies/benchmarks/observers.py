@@ -29,8 +29,9 @@ from vehicled.errors import RunError
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import Ali3p, make_stepper
+from vehicled.multibody.instance import MechanismState
 from vehicled.multibody.joints import add_angle
-from vehicled.multibody.mechanism import Mechanism, State
+from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import Encoder, Gyroscope, Sensor, SensorSet
 from vehicled.studies.benchmarks import literal
 from vehicled.studies.benchmarks.ledger import Ledger
@@ -147,7 +148,7 @@ class Setup:
 
 
 @cache
-def calc_truth(mechanism: str) -> list[State]:
+def calc_truth(mechanism: str) -> list[MechanismState]:
     """After each step: matrix R, trapezoidal rule."""
     m, stepper = Mechanism.load(mechanism), make_stepper("matrix_r", "trapezoidal")
     states = []

@@ -88,15 +88,16 @@ def bench_step(
 
 def _operations(car: Car, iterations: int) -> dict[str, Any]:
     """Of a step whose tangent is factorised once, by kernel and in all."""
+    step, program = car.kernels.step, car.compiled.vehicle_program.program
     calls = {
-        "predict": 1,
-        "factor": 1,
-        "iterate": iterations,
-        "recover": 1,
-        "project_velocity": car.projection_passes,
-        "project_acceleration": car.projection_passes,
-        "finish": 1,
+        step.predict: 1,
+        step.factor: 1,
+        step.iterate: iterations,
+        step.recover: 1,
+        step.project_velocity: car.projection_passes,
+        step.project_acceleration: car.projection_passes,
+        step.finish: 1,
     }
-    kernels = {name: sum(car.compiled.kernels[name].operations().values()) for name in calls}
-    total = sum(count * kernels[name] for name, count in calls.items())
+    kernels = {kernel.name: sum(program.kernels[kernel].operations().values()) for kernel in calls}
+    total = sum(count * kernels[kernel.name] for kernel, count in calls.items())
     return {"step": total, "iterations": iterations, "kernels": kernels}

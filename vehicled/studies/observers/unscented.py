@@ -96,7 +96,7 @@ class UnscentedKF(MechanismObserver):
         """(points, 2f) over one step; the instances are left where they arrive."""
         h, f = self.h, len(self.independent)
         z, zd = points[:, :f], points[:, f:]
-        self.points.spread()
+        self.points.copy_state_from_mechanism()
         self._place(z, zd)
         zdd = self.points.zdd
         self.points.advance_time(h)

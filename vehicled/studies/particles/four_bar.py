@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.errors import UsageError
-from vehicled.multibody.description import Angle, Bar, Description, Ground
+from vehicled.multibody.description import Description
+from vehicled.multibody.elements import Angle, Bar, GroundBody
 
 Lengths = Sequence[float]
 GRAVITY = 9.8
@@ -141,7 +142,7 @@ def describe(lengths: Lengths, masses: Sequence[float] = (1.0, 1.0, 0.0)) -> Des
     return Description(
         space="planar",
         gravity=(0.0, -GRAVITY),
-        ground=Ground(points={"A": (0.0, 0.0), "B": (ground, 0.0)}),
+        ground=GroundBody(points={"A": (0.0, 0.0), "B": (ground, 0.0)}),
         points={"P": (px, py), "Q": (qx, qy)},
         angles={"crank": Angle(between=("x", ("A", "P")))},
         bodies=dict(zip(names, bodies, strict=True)),

@@ -11,7 +11,7 @@ from vehicled.multibody.description import Description
 from vehicled.multibody.model import MechanismError
 from vehicled.studies.particles.kernels import DISTURBANCE, NOISE, STATE, WIDTH, build
 from vehicled.symbolic import llvm
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
 _LOOP = """
@@ -219,11 +219,12 @@ class Swarm:
 def _compile(program: Program, offset: int, size: int, read: int, written: int) -> dict:
     """The loops over all particles, and `prepare`. `offset` and `size` count float64, the others bytes."""
     numbers = {"offset": offset, "size": size, "read": read, "written": written}
-    loops = _MEMCPY + llvm.emit_sequences(_SEQUENCES)
+    sequences = {KernelHandle(name): [*map(KernelHandle, calls)] for name, calls in _SEQUENCES.items()}
+    loops = _MEMCPY + llvm.emit_sequences(sequences)
     loops += "".join(_LOOP.format(name=name, **numbers) for name in _SEQUENCES)
     shift, mask = WIDTH.bit_length() - 1, WIDTH - 1
     loops += _SELECT.format(shift=shift, mask=mask, size=size, width=WIDTH, rows=written // 8)
-    code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), program.layout, loops=loops))
+    code = llvm.MachineCode(llvm.emit(program.kernels.values(), program.layout, loops=loops))
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     calls = {name: code.function(f"every_{name}", None, *types) for name in _SEQUENCES}
     calls["select"] = code.function("select", None, *[ctypes.c_void_p] * 3, ctypes.c_int64)

@@ -28,7 +28,7 @@ from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers.tyre import make_tyre
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
 from vehicled.studies.benchmarks.reference import Record
-from vehicled.vehicle.parameters import LEFT_RIGHT, Body, Vehicle
+from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
 
 _RACK_STIFFNESS = 1e9
 """N/m: a tie rod's force moves the rack by micrometres."""
@@ -83,7 +83,7 @@ class _Model:
             self._corner(w)
         self._system.Assemble()
 
-    def _body(self, body: Body, mirror: np.ndarray | float = 1.0) -> Any:
+    def _body(self, body: BodyParameters, mirror: np.ndarray | float = 1.0) -> Any:
         return self._moving(body.mass, np.diag(body.inertia), mirror * np.array(body.center_of_mass))
 
     def _moving(

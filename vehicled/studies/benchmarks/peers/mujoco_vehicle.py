@@ -20,7 +20,7 @@ import numpy as np
 from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers.tyre import make_tyre
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
-from vehicled.vehicle.parameters import LEFT_RIGHT, Body, Vehicle
+from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
 
 _STIFFNESS, _DAMPING = (2 * STEP) ** -2, 2 / (2 * STEP)
 """Of a critically damped constraint whose time constant is two steps: its acceleration follows −d·rate − k·error."""
@@ -86,7 +86,7 @@ def _xml(vehicle: Vehicle) -> str:
     """MuJoCo's model file; bodies' frames are parallel to the world's in design position."""
     origin, guide = np.array(vehicle.chassis.center_of_mass), np.array(vehicle.rack.center_of_mass)
 
-    def inertial(body: Body, place: np.ndarray) -> str:
+    def inertial(body: BodyParameters, place: np.ndarray) -> str:
         inertia = f'mass="{body.mass}" diaginertia="{_numbers(np.array(body.inertia))}"'
         return f'<inertial pos="{_numbers(place)}" {inertia}/>'
 
