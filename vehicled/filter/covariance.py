@@ -16,7 +16,7 @@ import numpy as np
 
 from vehicled.filter import definite
 from vehicled.symbolic.graph import Atom, Graph
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 
 MISSING = 1e30
 """Noise variance of a component that was not measured: it then changes nothing."""
@@ -34,7 +34,7 @@ class Workspace(Protocol):
     def tangent(self, name: str) -> np.ndarray:
         """Its derivatives, last axis by direction; of length 0 when the program is not differentiated."""
 
-    def call(self, kernel: str) -> None:
+    def call(self, kernel: KernelHandle) -> None:
         """Run a kernel."""
 
 
@@ -67,8 +67,8 @@ class CovarianceKernels:
             program.array("left", components),
             program.array("precision", components),
         )
-        for m in range(1, components + 1):
-            self._update(m)
+        self.updates = tuple(self._update(m) for m in range(1, components + 1))
+        """By number of components less one: the kernel that updates `covariance` and `x`."""
 
     def variance_of(self, row: Row) -> Atom:
         """Row P rowᵀ."""
@@ -83,7 +83,7 @@ class CovarianceKernels:
 
     def propagate(
         self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
-    ) -> None:
+    ) -> KernelHandle:
         """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2, half of the noise of a step before it, half after;
         x ← 0.
 
@@ -101,7 +101,7 @@ class CovarianceKernels:
             for j in range(i, n):
                 value = _dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
                 stores.append((self._p[i, j], value + half[i] if i == j else value))
-        self._program.kernel("propagate_covariance", [*stores, *also])
+        return self._program.kernel("propagate_covariance", [*stores, *also])
 
     def observe(
         self,
@@ -111,7 +111,7 @@ class CovarianceKernels:
         *,
         noise: Sequence[Atom] | None = None,
         angle: bool = False,
-    ) -> None:
+    ) -> KernelHandle:
         """Kernel `name`: evaluate an observation of `value` with the variances `noise` (arrays).
 
         `predicted` and `rows` (the Jacobian) of each component; `noise`: variance to be added to the array's;
@@ -130,16 +130,18 @@ class CovarianceKernels:
         for k, (innovation, row) in enumerate(zip(innovations, rows, strict=True)):
             stores.append((self._innovation[k], innovation))
             stores += [(self._rows[k * self.size + j], row.get(j, g.zero)) for j in range(self.size)]
-        self._program.kernel(name, [*stores, *self._evaluate(innovations, rows, more)])
+        return self._program.kernel(name, [*stores, *self._evaluate(innovations, rows, more)])
 
-    def add_evaluation(self) -> None:
+    def add_evaluations(self) -> tuple[KernelHandle, ...]:
         """Kernels `evaluate1` and so on: evaluate anew with the innovation, the rows and the noise that are in the
         arrays `innovation`, `rows`, `noise` and `more_noise`."""
         n = self.size
+        added = []
         for m in range(1, self.components + 1):
             rows = [dict(enumerate(self._rows[k * n : (k + 1) * n])) for k in range(m)]
             stores = self._evaluate(self._innovation[:m], rows, self._more_noise[:m])
-            self._program.kernel(f"evaluate{m}", stores)
+            added.append(self._program.kernel(f"evaluate{m}", stores))
+        return tuple(added)
 
     def _evaluate(
         self, innovations: Sequence[Atom], rows: Sequence[Row], more: Sequence[Atom]
@@ -175,7 +177,7 @@ class CovarianceKernels:
             ]
         return [*stores, (self._nis, total)]
 
-    def _update(self, m: int) -> None:
+    def _update(self, m: int) -> KernelHandle:
         n = self.size
         white = [self._white[k * n : (k + 1) * n] for k in range(m)]
         gains = [[w * self._precision[k] for w in white[k]] for k in range(m)]
@@ -190,7 +192,7 @@ class CovarianceKernels:
                 for k in range(m):
                     value = value - gains[k][i] * white[k][j]
                 stores.append((self._p[i, j], value))
-        self._program.kernel(f"update{m}", stores)
+        return self._program.kernel(f"update{m}", stores)
 
 
 def _dot(g: Graph, a: Iterable[Atom], b: Sequence[Atom]) -> Atom:
@@ -225,11 +227,18 @@ class Covariance:
     nothing, so that its derivatives are zero.
     """
 
-    def __init__(self, size: int, components: int, workspace: Workspace):
+    def __init__(
+        self,
+        size: int,
+        workspace: Workspace,
+        updates: Sequence[KernelHandle],
+        evaluations: Sequence[KernelHandle] = (),
+    ):
+        """`updates`, `evaluations`: kernels by number of components less one; without the latter there is no
+        `evaluate_again`."""
         self.size = size
-        self._call = workspace.call
-        self._updates = [f"update{m}" for m in range(components + 1)]
-        self._evaluations = [f"evaluate{m}" for m in range(components + 1)]
+        self._call, self._updates, self._evaluations = workspace.call, updates, evaluations
+        components = len(updates)
         view = workspace.view
         self.packed = view("covariance")
         """(n (n + 1) / 2,) upper triangle by rows."""
@@ -277,19 +286,19 @@ class Covariance:
         self.packed[self._diagonal[i]] = variance
         self._d_packed[touched] = 0.0
 
-    def evaluate(self, observation: str) -> float:
+    def evaluate(self, observation: KernelHandle) -> float:
         """Normalised innovation squared of the observation in `value` and `noise`, by its kernel."""
         self._call(observation)
         return float(self._nis[0])
 
     def evaluate_again(self, m: int) -> float:
         """The same with `rows`, `innovation` and noise as they have been changed since."""
-        self._call(self._evaluations[m])
+        self._call(self._evaluations[m - 1])
         return float(self._nis[0])
 
     def update(self, m: int) -> None:
         """Update P and x with the observation of m components evaluated last."""
-        self._call(self._updates[m])
+        self._call(self._updates[m - 1])
 
     def repair(self) -> bool:
         """Make the covariance definite where rounding has cost it that; whether it had."""

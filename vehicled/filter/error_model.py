@@ -25,7 +25,7 @@ from vehicled.filter.states import (
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.sensor_models import COMPONENTS, POSE, add_sensor_kernels
@@ -33,8 +33,6 @@ from vehicled.vehicle.sensor_models import COMPONENTS, POSE, add_sensor_kernels
 CHART_PAIRS = len(CHART)
 PROCESS = "process."
 """Before the name of a group that fades: its array (time, σ of each element)."""
-OBSERVE = "observe."
-"""Before the name of an observation: its kernel."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,34 @@ class Structure:
     kind: Kind
     groups: tuple[Group, ...]
     observations: tuple[AddObservation, ...]
+
+
+@dataclass(frozen=True)
+class FilterKernels:
+    """The kernels that the error states add to a car."""
+
+    read_state: KernelHandle
+    """The present pose and the wheels' angles and rates into `now`."""
+    propagate: KernelHandle
+    """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""
+    apply: KernelHandle
+    """The gathered correction to the car and to the slow states, and into `moved`."""
+    output: KernelHandle
+    """The car's outputs, and standard deviations of the estimate."""
+    drive: KernelHandle
+    """The unknown drive force as torques on the wheels."""
+    apply_force: KernelHandle | None
+    """What the model lacks in acceleration as a force on the car."""
+    drift: KernelHandle | None
+    """For sigma points: how errors move the chart at `pose`."""
+    euler: KernelHandle | None
+    """A step of the car by forward Euler."""
+    updates: tuple[KernelHandle, ...]
+    evaluations: tuple[KernelHandle, ...]
+    observations: dict[str, KernelHandle]
+    """By kind: evaluate an observation."""
+    observe_pose: KernelHandle
+    gnss_position: KernelHandle
 
 
 class ErrorModel:
@@ -56,10 +82,12 @@ class ErrorModel:
         kind = structure.kind
         self.exact, self.forces = kind in ("errorEKF_EJ", "errorEKF_FE"), kind == "errorEKF_FE"
         self.program, self.parts, self.g = program, parts, program.graph
+        assert parts.kernels is not None
+        self._car_kernels = parts.kernels
         self.states = states = StateVector(structure.groups)
         self.pairs = count_pairs(states)
         self.models = add_sensor_kernels(program, parts)
-        self.kernels = CovarianceKernels(program, len(states), COMPONENTS)
+        self._covariance = CovarianceKernels(program, len(states), COMPONENTS)
         self.slow = states[RATES[-1]].stop
         """Where the states begin that are estimates of their own (`extra`), beside those of the simulation."""
         self._extra = program.array("extra", len(states) - self.slow)
@@ -80,21 +108,27 @@ class ErrorModel:
         tyres = TyreResponse(self.models.tyre_damping, self.models.rotation if self.forces else ())
         self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres if self.exact else None)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
-        self._add_read_state()
-        self._add_propagation(unscented=kind == "UKF")
+        self._observations: dict[str, KernelHandle] = {}
+        self._read_state = self._add_read_state()
+        propagate = self._add_propagation(unscented=kind == "UKF")
         for add in structure.observations:
             add(self)
         self._add_road()
-        self._add_correction()
-        self._add_sigmas()
-        self._add_drive()
-        if self.forces:
-            self._add_force()
-        if kind == "DEKF":
-            add_forward_euler(parts.step)
-        if kind == "UKF":
-            self.kernels.add_evaluation()
-            self._add_drift()
+        self.kernels = FilterKernels(
+            read_state=self._read_state,
+            propagate=propagate,
+            apply=self._add_correction(),
+            output=self._add_output(),
+            drive=self._add_drive(),
+            apply_force=self._add_force() if self.forces else None,
+            drift=self._add_drift() if kind == "UKF" else None,
+            euler=add_forward_euler(parts.step) if kind == "DEKF" else None,
+            updates=self._covariance.updates,
+            evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
+            observations=self._observations,
+            observe_pose=self.models.kernels.observe_pose,
+            gnss_position=self.models.kernels.gnss_position,
+        )
 
     # -- states --------------------------------------------------------------------------------------------
 
@@ -103,7 +137,7 @@ class ErrorModel:
         place = self.states[group]
         return self._extra[place.start - self.slow : place.stop - self.slow]
 
-    def _add_read_state(self) -> None:
+    def _add_read_state(self) -> KernelHandle:
         """Kernel `read_state`: the present pose and the wheels' angles and rates into `now`, its yaw without
         jumps."""
         g, found = self.g, list(self.models.now)
@@ -112,11 +146,11 @@ class ErrorModel:
         found[yaw] = self.now[yaw] + g.atan2(g.sin(turned), g.cos(turned))
         stores = [*zip(self.now, found, strict=True)]
         stores += zip(self._now_wheels, (self.parts.wheel_angle, self.parts.wheel_rate), strict=True)
-        self.program.kernel("read_state", stores)
+        return self.program.kernel("read_state", stores)
 
     # -- propagation ---------------------------------------------------------------------------------------
 
-    def _add_propagation(self, unscented: bool) -> None:
+    def _add_propagation(self, unscented: bool) -> KernelHandle:
         """Sequence `propagate`; for sigma points, which propagate by themselves, kernel `linear`: F and the noise of
         fading states in `transition` (n, n) and `fading_noise` (n,)."""
         g, n, h = self.g, len(self.states), self._h
@@ -136,13 +170,12 @@ class ErrorModel:
                 for k, place in enumerate(self.program.array("transition", n * n))
             ]
             stores += zip(self.program.array("fading_noise", n), lost, strict=True)
-            self.program.kernel("linear", [*stores, *kept])
-            self.program.sequence("propagate", "read_state", "linear")
-            return
+            linear = self.program.kernel("linear", [*stores, *kept])
+            return self.program.sequence("propagate", self._read_state, linear)
         noise = [h * self.calc_density(i, self.now[6]) + lost[i] for i in range(n)]
-        self.kernels.propagate(transition, noise, kept)
-        tyres = ["observe_tyres"] * self.exact
-        self.program.sequence("propagate", "read_state", *tyres, "propagate_covariance")
+        covariance = self._covariance.propagate(transition, noise, kept)
+        tyres = [self.models.kernels.observe_tyres] * self.exact
+        return self.program.sequence("propagate", self._read_state, *tyres, covariance)
 
     def calc_density(self, i: int, ahead: Atom) -> Atom:
         """Spectral density of the white noise on a state; the lateral velocity's grows with the speed."""
@@ -166,11 +199,13 @@ class ErrorModel:
     ) -> None:
         """An observation: what it should read, its Jacobian by errors of now, and noise beside its own. `angle`: the
         innovation is taken within half a turn; `tyres`: it depends on `models.tyre_damping`."""
-        kernel = f"{OBSERVE}{name}"
-        if tyres and not self.exact:  # otherwise it is known already
-            kernel = f"evaluate.{name}"
-            self.program.sequence(f"{OBSERVE}{name}", "observe_tyres", kernel)
-        self.kernels.observe(kernel, predicted, rows, noise=noise, angle=angle)
+        first = tyres and not self.exact  # otherwise it is known already
+        kernel = self._covariance.observe(
+            f"{'evaluate' if first else 'observe'}.{name}", predicted, rows, noise=noise, angle=angle
+        )
+        if first:
+            kernel = self.program.sequence(f"observe.{name}", self.models.kernels.observe_tyres, kernel)
+        self._observations[name] = kernel
 
     def observe_chassis(self, name: str, sensor: str, own: Group | None = None, angle: bool = False) -> None:
         """One of the chassis' sensor models (a key of `models.readings`) at the time of `pose`, with the sensor's
@@ -244,11 +279,11 @@ class ErrorModel:
 
     # -- correction and output -----------------------------------------------------------------------------
 
-    def _add_correction(self) -> None:
+    def _add_correction(self) -> KernelHandle:
         """Kernel `take_errors`: x into `correction` and `corner_correction` for the car's kernel `correct`, into
         `extra`, and into `moved` = (Δz, the drift of z by it, Δż) for the history; x ← 0. Sequence `apply` corrects
         the car with it."""
-        g, program, x, s = self.g, self.program, self.kernels.x, self.states
+        g, program, x, s = self.g, self.program, self._covariance.x, self.states
         correction, (carry,) = program.arrays["correction"], program.arrays["carry"]
         corners = program.lanes("corner_correction")
         moved = program.array("moved", 3 * self.pairs)
@@ -263,10 +298,10 @@ class ErrorModel:
         stores += zip(moved, [*x[: self.pairs], *drift, *x[self.pairs : self.slow]], strict=True)
         kept = [i for group in SUSPENSION if group in s for i in s.places(group)]
         stores += [(x[i], g.zero) for i in range(len(s)) if i not in kept]
-        program.kernel("take_errors", stores)
-        program.sequence("apply", "take_errors", "correct", "read_state")
+        take = program.kernel("take_errors", stores)
+        return program.sequence("apply", take, self._car_kernels.correct, self._read_state)
 
-    def _add_sigmas(self) -> None:
+    def _add_output(self) -> KernelHandle:
         """Kernel `sigmas`: standard deviations of x, y, z, yaw, of vx and vy (vehicle axes) and of sideslip, of
         `pose`, which must be the present one. Sequence `output` has the car's own outputs, too."""
         g = self.g
@@ -274,13 +309,14 @@ class ErrorModel:
         for row in self.models.jacobians["body_velocity"]:
             places = (*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS))
             rows.append({k: a for k, a in zip(places, row, strict=True) if a is not g.zero})
-        sigmas = [g.sqrt(g.max(self.kernels.variance_of(row), 0.0)) for row in rows]
+        sigmas = [g.sqrt(g.max(self._covariance.variance_of(row), 0.0)) for row in rows]
         # At standstill sideslip is anything; a minimum also takes care of 0/0.
         sigmas[-1] = g.min(sigmas[-1], 3.141592653589793)
-        self.program.kernel("sigmas", zip(self.program.array("sigmas", len(sigmas)), sigmas, strict=True))
-        self.program.sequence("output", "report", "sigmas")
+        array = self.program.array("sigmas", len(sigmas))
+        deviations = self.program.kernel("sigmas", zip(array, sigmas, strict=True))
+        return self.program.sequence("output", self._car_kernels.report, deviations)
 
-    def _add_drive(self) -> None:
+    def _add_drive(self) -> KernelHandle:
         """Kernel `drive`: the unknown force as torques on the wheels, forward at the rear, backward at all."""
         g, program = self.g, self.program
         (share,) = program.array("front_brake_share", 1)
@@ -289,24 +325,28 @@ class ErrorModel:
         front = g.where_less(g.zero, force, g.zero, share)
         torque = program.lanes("corner_inputs")[3]
         shares = (front, front, 1.0 - front, 1.0 - front)
-        program.kernel(
+        return program.kernel(
             "drive",
             [(t, 0.5 * force * share * r) for t, share, r in zip(torque, shares, radii, strict=True)],
         )
 
-    def _add_force(self) -> None:
+    def _add_force(self) -> KernelHandle:
         """Kernel `apply_force`: what the model lacks in acceleration as the force `push` on the car."""
         ahead, left = self.g.zero, self.g.zero
         for e, r in zip(self.estimates(MODEL_ERROR), self.models.rotation, strict=True):
             ahead, left = ahead + r.x * e, left + r.y * e
         push = self.program.arrays["push"]
-        self.program.kernel("apply_force", zip(push, (self._mass * ahead, self._mass * left), strict=True))
+        return self.program.kernel(
+            "apply_force", zip(push, (self._mass * ahead, self._mass * left), strict=True)
+        )
 
-    def _add_drift(self) -> None:
+    def _add_drift(self) -> KernelHandle:
         """Kernel `drift`: `drift` (6, 12), how errors of chart and rates move the chart at `pose`, by rows."""
         places = [*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS)]
         values = [self._drift_then[i].get(j, self.g.zero) for i in range(CHART_PAIRS) for j in places]
-        self.program.kernel("drift", zip(self.program.array("drift", len(values)), values, strict=True))
+        return self.program.kernel(
+            "drift", zip(self.program.array("drift", len(values)), values, strict=True)
+        )
 
 
 AddObservation = Callable[[ErrorModel], None]
@@ -321,7 +361,11 @@ def _sum_products(row: dict[int, Atom], x: Sequence[Atom]) -> Atom:
 
 
 @lru_cache
-def make_extension(structure: Structure) -> Callable[[Program, Parts], object]:
+def make_extension(structure: Structure) -> Callable[[Program, Parts], FilterKernels]:
     """For `Car`: the error model of that structure. The same structure gives the same object, so that the compiled
     program is shared."""
-    return partial(ErrorModel, structure=structure)
+    return partial(_extend, structure=structure)
+
+
+def _extend(program: Program, parts: Parts, structure: Structure) -> FilterKernels:
+    return ErrorModel(program, parts, structure).kernels

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vehicled.messages import WHEELS
+from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.tangent import Differentiation
 from vehicled.vehicle.car import STATE
 from vehicled.vehicle.sensor_models import POSE
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
 
 _PREPARED = ("constants", "lane_constants")
 """Arrays that the kernel `prepare` computes, and their tangents."""
-_PLAIN = (
-    *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
-    *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
+_PLAIN = tuple(
+    KernelHandle(name)
+    for name in (
+        *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
+        *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
+    )
 )
 """Kernels that no innovation depends on."""
 _FIXED = (
@@ -87,7 +91,7 @@ class Tangents:
         for name in tangents.layout.places:
             if name not in _PREPARED:
                 self._take(name)
-        car.call("prepare")
+        car.call(car.kernels.prepare)
 
     def _take(self, array: str) -> None:
         """Tangents of an array from the companions."""

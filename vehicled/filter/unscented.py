@@ -16,6 +16,7 @@ points need to be drawn anew.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from vehicled.filter.states import (
 from vehicled.filter.vehicle_filter import Observation, SensorSetup, VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_dynamics
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.batch import CarBatch
 from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.outputs import Parts
@@ -48,21 +49,23 @@ _WIDTH = 48
 _PLUS, _MINUS, _CENTRE = slice(0, _N), slice(_N, 2 * _N), 2 * _N
 _LOW = np.array([2, _V1Z, _V2Z])
 """Of the chart: what suspensions carry."""
-_KERNELS = {
-    "gnss.position": "gnss_position",
-    "gnss.speed": "gnss_speed",
-    "gnss.course": "gnss_course",
-    "imu.gyro": "imu_gyro",
-    "imu.accel": "imu_accelerometer",
-    "vehicle.speed": "body_velocity",
-}
-"""What is read from the points; wheels are read as linear as they are."""
 _OPENED = 2.0
 """Ratio of a variance to that of the step's prediction above which it was not the filter itself that changed it."""
 
 
-def _extend(program: Program, parts: Parts) -> None:
-    """What the points need beside the step: accelerations of where they are put, poses, and readings."""
+@dataclass(frozen=True)
+class _PointKernels:
+    """What the points need beside the step."""
+
+    renew: KernelHandle
+    """Accelerations of where they are put."""
+    read: KernelHandle
+    """Where they are, and their poses."""
+    readings: dict[str, KernelHandle]
+    """By kind of observation; those of wheels are linear."""
+
+
+def _extend(program: Program, parts: Parts) -> _PointKernels:
     models = add_sensor_kernels(program, parts, jacobians_too=False)
     velocity, normal = parts.origin.velocity, parts.ground
     places = [*models.now[:8], normal[0] * velocity.x + normal[1] * velocity.y + normal[2] * velocity.z]
@@ -70,10 +73,21 @@ def _extend(program: Program, parts: Parts) -> None:
     corners = (parts.travel, parts.travel_rate)
     stores = [*zip(program.array("point", CHART_SIZE), places, strict=True)]
     stores += zip(program.array("point_corners", len(corners), 1), corners, strict=True)
-    program.kernel("read_point", stores)
-    add_dynamics(parts.step)
-    program.sequence("renew", "factor", "accelerate", "accelerate")
-    program.sequence("read_points", "read_point", "observe_pose")
+    read_point = program.kernel("read_point", stores)
+    accelerate = add_dynamics(parts.step)
+    sensors = models.kernels
+    return _PointKernels(
+        renew=program.sequence("renew", parts.step.kernels.factor, accelerate, accelerate),
+        read=program.sequence("read_points", read_point, sensors.observe_pose),
+        readings={
+            "gnss.position": sensors.gnss_position,
+            "gnss.speed": sensors.gnss_speed,
+            "gnss.course": sensors.gnss_course,
+            "imu.gyro": sensors.imu_gyro,
+            "imu.accel": sensors.imu_accelerometer,
+            "vehicle.speed": sensors.body_velocity,
+        },
+    )
 
 
 class UnscentedVehicleFilter(VehicleFilter):
@@ -86,6 +100,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._drawn = np.array([i for group in _DRAWN for i in states.places(group)])
         self._block = np.ix_(self._drawn, self._drawn)
         self._points = batch = CarBatch(self.car, _WIDTH, (_extend,))
+        self._point_kernels = batch.result(_extend)
         self._mounting = view("mounting")
         self._gravity_removed = view("gravity_removed")
         self._transition = view("transition").reshape(len(states), len(states))
@@ -114,7 +129,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._draw(self._root)
         if self._points.step(h) < 0:
             self.unconverged += 1
-        self._points.call("read_points")
+        self._points.call(self._point_kernels.read)
         super()._simulate(h)
 
     def _densities(self) -> np.ndarray:
@@ -130,7 +145,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     def _draw(self, root: np.ndarray) -> None:
         """The points where the columns of `root` (20, 20) and their opposites lead."""
         points, away, ahead, yaw_rate = self._points, self._away, CHART_PAIRS, CHART_PAIRS + _YAW
-        points.spread()
+        points.copy_state_from_car()
         away[:, _PLUS], away[:, _MINUS] = root, -root
         travel, rate = away[CHART_SIZE:].reshape(2, len(WHEELS), _WIDTH)
         motion = self.car.calc_travel_motion()
@@ -139,7 +154,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         wheels[1] = self.rolling @ away[[ahead, yaw_rate]]
         points.correct(away[:CHART_SIZE], wheels, carry=True)
         self._renewing[:] = 1.0  # the tangent is another one where they are now
-        points.call("renew")
+        points.call(self._point_kernels.renew)
 
     def _propagate(self, h: float) -> None:
         super()._propagate(h)  # the states that propagate linearly
@@ -190,7 +205,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         nis = super().evaluate(observation)
         if fresh:
             self._posed = False
-        if nis is None or kind not in _KERNELS:
+        if nis is None or kind not in self._point_kernels.readings:
             return nis
         errors, drawn = self.errors, self._drawn
         if (errors.variances[drawn] > _OPENED * self._variances).any():
@@ -215,7 +230,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         """(m, points) what the sensor would read at the points, at the time of `pose`, less at the car."""
         if not self._posed:
             self._pose_points()
-        self._points.call(_KERNELS[kind])
+        self._points.call(self._point_kernels.readings[kind])
         readings = self._readings[:m] - self._readings[:m, [_CENTRE]]
         if kind == "gnss.course":
             readings = _within_half_a_turn(readings)
@@ -227,7 +242,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         """The points' poses at the time of `pose`: z(then) = z(now) − age·drift."""
         away, here, age, since = self._chart, self._pose, self._age[0], self._since
         rates = slice(CHART_PAIRS, CHART_SIZE)
-        self.car.call("drift")
+        assert self._kernels.drift is not None
+        self.car.call(self._kernels.drift)
         cos, sin = np.cos(here[_YAW]), np.sin(here[_YAW])
         ahead, left = here[CHART_PAIRS], here[CHART_PAIRS + 1]
         centre = here.copy()

@@ -16,7 +16,6 @@ import numpy as np
 from vehicled.filter.covariance import MISSING, Covariance
 from vehicled.filter.error_model import (
     CHART_PAIRS,
-    OBSERVE,
     PROCESS,
     AddObservation,
     Structure,
@@ -42,7 +41,7 @@ from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.kinematics import Corner, calc_rates
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import Vehicle
-from vehicled.vehicle.sensor_models import COMPONENTS, MOUNTING, POSE
+from vehicled.vehicle.sensor_models import MOUNTING, POSE
 
 _YAW, _V1Z, _V2Z = (CHART.index(n) for n in ("yaw", "v1z", "v2z"))
 _AHEAD = CHART_PAIRS
@@ -132,12 +131,14 @@ class VehicleFilter:
         """`companions`: filters of changed parameters, by which everything is differentiated."""
         table = make_table(settings, sensors.states, sensors.model_error)
         structure = Structure(settings.kind, table.groups, sensors.observations)
-        self.car = car = Car(vehicle, (make_extension(structure),), Tangents.differentiation(companions))
+        extension = make_extension(structure)
+        self.car = car = Car(vehicle, (extension,), Tangents.differentiation(companions))
+        self._kernels = car.result(extension)
         self.states = StateVector(table.groups)
         self._mass = vehicle.mass
         view = car.view
-        self.errors = Covariance(len(self.states), COMPONENTS, car)
-        self._kernels = {name: f"{OBSERVE}{name}" for name in _find_observations(car)}
+        kernels = self._kernels
+        self.errors = Covariance(len(self.states), car, kernels.updates, kernels.evaluations)
         self._slow = self.states[RATES[-1]].stop
         self._pairs = self.states[RATES[0]].start
         self._extra = view("extra")
@@ -164,7 +165,6 @@ class VehicleFilter:
         places = np.stack([car.get_corner_parameter(f"wheel.centre.{a}") for a in "xy"], axis=1)
         self._body_fit = np.linalg.pinv(np.column_stack([np.ones(len(WHEELS)), places]))
         """(3, 4) heave and slopes of a body from heights at its wheels."""
-        self._acts_as_force = settings.kind == "errorEKF_FE"
         if self._has_travel:
             view("heave")[:] = _heave_stiffness(vehicle) / vehicle.mass
         self._past: int | None = None
@@ -250,7 +250,7 @@ class VehicleFilter:
 
     def read_state(self) -> np.ndarray:
         """Bring `pose` up to date with the car, and return it."""
-        self.car.call("read_state")
+        self.car.call(self._kernels.read_state)
         return self.pose
 
     @property
@@ -283,7 +283,7 @@ class VehicleFilter:
         car = self.car
         car.rest()
         car.ground[:] = (0.0, 0.0, 1.0, 0.0)
-        car.call("observe_pose")
+        car.call(self._kernels.observe_pose)
         change = np.zeros(2 * CHART_PAIRS)
         change[:3] = pose.position - self._pose[:3]
         change[_YAW] = pose.yaw - self._pose[_YAW]
@@ -345,7 +345,7 @@ class VehicleFilter:
         self._pose[:] = self.read_state()
         self.car.tangent("pose")[:] = self.car.tangent("now")
         self._past = None
-        self.car.call("gnss_position")
+        self.car.call(self._kernels.gnss_position)
         offset = place - self.car.view("predicted")
         d_offset = -self.car.tangent("predicted")[:3]
         unknown = np.isnan(offset)
@@ -410,9 +410,9 @@ class VehicleFilter:
     def predict(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""
         if self.settings.drive_force is not None:
-            self.car.call("drive")
-        if self._acts_as_force:
-            self.car.call("apply_force")
+            self.car.call(self._kernels.drive)
+        if self._kernels.apply_force is not None:
+            self.car.call(self._kernels.apply_force)
         self._h[0] = h
         self._simulate(h)
         self._propagate(h)
@@ -426,7 +426,7 @@ class VehicleFilter:
 
     def _propagate(self, h: float) -> None:
         """The new state into `pose`; the covariance one step on."""
-        self.car.call("propagate")
+        self.car.call(self._kernels.propagate)
 
     # -- observations --------------------------------------------------------------------------------------
 
@@ -450,7 +450,7 @@ class VehicleFilter:
         p.noise[:m] = observation.variance
         if self._tangents.directions:
             self._tangents.take_observation(observation.kind)
-        return p.evaluate(self._kernels[observation.kind])
+        return p.evaluate(self._kernels.observations[observation.kind])
 
     def update(self, observation: Observation, threshold: float) -> Update:
         """Correct the estimate with an observation, unless its normalised innovation squared is above the
@@ -502,14 +502,14 @@ class VehicleFilter:
         for kind in ("road.slope", "road.bank"):
             p.value[0] = 0.0
             p.noise[0] = noise
-            p.evaluate(self._kernels[kind])
+            p.evaluate(self._kernels.observations[kind])
             p.update(1)
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
         if not self.errors.x.any():
             return
-        self.car.call("apply")
+        self.car.call(self._kernels.apply)
         if self._has_travel:
             self._correct_suspension(self.car, *self._travel.reshape(2, len(WHEELS)))
             self._extra[self.states[SUSPENSION[0]].start - self._slow :] = 0.0
@@ -537,7 +537,7 @@ class VehicleFilter:
         """(len(ESTIMATE_COLUMNS),) the estimate; latitude to height are not known here."""
         self._pose[:] = self._now[: len(POSE)]
         self._past = None
-        self.car.call("output")
+        self.car.call(self._kernels.output)
         values: np.ndarray = self.car.workspace[self._columns]
         return values
 
@@ -547,7 +547,8 @@ class ForwardEulerFilter(VehicleFilter):
     step; no memory of accelerations is left that a correction would not know of (Sanjurjo)."""
 
     def _simulate(self, h: float) -> None:
-        self.car.step_euler(h)
+        assert self._kernels.euler is not None
+        self.car.step_euler(h, self._kernels.euler)
 
 
 _NOT_YET = Process(1.0, 0.0)
@@ -562,14 +563,6 @@ def _below(d: np.ndarray | None, place: int) -> np.ndarray | None:
     change = np.zeros((2 * CHART_PAIRS, d.shape[-1]))
     change[place : place + len(d)] = d
     return change
-
-
-def _find_observations(car: Car) -> list[str]:
-    return [name.removeprefix(OBSERVE) for name in car.compiled.kernels if name.startswith(OBSERVE)] + [
-        name.removeprefix(OBSERVE)
-        for name in car.compiled.vehicle_program.program.sequences
-        if name.startswith(OBSERVE)
-    ]
 
 
 def _find_columns(layout: Layout) -> np.ndarray:

@@ -198,15 +198,13 @@ class Program:
         self._pending[handle] = list(stores)
         return handle
 
-    def sequence(self, name: str, *kernels: KernelHandle | str) -> KernelHandle:
+    def sequence(self, name: str, *kernels: KernelHandle) -> KernelHandle:
         """Declare a function that calls kernels in this order: cheaper than as many calls from outside.
 
         Raises ValueError for a name that is taken.
         """
-        # The next line is removed when the filter has its own handles.
-        handles = tuple(KernelHandle(k) if isinstance(k, str) else k for k in kernels)
         handle = self._new(name)
-        self.sequences[handle] = handles
+        self.sequences[handle] = kernels
         return handle
 
     def _new(self, name: str) -> KernelHandle:

@@ -33,8 +33,6 @@ class CarBatch(Instances):
         for ours, its in self._shared:
             ours[...] = its
 
-    spread = copy_state_from_car  # removed when the filter has its own handles
-
     @property
     def converged(self) -> np.ndarray:
         """(width,) whether the last step reached its tolerance."""

@@ -109,9 +109,7 @@ class Instances:
     def view(self, name: str) -> np.ndarray:
         return self.layout.view(self.workspace, name)
 
-    def call(self, kernel: KernelHandle | str) -> None:
-        # The next line is removed when the filter has its own handles.
-        kernel = KernelHandle(kernel) if isinstance(kernel, str) else kernel
+    def call(self, kernel: KernelHandle) -> None:
         self._functions[kernel](self._pointer)
 
     def result(self, extension: Callable[[Program, Parts], model.Result]) -> model.Result:
@@ -158,7 +156,7 @@ class Instances:
             self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
         )
 
-    def step_euler(self, h: float, euler: KernelHandle | str = "euler") -> None:  # default removed with names
+    def step_euler(self, h: float, euler: KernelHandle) -> None:
         """Advance by h seconds by forward Euler: `euler` is what `ali3p.add_forward_euler` has added."""
         self._integration[0] = h
         self.call(euler)
@@ -200,7 +198,7 @@ class Car(Instances):
 
     def differentiate(self) -> None:
         """From now on, kernels and steps take the tangents along; for a car that was made with a differentiation."""
-        self._functions, self._step = self.compiled.differentiated
+        self._functions, self._step = self.compiled.differentiated, self.compiled.differentiated_step
 
     def tangent(self, array: str) -> np.ndarray:
         """Derivatives of an array, last axis by direction: (count, directions) or (count, 4, directions) view. Of

@@ -391,7 +391,8 @@ class _Builder:
         step = ali3p.build(program, system, self.h, self.alpha, finish=self._new_states(wheel_angle))
         parts = self._parts(gravity, wheel_angle, step)
         kernels = outputs.add_kernels(program, parts)
-        results = {extend: extend(program, parts) for extend in extensions}
+        complete = replace(parts, kernels=kernels)
+        results = {extend: extend(program, complete) for extend in extensions}
         program.store("parameters", list(self.p.symbols.values()))
         program.store("corner_parameters", list(self.cp.symbols.values()))
         program.finish([*self.p.symbols.values(), *self.cp.symbols.values()])

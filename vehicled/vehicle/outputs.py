@@ -74,6 +74,8 @@ class Parts:
     """Unit vectors of the lateral forces, world axes."""
     step: Ali3pStep
     """What the step is made of, for other ways to step."""
+    kernels: CarKernels | None = None
+    """Those that every car has, once they have been added: extensions find them here."""
 
 
 @dataclass(frozen=True)
