@@ -1,0 +1,56 @@
+"""States that are opened when a source keeps failing its gate."""
+
+import numpy as np
+import pytest
+from filter_rig import new_filter, place
+
+from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
+from vehicled.filter.vehicle_filter import Observation
+
+CASES = {
+    "gnss.speed": ([23.0], [1e-4]),
+    "gnss.course": ([0.8], [1e-6]),
+    "imu.gyro": ([0.1, -0.2, 0.6], [1e-5] * 3),
+}
+
+
+@pytest.mark.parametrize("speed", [3.0, 20.0])
+@pytest.mark.parametrize("kind", CASES)
+def test_afterwards_the_innovation_is_one_standard_deviation(kind, speed):
+    """At any speed: the variance that is expected of each component has grown by about its innovation squared."""
+    f = new_filter()
+    place(f, np.zeros(3), 0.3, speed)
+    value, variance = CASES[kind]
+    observation = Observation(kind, 0, value, variance)
+    before = f.update(observation, 0.0)
+    assert not before.accepted
+    f.inflate(observation, before)
+    after = f.update(observation, 0.0)
+    grown = np.array(after.variance) - before.variance
+    # States that several components depend on are opened once, for the one that asks for most.
+    assert (grown >= 0.99 * np.square(before.innovation)).all()
+    assert grown == pytest.approx(np.square(before.innovation), rel=0.5)
+
+
+def test_states_that_the_observation_does_not_depend_on_stay_as_they_are():
+    f = new_filter()
+    place(f, np.zeros(3), 0.3, 10.0)
+    observation = Observation("gnss.speed", 0, [15.0], [1e-4])
+    variances = f.variances
+    f.inflate(observation, f.update(observation, 0.0))
+    opened = set(np.flatnonzero(f.variances > variances))
+    assert f.states.index(VELOCITY, "ahead") in opened
+    assert opened.isdisjoint(f.states.places(POSITION))
+    assert (
+        f.states.index(ATTITUDE, "v1z") not in opened or f.variances[f.states.index(ATTITUDE, "v1z")] < 1e-3
+    )
+
+
+def test_a_state_is_opened_by_its_own_scale():
+    """The speed takes up a wrong GNSS speed, and not the heading, which counts a little through the lever arm."""
+    f = new_filter()
+    place(f, np.zeros(3), 0.3, 10.0)
+    observation = Observation("gnss.speed", 0, [15.0], [1e-4])
+    f.inflate(observation, f.update(observation, 0.0))
+    assert f.variances[f.states.index(VELOCITY, "ahead")] == pytest.approx(25.0, rel=0.1)
+    assert f.variances[f.states.index(ATTITUDE, "yaw")] < 1e-2
