@@ -42,7 +42,7 @@ Instances.tolerance = 1e-13
 from vehicled.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-"""Newton's iterations go on to rounding: one iteration more or less, which rounding decides, changes as much as 1e-6 of
+"""Iterations go on to rounding: one more or less, which rounding decides, otherwise changes as much as 1e-6 of
 a column's spread otherwise."""
 
 

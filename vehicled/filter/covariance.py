@@ -286,6 +286,10 @@ class Covariance:
         self.packed[self._diagonal[i]] = variance
         self._d_packed[touched] = 0.0
 
+    def add_variances(self, added: np.ndarray) -> None:
+        """Add independent errors with the variances (n,)."""
+        self.packed[self._diagonal] += added
+
     def evaluate(self, observation: KernelHandle) -> float:
         """Normalised innovation squared of the observation in `value` and `noise`, by its kernel."""
         self._call(observation)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -267,6 +267,7 @@ class VehicleFilter:
     def initialise(self, t_ns: int, pose: Pose, initial: Initial) -> None:
         """Begin anew on level ground, with the variances of the table of states, not correlated. Slow states are
         zero."""
+        self._initial = initial
         self.place(pose)
         self._tangents.place(pose)
         self.errors.matrix = np.diag(self._table.initial(initial))
@@ -467,13 +468,22 @@ class VehicleFilter:
         )
 
     def inflate(self, observation: Observation, update: Update) -> None:
-        """Open the states that a refused observation depends on to what it says."""
-        p, seen = self.errors, np.asarray(observation.variance) < MISSING
-        variances, rows = p.variances, p.rows[: len(seen)][seen]
-        innovation = np.asarray(update.innovation)[seen]
-        surprise = float(innovation @ innovation)
-        for i in map(int, np.flatnonzero(np.abs(rows).max(axis=0) > 0.1)):
-            p.set_variance(i, float(variances[i] + surprise))
+        """Open the states that a rejected observation depends on, so that each component's innovation is one standard
+        deviation.
+
+        What is added to the variance of a component, ν², is shared among the states in proportion to what their
+        variances after an initialisation would contribute, H² P₀: whatever a state's unit, and whichever way the
+        sensitivity changes with speed.
+        """
+        prior = self._table.initial(replace(self._initial, speed=abs(float(self._now[_AHEAD]))))
+        added = np.zeros(len(prior))
+        for row, innovation, variance in zip(
+            self.errors.rows, update.innovation, observation.variance, strict=False
+        ):
+            total = float(row * row @ prior)
+            if variance < MISSING and total > 0.0:
+                added = np.maximum(added, prior * (innovation**2 / total) * (row != 0.0))
+        self.errors.add_variances(added)
 
     def decorrelated(self) -> tuple[np.ndarray, np.ndarray]:
         """(m,) each: the innovations of the observation evaluated last in directions that are not correlated, and the
