@@ -11,15 +11,15 @@ import time
 import matplotlib.image
 import numpy as np
 import pytest
+from vehicled.studies.benchmarks.ledger import Ledger
+from vehicled.studies.observers.discrete import DiscreteEKF
 
 from vehicled.cli import main, make_parser
 from vehicled.commands.benches import observers as command
 from vehicled.errors import RunError, UsageError
 from vehicled.studies.benchmarks import observer_plots, observers
 from vehicled.studies.benchmarks import observer_verdicts as verdicts
-from vehicled.studies.benchmarks.ledger import Ledger
 from vehicled.studies.benchmarks.observers import Run, Setup
-from vehicled.studies.observers.discrete import DiscreteEKF
 from vehicled.studies.observers.error_state import ErrorEKF
 
 KEYS = {
