@@ -20,7 +20,7 @@ from vehicled.studies.benchmarks.observer_filters import NO_FILTER
 from vehicled.studies.observers.continuous import ContinuousEKF
 from vehicled.studies.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.studies.observers.error_state import ErrorStateObserver
-from vehicled.studies.observers.likelihood import AdaptedNoise
+from vehicled.studies.observers.likelihood import AdaptedNoise, LikelihoodWindow
 from vehicled.studies.observers.linkage_errors import ExactLinkageErrors, LinkageErrors
 from vehicled.studies.observers.noise import WhiteNoise, calc_free_slope, discretise, make_units
 from vehicled.studies.observers.unscented import UnscentedKF
