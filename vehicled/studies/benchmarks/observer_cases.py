@@ -20,8 +20,8 @@ import numpy as np
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import make_stepper
-from vehicled.multibody.joints import add_angle
 from vehicled.multibody.instance import MechanismState
+from vehicled.multibody.joints import add_angle
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import Encoder, Gyroscope, Sensor, SensorSet
 from vehicled.studies.benchmarks import literal

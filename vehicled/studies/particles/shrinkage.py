@@ -1,4 +1,4 @@
-"""Noise that renews particles without spreading them.
+"""Noise that moves particles and preserves their covariance.
 
 Noise of motion that nothing in the mechanism makes serves diversity alone. Added step by step it is a random walk:
 the swarm forgets what the readings have told of earlier times, and particles of another start may wander to where
