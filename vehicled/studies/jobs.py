@@ -18,8 +18,7 @@ R = TypeVar("R")
 
 
 class Ledger(Generic[J]):
-    """Results of jobs, each a row of JSON from which its job can be told; in a file too, a line each, if there is
-    one."""
+    """Results of jobs, each a row of JSON that names its job; in a file too, a line each, if there is one."""
 
     def __init__(self, path: Path | None, key: Callable[[dict[str, Any]], J], expected: str):
         """`key`: the job of a row, KeyError or TypeError if it is none; `expected`: what to call the rows.

@@ -35,7 +35,7 @@ EPILOG = """\
 UKFs these give the published figures. The others have no published form here and run in another one: CEKF with an
 implicit correction; DIEKFpm and SCKF with the same covariance on z, ż, so that they are all but the same filter under
 two names; errorEKF_AFE without adapted noise, as errorEKF_FE; errorEKF_SFE with a given memory. The table and the key
-`notice` of `--json` say so of each.
+`notice` of `--json` say so for each.
 
 `--mechanism vehicle` compares the filters that a car can be given (`filter: …` of its configuration) on the car
 instead: `mixed_drive` by a plant with 5 % more mass and inertia, 10 % less tyre stiffness and friction than in their
@@ -116,7 +116,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="what is left out is all of it: every rate and level, three seeds; about 20 minutes on two cores",
+        help="options that are left out take all values: every rate and level, three seeds; about 20 minutes on two "
+        "cores",
     )
     parser.add_argument(
         "--literal",

@@ -73,7 +73,7 @@ def python_text(name: str) -> str:
 def bench_codegen(slow: bool, progress: Callable[[float, str], None]) -> dict[str, Any]:
     """The contents of `vehicled bench codegen --json`.
 
-    `slow`: also what takes many minutes. `progress` is told how many derivations are done and which is next.
+    `slow`: also what takes many minutes. `progress` receives how many derivations are done and which is next.
     """
     packages = algebras.installed()
     theirs = [(p, name) for p in packages for name in LINKAGES if slow or (p, name) != _SLOW]

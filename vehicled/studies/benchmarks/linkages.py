@@ -119,7 +119,7 @@ class _Locomotive(SymbolicLinkage):
         system, vector = self.system, self.vector
         seat = system.point(f"seat.{name}", frame, frame_base, vector(f"{axle}.x", "", "axle.z"))
         centre, spun = self.suspended(f"wheelset.{name}", seat, frame_base, "primary", "zxy")
-        # Wheelsets spin: what does not spin with them, but lies along the axle, is told in the base before.
+        # Wheelsets spin: what does not spin with them, but lies along the axle, is given in the base before.
         base, spin = spun.parent, spun.coordinate
         assert base is not None and spin is not None
         across = f"wheelset.{name}.Ixx"

@@ -96,7 +96,7 @@ def _n_four_bar(
         ("B0.x", "B0.y", "B0.x.", "B0.y."),
         partial(references.n_four_bar, loops=loops),
         drift_limit,
-        # Near the singular position constraints nearly follow from each other: only a heavy penalty tells them
+        # Near the singular position constraints nearly follow from each other: only a heavy penalty keeps them
         # apart within a few iterations.
         penalty_factor=1e4,
     )
@@ -215,7 +215,7 @@ def bench_mechanisms(
 ) -> dict[str, Any]:
     """The contents of `vehicled bench mechanisms --json`: each problem at the longest step that is accurate enough.
 
-    `progress` is told how many problems are done, and which one is under way at which step.
+    `progress` receives how many problems are done, and which one is under way at which step.
     """
     rows = []
     for done, number in enumerate(numbers):

@@ -1,4 +1,4 @@
-"""A try of `vehicled bench particles` to look at while it runs, in a terminal or a window.
+"""A try of `vehicled bench particles` to watch while it runs, in a terminal or a window.
 
 A thread is the linkage: it moves in real time, or slower, and puts its gyroscope's readings into a queue. The filter
 waits for them and follows.
@@ -293,11 +293,12 @@ def _status(frame: LiveFrame) -> list[str]:
     found = abs(frame.error) <= TOLERANCE
     mark = f"{GREEN}within 5°{PLAIN}" if found else f"{RED}off{PLAIN}"
     state = "waiting for readings" if frame.waiting else f"{frame.behind} readings behind"
-    spread = "no direction" if frame.deviation > 3.0 else f"±{degrees(frame.deviation):.1f}°"
+    deviation = "no direction" if frame.deviation > 3.0 else f"±{degrees(frame.deviation):.1f}°"
     return [
         f"truth     {degrees(frame.true_angle):7.1f}° {RED}▲{PLAIN}   estimate {degrees(frame.angle):7.1f}° "
         f"{BOLD}│{PLAIN}   {degrees(frame.error):+.2f}° {mark}",
-        f"swarm     {spread:>8}     effective {100 * frame.effective:4.0f} %   resampled {frame.resamplings} times",
+        f"swarm     {deviation:>8}     effective {100 * frame.effective:4.0f} %   "
+        f"resampled {frame.resamplings} times",
         f"gyroscope  × {frame.multiplier:<9.2f}{state}",
         f"cost      {1e6 * frame.cost:6.0f} µs a step, {1e6 * frame.cost / frame.count:.2f} µs a particle",
     ]

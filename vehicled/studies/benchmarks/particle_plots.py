@@ -22,8 +22,8 @@ _OTHERS = 1
 
 
 def draw(found: dict[str, Any], directory: Path) -> None:
-    """`costs.png`, `sweeps.png`, `similar_starts.png` and `missed_….png` of every try that the settled filter missed, and
-    of the first ones that the others did."""
+    """`costs.png`, `sweeps.png`, `similar_starts.png` and `missed_….png` of every try that the settled filter missed,
+    and of the first ones that the others did."""
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figures = {

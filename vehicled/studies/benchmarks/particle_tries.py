@@ -2,8 +2,8 @@
 
 The linkage is released from rest at a random crank angle, unknown to the filter, whose particles start anywhere it
 could be; a gyroscope is on the crank. A try has converged when the estimate of the crank's angle is within 5° of the
-truth after 1.020 s. The estimate is the circular mean of the heaviest cluster; that of all particles, which lies between
-clusters while there are several, is reported beside it.
+truth after 1.020 s. The estimate is the circular mean of the heaviest cluster; that of all particles, which lies
+between clusters while there are several, is reported beside it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parameters of cars that differ from their configuration, identified from one drive each.
 
-The drive is `mixed_drive`; the car is that of the configuration `prototype` with every parameter that is looked for
+The drive is `mixed_drive`; the car is that of the configuration `prototype` with every parameter to be identified
 off by 10 to 20 %, up or down (the centre of gravity by half to all of its prior standard deviation), and its sensors
 have all their errors, each car those of its own seed.
 """

@@ -217,5 +217,5 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         self.rate = self.rate + correction[3 * self.freedom :]
 
     def _change_force(self, h: float) -> None:
-        """By what its rate comes to over a step."""
+        """By the integral of its rate over a step."""
         self.add_force(self.memory * (1.0 - np.exp(-h / self.memory)) * self.rate)

@@ -25,7 +25,7 @@ class PlantNoise(Protocol):
         """The covariance was P, and is F P Fᵀ and what `calc_step` returned last; F (n, n)."""
 
     def learn(self, update: Update) -> None:
-        """Of what the covariance and the state were updated by; n states."""
+        """The covariance and the state were updated so."""
 
 
 class StepNoise:

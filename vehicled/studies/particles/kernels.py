@@ -30,7 +30,7 @@ STATE = ("q", "qd", "sides", "distances", "rates")
 """Arrays of the workspace that belong to a particle, in their order there: `sides` has two numbers for each angle,
 `rates` those of angles and distances."""
 NOISE = ("moves", "kicks")
-"""Arrays that follow: what a disturbance adds to each noisy coordinate and to its rate."""
+"""Arrays that follow: the disturbances of each noisy coordinate and of its rate."""
 DISTURBANCE = ("disturb", "project", "kick")
 """Kernels that make one, in this order."""
 _NEWTON = 2
