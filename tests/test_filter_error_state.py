@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 from vehicled.filter.error_state import (
     ErrorStateKalmanFilter,
-    Observation,
+    LinearObservation,
     Transition,
     calc_corrected,
     calc_update,
@@ -35,7 +35,7 @@ class Oscillator:
         return Transition(self.F, self.Q)
 
     def observe(self, reading):
-        return Observation(reading - self.C @ self.state, self.C, self.R, self.gate)
+        return LinearObservation(reading - self.C @ self.state, self.C, self.R, self.gate)
 
     def apply(self, correction):
         self.state = self.state + correction
@@ -65,7 +65,7 @@ class Pendulum:
 
     def observe(self, reading):
         innovation = np.array([math.remainder(reading - self.angle, 2.0 * math.pi)])
-        return Observation(innovation, np.array([[1.0, 0.0]]), self.R)
+        return LinearObservation(innovation, np.array([[1.0, 0.0]]), self.R)
 
     def apply(self, correction):
         self.angle += correction[0]
@@ -108,12 +108,12 @@ def test_several_readings_at_once_are_the_same_one_after_the_other():
     rng = np.random.default_rng(2)
     p, noise = random_covariance(rng, 4), rng.uniform(0.1, 1.0, 3)
     h, value = rng.normal(size=(3, 4)), rng.normal(size=3)
-    together = calc_update(p, Observation(value, h, np.diag(noise)))
+    together = calc_update(p, LinearObservation(value, h, np.diag(noise)))
     expected = calc_corrected(p, together, np.diag(noise))
     x = np.zeros(4)
     for k in range(3):
         r = noise[k : k + 1, None]
-        update = calc_update(p, Observation(value[k : k + 1] - h[k : k + 1] @ x, h[k : k + 1], r))
+        update = calc_update(p, LinearObservation(value[k : k + 1] - h[k : k + 1] @ x, h[k : k + 1], r))
         x, p = x + update.gain @ update.innovation, calc_corrected(p, update, r)
     assert x == pytest.approx(together.gain @ together.innovation, rel=1e-9, abs=1e-12)
     assert p == pytest.approx(expected, rel=1e-9, abs=1e-12)

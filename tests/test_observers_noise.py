@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.stats import chi2
 
-from vehicled.filter.error_state import Observation, calc_update
+from vehicled.filter.error_state import LinearObservation, calc_update
 from vehicled.multibody import problems
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
@@ -92,7 +92,7 @@ class Linear:
         self.x = self.f @ self.x
         self.p = self.f @ self.p @ self.f.T + self.noise.calc_step(SLOPE, self.STEP)
         self.noise.predict(self.f)
-        update = calc_update(self.p, Observation(reading - self.H @ self.x, self.H, self.r))
+        update = calc_update(self.p, LinearObservation(reading - self.H @ self.x, self.H, self.r))
         self.nis.append(update.nis)
         self.log_likelihood -= 0.5 * (update.nis + np.linalg.slogdet(update.covariance)[1])
         self.noise.learn(update)

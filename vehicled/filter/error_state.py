@@ -1,6 +1,6 @@
 """The error-state Kalman filter of any model: the state is the error of a simulation that runs beside the filter.
 
-The model simulates, propagates its errors, predicts its sensors' readings and takes corrections (`ErrorModel`); the
+The model simulates, propagates its errors, predicts its sensors' readings and takes corrections (`ErrorStateModel`); the
 filter holds the errors' covariance and nothing else. As each correction goes into the simulation at once, the
 expected error is zero before every step and every update (indirect filter with feedback: Maybeck, *Stochastic Models,
 Estimation, and Control* 1, section 6.3). The covariance is updated in Joseph's form and repaired where rounding has
@@ -34,7 +34,7 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class Observation:
+class LinearObservation:
     """m readings beside what the model predicts for them."""
 
     innovation: np.ndarray
@@ -48,7 +48,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Update:
+class StateUpdate:
     """The outcome of one observation."""
 
     innovation: np.ndarray
@@ -69,7 +69,7 @@ class Update:
         return self.reason is None
 
 
-class ErrorModel(Protocol[Reading_contra]):
+class ErrorStateModel(Protocol[Reading_contra]):
     """What the filter has to know of a model with n errors."""
 
     @property
@@ -82,7 +82,7 @@ class ErrorModel(Protocol[Reading_contra]):
     def calc_transition(self, h: float) -> Transition:
         """Of the step of h (s) that begins at the present state; leaves the simulation as it is."""
 
-    def observe(self, reading: Reading_contra) -> Observation:
+    def observe(self, reading: Reading_contra) -> LinearObservation:
         """A reading at the present state, linearised there."""
 
     def apply(self, correction: np.ndarray) -> None:
@@ -92,7 +92,7 @@ class ErrorModel(Protocol[Reading_contra]):
 class ErrorStateKalmanFilter(Generic[Reading]):
     """Estimates the errors of a simulation and corrects it. Raises what the model raises."""
 
-    def __init__(self, model: ErrorModel[Reading], covariance: np.ndarray):
+    def __init__(self, model: ErrorStateModel[Reading], covariance: np.ndarray):
         """`covariance` (n, n) of the errors at the start."""
         self.model = model
         self.repairs = 0
@@ -116,7 +116,7 @@ class ErrorStateKalmanFilter(Generic[Reading]):
         self._set_covariance(f @ self.covariance @ f.T + transition.noise)
         return transition
 
-    def update(self, reading: Reading) -> Update:
+    def update(self, reading: Reading) -> StateUpdate:
         """Correct the simulation by a reading of the present state, if it is accepted.
 
         Raises LinAlgError for an S that is singular.
@@ -135,7 +135,7 @@ class ErrorStateKalmanFilter(Generic[Reading]):
         self.repairs += repaired
 
 
-def calc_update(covariance: np.ndarray, observation: Observation) -> Update:
+def calc_update(covariance: np.ndarray, observation: LinearObservation) -> StateUpdate:
     """What an observation of a state with the covariance P (n, n) comes to. Raises LinAlgError for a singular S."""
     h, value = observation.jacobian, observation.innovation
     h_p = h @ covariance
@@ -143,10 +143,10 @@ def calc_update(covariance: np.ndarray, observation: Observation) -> Update:
     solved = np.linalg.solve(s, np.column_stack([h_p, value]))
     nis = float(value @ solved[:, -1])
     reason = None if nis <= observation.gate else "gate" if math.isfinite(nis) else "not finite"
-    return Update(value, s, nis, solved[:, :-1].T, h, reason)
+    return StateUpdate(value, s, nis, solved[:, :-1].T, h, reason)
 
 
-def calc_corrected(covariance: np.ndarray, update: Update, noise: np.ndarray) -> np.ndarray:
+def calc_corrected(covariance: np.ndarray, update: StateUpdate, noise: np.ndarray) -> np.ndarray:
     """(n, n) covariance after an update, from that before it and R (m, m): (1 − K H) P (1 − K H)ᵀ + K R Kᵀ (Joseph),
     which rounding does not make indefinite."""
     rest = np.eye(len(covariance)) - update.gain @ update.jacobian

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vehicled.errors import RunError
-from vehicled.filter.error_state import Update
+from vehicled.filter.error_state import StateUpdate
 from vehicled.studies.benchmarks import literal
 from vehicled.studies.benchmarks.observer_cases import (
     LEVELS,
@@ -48,7 +48,7 @@ class Trace:
     acceleration: np.ndarray
     deviation: np.ndarray
     """(n, f) standard deviations that the filter gave its z."""
-    updates: dict[int, Update]
+    updates: dict[int, StateUpdate]
     """By the number of the step, from 0."""
     us_per_step: float
     cost: float
@@ -77,7 +77,7 @@ class _Pass:
     def get_reading(self, k: int) -> np.ndarray | None:
         return None if self.every is None or (k + 1) % self.every else self.readings[k]
 
-    def step(self) -> Update | None:
+    def step(self) -> StateUpdate | None:
         reading = self.get_reading(self.count)
         update = self.times.call(reading is not None, self.observer.step, reading)
         self.count += 1
@@ -98,7 +98,7 @@ def run_filter(run: ObserverRun) -> Trace:
     reference = start("errorEKF", run.setup.every)
     observer = own.observer
     states: list[tuple[np.ndarray, ...]] = []
-    updates: dict[int, Update] = {}
+    updates: dict[int, StateUpdate] = {}
     failed_at = reason = None
     for k in range(len(readings)):
         if k % _TURN == 0:

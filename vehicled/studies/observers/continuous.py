@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vehicled.filter.error_state import Observation, Update, calc_corrected, calc_update
+from vehicled.filter.error_state import LinearObservation, StateUpdate, calc_corrected, calc_update
 from vehicled.studies.observers.interface import MechanismObserver
 from vehicled.studies.observers.linearised import calc_exact_transition, calc_slope, calc_state_sensitivity
 
@@ -24,7 +24,7 @@ _TOLERANCE = 1e-10
 class ContinuousEKF(MechanismObserver):
     """States z, ż (2f); the exact Jacobian of the dynamics."""
 
-    def step(self, readings: np.ndarray | None) -> Update | None:
+    def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         m, h = self.mechanism, self.h
         self.covariance = self.propagate(self.covariance, *calc_exact_transition(m, h))
         start, rate = self._state(), np.concatenate([self.zd, self.zdd])
@@ -73,8 +73,8 @@ class ContinuousEKF(MechanismObserver):
     def _state(self) -> np.ndarray:
         return np.concatenate([self.z, self.zd])
 
-    def _observe(self, readings: np.ndarray) -> Observation:
+    def _observe(self, readings: np.ndarray) -> LinearObservation:
         m, sensors = self.mechanism, self.sensors
-        return Observation(
+        return LinearObservation(
             readings - sensors.calc_readings(m), calc_state_sensitivity(m, sensors), self.noise
         )

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vehicled.filter.error_state import Observation, Update, calc_corrected, calc_update
+from vehicled.filter.error_state import LinearObservation, StateUpdate, calc_corrected, calc_update
 from vehicled.multibody import problems
 from vehicled.multibody.formulations import Ali3p, Stepper
 from vehicled.multibody.mechanism import Mechanism
@@ -58,7 +58,7 @@ class _DependentEKF(MechanismObserver):
     def z_deviation(self) -> np.ndarray:
         return np.sqrt(np.maximum(np.diag(self.covariance)[self.independent], 0.0))
 
-    def step(self, readings: np.ndarray | None) -> Update | None:
+    def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         m = self.mechanism
         moving = self.propagate(self._get_moving(), *calc_exact_transition(m, self.h))
         if not self._stepper.step(m, self.h).converged:
@@ -77,7 +77,7 @@ class _DependentEKF(MechanismObserver):
         problems.solve_dynamics(m)
         return update
 
-    def _update(self, observation: Observation) -> Update:
+    def _update(self, observation: LinearObservation) -> StateUpdate:
         """Correct state and covariance by readings with derivatives (k, 2n)."""
         raise NotImplementedError
 
@@ -90,10 +90,10 @@ class _DependentEKF(MechanismObserver):
         p = tangent @ moving @ tangent.T
         return 0.5 * (p + p.T)
 
-    def _observe(self, readings: np.ndarray) -> Observation:
+    def _observe(self, readings: np.ndarray) -> LinearObservation:
         h_q, h_qd, _ = self.sensors.calc_jacobians(self.mechanism)
         innovation = readings - self.sensors.calc_readings(self.mechanism)
-        return Observation(innovation, np.hstack([h_q, h_qd]), self.noise)
+        return LinearObservation(innovation, np.hstack([h_q, h_qd]), self.noise)
 
     def _move(self, correction: np.ndarray) -> None:
         n = len(self.mechanism.q)
@@ -137,7 +137,7 @@ class _DependentEKF(MechanismObserver):
 class PerfectMeasurementEKF(_DependentEKF):
     """DIEKFpm: sensors once, beside the constraints; constraints alone until they hold."""
 
-    def _update(self, observation: Observation) -> Update:
+    def _update(self, observation: LinearObservation) -> StateUpdate:
         violation, rows = self._calc_rows()
         free = self.covariance + self._across
         # Both at once are the constraints first, and then the sensors as predicted from there.
@@ -157,7 +157,7 @@ class SmoothlyConstrainedKF(_DependentEKF):
     Uncertainty that keeps to the constraints needs no weakening of them: they undo no part of a correction.
     """
 
-    def _update(self, observation: Observation) -> Update:
+    def _update(self, observation: LinearObservation) -> StateUpdate:
         update = calc_update(self.covariance, observation)
         self.covariance = calc_corrected(self.covariance, update, self.noise)
         self._move(update.gain @ update.innovation)

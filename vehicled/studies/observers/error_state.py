@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vehicled.filter.error_state import ErrorStateKalmanFilter, Update
+from vehicled.filter.error_state import ErrorStateKalmanFilter, StateUpdate
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.studies.observers.linkage_errors import LinkageErrors
 
@@ -45,7 +45,7 @@ class ErrorStateObserver:
     def z_deviation(self) -> np.ndarray:
         return np.sqrt(np.maximum(np.diag(self.covariance)[: self.model.freedom], 0.0))
 
-    def step(self, readings: np.ndarray | None) -> Update | None:
+    def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         """Advance by one step; `readings` (k,) at its end, None without. Raises RunError when it cannot go on."""
         noise = self.model.plant_noise
         try:

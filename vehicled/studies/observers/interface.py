@@ -12,7 +12,7 @@ import numpy as np
 
 from vehicled.errors import RunError
 from vehicled.filter import definite
-from vehicled.filter.error_state import Update
+from vehicled.filter.error_state import StateUpdate
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import SensorSet
 from vehicled.studies.observers.noise import PlantNoise, as_plant_noise
@@ -49,7 +49,7 @@ class Observer(Protocol):
     def z_deviation(self) -> np.ndarray:
         """(f,) standard deviations of z by the filter's covariance."""
 
-    def step(self, readings: np.ndarray | None) -> Update | None:
+    def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         """Advance by one step; `readings` (k,) at its end, None without. Raises RunError when it cannot go on."""
 
 

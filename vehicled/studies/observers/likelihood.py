@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vehicled.filter.error_state import Update
+from vehicled.filter.error_state import StateUpdate
 from vehicled.studies.observers.noise import WhiteNoise
 
 WINDOW = 1000
@@ -98,7 +98,7 @@ class AdaptedNoise(WhiteNoise):
         self._covariance_by = transition @ self._covariance_by @ transition.T + steps
         self._state_by = transition @ self._state_by
 
-    def learn(self, update: Update) -> None:
+    def learn(self, update: StateUpdate) -> None:
         sensitivity, gain = update.jacobian, update.gain
         left = self._covariance_by @ sensitivity.T
         root = np.linalg.cholesky(update.covariance)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import expm
 
-from vehicled.filter.error_state import Observation, Transition
+from vehicled.filter.error_state import LinearObservation, Transition
 from vehicled.multibody import problems
 from vehicled.multibody.formulations import Ali3p, Stepper
 from vehicled.multibody.mechanism import Mechanism
@@ -72,10 +72,10 @@ class LinkageErrors(MechanismEstimate):
         """(errors, errors) F over one step from the present state, and the slope that it comes from."""
         return np.eye(2 * self.freedom) + h * self._free_slope, self._free_slope
 
-    def observe(self, reading: np.ndarray) -> Observation:
+    def observe(self, reading: np.ndarray) -> LinearObservation:
         """`reading` (k,), one for each of the mechanism's sensors."""
         predicted = self.sensors.calc_readings(self.mechanism)
-        return Observation(reading - predicted, self.calc_observation(), self.noise)
+        return LinearObservation(reading - predicted, self.calc_observation(), self.noise)
 
     def calc_observation(self) -> np.ndarray:
         """(k, errors) H at the present state."""

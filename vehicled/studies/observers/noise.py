@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import expm
 
-from vehicled.filter.error_state import Update
+from vehicled.filter.error_state import StateUpdate
 
 
 class PlantNoise(Protocol):
@@ -24,7 +24,7 @@ class PlantNoise(Protocol):
     def predict(self, transition: np.ndarray) -> None:
         """The covariance was P, and is F P Fᵀ and what `calc_step` returned last; F (n, n)."""
 
-    def learn(self, update: Update) -> None:
+    def learn(self, update: StateUpdate) -> None:
         """The covariance and the state were updated so."""
 
 
@@ -41,7 +41,7 @@ class StepNoise:
     def predict(self, transition: np.ndarray) -> None:
         pass
 
-    def learn(self, update: Update) -> None:
+    def learn(self, update: StateUpdate) -> None:
         pass
 
 

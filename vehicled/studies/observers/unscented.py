@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vehicled.errors import UsageError
-from vehicled.filter.error_state import Update
+from vehicled.filter.error_state import StateUpdate
 from vehicled.multibody.batch import MechanismBatch
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import SensorSet
@@ -56,7 +56,7 @@ class UnscentedKF(MechanismObserver):
         """Of the first point in covariances."""
         self.points = MechanismBatch(mechanism, 2 * size + 1)
 
-    def step(self, readings: np.ndarray | None) -> Update | None:
+    def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         m, f = self.mechanism, len(self.independent)
         start, before = np.concatenate([self.z, self.zd]), self.repair(self.covariance)
         points = self._draw(start, before)
@@ -79,7 +79,7 @@ class UnscentedKF(MechanismObserver):
             value, s = readings - predicted, off.T @ weighed + self.noise
             solved = np.linalg.solve(s, np.column_stack([cross, value]))
             nis, gain = float(value @ solved[:, -1]), solved[:, :-1].T
-            update = Update(value, s, nis, gain, np.linalg.solve(p, cross.T).T)
+            update = StateUpdate(value, s, nis, gain, np.linalg.solve(p, cross.T).T)
             self.plant_noise.learn(update)
             mean = mean + gain @ value
             p = self.repair(p - gain @ s @ gain.T)
