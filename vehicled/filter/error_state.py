@@ -1,7 +1,7 @@
 """The error-state Kalman filter of any model: the state is the error of a simulation that runs beside the filter.
 
-The model simulates, propagates its errors, predicts its sensors' readings and takes corrections (`ErrorStateModel`); the
-filter holds the errors' covariance and nothing else. As each correction goes into the simulation at once, the
+The model simulates, propagates its errors, predicts its sensors' readings and takes corrections (`ErrorStateModel`);
+the filter holds the errors' covariance and nothing else. As each correction goes into the simulation at once, the
 expected error is zero before every step and every update (indirect filter with feedback: Maybeck, *Stochastic Models,
 Estimation, and Control* 1, section 6.3). The covariance is updated in Joseph's form and repaired where rounding has
 made it indefinite.
