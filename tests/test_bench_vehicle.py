@@ -12,6 +12,7 @@ from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.simulation.scenario import find_scenario
+from vehicled.studies.benchmarks import observer_tables
 from vehicled.studies.benchmarks import vehicle_observers as bench
 
 KEYS = {
@@ -50,7 +51,7 @@ def test_rows_have_what_scripts_rely_on(rows):
 
 def test_errors_are_those_of_the_estimates(drive, rows):
     _, steps, truth = drive
-    estimator = bench._Timed(bench.load_configuration("prototype"), "errorEKF").estimator
+    estimator = bench.TimedEstimator.of(bench.load_configuration("prototype"), "errorEKF").estimator
     squares = []
     for step in steps:
         estimate = estimator.step(step.t, step.measurements)
@@ -74,13 +75,13 @@ def test_a_filter_that_fails_ends_its_run_and_says_when(drive, monkeypatch):
     row = bench.run_drive(scenario, "DEKF", 1, steps, truth)
     assert row["failed_at"] == pytest.approx(600 / 250)
     assert row["reason"] == "lost its way" and row["position_rmse"] is None
-    (line,) = [x for x in command._vehicle_lines([row]) if x.startswith("DEKF")]
+    (line,) = [x for x in observer_tables.format_vehicle([row]) if x.startswith("DEKF")]
     assert line == "DEKF          seed 1 broke down at 2.400 s: lost its way"
 
 
-def test_the_table_tells_the_largest_errors_and_the_span_of_the_sensors(rows):
+def test_the_table_has_the_largest_errors_and_the_span_of_the_sensors(rows):
     worse = rows[0] | {"seed": 2, "position_rmse": 0.5, "sensors_nis": {"a": 0.25, "b": 3.0}}
-    lines = command._vehicle_lines([*rows, worse])
+    lines = observer_tables.format_vehicle([*rows, worse])
     assert "seeds 1 2" in lines[0]
     (line,) = [x for x in lines if x.startswith("errorEKF")]
     assert line.split()[1] == "0.5000"

@@ -14,7 +14,7 @@ from relative_rig import EXTENDED, Numbers, Real
 from vehicled.cli import main
 from vehicled.studies.benchmarks import algebras, codegen
 from vehicled.studies.benchmarks.explicit import explicit
-from vehicled.studies.benchmarks.linkages import Linkage
+from vehicled.studies.benchmarks.linkages import SymbolicLinkage
 from vehicled.symbolic import llvm, python
 from vehicled.symbolic.program import Program
 
@@ -26,7 +26,7 @@ class Function:
 
     def __init__(self, name: str):
         self.name = name
-        self.linkages: dict[str, Linkage] = {}
+        self.linkages: dict[str, SymbolicLinkage] = {}
         self.programs: dict[str, Program] = {}
         for how, derive in DERIVATIONS.items():
             linkage = self.linkages[how] = codegen.LINKAGES[name]()

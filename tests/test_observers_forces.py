@@ -12,14 +12,16 @@ from vehicled.multibody.formulations import Ali3p
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, SensorSet
 from vehicled.studies.benchmarks import observers as bench
-from vehicled.studies.observers.error_state import ForceErrorEKF, ShapedForceErrorEKF
+from vehicled.studies.benchmarks.observer_cases import ObserverRun
+from vehicled.studies.observers.error_state import ErrorStateObserver
 from vehicled.studies.observers.likelihood import AdaptedNoise
+from vehicled.studies.observers.linkage_errors import ForceLinkageErrors, ShapedForceLinkageErrors
 from vehicled.studies.observers.noise import make_units
 
 H = 5e-3
 ENCODER = Encoder("theta", 0.01)
 ACCELEROMETER = Accelerometer("Q", ("P", "Q"), 0.05)
-KINDS = {ForceErrorEKF: 3, ShapedForceErrorEKF: 4}
+KINDS = {ForceLinkageErrors: 3, ShapedForceLinkageErrors: 4}
 
 
 @cache
@@ -34,7 +36,7 @@ def make(kind, *sensors):
     f, states = len(m.independent), KINDS[kind] * len(m.independent)
     driven = range(2 * f, states)
     noise = AdaptedNoise(make_units(states, driven), np.full(len(driven), 0.5))
-    return kind(m, instruments, H, 1e-2 * np.eye(states), noise)
+    return ErrorStateObserver(kind(m, instruments, noise), H, 1e-2 * np.eye(states))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,10 +56,10 @@ def test_observation_is_the_derivative_of_readings_with_all_that_dynamics_make_o
         r, _ = problems.calc_velocity_map(m)
         m.applied[m.independent] += r.T @ m.mass @ r @ away[2:3]
         problems.solve_dynamics(m)
-        return o.sensors.calc_readings(m)
+        return o.model.sensors.calc_readings(m)
 
     read(np.zeros(4))
-    observation = o.calc_observation()
+    observation = o.model.calc_observation()
     assert observation.shape == (3, KINDS[kind])
     for k in range(3):
         away = np.zeros(4)
@@ -77,8 +79,8 @@ def shake(o, seconds=3.0):
         lacking = 3.0 + 2.0 * np.sin(2.0 * k * H)
         true.applied[true.independent] = mass @ [lacking]
         stepper.step(true, H).require("four-bar")
-        readings = o.sensors.calc_readings(true)
-        nis.append(o.step(readings + o.sensors.sigma * rng.normal(size=len(readings))).nis)
+        readings = o.model.sensors.calc_readings(true)
+        nis.append(o.step(readings + o.model.sensors.sigma * rng.normal(size=len(readings))).nis)
         r, _ = problems.calc_velocity_map(o.mechanism)
         found = np.linalg.solve(r.T @ o.mechanism.mass @ r, o.mechanism.applied[o.mechanism.independent])
         pairs = ((o.z, true.z), (o.zd, true.zd), (o.zdd, true.zdd), (found, [lacking]))
@@ -102,7 +104,7 @@ def test_accelerometers_make_forces_known(kind):
 )
 def test_on_linkages_force_estimation_is_better_where_forces_are_wrong(mechanism, sensors, rate):
     plain, *forces = (
-        bench.run_case(bench.Run(mechanism, sensors, rate, "L2", name, 3))
+        bench.run_case(ObserverRun(mechanism, sensors, rate, "L2", name, 3))
         for name in ("errorEKF", "errorEKF_FE", "errorEKF_AFE", "errorEKF_SFE")
     )
     for row in forces:

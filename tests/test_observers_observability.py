@@ -62,7 +62,7 @@ def test_an_encoder_on_a_free_bar_is_the_closed_form():
     # Hardly seen is the rate, with the angle such that the readings stay the same in the mean.
     angle, rate = directions[1]
     assert angle / rate == pytest.approx(-t.mean(), rel=0.05)
-    assert found.unseen == [f"−{-angle / rate:.2g} theta + rate of theta"]
+    assert found.unobservable == [f"−{-angle / rate:.2g} theta + rate of theta"]
 
 
 def test_what_is_better_known_from_the_start_counts_as_unseen():
@@ -74,12 +74,12 @@ def test_what_is_better_known_from_the_start_counts_as_unseen():
 def test_a_gyroscope_sees_an_angle_only_where_gravity_depends_on_it():
     gyroscope, p = Gyroscope(("A", "P"), 1e-3), 0.1**2 * np.eye(2)
     free = calc_observability(*bar(gyroscope), H, p, 100)
-    assert free.rank == 1 and free.unseen == ["theta"] and not free.complete
+    assert free.rank == 1 and free.unobservable == ["theta"] and not free.complete
     assert free.values[1] < 1e-9 * free.values[0]
     swinging = calc_observability(*bar(gyroscope, gravity=True), H, p, 100)
-    assert swinging.complete and swinging.unseen == []
+    assert swinging.complete and swinging.unobservable == []
     blind = calc_observability(*bar(gyroscope, gravity=True), H, p, 100, free_masses=True)
-    assert blind.unseen == ["theta"]
+    assert blind.unobservable == ["theta"]
 
 
 def test_singular_values_are_those_of_readings_from_displaced_starts():
@@ -111,13 +111,13 @@ def test_singular_values_are_those_of_readings_from_displaced_starts():
 def test_a_sensor_that_sees_nothing_has_rank_zero():
     found = calc_observability(*five_bar(Sum({})), H, 0.01 * np.eye(4), 20)
     assert found.rank == 0 and not found.values.any()
-    assert found.unseen == ["theta1", "theta2", "rate of theta1", "rate of theta2"]
+    assert found.unobservable == ["theta1", "theta2", "rate of theta1", "rate of theta2"]
 
 
 def test_a_combination_that_is_not_seen_is_named():
     """A single reading of θ1 + θ2 says nothing of their difference, nor of the rates."""
     found = calc_observability(*five_bar(Sum({"theta1": 1.0, "theta2": 1.0}, 0.01)), H, np.eye(4), 1)
     assert found.rank == 1
-    hidden = set(found.unseen)
+    hidden = set(found.unobservable)
     assert hidden & {"theta1 − theta2", "−theta1 + theta2"}
     assert {"rate of theta1", "rate of theta2"} < hidden

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.studies.benchmarks.observers import STEPS, H, Run, calc_truth, run_case
+from vehicled.studies.benchmarks.observer_cases import STEPS, H, ObserverRun, calc_truth
+from vehicled.studies.benchmarks.observers import run_case
 
 FILTERS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF-TR", "UKF-FE")
 FIGURES = ("position_rmse", "velocity_rmse", "position_rmse_second_half", "velocity_rmse_second_half", "nis")
@@ -118,7 +119,7 @@ CASES = [
 
 @pytest.mark.parametrize(("mechanism", "sensors", "rate", "name", "figures"), CASES)
 def test_filters_give_the_published_figures(mechanism, sensors, rate, name, figures):
-    row = run_case(Run(mechanism, sensors, rate, "L2", name, 10, literal=True))
+    row = run_case(ObserverRun(mechanism, sensors, rate, "L2", name, 10, literal=True))
     expected = [float(x) for x in figures.split("/")]
     assert [row[f] for f in FIGURES] == pytest.approx(expected, rel=0.01)
 
@@ -133,7 +134,7 @@ def test_filters_give_the_published_figures(mechanism, sensors, rate, name, figu
     ],
 )
 def test_the_wrong_model_alone_goes_as_far_wrong_as_published(mechanism, level, figures):
-    row = run_case(Run(mechanism, "encoders", 10, level, "none", 10))
+    row = run_case(ObserverRun(mechanism, "encoders", 10, level, "none", 10))
     assert row["position_rmse"] == pytest.approx(np.mean(figures), rel=0.01)
     assert row["nis"] is None and row["failed_at"] is None
 

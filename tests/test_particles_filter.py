@@ -5,7 +5,7 @@ import pytest
 
 from vehicled.studies.particles import four_bar
 from vehicled.studies.particles.filter import Noise, ParticleFilter
-from vehicled.studies.particles.instruments import AngularRate, Encoder, Position
+from vehicled.studies.particles.instruments import AngleInstrument, PositionInstrument, RateInstrument
 from vehicled.studies.particles.resampling import RESAMPLERS
 from vehicled.studies.particles.swarm import Swarm
 from vehicled.studies.particles.weights import wrapped
@@ -24,7 +24,11 @@ def start(count, seed=1, speeds=0.0):
 
 def test_weights_are_the_product_of_all_instruments_normal_densities():
     swarm, random = start(12, speeds=np.linspace(-1.0, 1.0, 12))
-    instruments = [AngularRate("crank", 0.3, 2.0), Encoder("crank", 0.5), Position("Q", 0.7)]
+    instruments = [
+        RateInstrument("crank", 0.3, 2.0),
+        AngleInstrument("crank", 0.5),
+        PositionInstrument("Q", 0.7),
+    ]
     readings = [0.2, 3.0, np.array([3.0, 2.5])]
     pf = ParticleFilter(swarm, instruments, Noise(), random)
     pf.weigh(readings)
@@ -39,7 +43,7 @@ def test_weights_are_the_product_of_all_instruments_normal_densities():
 
 def test_a_multiplier_changed_while_running_counts_from_then_on():
     swarm, random = start(2, speeds=np.array([0.0, 1.0]))
-    gyroscope = AngularRate("crank", 0.5)
+    gyroscope = RateInstrument("crank", 0.5)
     pf = ParticleFilter(swarm, [gyroscope], Noise(), random)
     pf.weigh([0.0])
     assert np.log(pf.weights[1] / pf.weights[0]) == pytest.approx(-2.0)
@@ -50,7 +54,7 @@ def test_a_multiplier_changed_while_running_counts_from_then_on():
 
 def test_without_a_reading_the_weights_stay():
     swarm, random = start(20)
-    pf = ParticleFilter(swarm, [AngularRate("crank", 0.1)], Noise(motion=0.01), random)
+    pf = ParticleFilter(swarm, [RateInstrument("crank", 0.1)], Noise(motion=0.01), random)
     for _ in range(5):
         pf.step(H, [None])
     assert np.all(pf.weights == 1.0 / 20) and pf.resamplings == 0
@@ -64,7 +68,7 @@ def test_a_particle_that_is_lost_weighs_nothing():
     q, qd = swarm.get_q(), swarm.get_qd()
     q[:, 4] = np.nan
     swarm.set_states(q, qd)
-    pf = ParticleFilter(swarm, [AngularRate("crank", 0.1)], Noise(motion=0.01), random, threshold=2.0)
+    pf = ParticleFilter(swarm, [RateInstrument("crank", 0.1)], Noise(motion=0.01), random, threshold=2.0)
     pf.step(H, [0.0])
     assert np.all(np.isfinite(swarm.get_q()))
     q[:] = np.nan
@@ -98,7 +102,7 @@ def run(resampler, seed):
     truth = Swarm(swarm.description, 1)
     truth.set_states(*four_bar.assemble(LENGTHS, np.array([2.0]), np.ones(1)))
     noise = Noise(motion=0.005, resampling=0.02)
-    pf = ParticleFilter(swarm, [AngularRate("crank", 0.01, 10.0)], noise, random, resampler)
+    pf = ParticleFilter(swarm, [RateInstrument("crank", 0.01, 10.0)], noise, random, resampler)
     for _ in range(170):
         truth.advance(H)
         pf.step(H, [truth.get_rates("crank")[0] + 0.01 * random.standard_normal()])

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from vehicled.studies.benchmarks import particle_live
-from vehicled.studies.benchmarks.particles import CRANK, STEP, Experiment, Try
+from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, Experiment, Try
 from vehicled.studies.particles.live import Follower, Sample
 from vehicled.terminal import Canvas
 
 STEP_NS = round(STEP * 1e9)
-SMALL = Experiment(count=60, keeps_spread=True, motion=0.01)
+SMALL = Experiment(count=60, keeps_covariance=True, motion=0.01)
 
 
 def test_it_waits_for_a_thread_s_readings_and_is_never_ahead():
@@ -79,7 +79,7 @@ def visible(line):
 
 @pytest.mark.parametrize("size", [(100, 40), (80, 24), (50, 14), (250, 60), (20, 5)])
 def test_a_page_fits_the_terminal(size):
-    session = particle_live.Session(SMALL, 2, pace=1.0)
+    session = particle_live.LiveSession(SMALL, 2, pace=1.0)
     try:
         session.follow(time.monotonic() + 0.1)
         frame = session.frame()
@@ -93,7 +93,7 @@ def test_a_page_fits_the_terminal(size):
 
 
 def test_keys_change_the_session_while_it_runs():
-    session = particle_live.Session(SMALL, 2, pace=1.0)
+    session = particle_live.LiveSession(SMALL, 2, pace=1.0)
     try:
         first = session.frame().multiplier
         assert session.press("++") and session.frame().multiplier == pytest.approx(2.0 * first)
@@ -125,12 +125,12 @@ def test_without_a_terminal_it_says_a_line_at_a_time():
 def test_the_window_s_figure():
     from matplotlib.figure import Figure
 
-    from vehicled.studies.benchmarks.particle_window import Window
+    from vehicled.studies.benchmarks.particle_window import ParticleFigure
 
-    session = particle_live.Session(SMALL, 2, pace=1.0)
+    session = particle_live.LiveSession(SMALL, 2, pace=1.0)
     session.close()
     frame, figure = session.frame(), Figure()
-    window = Window(figure)
+    window = ParticleFigure(figure)
     for _ in range(2):
         window.draw(frame)
     linkage, angles = figure.axes

@@ -11,7 +11,7 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 from vehicled.studies.particles.assembly import assemble
 from vehicled.studies.particles.filter import Noise, ParticleFilter
-from vehicled.studies.particles.instruments import AngularRate, Position
+from vehicled.studies.particles.instruments import PositionInstrument, RateInstrument
 from vehicled.studies.particles.swarm import Swarm
 from vehicled.studies.particles.weights import wrapped
 
@@ -108,8 +108,8 @@ def test_a_mechanism_that_may_be_anywhere_is_found(name):
     truth = Swarm(swarm.description, 1, swarm.noisy)
     assemble(truth, mechanism, np.full((len(swarm.noisy), 1), 0.7))
     crank = swarm.noisy[0]
-    instruments = [AngularRate(crank, 0.05, 2.0), Position("Q", 0.01, 10.0)]
-    noise = Noise(motion=0.02, keeps_spread=True)
+    instruments = [RateInstrument(crank, 0.05, 2.0), PositionInstrument("Q", 0.01, 10.0)]
+    noise = Noise(motion=0.02, keeps_covariance=True)
     pf = ParticleFilter(swarm, instruments, noise, np.random.default_rng(4))
     random = np.random.default_rng(5)
     for _ in range(150):

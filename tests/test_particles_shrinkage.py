@@ -15,7 +15,7 @@ COUNT = 3000
 def filter_of(angles, speeds, branches=1.0, keeps=True, sigma=0.01, seed=1):
     swarm = Swarm(four_bar.describe(LENGTHS), len(angles), ["crank"])
     swarm.set_states(*four_bar.assemble(LENGTHS, angles, branches * np.ones(len(angles)), speeds))
-    noise = Noise(motion=sigma, keeps_spread=keeps)
+    noise = Noise(motion=sigma, keeps_covariance=keeps)
     return ParticleFilter(swarm, [], noise, np.random.default_rng(seed))
 
 

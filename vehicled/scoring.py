@@ -1,4 +1,4 @@
-"""How good estimates are: errors against the truth, and consistency with the filter's own claims."""
+"""How good estimates are: errors against the truth, and consistency with the filter's own covariance."""
 
 import math
 from collections import defaultdict
@@ -19,12 +19,12 @@ from vehicled.simulation.sensors import rotations
 from vehicled.units import Vector
 
 _LEAST_SPEED = 2.0
-"""m/s. Slower, a course over ground says nothing about the heading."""
+"""m/s. Slower, a course over ground is too noisy as a heading."""
 
 SLOWEST_SLIP = 1.0
-"""m/s. Below this, slip is a quotient of noise: not scored, where the truth tells the speed."""
+"""m/s. Below this, slip is a quotient of noise: not scored, where the true speed is known."""
 
-_SPREAD = 5.0
+_HOLE = 5.0
 """Truth is interpolated over at most this many of its usual periods; a longer hole is not scored."""
 
 
@@ -38,7 +38,7 @@ class Score:
     unit: str
     samples: int
     nees: float | None
-    """Mean of (error/σ)² per component: 1 if the filter knows how good it is; None without σ."""
+    """Mean of (error/σ)² per component: 1 for a consistent filter; None without σ."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class SensorScore:
     """One kind of observation over a run."""
 
     nis: float
-    """Mean normalised innovation squared per component, of the fused ones: 1 for a consistent filter."""
+    """Mean normalised innovation squared per component, of the accepted ones: 1 for a consistent filter."""
     fused: int
     rejected: int
-    """Not fused, for whatever reason."""
+    """For whatever reason."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class Comparison:
     truth: dict[str, np.ndarray]
     """(n,) per column that both have; NaN where the truth does not reach."""
     errors: dict[str, np.ndarray]
-    """(n,) estimate minus truth, angles in (−π, π]; NaN where either is unknown or a slip means nothing."""
+    """(n,) estimate minus truth, angles in (−π, π]; NaN where either is unknown, and of slip at standstill."""
     sigmas: dict[str, np.ndarray]
-    """(n,) standard deviation of a column where the filter tells one."""
+    """(n,) standard deviation of a column where the filter gives one."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _interpolate(t: np.ndarray, true_t: np.ndarray, values: np.ndarray, angle: b
     if len(true_t) > 1:
         spacing = np.diff(true_seconds)
         after = np.clip(np.searchsorted(true_seconds, seconds), 1, len(spacing))
-        hole = spacing[after - 1] > _SPREAD * np.median(spacing)
+        hole = spacing[after - 1] > _HOLE * np.median(spacing)
         # On a sample itself nothing is interpolated, also at the edge of a hole.
         result[hole & ~np.isin(t, true_t)] = np.nan
     return result
@@ -229,10 +229,10 @@ def score_receiver(
     antenna: Vector,
     origin: WorldOrigin,
 ) -> dict[str, Score]:
-    """Errors of a GNSS receiver on its own, at the times at which it measured: lateness costs it nothing.
+    """Errors of a GNSS receiver on its own, at the times at which it measured: delay does not count.
 
     `horizontal` of the antenna (at `antenna`, m in vehicle axes) in the plane around `origin`; `yaw`: course
-    over ground taken for the heading, as a single antenna knows no other. `truth` by column (n,) at the times
+    over ground taken for the heading, as a single antenna measures no other. `truth` by column (n,) at the times
     `t` (n,), ns on the clock of the measurements; empty where it lacks position or attitude.
     """
     if not {"x", "y", "z", "roll", "pitch", "yaw"} <= truth.keys():
@@ -260,7 +260,7 @@ def score_receiver(
 
 
 def score_sensors(innovations: Iterable[Innovation]) -> dict[str, SensorScore]:
-    """Consistency per kind of observation; only those of which at least one was fused have a `nis`."""
+    """Consistency per kind of observation; the `nis` of those without any accepted is NaN."""
     nis: dict[str, list[float]] = defaultdict(list)
     rejected: dict[str, int] = defaultdict(int)
     for innovation in innovations:

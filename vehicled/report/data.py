@@ -27,7 +27,7 @@ class SensorHistory:
     normalised: np.ndarray
     """(n, components) innovation over its own standard deviation."""
     test_ratio: np.ndarray
-    """(n,) above 1 the gate was failed."""
+    """(n,) NIS over the gate: rejected above 1."""
     fused: np.ndarray
     """(n,) bool."""
     reasons: Counter[str]

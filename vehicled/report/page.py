@@ -27,7 +27,7 @@ _SECTIONS: tuple[tuple[str, Callable[[RunData], Figure | None], str], ...] = (
     (
         "Errors",
         plots.errors,
-        "Estimate minus truth, and three standard deviations of what the filter claims.",
+        "Estimate minus truth, and three standard deviations by the filter's covariance.",
     ),
     ("Motion", plots.motion, "In vehicle axes: x forward, y to the left."),
     ("Slip", plots.slip, "Sideslip at the vehicle origin, slip angles and ratios at the wheels."),
@@ -37,8 +37,7 @@ _SECTIONS: tuple[tuple[str, Callable[[RunData], Figure | None], str], ...] = (
         "Innovations",
         plots.innovations,
         "Measurement minus prediction over its standard deviation, a colour per component; red crosses were "
-        "not fused. NIS is the mean normalised innovation squared per component: 1 for a filter that knows "
-        "how good it is.",
+        "rejected. NIS is the mean normalised innovation squared per component: 1 for a consistent filter.",
     ),
     ("Timing", plots.timing, "Of each filter step, as it was recorded live."),
 )
@@ -191,14 +190,14 @@ def _scores_table(run: RunData) -> str:
         largest, largest_unit = _amount(s.max, s.unit)
         if unit != largest_unit:
             rmse = f"{s.rmse:.3g}"
-        nees = "" if s.nees is None else _judged(s.nees)
+        nees = "" if s.nees is None else _mark_consistency(s.nees)
         return [_text(name), rmse, largest, _text(largest_unit), nees]
 
     rows = [row(name, s) for name, s in run.scores.quantities.items()]
     return _table(["error of", "RMSE", "largest", "", "NEES"], rows)
 
 
-def _judged(consistency: float) -> str:
+def _mark_consistency(consistency: float) -> str:
     """A number that should be 1, marked if it is outside 0.8 to 1.25."""
     if not math.isfinite(consistency):
         return "–"
@@ -211,8 +210,8 @@ def _sensors_table(run: RunData) -> str:
     rows = []
     for name, s in run.sensor_scores.items():
         reasons = ", ".join(f"{reason} {n}" for reason, n in run.sensors[name].reasons.most_common(3))
-        rows.append([_text(name), _judged(s.nis), str(s.fused), _text(reasons)])
-    return _table(["sensor", "NIS", "fused", "not fused"], rows)
+        rows.append([_text(name), _mark_consistency(s.nis), str(s.fused), _text(reasons)])
+    return _table(["sensor", "NIS", "accepted", "rejected"], rows)
 
 
 def _sources_table(run: RunData) -> str:
@@ -229,7 +228,7 @@ def _sources_table(run: RunData) -> str:
 
 
 def _counters_table(run: RunData) -> str:
-    """What the last status says, but without the many zeros."""
+    """The last status, but without the many zeros."""
     if not run.statuses:
         return ""
 

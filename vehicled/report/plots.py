@@ -142,7 +142,7 @@ _ERRORS = (
 
 @matplotlib.rc_context(STYLE)
 def errors(run: RunData) -> Figure | None:
-    """Estimate minus truth, in the band of three standard deviations that the filter claims."""
+    """Estimate minus truth, in the band of three standard deviations by the filter's covariance."""
     if run.comparison is None:
         return None
     shown = [e for e in _ERRORS if e[0] in run.comparison.errors]
@@ -265,7 +265,7 @@ def _draw(
 
 @matplotlib.rc_context(STYLE)
 def innovations(run: RunData) -> Figure | None:
-    """Innovation over its standard deviation, per sensor; what the gate refused in red at the edge."""
+    """Innovation over its standard deviation, per sensor; rejected ones in red."""
     sensors = {name: s for name, s in run.sensors.items() if np.isfinite(s.normalised).any()}
     if not sensors:
         return None
@@ -274,8 +274,8 @@ def innovations(run: RunData) -> Figure | None:
     for axis, (name, sensor) in zip(axes, sensors.items(), strict=False):
         _draw_innovations(axis, sensor)
         score = run.sensor_scores[name]
-        nis = f"NIS {score.nis:.2f}" if np.isfinite(score.nis) else "never fused"
-        rejected = f", {score.rejected} of {len(sensor.t)} not fused" if score.rejected else ""
+        nis = f"NIS {score.nis:.2f}" if np.isfinite(score.nis) else "none accepted"
+        rejected = f", {score.rejected} of {len(sensor.t)} rejected" if score.rejected else ""
         axis.set_title(f"{name}   ")
         axis.set_title(nis + rejected, loc="right", fontweight="normal", color="#555", fontsize=9)
     _end_columns(axes, len(sensors))
@@ -295,8 +295,8 @@ def _draw_innovations(axis: Axes, sensor: SensorHistory) -> None:
         axis.plot(
             sensor.t, kept, ".", ms=size, mew=0, alpha=0.5, color=COMPONENT_COLORS[i % 3], rasterized=True
         )
-        refused = np.where(sensor.fused, np.nan, np.clip(component, -_EDGE, _EDGE))
-        axis.plot(sensor.t, refused, "x", ms=4, mew=1, color=ALARM, clip_on=False, rasterized=True)
+        rejected = np.where(sensor.fused, np.nan, np.clip(component, -_EDGE, _EDGE))
+        axis.plot(sensor.t, rejected, "x", ms=4, mew=1, color=ALARM, clip_on=False, rasterized=True)
     axis.set_ylim(-_EDGE, _EDGE)
     axis.set_yticks([-3, 0, 3], ["−3 σ", "0", "3 σ"])
     axis.margins(x=0.01)

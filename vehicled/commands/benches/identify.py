@@ -1,4 +1,4 @@
-"""`vehicled bench identify`: what can be told of the parameters of a suspension."""
+"""`vehicled bench identify`: which parameters of a suspension, or of a car, can be identified."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 DESCRIPTION = """\
 Parameters of a front suspension (15 bodies, 5 degrees of freedom) from its motions and forces. First how many of its
-150 inertial parameters never matter, and how many combinations of the others can be told apart: by transfer of
+150 inertial parameters have no effect, and how many combinations of the others can be identified: by transfer of
 inertial properties between bodies, in extended and in double precision. Then models of few parameters, chosen by
 what they contribute with priors that are wrong by up to 100 %, fitted to one motion with 5 % noise on its forces, and
 the error of what they predict of another motion: the sum over the five forces of ‖error‖/‖force‖. Published for
@@ -16,9 +16,9 @@ another suspension of this topology (Mejía Calderón 2016): 35 null, 115 remain
 with 20 of them, above 300 % with fewer than 10, and useless with all 83."""
 
 EPILOG = """\
-`--mechanism vehicle` identifies cars instead: each with ten parameters off by 10 to 20 % from what the configuration
-`prototype` says (the centre of gravity by 2.5 to 5 cm), from one `mixed_drive` each, with all errors of the sensors.
-Told are the errors that are left beside the standard deviations that are claimed, in % of the true values.
+`--mechanism vehicle` identifies cars instead: each with ten parameters off by 10 to 20 % from the configuration
+`prototype` (the centre of gravity by 2.5 to 5 cm), from one `mixed_drive` each, with all errors of the sensors.
+The table has the remaining errors beside the standard deviations of the estimates, in % of the true values.
 
 examples:
   vehicled bench identify --plots pictures

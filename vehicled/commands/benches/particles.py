@@ -9,7 +9,7 @@ DESCRIPTION = """\
 The particle filter on a four-bar linkage released from rest at an unknown angle, with a gyroscope on its crank.
 First what a particle costs per step, for 100 to 1,000,000 particles. Then how many of 100 tries end within 5° of
 the truth after 1.020 s, for 10 to 10,000 particles and for motion noise from 0.001 to 1 rad a step; and of those
-that do not, how many the readings leave in doubt whatever filter listens to them."""
+that do not, how many are unobservable: their readings leave even the exact posterior ambiguous."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         "us_per_particle_step": usual["step"],
         "costs": costs,
         "sweeps": sweeps,
-        "rivals": particles.bench_rivals(),
+        "rivals": particles.bench_similar_starts(),
     }
     if args.plots:
         from vehicled.studies.benchmarks.particle_plots import draw
@@ -64,7 +64,7 @@ def _watch(args: argparse.Namespace) -> int:
 
     from vehicled.errors import UsageError
     from vehicled.studies.benchmarks import particle_live
-    from vehicled.studies.benchmarks.particles import SETTLED
+    from vehicled.studies.benchmarks.particle_tries import SETTLED
 
     experiment = replace(SETTLED, count=SETTLED.count if args.particles is None else args.particles)
     if experiment.count < 1:
@@ -81,7 +81,7 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
-    kinds = {"advance": "motion", "step": "filter step", "drawing": "drawing", "keeping": "keeping spread"}
+    kinds = {"advance": "motion", "step": "filter step", "drawing": "resampling", "keeping": "keeping cov."}
     title = f"{'µs per particle and step':<24}" + "".join(f" {name:>14}" for name in kinds.values())
     lines = [f"{title} {'÷ least':>8}"]
     for row in found["costs"]:
@@ -100,7 +100,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
                 f"{row['seconds']:.2f}",
             )
             lines.append(f"{row['count']:>9}{''.join(f'{cell:>14}' for cell in cells)}")
-    lines += ["", "starts with a rival that ends elsewhere and cannot be told apart (within 3 σ)"]
+    lines += ["", "starts that are indistinguishable (within 3 σ) from one that ends elsewhere"]
     for row in found["rivals"]:
         branches = "both ways of assembly" if row["both_branches"] else "one way of assembly"
         lines.append(f"{branches}, × gyroscope {row['multiplier']:g}: {100 * row['share']:.1f} %")
@@ -110,9 +110,9 @@ def _lines(found: dict[str, Any]) -> list[str]:
 _TITLES = {
     "count": "as in the source, more and more particles",
     "motion": "as in the source, more and more noise of motion",
-    "settled": "noise that keeps the swarm's spread",
+    "settled": "noise that preserves the particles' covariance",
     "either_way": "the same, assembled either way",
-    "wandering": "noise that lets particles wander",
+    "wandering": "noise that adds to the particles' covariance",
 }
-_COLUMNS = ("σ of motion", "of drawing", "× gyroscope", "converged", "their mean", "unobservable", "s")
-"""`unobservable`: of those missed, how many the readings leave in doubt by Bayes' rule itself."""
+_COLUMNS = ("σ of motion", "resampling", "× gyroscope", "converged", "their mean", "unobservable", "s")
+"""`unobservable`: of those missed, how many leave the exact posterior ambiguous."""

@@ -16,30 +16,30 @@ from typing import Any
 from vehicled.multibody.relative_dynamics import Dynamics
 from vehicled.studies.benchmarks import algebras
 from vehicled.studies.benchmarks.explicit import Algebra, Atoms, Row, explicit
-from vehicled.studies.benchmarks.linkages import Linkage, four_bar, locomotive
+from vehicled.studies.benchmarks.linkages import SymbolicLinkage, four_bar, locomotive
 from vehicled.symbolic import llvm, python
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 
-LINKAGES: dict[str, Callable[[], Linkage]] = {"four_bar": four_bar, "locomotive": locomotive}
+LINKAGES: dict[str, Callable[[], SymbolicLinkage]] = {"four_bar": four_bar, "locomotive": locomotive}
 KERNEL = KernelHandle("mass_and_forces")
 
 _SLOW = ("sympy", "locomotive")
 """Takes SymPy minutes."""
 
 
-def with_operators(linkage: Linkage) -> list[Atom]:
+def with_operators(linkage: SymbolicLinkage) -> list[Atom]:
     """[−M | −δ] by the operators on the trees of points and bases."""
     dynamics = Dynamics(linkage.system, linkage.gravity)
     return _negated(dynamics.mass_matrix(), dynamics.generalised_forces())
 
 
-def atomised(linkage: Linkage) -> list[Atom]:
+def atomised(linkage: SymbolicLinkage) -> list[Atom]:
     """[−M | −δ] by atomisation alone, from the explicit derivation."""
     return _explicit(linkage, Atoms(linkage.system))
 
 
-def _explicit(linkage: Linkage, algebra: Algebra) -> Row:
+def _explicit(linkage: SymbolicLinkage, algebra: Algebra) -> Row:
     return _negated(*explicit(linkage.system, linkage.gravity, algebra))
 
 
@@ -47,7 +47,7 @@ def _negated(matrix: list[Row], forces: Row) -> Row:
     return [-x for row in (*matrix, forces) for x in row]
 
 
-def program(linkage: Linkage, outputs: list[Atom]) -> Program:
+def program(linkage: SymbolicLinkage, outputs: list[Atom]) -> Program:
     """The function as the one kernel of a program on the arrays `parameters`, `q`, `qd` and `MQ`.
 
     `MQ`: the n² entries of −M by rows, then −δ. Entries that are zero by structure are not stored.
@@ -73,7 +73,7 @@ def python_text(name: str) -> str:
 def bench_codegen(slow: bool, progress: Callable[[float, str], None]) -> dict[str, Any]:
     """The contents of `vehicled bench codegen --json`.
 
-    `slow`: also what takes many minutes. `progress` is told how many derivations are done and which is next.
+    `slow`: also what takes many minutes. `progress` receives how many derivations are done and which is next.
     """
     packages = algebras.installed()
     theirs = [(p, name) for p in packages for name in LINKAGES if slow or (p, name) != _SLOW]
@@ -88,7 +88,7 @@ def bench_codegen(slow: bool, progress: Callable[[float, str], None]) -> dict[st
     return found
 
 
-def _ours(make: Callable[[], Linkage]) -> dict[str, Any]:
+def _ours(make: Callable[[], SymbolicLinkage]) -> dict[str, Any]:
     """Time from the description to the text for the compiler."""
     result: dict[str, Any] = {}
     for suffix, derive in (("", with_operators), ("_atomised", atomised)):
@@ -104,7 +104,7 @@ def _ours(make: Callable[[], Linkage]) -> dict[str, Any]:
     return {"bodies": len(system.bodies), "coordinates": len(system.coordinates), **result}
 
 
-def _theirs(peer: algebras.Peer, make: Callable[[], Linkage]) -> dict[str, Any]:
+def _theirs(peer: algebras.Peer, make: Callable[[], SymbolicLinkage]) -> dict[str, Any]:
     """Time from the description to the end of their search for common sub-expressions."""
     begin = time.perf_counter()
     operations = peer.operations(_explicit(make(), peer))

@@ -1,4 +1,4 @@
-"""Identification of a front suspension: what can be told, and what a model of few parameters predicts."""
+"""Identification of a front suspension: base parameters, and the predictions of models of few parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGITS = 50
 
 
 def bench_identify(study: Study, progress: Callable[[float, str], None]) -> dict[str, Any]:
-    """The contents of `vehicled bench identify --json`; `progress` is told the share that is done."""
+    """The contents of `vehicled bench identify --json`; `progress` receives the share that is done."""
     progress(0.0, "rank")
     first = study.first
     found: dict[str, Any] = {

@@ -35,7 +35,7 @@ def draw(study: Study, found: dict[str, Any], directory: Path) -> None:
 
 
 def draw_cars(rows: list[dict[str, Any]], directory: Path) -> None:
-    """`cars.png`: errors of what was found of each car, with 3 σ, beside how far off it was believed to be."""
+    """`cars.png`: errors of the estimates for each car, with 3 σ, beside those of the priors."""
     directory.mkdir(parents=True, exist_ok=True)
     names = [p["name"] for p in rows[0]["parameters"]]
     with matplotlib.rc_context(STYLE):
@@ -47,16 +47,16 @@ def draw_cars(rows: list[dict[str, Any]], directory: Path) -> None:
                 np.array([p[key] for p in row["parameters"]]) for key in ("true", "value", "sigma", "prior")
             )
             found = np.array([p["identified"] for p in row["parameters"]])
-            error, believed = 100 * (value - true) / abs(true), 100 * (prior - true) / abs(true)
+            error, before = 100 * (value - true) / abs(true), 100 * (prior - true) / abs(true)
             bar = 300 * sigma / abs(true)
-            axes.plot(believed, places, "|", color=ALARM, label="believed" if n == 0 else None)
+            axes.plot(before, places, "|", color=ALARM, label="prior" if n == 0 else None)
             axes.errorbar(
                 error[found],
                 places[found],
                 xerr=bar[found],
                 fmt=".",
                 color=ESTIMATE,
-                label="found, with 3 σ" if n == 0 else None,
+                label="estimate, with 3 σ" if n == 0 else None,
             )
         axes.axvline(0.0, color=TRUTH, linewidth=0.8)
         axes.set_yticks(np.arange(len(names)), names)

@@ -1,4 +1,4 @@
-"""A front suspension whose parameters are to be told: its base sets, motions, forces with noise, and wrong priors.
+"""A front suspension whose parameters are identified: its base sets, motions, forces with noise, and wrong priors.
 
 The mechanism and the questions are those of Mejía Calderón, "Metodología para la identificación de parámetros
 dinámicos en sistemas mecánicos de baja movilidad" (2016), chapter 5; numbers of geometry and masses are our own,
@@ -172,7 +172,7 @@ class Study:
         return self.order(self.first, self.get_equations("drawn", self.first), self.true)[:RELEVANT]
 
     def optimise(self, progress: Callable[[int], None]) -> None:
-        """Add to `observed` a motion for the condition of the relevant parameters; `progress` is told iterations."""
+        """Add to `observed` a motion for the condition of the relevant parameters; `progress` receives iterations."""
         kept = self.find_relevant()
 
         def equations(trajectory: FourierTrajectory) -> np.ndarray:

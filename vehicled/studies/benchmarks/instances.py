@@ -20,7 +20,7 @@ _STEP = 4e-3
 _SPEED = 20.0
 _AMPLITUDE, _FREQUENCY = 0.008, 2 * np.pi * 0.4
 _SIGMAS = np.array([0.5, 0.5, 0.02, 0.05, 0.01, 0.01, 0.5, 0.3, 0.1, 0.1, 0.05, 0.05])
-"""Of the chart and its rates: about what a filter is uncertain of before its first fixes."""
+"""Of the chart and its rates: about a filter's standard deviations before its first fixes."""
 _SEED = 1
 
 
@@ -29,8 +29,8 @@ def bench_instances(
 ) -> list[dict[str, Any]]:
     """`instances` of `vehicled bench step --json`: batches of each width take turns on a slalom.
 
-    The cars of a batch differ as sigma points do, so that they need different numbers of iterations. `progress` is
-    told how far it has come, s.
+    The cars of a batch differ as sigma points do, so that they need different numbers of iterations. `progress`
+    receives the simulated time, s.
     """
     car = Car(vehicle)
     random = np.random.default_rng(_SEED)

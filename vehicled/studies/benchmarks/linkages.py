@@ -11,7 +11,7 @@ from vehicled.symbolic.vector import Vector
 
 
 @dataclass
-class Linkage:
+class SymbolicLinkage:
     """A system, and the symbols that its numbers are called by."""
 
     system: RelativeSystem = field(default_factory=lambda: RelativeSystem(Graph()))
@@ -33,7 +33,7 @@ class Linkage:
         return -self.vector("", "", "g")
 
 
-def four_bar() -> Linkage:
+def four_bar() -> SymbolicLinkage:
     """Three links of a planar four-bar linkage by relative angles; the loop is left open.
 
     The function of the source's figure 1 and listing 1 (Plaza et al.): links of length l1, l2 along their x
@@ -41,7 +41,7 @@ def four_bar() -> Linkage:
     (cg1x, cg1z) …, moments of inertia I1yy … about the links' origins; on each link a force (Fx1, Fz1) … at
     its origin and a moment My1 …, in its axes; gravity g downwards along z.
     """
-    linkage = Linkage()
+    linkage = SymbolicLinkage()
     system, vector = linkage.system, linkage.vector
     base, origin = system.world, system.ground
     for i in (1, 2, 3):
@@ -56,7 +56,7 @@ def four_bar() -> Linkage:
     return linkage
 
 
-def locomotive() -> Linkage:
+def locomotive() -> SymbolicLinkage:
     """A four-axle bogie locomotive: 21 bodies, 76 relative coordinates. The layout is our own.
 
     | bodies | coordinates | relative to |
@@ -77,8 +77,8 @@ def locomotive() -> Linkage:
     return _Locomotive().build()
 
 
-class _Locomotive(Linkage):
-    def build(self) -> Linkage:
+class _Locomotive(SymbolicLinkage):
+    def build(self) -> SymbolicLinkage:
         system = self.system
         at, base = self.suspended("car", system.ground, system.world, None, "zyx")
         self.body("car", at, base)
@@ -119,7 +119,7 @@ class _Locomotive(Linkage):
         system, vector = self.system, self.vector
         seat = system.point(f"seat.{name}", frame, frame_base, vector(f"{axle}.x", "", "axle.z"))
         centre, spun = self.suspended(f"wheelset.{name}", seat, frame_base, "primary", "zxy")
-        # Wheelsets spin: what does not spin with them, but lies along the axle, is told in the base before.
+        # Wheelsets spin: what does not spin with them, but lies along the axle, is given in the base before.
         base, spin = spun.parent, spun.coordinate
         assert base is not None and spin is not None
         across = f"wheelset.{name}.Ixx"

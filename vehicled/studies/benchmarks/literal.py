@@ -1,4 +1,4 @@
-"""What a published toolbox of observers does in its own way, as far as its figures show it."""
+"""The details of a published toolbox of observers that its figures show, and filters that have no such form here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,21 @@ from vehicled.multibody.model import Model
 ALI3P = Ali3p(penalty=1e9, tolerance=1e-11, large=0.0, projections=1)
 """With a penalty so low, one projection leaves a thousandth of what was wrong: where sensors hardly observe the
 position, its error shows it."""
+
+
+_CONSTRAINED = (
+    "not the published form: uncertainty is that of z, ż, carried to all coordinates by the constraints, so that "
+    "DIEKFpm and SCKF are all but the same filter"
+)
+NOTICES = {
+    "errorEKF_AFE": "not the published form: its noise is not adapted, so that it is the same as errorEKF_FE",
+    "errorEKF_SFE": "not the published form: the memory is given, and the densities follow the likelihood",
+    "CEKF": "not the published form: implicit correction, covariance in closed form",
+    "DIEKFpm": _CONSTRAINED,
+    "SCKF": _CONSTRAINED,
+}
+"""By filter: how a literal run of it differs from the published one of that name. The others have the published
+figures."""
 
 
 def add_angle(model: Model, name: str, angle: Angle) -> None:

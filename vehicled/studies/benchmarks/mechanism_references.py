@@ -1,7 +1,7 @@
 """Motions of the benchmark mechanisms by other means than the library's: few coordinates, geometry in closed form.
 
-Each function takes times (n,) s, the first of them 0, and returns (k, n) what the benchmark looks at, m. Nothing
-of `vehicled.multibody` is used; the numbers of the mechanisms stand here a second time.
+Each function takes times (n,) s, the first of them 0, and returns the quantities that the benchmark compares,
+(k, n) m. Nothing of `vehicled.multibody` is used; the numbers of the mechanisms stand here a second time.
 """
 
 from __future__ import annotations

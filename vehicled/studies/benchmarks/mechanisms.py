@@ -96,7 +96,7 @@ def _n_four_bar(
         ("B0.x", "B0.y", "B0.x.", "B0.y."),
         partial(references.n_four_bar, loops=loops),
         drift_limit,
-        # Near the singular position constraints nearly follow from each other: only a heavy penalty tells them
+        # Near the singular position constraints nearly follow from each other: only a heavy penalty keeps them
         # apart within a few iterations.
         penalty_factor=1e4,
     )
@@ -146,7 +146,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 @dataclass(frozen=True)
-class Run:
+class ProblemRun:
     """A simulation at one step."""
 
     samples: np.ndarray
@@ -164,7 +164,7 @@ def sample_times(benchmark: Benchmark) -> np.ndarray:
     return benchmark.sample * np.arange(round(benchmark.duration / benchmark.sample) + 1)
 
 
-def simulate(benchmark: Benchmark, compiled: CompiledMechanism, parts: int) -> Run:
+def simulate(benchmark: Benchmark, compiled: CompiledMechanism, parts: int) -> ProblemRun:
     """A run with that many steps from one sample to the next."""
     mechanism = Mechanism(compiled)
     h = benchmark.sample / parts
@@ -184,7 +184,7 @@ def simulate(benchmark: Benchmark, compiled: CompiledMechanism, parts: int) -> R
         samples.append(read())
         energies.append(_calc_energy(benchmark, mechanism))
     drift = float(np.abs(np.array(energies) - energies[0]).max())
-    return Run(np.array(samples).T, drift, cpu, converged)
+    return ProblemRun(np.array(samples).T, drift, cpu, converged)
 
 
 def _reader(benchmark: Benchmark, mechanism: Mechanism) -> Callable[[], np.ndarray]:
@@ -215,7 +215,7 @@ def bench_mechanisms(
 ) -> dict[str, Any]:
     """The contents of `vehicled bench mechanisms --json`: each problem at the longest step that is accurate enough.
 
-    `progress` is told how many problems are done, and which one is under way at which step.
+    `progress` receives how many problems are done, and which one is under way at which step.
     """
     rows = []
     for done, number in enumerate(numbers):

@@ -14,10 +14,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, SymmetricalLogLocator
 
 from vehicled.report.plots import ALARM, BAND, COMPONENT_COLORS, ESTIMATE, STYLE, WIDTH, thin
-from vehicled.studies.benchmarks.observer_verdicts import Result, gather
-from vehicled.studies.benchmarks.observers import CASES, NO_FILTER, H, Setup, get_run, run_filter
+from vehicled.studies.benchmarks.observer_cases import CASES, H, Setup
+from vehicled.studies.benchmarks.observer_filters import NO_FILTER
+from vehicled.studies.benchmarks.observer_verdicts import FilterResult, gather
+from vehicled.studies.benchmarks.observers import Trace, get_run, run_filter
 
-Results = dict[Setup, dict[str, Result]]
+Results = dict[Setup, dict[str, FilterResult]]
 
 _LOOKS = {
     "errorEKF": ("#1f5fa8", "o"),
@@ -35,10 +37,10 @@ _LOOKS = {
 """Colour and mark of each filter, the same in every picture."""
 _FURTHER = (("#17becf", "<"), ("#9a8b1f", ">"), ("#5b8c85", "h"))
 """Of filters not listed above, in turn."""
-_TOLD = ("errorEKF", "errorEKF_FE", "UKF-TR")
+_DRAWN = ("errorEKF", "errorEKF_FE", "UKF-TR")
 """Filters whose run is drawn over time."""
 _SPAN = 4.0
-"""Errors that differ by less are shown over this range, so that what is level looks level."""
+"""Errors whose ratio is smaller are shown over this range, so that small differences look small."""
 _SHOWN = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s²"}
 
 
@@ -60,7 +62,7 @@ def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
         for mechanism, level in dict.fromkeys((s.mechanism, s.level) for s in results):
             of = {s: f for s, f in results.items() if (s.mechanism, s.level) == (mechanism, level)}
             figures[f"costs_{mechanism}_{level}"] = _costs(of, looks)
-        setup = _most_telling(results)
+        setup = _choose_setup(results)
         if setup is not None:
             name = f"history_{setup.mechanism}_{setup.sensors}_{setup.rate_hz}Hz_{setup.level}"
             figures[name] = _history(setup, results[setup])
@@ -87,7 +89,7 @@ def _errors(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
     for axis, (what, unit) in zip(axes, [*_SHOWN.items(), ("nis", "over its expectation")], strict=True):
         for name, (color, mark) in looks.items():
             key = "nis" if what == "nis" else f"{what}_rmse"
-            points = [_spread(of[s].get(name), key) for s in setups]
+            points = [_range(of[s].get(name), key) for s in setups]
             x = [rate * offsets[name] for rate, p in zip(rates, points, strict=True) if p]
             known = np.array([p for p in points if p]).reshape(-1, 3)
             axis.plot(x, known[:, 1], color=color, lw=0.8, alpha=0.6)
@@ -111,8 +113,8 @@ def _errors(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
     return figure
 
 
-def _spread(result: Result | None, key: str) -> tuple[float, float, float] | None:
-    """Least, median and largest over the seeds with which a filter came through."""
+def _range(result: FilterResult | None, key: str) -> tuple[float, float, float] | None:
+    """Least, median and largest over the seeds with which a filter reached the end."""
     rows = [] if result is None else [row for row in result.rows if row[key] is not None]
     if not rows:
         return None
@@ -154,7 +156,7 @@ def _legend(
 
 
 def _costs(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
-    """What a filter costs against how far it is off; the best are at the lower left."""
+    """Cost against error of position; the best are at the lower left."""
     kinds = list(dict.fromkeys(s.sensors for s in of))
     rates = sorted({s.rate_hz for s in of}, reverse=True)
     chosen = rates if len(rates) < 3 else [rates[0], rates[-1]]
@@ -191,65 +193,48 @@ def _costs(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
     return figure
 
 
-def _most_telling(results: Results) -> Setup | None:
-    """Where most of `_TOLD` were run; gyros on couplers before other sensors, frequent readings before rare ones."""
+def _choose_setup(results: Results) -> Setup | None:
+    """Where most of `_DRAWN` were run; gyros on couplers before other sensors, frequent readings before rare ones."""
     order = ("coupler_gyros", "crank_gyros", "encoders")
 
     def rank(setup: Setup) -> tuple[int, int, int]:
-        told = sum(name in results[setup] for name in _TOLD)
-        return told, -order.index(setup.sensors), setup.rate_hz
+        drawn = sum(name in results[setup] for name in _DRAWN)
+        return drawn, -order.index(setup.sensors), setup.rate_hz
 
     with_filters = [s for s, filters in results.items() if filters.keys() - {NO_FILTER}]
     return max(with_filters, key=rank, default=None)
 
 
-def _history(setup: Setup, filters: dict[str, Result]) -> Figure:
-    """Errors in the band of 3 σ that the filter claims, and innovations in theirs: one run of each filter."""
-    names = [name for name in _TOLD if name in filters] or [n for n in filters if n != NO_FILTER][:3]
+def _history(setup: Setup, filters: dict[str, FilterResult]) -> Figure:
+    """Errors in the band of 3 σ by the filter's covariance, and innovations in theirs: one run of each filter."""
+    names = [name for name in _DRAWN if name in filters] or [n for n in filters if n != NO_FILTER][:3]
     traces = {name: run_filter(get_run(filters[name].rows[0])) for name in names}
     freedom = next(iter(traces.values())).position.shape[1]
     readings = filters[names[0]].rows[0]["readings"]
     height = freedom + readings
     figure = Figure((WIDTH, 1.5 * height + 0.7))
     grid = figure.subplots(height, len(names), squeeze=False, sharex=True, sharey="row")
-    tops: list[list[float]] = [[] for _ in range(height)]
+    tops = []
     for column, (name, trace) in zip(grid.T, traces.items(), strict=True):
-        t = H * np.arange(1, len(trace.position) + 1)
         column[0].set_title(name)
-        for k, axis in enumerate(column[:freedom]):
-            bound = 3 * trace.deviation[:, k]
-            axis.fill_between(t, -bound, bound, color=BAND, alpha=0.55, lw=0)
-            axis.plot(*thin(t, trace.position[:, k]), color=ESTIMATE, lw=0.9)
-        steps = np.array(list(trace.innovations), dtype=int)
-        values = np.array([i.value for i in trace.innovations.values()]).reshape(-1, readings)
-        bounds = np.array([3 * np.sqrt(np.diag(i.covariance)) for i in trace.innovations.values()]).reshape(
-            -1, readings
-        )
-        for k, axis in enumerate(column[freedom:]):
-            at = H * (steps + 1)
-            axis.fill_between(at, -bounds[:, k], bounds[:, k], color="#e3e3e3", lw=0)
-            size = 2.0 if len(at) > 500 else 4.0
-            axis.plot(at, values[:, k], ".", ms=size, mew=0, color=COMPONENT_COLORS[1], rasterized=True)
-            if len(at):
-                # The first readings may be expected to be far off.
-                shown = np.percentile(np.concatenate([bounds[:, k], np.abs(values[:, k])]), 99)
-                tops[freedom + k].append(1.2 * float(shown))
+        _draw_errors(column[:freedom], trace)
+        tops.append(_draw_innovations(column[freedom:], trace))
         if trace.failed_at is not None:
             for axis in column:
                 axis.axvline(trace.failed_at, color=ALARM, lw=1)
         column[-1].set_xlabel("time, s")
     angles = CASES[setup.mechanism].angles
-    for k, row in enumerate(grid):
-        if k < freedom:
-            row[0].set_ylabel(f"error of {angles[k]}, rad")
-            _magnify(row[0], [3 * trace.deviation[:, k] for trace in traces.values()])
-        else:
-            reading = f" {k - freedom + 1}" if readings > 1 else ""
-            row[0].set_ylabel(f"innovation{reading}, {'rad' if setup.sensors == 'encoders' else 'rad/s'}")
-            row[0].set_ylim(-max(tops[k], default=1.0), max(tops[k], default=1.0))
+    for k, row in enumerate(grid[:freedom]):
+        row[0].set_ylabel(f"error of {angles[k]}, rad")
+        _magnify(row[0], [3 * trace.deviation[:, k] for trace in traces.values()])
+    for k, row in enumerate(grid[freedom:]):
+        reading = f" {k + 1}" if readings > 1 else ""
+        row[0].set_ylabel(f"innovation{reading}, {'rad' if setup.sensors == 'encoders' else 'rad/s'}")
+        top = max((of[k] for of in tops if of), default=1.0)
+        row[0].set_ylim(-top, top)
     seed = filters[names[0]].rows[0]["seed"]
     figure.suptitle(
-        f"{setup}, seed {seed}: errors and innovations in 3 σ as the filter claims them",
+        f"{setup}, seed {seed}: errors and innovations in 3 σ by the filter's covariance",
         x=0.01,
         ha="left",
         fontweight="bold",
@@ -257,8 +242,34 @@ def _history(setup: Setup, filters: dict[str, Result]) -> Figure:
     return figure
 
 
+def _draw_errors(axes: Sequence[Axes], trace: Trace) -> None:
+    """One panel for each coordinate."""
+    t = H * np.arange(1, len(trace.position) + 1)
+    for k, axis in enumerate(axes):
+        bound = 3 * trace.deviation[:, k]
+        axis.fill_between(t, -bound, bound, color=BAND, alpha=0.55, lw=0)
+        axis.plot(*thin(t, trace.position[:, k]), color=ESTIMATE, lw=0.9)
+
+
+def _draw_innovations(axes: Sequence[Axes], trace: Trace) -> list[float]:
+    """One panel for each reading; the largest value to be shown in each, none without readings."""
+    if not trace.updates:
+        return []
+    t = H * (np.array(list(trace.updates), dtype=int) + 1)
+    values = np.array([u.innovation for u in trace.updates.values()])
+    bounds = np.array([3 * np.sqrt(np.diag(u.covariance)) for u in trace.updates.values()])
+    size = 2.0 if len(t) > 500 else 4.0
+    tops = []
+    for axis, value, bound in zip(axes, values.T, bounds.T, strict=True):
+        axis.fill_between(t, -bound, bound, color="#e3e3e3", lw=0)
+        axis.plot(t, value, ".", ms=size, mew=0, color=COMPONENT_COLORS[1], rasterized=True)
+        # The first innovations may be expected to be large.
+        tops.append(1.2 * float(np.percentile(np.concatenate([bound, np.abs(value)]), 99)))
+    return tops
+
+
 def _magnify(axis: Axes, bounds: Sequence[np.ndarray]) -> None:
-    """Linear within what the filters claim once they have settled, logarithmic beyond: the start is large."""
+    """Linear within the filters' 3 σ once they have settled, logarithmic beyond: the start is large."""
     settled = [float(np.median(b[len(b) // 2 :])) for b in bounds if len(b)]
     linear = 10.0 ** np.ceil(np.log10(max(min(settled, default=1.0), 1e-9)))
     axis.set_yscale("symlog", linthresh=linear, linscale=1.5)

@@ -1,4 +1,5 @@
-"""What the rows of `vehicled bench observers` say: medians over seeds, the filter for each job, what is to hold."""
+"""Conclusions from the rows of `vehicled bench observers`: medians over seeds, the filter to choose in each set-up,
+and whether general statements about the filters hold."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.studies.benchmarks.observers import NO_FILTER, Setup, Sight
+from vehicled.studies.benchmarks.observer_cases import Setup, SetupObservability
+from vehicled.studies.benchmarks.observer_filters import NO_FILTER
 
 Row = dict[str, Any]
 
@@ -17,12 +19,12 @@ LEVEL = 1.1
 CONSISTENT = 2.0
 """A NIS within this factor of its expectation counts as consistent."""
 ERRORS = ("position_rmse", "velocity_rmse")
-"""By which filters are judged."""
+"""By which filters are compared."""
 EKF, UKF = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF"), ("UKF-TR", "UKF-FE")
 
 
 @dataclass(frozen=True)
-class Result:
+class FilterResult:
     """One filter in one set-up, over its seeds."""
 
     setup: Setup
@@ -35,11 +37,11 @@ class Result:
 
     @property
     def sound(self) -> bool:
-        """Whether it came through with every seed."""
+        """Whether it reached the end with every seed."""
         return not self.failed
 
     def median(self, key: str) -> float | None:
-        """Over the seeds with which it came through; None without any, or where there is no such number."""
+        """Over the seeds with which it reached the end; None without any, or where there is no such number."""
         values = [row[key] for row in self.rows if row["failed_at"] is None and row[key] is not None]
         return float(np.median(values)) if values else None
 
@@ -56,62 +58,62 @@ class Result:
         return None if nis is None else nis / self.rows[0]["readings"]
 
 
-def gather(rows: Iterable[Row]) -> dict[Setup, dict[str, Result]]:
+def gather(rows: Iterable[Row]) -> dict[Setup, dict[str, FilterResult]]:
     """Results by set-up and filter, in the order of the rows."""
     found: dict[Setup, dict[str, list[Row]]] = {}
     for row in rows:
         found.setdefault(Setup.of(row), {}).setdefault(row["filter"], []).append(row)
     return {
-        setup: {name: Result(setup, name, tuple(of)) for name, of in filters.items()}
+        setup: {name: FilterResult(setup, name, tuple(of)) for name, of in filters.items()}
         for setup, filters in found.items()
     }
 
 
 def estimates_forces(name: str) -> bool:
-    """Whether a filter corrects the forces of its model too, and with them what the others are never rid of."""
+    """Whether a filter corrects the forces of its model too, and with them errors that the others keep."""
     return name.startswith("errorEKF") and "FE" in name
 
 
-def _sound(filters: dict[str, Result]) -> list[Result]:
+def _sound(filters: dict[str, FilterResult]) -> list[FilterResult]:
     return [r for name, r in filters.items() if name != NO_FILTER and r.sound]
 
 
-def best(results: Iterable[Result], key: str) -> Result:
+def best(results: Iterable[FilterResult], key: str) -> FilterResult:
     return min(results, key=lambda r: r.known(key))
 
 
-def is_level(result: Result, results: Sequence[Result], keys: Iterable[str] = ERRORS) -> bool:
+def is_level(result: FilterResult, results: Sequence[FilterResult], keys: Iterable[str] = ERRORS) -> bool:
     """With the best of some, in all these errors."""
     return all(result.known(key) <= LEVEL * best(results, key).known(key) for key in keys)
 
 
-# -- the filter for each job --------------------------------------------------------------------------------
+# -- the filter for each set-up -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Job:
-    """One set-up, and which filter does what in it best."""
+class Recommendation:
+    """The best filters in one set-up, by different criteria."""
 
     setup: Setup
-    position: Result
-    velocity: Result
-    thrifty: Result | None
+    position: FilterResult
+    velocity: FilterResult
+    cheapest: FilterResult | None
     """The cheapest of those that are level with the best in both."""
-    consistent: Result | None
+    consistent: FilterResult | None
     """NIS nearest to its expectation, by ratio."""
 
 
-def find_jobs(results: dict[Setup, dict[str, Result]]) -> list[Job]:
-    """Of the set-ups with more than one filter that came through."""
-    jobs = []
+def find_recommendations(results: dict[Setup, dict[str, FilterResult]]) -> list[Recommendation]:
+    """Of the set-ups with more than one filter that reached the end."""
+    found = []
     for setup, filters in results.items():
         sound = _sound(filters)
         if len(sound) < 2:
             continue
         level = [r for r in sound if is_level(r, sound)]
         with_nis = [r for r in sound if r.consistency]
-        jobs.append(
-            Job(
+        found.append(
+            Recommendation(
                 setup,
                 best(sound, "position_rmse"),
                 best(sound, "velocity_rmse"),
@@ -119,7 +121,7 @@ def find_jobs(results: dict[Setup, dict[str, Result]]) -> list[Job]:
                 min(with_nis, key=lambda r: abs(np.log(r.consistency or 1.0)), default=None),
             )
         )
-    return jobs
+    return found
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Standing:
     """Median over set-ups."""
 
 
-def calc_standings(results: dict[Setup, dict[str, Result]]) -> list[Standing]:
+def calc_standings(results: dict[Setup, dict[str, FilterResult]]) -> list[Standing]:
     """Filters in the order in which they first appear."""
     standings = []
     for name in dict.fromkeys(n for filters in results.values() for n in filters if n != NO_FILTER):
@@ -157,21 +159,21 @@ def calc_standings(results: dict[Setup, dict[str, Result]]) -> list[Standing]:
     return standings
 
 
-# -- what is to hold ----------------------------------------------------------------------------------------
+# -- statements ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A statement, and what the rows say to it."""
+    """A statement about the filters, and whether it holds by the rows."""
 
     statement: str
     held: bool | None
-    """None: the rows do not say."""
+    """None: undecided, the rows lack what it is about."""
     numbers: str
 
 
-def judge(results: dict[Setup, dict[str, Result]]) -> list[Verdict]:
-    """What is to hold of the observers, by these results alone."""
+def check_statements(results: dict[Setup, dict[str, FilterResult]]) -> list[Verdict]:
+    """Whether the statements about the observers hold, by these results alone."""
     return [
         _accurate(results, "UKF-TR is the most accurate or level with the best", lambda name: True),
         _accurate(
@@ -187,7 +189,7 @@ def judge(results: dict[Setup, dict[str, Result]]) -> list[Verdict]:
 
 
 def _accurate(
-    results: dict[Setup, dict[str, Result]], statement: str, among: Callable[[str], bool]
+    results: dict[Setup, dict[str, FilterResult]], statement: str, among: Callable[[str], bool]
 ) -> Verdict:
     return _compare(
         results,
@@ -198,7 +200,7 @@ def _accurate(
     )
 
 
-def _forces(results: dict[Setup, dict[str, Result]]) -> Verdict:
+def _forces(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
     return _compare(
         results,
         "errorEKF_FE is better than the plain errorEKF or level with it (the modelling error is in the forces)",
@@ -209,28 +211,28 @@ def _forces(results: dict[Setup, dict[str, Result]]) -> Verdict:
 
 
 def _compare(
-    results: dict[Setup, dict[str, Result]],
+    results: dict[Setup, dict[str, FilterResult]],
     statement: str,
     name: str,
-    rivals: Callable[[dict[str, Result]], list[Result]],
+    others_of: Callable[[dict[str, FilterResult]], list[FilterResult]],
     bound: float,
 ) -> Verdict:
-    """Whether the errors of a filter are up to `bound` times those of the best of its rivals, in every set-up."""
+    """Whether the errors of a filter are up to `bound` times those of the best of some others, in every set-up."""
     counts: list[str] = []
     held, worst = True, (0.0, "")
     for key in ERRORS:
         ratios = []
         for setup, filters in results.items():
-            others = rivals(filters)
+            others = others_of(filters)
             if name not in filters or not others:
                 continue
             if not filters[name].sound:
                 held, worst = False, (np.inf, f"broke down in {setup}")
                 continue
-            rival = best(others, key)
-            ratio = filters[name].known(key) / rival.known(key)
+            nearest = best(others, key)
+            ratio = filters[name].known(key) / nearest.known(key)
             ratios.append(ratio)
-            text = f"{ratio:.3g} × {rival.filter} in {_called(key)}, {setup}"
+            text = f"{ratio:.3g} × {nearest.filter} in {_called(key)}, {setup}"
             worst = max(worst, (ratio, text))
         if not ratios:
             return Verdict(statement, None, "not in this run")
@@ -246,7 +248,7 @@ def _called(key: str) -> str:
     return key.removesuffix("_rmse")
 
 
-def _cheapest(results: dict[Setup, dict[str, Result]]) -> Verdict:
+def _cheapest(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
     statement = "errorEKF is the cheapest"
     nearest = [
         best(others, "cost")
@@ -264,9 +266,9 @@ def _cheapest(results: dict[Setup, dict[str, Result]]) -> Verdict:
     return Verdict(statement, cheaper == 0, numbers)
 
 
-def _growth(results: dict[Setup, dict[str, Result]]) -> Verdict:
-    """Between the smallest and the largest mechanism, of what filters cost over the errorEKF, whose own growth
-    is 1 then."""
+def _growth(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
+    """Between the smallest and the largest mechanism, of the filters' cost over that of the errorEKF, whose own
+    growth is then 1."""
     statement = "the cost of UKFs grows faster with size than that of EKFs"
     sizes: dict[int, dict[str, list[float]]] = {}
     for filters in results.values():
@@ -292,7 +294,7 @@ def _growth(results: dict[Setup, dict[str, Result]]) -> Verdict:
     )
 
 
-def _better_than_nothing(results: dict[Setup, dict[str, Result]]) -> Verdict:
+def _better_than_nothing(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
     statement = "every filter is better than the wrong model alone where the sensors observe the state"
     rows = [
         row
@@ -321,30 +323,30 @@ def _better_than_nothing(results: dict[Setup, dict[str, Result]]) -> Verdict:
     return Verdict(statement, worse == 0, f"{len(rows)} runs; {', '.join(parts)}")
 
 
-# -- what the sensors see -----------------------------------------------------------------------------------
+# -- observability ------------------------------------------------------------------------------------------
 
 
-def tell_sights(sights: Iterable[tuple[Setup, Sight]]) -> list[str]:
-    """A line for each set-up; those of other rates or levels that say the same are in one line."""
-    found: dict[tuple[str, str, str], list[Setup]] = {}
-    for setup, sight in sights:
-        finding = _tell(sight)
-        found.setdefault((setup.mechanism, setup.sensors, finding), []).append(setup)
+def describe_observability(found: Iterable[tuple[Setup, SetupObservability]]) -> list[str]:
+    """A line for each set-up; those of other rates or levels with the same result are in one line."""
+    alike: dict[tuple[str, str, str], list[Setup]] = {}
+    for setup, observability in found:
+        text = _describe(observability)
+        alike.setdefault((setup.mechanism, setup.sensors, text), []).append(setup)
     lines = []
-    for (mechanism, sensors, finding), setups in found.items():
+    for (mechanism, sensors, text), setups in alike.items():
         rates = "/".join(str(rate) for rate in dict.fromkeys(s.rate_hz for s in setups))
         levels = "/".join(dict.fromkeys(s.level for s in setups))
-        lines.append(f"{mechanism}, {sensors}, {rates} Hz, {levels}: {finding}")
+        lines.append(f"{mechanism}, {sensors}, {rates} Hz, {levels}: {text}")
     return lines
 
 
-def _tell(sight: Sight) -> str:
-    exact, free = sight.exact, sight.free_masses
+def _describe(observability: SetupObservability) -> str:
+    exact, free = observability.exact, observability.free_masses
     total = len(exact.values)
     if exact.complete:
         text = f"observable, rank {exact.rank} of {total}"
     else:
-        text = f"NOT OBSERVABLE, rank {exact.rank} of {total}: unseen {', '.join(exact.unseen)}"
+        text = f"NOT OBSERVABLE, rank {exact.rank} of {total}: unobservable {', '.join(exact.unobservable)}"
     if exact.complete and not free.complete:
-        text += f"; only through the dynamics: {', '.join(free.unseen)} (errorEKF and DEKF do not see that)"
+        text += f"; only through the dynamics: {', '.join(free.unobservable)} (unobservable for errorEKF and DEKF)"
     return text

@@ -1,4 +1,4 @@
-"""A try of `vehicled bench particles` to look at while it runs, in a terminal or a window.
+"""A try of `vehicled bench particles` to watch while it runs, in a terminal or a window.
 
 A thread is the linkage: it moves in real time, or slower, and puts its gyroscope's readings into a queue. The filter
 waits for them and follows.
@@ -16,8 +16,8 @@ from typing import TextIO
 
 import numpy as np
 
-from vehicled.studies.benchmarks.particles import CRANK, STEP, TOLERANCE, Experiment, Try
-from vehicled.studies.particles.instruments import AngularRate
+from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, TOLERANCE, Experiment, Try
+from vehicled.studies.particles.instruments import RateInstrument
 from vehicled.studies.particles.live import Follower, Sample
 from vehicled.studies.particles.weights import circular_deviation, wrapped
 from vehicled.terminal import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Page, keys
@@ -25,7 +25,7 @@ from vehicled.terminal import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Page, 
 _FRAME_S = 1 / 15
 _SPARSE_S = 1.0
 _PATIENCE_S = 0.5
-"""Without a reading for so long, the view says that it waits."""
+"""Without a reading for so long, the view shows that it waits."""
 _PACES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 """Times real time."""
 _FACTOR = 2.0**0.5
@@ -37,8 +37,8 @@ HELP = "n new  + − multiplier  f s faster, slower  space hold  q quit"
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-class Linkage(threading.Thread):
-    """The true linkage with its gyroscope, as a device that speaks by itself: samples come out of `samples`."""
+class LinkageThread(threading.Thread):
+    """The true linkage with its gyroscope, as a device with a clock of its own that puts readings into `samples`."""
 
     def __init__(self, trial: Try, pace: float):
         super().__init__(name="linkage", daemon=True)
@@ -68,7 +68,7 @@ class Linkage(threading.Thread):
 
 
 @dataclass
-class Frame:
+class LiveFrame:
     """What is shown of one time."""
 
     t: float
@@ -79,7 +79,7 @@ class Frame:
     estimate: np.ndarray
     """(4,) of the particle nearest to the estimated crank angle."""
     some: np.ndarray
-    """(4, n) of particles, about as many of each kind as they weigh."""
+    """(4, n) of particles, drawn by their weights."""
     angle: float
     """rad, estimated"""
     true_angle: float
@@ -94,7 +94,7 @@ class Frame:
     cost: float
     """s a step, recently"""
     behind: int
-    """Samples that wait."""
+    """Samples in the queue."""
     waiting: bool
 
     @property
@@ -102,12 +102,12 @@ class Frame:
         return float(wrapped(self.angle - self.true_angle))
 
 
-class Session:
+class LiveSession:
     """One release after the other, and the filter that follows."""
 
     def __init__(self, experiment: Experiment, seed: int, pace: float = 0.2):
         self.experiment, self._seed = experiment, seed
-        self._linkage: Linkage | None = None
+        self._linkage: LinkageThread | None = None
         self._pace = pace
         self.release()
 
@@ -124,7 +124,7 @@ class Session:
         self._truth = self._trial.truth.get_q()[:, 0]
         self._cost = 0.0
         self._last_reading = time.monotonic()
-        self._linkage = Linkage(self._trial, self._pace)
+        self._linkage = LinkageThread(self._trial, self._pace)
         self._linkage.start()
 
     def close(self) -> None:
@@ -165,12 +165,12 @@ class Session:
         return True
 
     @property
-    def _gyroscope(self) -> AngularRate:
+    def _gyroscope(self) -> RateInstrument:
         (gyroscope,) = self._trial.filter.instruments
-        assert isinstance(gyroscope, AngularRate)
+        assert isinstance(gyroscope, RateInstrument)
         return gyroscope
 
-    def frame(self) -> Frame:
+    def frame(self) -> LiveFrame:
         assert self._linkage is not None
         particles, swarm = self._trial.filter, self._trial.swarm
         angles, q = swarm.get_angles(CRANK), swarm.get_q()
@@ -179,7 +179,7 @@ class Session:
         ends = np.cumsum(particles.weights)
         some = np.searchsorted(ends / ends[-1], (np.arange(_SHOWN) + 0.5) / _SHOWN)
         px, py, *_ = self._truth
-        return Frame(
+        return LiveFrame(
             t=swarm.t,
             lengths=self.experiment.lengths,
             truth=self._truth,
@@ -201,12 +201,12 @@ class Session:
 
 def watch(
     experiment: Experiment, seed: int, seconds: float | None = None, stream: TextIO | None = None
-) -> Frame:
+) -> LiveFrame:
     """Show it in a terminal until `q` is pressed or for so long; the last state. Where the stream (standard error) is
     no terminal, a line a second."""
     stream = sys.stderr if stream is None else stream
     end = np.inf if seconds is None else time.monotonic() + seconds
-    session = Session(experiment, seed)
+    session = LiveSession(experiment, seed)
     try:
         if not stream.isatty():
             while time.monotonic() < end:
@@ -225,7 +225,7 @@ def watch(
         session.close()
 
 
-def compose(frame: Frame, columns: int, rows: int) -> list[str]:
+def compose(frame: LiveFrame, columns: int, rows: int) -> list[str]:
     """A page of at most this size: the linkage, the density of crank angles, figures."""
     status = _status(frame)
     height = rows - len(status) - 6
@@ -237,7 +237,7 @@ def compose(frame: Frame, columns: int, rows: int) -> list[str]:
     return lines[:rows]
 
 
-def _picture(frame: Frame, columns: int, rows: int) -> list[str]:
+def _picture(frame: LiveFrame, columns: int, rows: int) -> list[str]:
     """The linkage as it is (red) and as estimated (plain), particles' points Q, and a ring of crank angles: as far
     outside of the crank's circle as there is weight."""
     ground, link, _, output = frame.lengths
@@ -263,7 +263,7 @@ def _picture(frame: Frame, columns: int, rows: int) -> list[str]:
     return canvas.lines()
 
 
-def _histogram(frame: Frame, columns: int) -> list[str]:
+def _histogram(frame: LiveFrame, columns: int) -> list[str]:
     """Two rows of blocks from −180° to 180°, and beneath them the truth and the estimate."""
     cell = np.minimum(np.arange(_RING) * columns // _RING, columns - 1)
     weights = np.bincount(cell, frame.density, columns)
@@ -284,26 +284,27 @@ def _histogram(frame: Frame, columns: int) -> list[str]:
     return [f"{BLUE}{upper}{PLAIN}", f"{BLUE}{lower}{PLAIN}", "".join(marks), f"{DIM}{axis}{PLAIN}"]
 
 
-def _title(frame: Frame) -> str:
-    return f"{frame.count} particles look for a four-bar linkage    {frame.t:6.2f} s"
+def _title(frame: LiveFrame) -> str:
+    return f"{frame.count} particles estimate a four-bar linkage    {frame.t:6.2f} s"
 
 
-def _status(frame: Frame) -> list[str]:
+def _status(frame: LiveFrame) -> list[str]:
     degrees = np.degrees
     found = abs(frame.error) <= TOLERANCE
     mark = f"{GREEN}within 5°{PLAIN}" if found else f"{RED}off{PLAIN}"
     state = "waiting for readings" if frame.waiting else f"{frame.behind} readings behind"
-    spread = "no direction" if frame.deviation > 3.0 else f"±{degrees(frame.deviation):.1f}°"
+    deviation = "no direction" if frame.deviation > 3.0 else f"±{degrees(frame.deviation):.1f}°"
     return [
         f"truth     {degrees(frame.true_angle):7.1f}° {RED}▲{PLAIN}   estimate {degrees(frame.angle):7.1f}° "
         f"{BOLD}│{PLAIN}   {degrees(frame.error):+.2f}° {mark}",
-        f"swarm     {spread:>8}     effective {100 * frame.effective:4.0f} %   drawn anew {frame.resamplings} times",
+        f"swarm     {deviation:>8}     effective {100 * frame.effective:4.0f} %   "
+        f"resampled {frame.resamplings} times",
         f"gyroscope  × {frame.multiplier:<9.2f}{state}",
         f"cost      {1e6 * frame.cost:6.0f} µs a step, {1e6 * frame.cost / frame.count:.2f} µs a particle",
     ]
 
 
-def _line(frame: Frame) -> str:
+def _line(frame: LiveFrame) -> str:
     text = f"{frame.t:6.2f} s  truth {np.degrees(frame.true_angle):7.1f}°  "
     text += f"estimate {np.degrees(frame.angle):7.1f}°  effective {100 * frame.effective:3.0f} %"
     return text + ("  waiting for readings" if frame.waiting else "")

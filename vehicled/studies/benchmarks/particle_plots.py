@@ -11,15 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.report.plots import ALARM, ESTIMATE, GNSS, STYLE, TRUTH, WIDTH
-from vehicled.studies.benchmarks.particles import (
-    CRANK,
-    SETTLED,
-    STEP,
-    Experiment,
-    Try,
-    find_posterior,
-    find_rivals,
-)
+from vehicled.studies.benchmarks.particle_ambiguity import find_posterior, find_similar_starts
+from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, STEP, Experiment, Try
 from vehicled.studies.particles.weights import wrapped
 
 _SHOWN = 300
@@ -29,11 +22,15 @@ _OTHERS = 1
 
 
 def draw(found: dict[str, Any], directory: Path) -> None:
-    """`costs.png`, `sweeps.png`, `rivals.png` and `missed_….png` of every try that the settled filter missed, and of
-    the first ones that the others did."""
+    """`costs.png`, `sweeps.png`, `similar_starts.png` and `missed_….png` of every try that the settled filter missed,
+    and of the first ones that the others did."""
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
-        figures = {"costs": _costs(found["costs"]), "sweeps": _sweeps(found["sweeps"]), "rivals": _rivals()}
+        figures = {
+            "costs": _costs(found["costs"]),
+            "sweeps": _sweeps(found["sweeps"]),
+            "similar_starts": _similar_starts(),
+        }
         for varied, rows in found["sweeps"].items():
             for row in rows:
                 shown = row["missed"] if varied == "settled" else row["missed"][:_OTHERS]
@@ -51,8 +48,8 @@ def _costs(rows: list[dict[str, float]]) -> Figure:
     for kind, label, color in (
         ("advance", "motion and projection", TRUTH),
         ("step", "filter step", ESTIMATE),
-        ("drawing", "filter step that draws anew", ALARM),
-        ("keeping", "filter step that keeps the spread", GNSS),
+        ("drawing", "filter step that resamples", ALARM),
+        ("keeping", "filter step that preserves covariance", GNSS),
     ):
         axes.loglog(counts, [row[kind] for row in rows], "o-", color=color, label=label)
     axes.axhline(0.5, color="#999", linestyle="--", label="0.5 µs")
@@ -72,8 +69,8 @@ def _sweeps(sweeps: dict[str, list[dict[str, Any]]]) -> Figure:
         _shares(axes, key, rows, ESTIMATE, "as in the source")
         axes.set(xlabel=label, title="Tries that converged, % (dashed: by the mean of all)")
     for rows, color, label in (
-        (sweeps["settled"], ALARM, "spread kept"),
-        (sweeps["wandering"], GNSS, "wandering"),
+        (sweeps["settled"], ALARM, "covariance preserved"),
+        (sweeps["wandering"], GNSS, "plant noise"),
     ):
         for count in sorted({row["count"] for row in rows}):
             alike = [row for row in rows if row["count"] == count]
@@ -96,30 +93,30 @@ def _shares(
         )
 
 
-def _rivals() -> Figure:
-    """Which starts can be told from all that end elsewhere: above the line, by 3 σ."""
+def _similar_starts() -> Figure:
+    """Which starts can be distinguished from all that end elsewhere: above the line, by 3 σ."""
     figure = Figure((WIDTH, 3.6))
     for axes, both in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
-        rivals = find_rivals(Experiment(both_branches=both))
+        similar = find_similar_starts(Experiment(both_branches=both))
         for branch, color in ((1.0, ESTIMATE), (-1.0, "#c2561a")):
-            of = rivals.branch == branch
+            of = similar.branch == branch
             if np.any(of):
                 label = f"assembled {'left' if branch > 0 else 'right'}"
-                axes.semilogy(np.degrees(rivals.start[of]), rivals.distance[of], color=color, label=label)
+                axes.semilogy(np.degrees(similar.start[of]), similar.distance[of], color=color, label=label)
         for k, style in ((1.0, "-"), (SETTLED.multiplier, "--"), (Experiment.multiplier, ":")):
             axes.axhline(3 * k, color=ALARM, linestyle=style, label=f"3 σ, multiplier {k:g}")
         axes.set(
             title="Both ways of assembly" if both else "One way of assembly",
             xlabel="crank where it is released, °",
-            ylabel="σ between a start and its rival",
+            ylabel="σ to the most similar start",
         )
         axes.legend()
     return figure
 
 
 def draw_try(experiment: Experiment, seed: int) -> Figure:
-    """All particles' crank angles over time beside the truth; the readings beside those of the rival start; and what
-    the readings say of the crank at the end, exactly."""
+    """All particles' crank angles over time beside the truth; the readings beside those of the most similar start;
+    and the exact posterior of the crank's angle at the end."""
     trial, posterior = Try(experiment, seed), find_posterior(experiment, seed)
     figure = Figure((WIDTH, 3.8))
     left, middle, right = figure.subplots(1, 3, width_ratios=(3, 2, 2))
@@ -135,15 +132,15 @@ def draw_try(experiment: Experiment, seed: int) -> Figure:
     left.plot(t, np.degrees(estimate), ".", markersize=2, color=TRUTH, label="estimate")
     left.set(title=f"Try {seed}: crank and particles", xlabel="s", ylabel="crank angle, °", ylim=(-180, 180))
     left.legend()
-    rivals = find_rivals(experiment)
-    near = np.abs(wrapped(rivals.start - trial.start)) + 10.0 * (rivals.branch != trial.branch)
+    similar = find_similar_starts(experiment)
+    near = np.abs(wrapped(similar.start - trial.start)) + 10.0 * (similar.branch != trial.branch)
     here = int(np.argmin(near))
-    rival = int(rivals.rival[here])
-    label = f"rival from {np.degrees(rivals.start[rival]):.0f}°: {rivals.distance[here]:.1f} σ"
+    nearest = int(similar.nearest[here])
+    label = f"similar, from {np.degrees(similar.start[nearest]):.0f}°: {similar.distance[here]:.1f} σ"
     middle.plot(
         t, trial.readings, ".", markersize=2, color=ALARM, label=f"from {np.degrees(trial.start):.0f}°"
     )
-    middle.plot(t, rivals.rates[:, rival], color=TRUTH, label=label)
+    middle.plot(t, similar.rates[:, nearest], color=TRUTH, label=label)
     middle.set(title="Readings", xlabel="s", ylabel="rad/s")
     middle.legend()
     ends = np.degrees(posterior.end)
@@ -164,6 +161,6 @@ def _experiment(row: dict[str, Any]) -> Experiment:
         motion=row["motion_sigma"],
         resampling=row["resampling_sigma"],
         multiplier=row["multiplier"],
-        keeps_spread=row["keeps_spread"],
+        keeps_covariance=row["keeps_spread"],
         both_branches=row["both_branches"],
     )

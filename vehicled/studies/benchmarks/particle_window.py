@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from vehicled.errors import UsageError
 from vehicled.report.plots import ALARM, ESTIMATE, STYLE, TRUTH
-from vehicled.studies.benchmarks.particle_live import HELP, Frame, Session
-from vehicled.studies.benchmarks.particles import Experiment
+from vehicled.studies.benchmarks.particle_live import HELP, LiveFrame, LiveSession
+from vehicled.studies.benchmarks.particle_tries import Experiment
 
 _FRAME_S = 1 / 20
 
@@ -27,7 +27,7 @@ def watch(experiment: Experiment, seed: int) -> None:
         figure = pyplot.figure(figsize=(9.0, 5.4))
         if matplotlib.get_backend().lower() == "agg":
             raise UsageError("--window: expected a display; --live draws in a terminal")
-        session = Session(experiment, seed)
+        session = LiveSession(experiment, seed)
         pressed: list[str] = []
 
         def press(event: KeyEvent) -> None:
@@ -35,7 +35,7 @@ def watch(experiment: Experiment, seed: int) -> None:
                 pressed.append(" " if event.key == "space" else event.key)
 
         figure.canvas.mpl_connect("key_press_event", press)
-        window = Window(figure)
+        window = ParticleFigure(figure)
         try:
             while pyplot.fignum_exists(figure.number):
                 session.follow(time.monotonic() + _FRAME_S)
@@ -50,14 +50,14 @@ def watch(experiment: Experiment, seed: int) -> None:
             pyplot.close(figure)
 
 
-class Window:
+class ParticleFigure:
     """The linkage with its particles on the left, the density of crank angles on the right."""
 
     def __init__(self, figure: Figure):
         self._linkage, self._angles = figure.subplots(1, 2)
         self._figure = figure
 
-    def draw(self, frame: Frame) -> None:
+    def draw(self, frame: LiveFrame) -> None:
         ground, link, _, output = frame.lengths
         axes = self._linkage
         axes.clear()

@@ -82,7 +82,7 @@ class Record:
 def bench_reference(progress: Callable[[float], None], duration: float = DURATION) -> dict[str, Any]:
     """Parts of `vehicled bench step --json`: `reference_step_us` and `peers`.
 
-    `progress` is told how far it has come, s.
+    `progress` receives the simulated time, s.
     """
     vehicle = reference_vehicle()
     installed = {name for name in PEERS if importlib.util.find_spec(name) is not None}

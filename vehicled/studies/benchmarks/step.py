@@ -35,8 +35,8 @@ def bench_step(
 ) -> dict[str, Any]:
     """Parts of `vehicled bench step --json`: times of model, filter and dense solver over a drive.
 
-    `measurements` of it from t = 0 in order of arrival; `speed` at its start, m/s. `progress` is told how far
-    it has come, s.
+    `measurements` of it from t = 0 in order of arrival; `speed` at its start, m/s. `progress` receives the
+    simulated time, s.
     """
     rate = configuration.daemon.loop.rate
     h = 1.0 / rate

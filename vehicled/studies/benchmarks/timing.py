@@ -1,12 +1,22 @@
-"""What the benchmarks that time single calls have in common."""
+"""How the benchmarks time calls: by the processor's clock where other programs run too, in turns with a reference.
+
+What is compared runs in turns in one process, so that a machine that slows down slows down both alike; medians leave
+out the calls that something interrupted.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
+from typing import ParamSpec, TypeVar
 
 import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @contextmanager
@@ -20,6 +30,52 @@ def collector_off() -> Iterator[None]:
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+class CallTimes:
+    """Processor times of calls of several kinds, by turns."""
+
+    def __init__(self) -> None:
+        self._turns: list[list[tuple[Hashable, int]]] = []
+
+    def begin_turn(self) -> None:
+        """To be called before the first call too."""
+        self._turns.append([])
+
+    def call(self, kind: Hashable, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The function's result; its time counts too where it raises."""
+        begin = time.process_time_ns()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self._turns[-1].append((kind, time.process_time_ns() - begin))
+
+    @property
+    def in_turn(self) -> int:
+        """Calls in the present turn."""
+        return len(self._turns[-1])
+
+    def get_us(self, kind: Hashable) -> np.ndarray:
+        """(n,) µs, all calls of a kind."""
+        return 1e-3 * np.array([ns for k, ns in chain.from_iterable(self._turns) if k == kind])
+
+    def calc_us_per_call(self) -> float:
+        """Mean over all calls of the medians of their kinds, µs: interruptions do not count, and how many calls there
+        are of each kind does."""
+        return _calc_us(list(chain.from_iterable(self._turns)))
+
+    def calc_cost(self, reference: CallTimes) -> float:
+        """Over the reference's time per call: the median over turns, which both had close in time."""
+        pairs = zip(self._turns, reference._turns, strict=True)
+        return float(np.median([_calc_us(own) / _calc_us(other) for own, other in pairs if own and other]))
+
+
+def _calc_us(calls: Sequence[tuple[Hashable, int]]) -> float:
+    kinds: dict[Hashable, list[int]] = {}
+    for kind, ns in calls:
+        kinds.setdefault(kind, []).append(ns)
+    medians = [np.median(of) for of in kinds.values()]
+    return 1e-3 * float(np.average(medians, weights=[len(of) for of in kinds.values()]))
 
 
 def summary(times_ns: Sequence[int]) -> dict[str, float]:

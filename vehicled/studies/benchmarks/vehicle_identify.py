@@ -1,8 +1,8 @@
-"""Parameters of cars that differ from what is believed, from one drive each.
+"""Parameters of cars that differ from their configuration, identified from one drive each.
 
-The drive is `mixed_drive`; the car is that of the configuration `prototype` with every parameter that is looked for
-off by 10 to 20 %, up or down (the centre of gravity by half to all of what is not known of it), and its sensors have
-all their errors, each car those of its own seed.
+The drive is `mixed_drive`; the car is that of the configuration `prototype` with every parameter to be identified
+off by 10 to 20 %, up or down (the centre of gravity by half to all of its prior standard deviation), and its sensors
+have all their errors, each car those of its own seed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from fnmatch import fnmatch
-from multiprocessing import get_context
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,15 +24,16 @@ from vehicled.identification.vehicle.prediction_error import Drive
 from vehicled.identification.vehicle.session import identify
 from vehicled.simulation.scenario import PlantErrors, find_scenario
 from vehicled.studies.benchmarks.vehicle_observers import CONFIGURATION, DRIVE, make_drive
+from vehicled.studies.jobs import run_jobs
 
 PARAMETERS = "mass,center_of_mass.x,inertia.yaw,*.tyre_stiffness,*.friction,*.spring,brake_gain"
 _OFF = (0.1, 0.2)
 _NOT_DRIVEN = ("torque_gain", "steering.*", "gyro_offset.*", "accel_offset.*")
-"""What simulated sensors are off by is drawn for each drive, not taken from a configuration."""
+"""Errors of simulated sensors are drawn for each drive, not taken from a configuration."""
 
 
 def _load() -> tuple[File, str]:
-    """The car as it is believed to be, and the text of its configuration."""
+    """The configured car, and the text of its configuration."""
     path = settings.config_path(CONFIGURATION)
     return with_defaults(settings.load(path, File)), path.read_text(encoding="utf-8")
 
@@ -70,19 +70,12 @@ def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
 def bench_cars(
     names: str, seeds: Sequence[int], workers: int, progress: Callable[[float], None]
 ) -> list[dict[str, Any]]:
-    """Rows of `run_car`, in order. `progress` is told how many are done."""
-    rows: dict[int, dict[str, Any]] = {}
-    # Processes that share nothing: a fork would copy the threads of the numerical libraries in any state.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        pending = {pool.submit(run_car, names, seed): seed for seed in seeds}
-        for done in as_completed(pending):
-            rows[pending[done]] = done.result()
-            progress(len(rows))
-    return [rows[seed] for seed in seeds]
+    """Rows of `run_car`, in order. `progress` receives how many are done."""
+    return run_jobs(partial(run_car, names), seeds, workers, progress)
 
 
 def run_car(names: str, seed: int) -> dict[str, Any]:
-    """One car: what was found of it, and the time that this took from the log on."""
+    """One car: its identified parameters, and the time that this took from the log on."""
     file, text = _load()
     parameters = _choose(names, file)
     scenario = dataclasses.replace(find_scenario(DRIVE), plant=PlantErrors())

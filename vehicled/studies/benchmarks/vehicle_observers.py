@@ -1,20 +1,17 @@
-"""Filters on the vehicle: one drive by a plant that differs from what they believe, for all of them.
+"""Filters on the vehicle: the same drive for all of them, by a plant that differs from their model.
 
 The drive is `mixed_drive` with its standard errors of the plant (mass, inertia, tyre stiffness, friction); the
-car and its sensors are those of the configuration `prototype`, with nothing but the filter's kind changed. A
-step's time is that of the processor, told beside an errorEKF that takes the same steps by turns in the same process:
-on a machine that does other things too, both are slowed alike.
+car and its sensors are those of the configuration `prototype`, with nothing but the filter's kind changed. The cost
+of a step is stated beside that of an errorEKF that takes the same steps, in turns in the same process: on a machine
+that does other things too, both are slowed alike.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -31,9 +28,11 @@ from vehicled.scoring import compare, score
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario
+from vehicled.studies.benchmarks.timing import CallTimes
+from vehicled.studies.jobs import run_jobs
 
 CONFIGURATION, DRIVE = "prototype", "mixed_drive"
-KINDS: tuple[str, ...] = get_args(Kind)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Receiver = Literal["rtk", "conventional"]
 RECEIVERS: tuple[Receiver, ...] = get_args(Receiver)
 RATE_HZ = 250
@@ -43,51 +42,43 @@ _TURN, _REFERENCE_TURN = 250, 50
 
 
 @dataclass(frozen=True)
-class Job:
-    """One drive as one receiver and one draw of all noise saw it, for several filters."""
+class ObservedDrive:
+    """One drive as measured with one receiver and one draw of all noise, for several filters."""
 
     receiver: Receiver
     seed: int
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
 
 
-class _Timed:
+@dataclass
+class TimedEstimator:
     """An estimator and the processor time of its steps, by turns."""
 
-    def __init__(self, configuration: Configuration, kind: str):
-        chosen = dataclasses.replace(configuration.filter, kind=kind)  # type: ignore[arg-type]  # checked before
-        self.estimator = Estimator(dataclasses.replace(configuration, filter=chosen))
-        self.turns: list[list[int]] = []
+    estimator: Estimator
+    times: CallTimes = field(default_factory=CallTimes)
 
-    def take(self, steps: Sequence[Step]) -> list[tuple[Estimate | None, list[Innovation]]]:
+    @classmethod
+    def of(cls, configuration: Configuration, kind: Kind) -> TimedEstimator:
+        """With another kind of filter than configured."""
+        chosen = dataclasses.replace(configuration.filter, kind=kind)
+        return cls(Estimator(dataclasses.replace(configuration, filter=chosen)))
+
+    def take(self, steps: Sequence[Step]) -> Iterator[tuple[Estimate | None, list[Innovation]]]:
         """A turn. Raises what the estimator raises."""
-        times: list[int] = []
-        found = []
-        self.turns.append(times)
+        self.times.begin_turn()
         for step in steps:
-            begin = time.process_time_ns()
-            estimate = self.estimator.step(step.t, step.measurements)
-            times.append(time.process_time_ns() - begin)
-            found.append((estimate, self.estimator.innovations()))
-        return found
+            estimate = self.times.call("step", self.estimator.step, step.t, step.measurements)
+            yield estimate, self.estimator.innovations()
 
 
 def bench_vehicle(
-    jobs: Iterable[Job], workers: int, progress: Callable[[float], None]
+    jobs: Sequence[ObservedDrive], workers: int, progress: Callable[[float], None]
 ) -> list[dict[str, Any]]:
-    """Rows of `run_job`, in order. `progress` is told how many are done."""
-    ordered = list(jobs)
-    rows: dict[Job, list[dict[str, Any]]] = {}
-    # Processes that share nothing: a fork would copy the threads of the numerical libraries in any state.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        pending = {pool.submit(run_job, job): job for job in ordered}
-        for done in as_completed(pending):
-            rows[pending[done]] = done.result()
-            progress(sum(len(r) for r in rows.values()))
-    return [row for job in ordered for row in rows[job]]
+    """Rows of `run_job`, in order. `progress` receives how many jobs are done."""
+    return [row for rows in run_jobs(run_job, jobs, workers, progress) for row in rows]
 
 
-def run_job(job: Job) -> list[dict[str, Any]]:
+def run_job(job: ObservedDrive) -> list[dict[str, Any]]:
     """A row per filter: keys as of `bench observers`, position being horizontal (m) and velocity that of the car in
     its own axes (m/s); beside them heading, sideslip and suspension, and `sensors`: NIS by sensor."""
     scenario = find_scenario(DRIVE)
@@ -107,43 +98,56 @@ def make_drive(configuration: Configuration, scenario: Scenario, seed: int) -> t
 
 
 def run_drive(
-    scenario: Scenario, kind: str, seed: int, steps: Sequence[Step], truth: Table
+    scenario: Scenario, kind: Kind, seed: int, steps: Sequence[Step], truth: Table
 ) -> dict[str, Any]:
     """One filter over steps that were made."""
     configuration = load_configuration(CONFIGURATION)
-    timed, reference = _Timed(configuration, kind), _Timed(configuration, "errorEKF")
+    timed = TimedEstimator.of(configuration, kind)
+    reference = TimedEstimator.of(configuration, "errorEKF")
     estimates: list[Estimate] = []
     innovations: list[Innovation] = []
     failed_at = reason = None
     for turn, begin in enumerate(range(0, len(steps), _TURN)):
-        reference.take(steps[turn * _REFERENCE_TURN : (turn + 1) * _REFERENCE_TURN])
+        for _ in reference.take(steps[turn * _REFERENCE_TURN : (turn + 1) * _REFERENCE_TURN]):
+            pass
         try:
-            found = timed.take(steps[begin : begin + _TURN])
+            for estimate, records in timed.take(steps[begin : begin + _TURN]):
+                innovations += records
+                if estimate is not None:
+                    estimates.append(estimate)
         except (VehicledError, np.linalg.LinAlgError, FloatingPointError) as error:
-            failed_at, reason = (begin + len(timed.turns[-1])) / RATE_HZ, str(error)
+            # The step that raised was timed too.
+            failed_at, reason = (begin + timed.times.in_turn - 1) / RATE_HZ, str(error)
             break
-        estimates += [e for e, _ in found if e is not None]
-        innovations += [i for _, records in found for i in records]
-    status = timed.estimator.status()
-    plant = {name: share for name, share in dataclasses.asdict(scenario.plant).items() if share}
-    own, other = ([np.median(t) for t in x.turns if t] for x in (timed, reference))
-    times = np.concatenate([t for t in timed.turns if t])
     row: dict[str, Any] = {
         "mechanism": "vehicle",
         "sensors": scenario.sensors.gnss,
         "rate_hz": RATE_HZ,
-        "level": ", ".join(f"{name.replace('_', ' ')} {100 * share:+g} %" for name, share in plant.items()),
+        "level": _describe_plant(scenario),
         "filter": kind,
         "seed": seed,
-        "us_per_step": 1e-3 * float(np.median(times)),
-        "us_p999": 1e-3 * float(np.percentile(times, 99.9)),
-        "cost": float(np.median([a / b for a, b in zip(own, other, strict=True)])),
-        "restarts": status["restarts"],
-        "repairs": status["repairs"],
         "failed_at": failed_at,
         "reason": reason,
     }
+    row |= _calc_costs(timed, reference)
     return row | (_calc_errors(estimates, innovations, truth) if failed_at is None else _UNKNOWN)
+
+
+def _describe_plant(scenario: Scenario) -> str:
+    plant = {name: share for name, share in dataclasses.asdict(scenario.plant).items() if share}
+    return ", ".join(f"{name.replace('_', ' ')} {100 * share:+g} %" for name, share in plant.items())
+
+
+def _calc_costs(timed: TimedEstimator, reference: TimedEstimator) -> dict[str, Any]:
+    """Times, and how often the filter was restarted and its covariance repaired."""
+    us, status = timed.times.get_us("step"), timed.estimator.status()
+    return {
+        "us_per_step": float(np.median(us)),
+        "us_p999": float(np.percentile(us, 99.9)),
+        "cost": timed.times.calc_cost(reference.times),
+        "restarts": status["restarts"],
+        "repairs": status["repairs"],
+    }
 
 
 _UNKNOWN: dict[str, Any] = dict.fromkeys(

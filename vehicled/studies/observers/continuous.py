@@ -1,6 +1,6 @@
 """CEKF: multibody dynamics, trapezoidal rule and Kalman–Bucy correction solved together by Newton (Sanjurjo et al.).
 
-A reading speaks for the step at whose end it is taken, so that its continuous intensity is R·h. The Riccati equation
+A reading stands for the step at whose end it is taken, so that its continuous intensity is R·h. The Riccati equation
 is split into plant and measurement, and each part solved in closed form: P ← F P Fᵀ + Q and P⁻¹ ← P⁻¹ + Hᵀ R⁻¹ H. The
 correction is implicit, at the end of the step with the gain P Hᵀ R⁻¹ of before the measurement: good sensors and long
 pauses make it stiff, and an explicit one breaks down.
@@ -8,9 +8,13 @@ pauses make it stiff, and an explicit one breaks down.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from vehicled.studies.observers.interface import Innovation, MechanismObserver
+from vehicled.filter.error_state import LinearObservation, StateUpdate, calc_corrected, calc_update
+from vehicled.studies.observers.interface import MechanismObserver
+from vehicled.studies.observers.linearised import calc_exact_transition, calc_slope, calc_state_sensitivity
 
 _LIMIT = 30
 _TOLERANCE = 1e-10
@@ -20,21 +24,24 @@ _TOLERANCE = 1e-10
 class ContinuousEKF(MechanismObserver):
     """States z, ż (2f); the exact Jacobian of the dynamics."""
 
-    def step(self, readings: np.ndarray | None) -> Innovation | None:
+    def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         m, h = self.mechanism, self.h
-        self.covariance = self.spread(self.covariance, *self.calc_exact_transition())
+        self.covariance = self.propagate(self.covariance, *calc_exact_transition(m, h))
         start, rate = self._state(), np.concatenate([self.zd, self.zdd])
         m.t += h
         end = start + h * rate
-        # What the simulation alone would come to is what the innovation is told by.
+        # Innovations are those of the simulation alone.
         self._solve(end, start, rate, None)
         if readings is None:
             return None
-        innovation = self.judge(self._observe(), readings)
-        self._solve(self._state(), start, rate, (self.covariance, readings))
-        sensitivity = self._observe()
-        self.fuse(sensitivity, Innovation(innovation.value, self.judge(sensitivity, readings).covariance))
-        return innovation
+        p = self.covariance
+        predicted = calc_update(p, self._observe(readings))
+        self._solve(self._state(), start, rate, (p, readings))
+        observation = replace(self._observe(readings), innovation=predicted.innovation)
+        corrected = calc_update(p, observation)
+        self.covariance = self.repair(calc_corrected(p, corrected, self.noise))
+        self.plant_noise.learn(corrected)
+        return predicted
 
     def _solve(
         self,
@@ -49,13 +56,13 @@ class ContinuousEKF(MechanismObserver):
             if not (np.all(np.isfinite(end)) and m.set_independent_state(end[:f], end[f:]).converged):
                 raise self.fail(f"no position for z = {end[:f]}")
             residual = end - start - 0.5 * h * (rate + np.concatenate([self.zd, self.zdd]))
-            tangent = np.eye(2 * f) - 0.5 * h * self.calc_slope()
+            tangent = np.eye(2 * f) - 0.5 * h * calc_slope(m)
             if correction is not None:
                 p, readings = correction
-                sensitivity = self._observe()
-                gain = np.linalg.solve(self.noise, sensitivity @ p).T
-                residual -= gain @ (readings - self.sensors.calc_readings(m))
-                tangent += gain @ sensitivity
+                observation = self._observe(readings)
+                gain = np.linalg.solve(self.noise, observation.jacobian @ p).T
+                residual -= gain @ observation.innovation
+                tangent += gain @ observation.jacobian
             change = np.linalg.solve(tangent, residual)
             end = end - change
             if np.abs(change).max() <= _TOLERANCE * max(1.0, float(np.abs(end).max())):
@@ -66,6 +73,8 @@ class ContinuousEKF(MechanismObserver):
     def _state(self) -> np.ndarray:
         return np.concatenate([self.z, self.zd])
 
-    def _observe(self) -> np.ndarray:
-        by_z, by_zd, _ = self.calc_sensitivity()
-        return np.hstack([by_z, by_zd])
+    def _observe(self, readings: np.ndarray) -> LinearObservation:
+        m, sensors = self.mechanism, self.sensors
+        return LinearObservation(
+            readings - sensors.calc_readings(m), calc_state_sensitivity(m, sensors), self.noise
+        )

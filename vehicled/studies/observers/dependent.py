@@ -1,31 +1,37 @@
 """DIEKFpm and SCKF: Kalman filters on all coordinates q, q̇, with the constraints as further measurements.
 
-After Sanjurjo et al.; there plant noise goes to every dependent coordinate by itself and stays, so that the sensors
-look much worse than they are (NIS near zero). Here uncertainty and plant noise live where the constraints let the
-mechanism move; only while constraints are applied the dependent coordinates count as uncertain by themselves. And the
-prediction is by any formulation: forward Euler of all coordinates follows a wrong motion where sensors leave it free.
+After Sanjurjo et al., but not as published, on two points. There plant noise goes to every dependent coordinate by
+itself and stays, so that predicted readings are far too uncertain (NIS near zero). Here uncertainty and plant noise
+are those of z, ż, carried to q, q̇ by the constraints; dependent coordinates are uncertain by themselves only while
+constraints are applied. And the prediction is by any formulation: forward Euler of all coordinates follows a wrong
+motion where sensors leave it free. In this form the two filters differ in nothing but the order in which sensors and
+constraints are applied, and their estimates agree closely.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from vehicled.filter.error_state import LinearObservation, StateUpdate, calc_corrected, calc_update
 from vehicled.multibody import problems
 from vehicled.multibody.formulations import Ali3p, Stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import SensorSet
-from vehicled.studies.observers.interface import Innovation, MechanismObserver
+from vehicled.studies.observers.interface import MechanismObserver
+from vehicled.studies.observers.linearised import calc_exact_transition
 from vehicled.studies.observers.noise import PlantNoise
 
 _PERFECT = 1e-9
-"""Variance of a constraint as a measurement, over what the state strays by across it."""
+"""Variance of a constraint as a measurement, over that of the state across it."""
 _HOLD = 1e-9
 """Largest |Φ| and |Φ̇| with which constraints hold, relative to the largest coordinate or rate."""
 _LIMIT = 20
 
 
 class _DependentEKF(MechanismObserver):
-    """States q, q̇ (2n); their covariance spreads by the exact Jacobian of the dynamics on z, ż."""
+    """States q, q̇ (2n); their covariance is propagated by the exact Jacobian of the dynamics on z, ż."""
 
     def __init__(
         self,
@@ -41,9 +47,10 @@ class _DependentEKF(MechanismObserver):
         super().__init__(mechanism, sensors, h, covariance, plant_noise)
         self._stepper = Ali3p() if stepper is None else stepper
         n = len(mechanism.q)
-        self._chosen = np.concatenate([self.independent, n + self.independent])
+        self.chosen = np.concatenate([self.independent, n + self.independent])
+        """Indices (2f,) of z, ż among the states."""
         across = np.ones(2 * n)
-        across[self._chosen] = 0.0
+        across[self.chosen] = 0.0
         self._across = np.diag(across)
         self.covariance = self._carry(self._calc_tangent(), self.covariance)
 
@@ -51,42 +58,42 @@ class _DependentEKF(MechanismObserver):
     def z_deviation(self) -> np.ndarray:
         return np.sqrt(np.maximum(np.diag(self.covariance)[self.independent], 0.0))
 
-    def step(self, readings: np.ndarray | None) -> Innovation | None:
+    def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         m = self.mechanism
-        moving = self.spread(self._get_moving(), *self.calc_exact_transition())
+        moving = self.propagate(self._get_moving(), *calc_exact_transition(m, self.h))
         if not self._stepper.step(m, self.h).converged:
             raise self.fail("the simulation did not converge")
         m.set_independent(self.independent)
         tangent = self._calc_tangent()
         self.covariance = self._carry(tangent, moving)
-        innovation = None
+        update = None
         if readings is not None:
-            sensitivity = self._observe()
-            innovation, gain = self._take(sensitivity, readings)
+            update = self._update(self._observe(readings))
             self.plant_noise.learn(
-                sensitivity @ tangent, gain[self._chosen], innovation.value, innovation.covariance
+                replace(update, jacobian=update.jacobian @ tangent, gain=update.gain[self.chosen])
             )
             self._hold()
             self.covariance = self._carry(self._calc_tangent(), self.repair(self._get_moving()))
         problems.solve_dynamics(m)
-        return innovation
+        return update
 
-    def _take(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[Innovation, np.ndarray]:
-        """Correct state and covariance by readings with derivatives (k, 2n). The gain (2n, k) too."""
+    def _update(self, observation: LinearObservation) -> StateUpdate:
+        """Correct state and covariance by readings with derivatives (k, 2n)."""
         raise NotImplementedError
 
     def _get_moving(self) -> np.ndarray:
         """(2f, 2f) covariance of z, ż."""
-        return self.covariance[np.ix_(self._chosen, self._chosen)]
+        return self.covariance[np.ix_(self.chosen, self.chosen)]
 
     @staticmethod
     def _carry(tangent: np.ndarray, moving: np.ndarray) -> np.ndarray:
         p = tangent @ moving @ tangent.T
         return 0.5 * (p + p.T)
 
-    def _observe(self) -> np.ndarray:
+    def _observe(self, readings: np.ndarray) -> LinearObservation:
         h_q, h_qd, _ = self.sensors.calc_jacobians(self.mechanism)
-        return np.hstack([h_q, h_qd])
+        innovation = readings - self.sensors.calc_readings(self.mechanism)
+        return LinearObservation(innovation, np.hstack([h_q, h_qd]), self.noise)
 
     def _move(self, correction: np.ndarray) -> None:
         n = len(self.mechanism.q)
@@ -122,42 +129,36 @@ class _DependentEKF(MechanismObserver):
 
     @staticmethod
     def _constraint_gain(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-        seen = rows @ covariance @ rows.T
-        seen += _PERFECT * np.diag(np.diag(seen))
-        return np.linalg.solve(seen, rows @ covariance).T
+        violation = rows @ covariance @ rows.T
+        violation += _PERFECT * np.diag(np.diag(violation))
+        return np.linalg.solve(violation, rows @ covariance).T
 
 
 class PerfectMeasurementEKF(_DependentEKF):
     """DIEKFpm: sensors once, beside the constraints; constraints alone until they hold."""
 
-    def _take(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[Innovation, np.ndarray]:
-        m = self.mechanism
+    def _update(self, observation: LinearObservation) -> StateUpdate:
         violation, rows = self._calc_rows()
-        straying = self.covariance + self._across
-        # Both at once are the constraints first, and then the sensors as they look from there.
-        gain = self._constraint_gain(rows, straying)
+        free = self.covariance + self._across
+        # Both at once are the constraints first, and then the sensors as predicted from there.
+        gain = self._constraint_gain(rows, free)
         moved = -gain @ violation
-        held = straying - gain @ rows @ straying
-        seen = sensitivity @ held
-        innovation = Innovation(
-            readings - self.sensors.calc_readings(m) - sensitivity @ moved, seen @ sensitivity.T + self.noise
-        )
-        sensor_gain = np.linalg.solve(innovation.covariance, seen).T
-        self.covariance = held - sensor_gain @ seen
-        self._move(moved + sensor_gain @ innovation.value)
-        return innovation, sensor_gain
+        held = free - gain @ rows @ free
+        innovation = observation.innovation - observation.jacobian @ moved
+        update = calc_update(held, replace(observation, innovation=innovation))
+        self.covariance = calc_corrected(held, update, self.noise)
+        self._move(moved + update.gain @ update.innovation)
+        return update
 
 
 class SmoothlyConstrainedKF(_DependentEKF):
     """SCKF: sensors first, at the state as predicted; then the constraints.
 
-    Uncertainty that keeps to the constraints needs no weakening of them: they undo nothing that the sensors said.
+    Uncertainty that keeps to the constraints needs no weakening of them: they undo no part of a correction.
     """
 
-    def _take(self, sensitivity: np.ndarray, readings: np.ndarray) -> tuple[Innovation, np.ndarray]:
-        innovation = self.judge(sensitivity, readings)
-        seen = sensitivity @ self.covariance
-        gain = np.linalg.solve(innovation.covariance, seen).T
-        self.covariance = self.covariance - gain @ seen
-        self._move(gain @ innovation.value)
-        return innovation, gain
+    def _update(self, observation: LinearObservation) -> StateUpdate:
+        update = calc_update(self.covariance, observation)
+        self.covariance = calc_corrected(self.covariance, update, self.noise)
+        self._move(update.gain @ update.innovation)
+        return update

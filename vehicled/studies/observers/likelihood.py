@@ -1,12 +1,13 @@
 """Plant noise adjusted from the innovations: maximum likelihood over a sliding window.
 
-Beside the filter its derivatives by the logarithms θ of the noise's densities run: that of the estimate and that of
-the covariance (Åström, *Maximum likelihood and prediction error methods*, Automatica 16, 1980). So every innovation
-tells how its likelihood would change with θ; what the last ones told is kept, and θ follows by Fisher scoring.
+Beside the filter run the derivatives of its estimate and of its covariance with respect to the logarithms θ of the
+noise's densities (Åström, *Maximum likelihood and prediction error methods*, Automatica 16, 1980). They give the
+derivative of every innovation's likelihood with respect to θ; those of the last innovations are kept, and θ follows
+by Fisher scoring.
 
 That adaptive noise suits multibody observers is from Rodríguez, Sanjurjo, Pastorino and Naya (Sensors 2021, 21,
 5241). There the forces' noise of a step is the mean, over a window of some fifty readings, of the squared corrections
-and what the covariance has changed by beside its transition. Here the likelihood itself is climbed, which tells any
+and what the covariance has changed by beside its transition. Here the likelihood itself is maximised, which holds for
 noise on any state, at any rate of the readings.
 """
 
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from vehicled.filter.error_state import StateUpdate
 from vehicled.studies.observers.noise import WhiteNoise
 
 WINDOW = 1000
 """Innovations that the window holds, one for each component of a reading."""
-_SPREAD = 1.0
-"""Standard deviation of θ about the densities at the start, where readings tell nothing."""
+_PRIOR = 1.0
+"""Standard deviation of θ about the densities at the start, before any reading."""
 _REACH = 14.0
 """How far θ may go from there, either way."""
 _PACE = 0.5
@@ -28,7 +30,7 @@ _FRESH = 0.01
 """Share of the window that is new when θ takes a step."""
 
 
-class Window:
+class LikelihoodWindow:
     """Likelihood of m logarithms θ, from the last innovations.
 
     Of one normalised innovation e with its derivative g and ρ that of the logarithm of its variance, all by θ and
@@ -52,14 +54,14 @@ class Window:
             self._count += 1
         self._fresh += len(e)
 
-    def climb(self) -> None:
-        """Let θ take a step towards where it is likeliest, once enough of the window is new for it to matter."""
+    def improve(self) -> None:
+        """One step of θ towards the largest likelihood, once enough of the window is new."""
         if self._fresh < _FRESH * min(self._count, len(self._e)):
             return
         self._fresh = 0
         score, information = self.calc_score()
-        information[np.diag_indices_from(information)] += 1.0 / _SPREAD**2
-        score -= (self.logs - self._start) / _SPREAD**2
+        information[np.diag_indices_from(information)] += 1.0 / _PRIOR**2
+        score -= (self.logs - self._start) / _PRIOR**2
         change = np.clip(np.linalg.solve(information, score), -_PACE, _PACE)
         self.logs = np.clip(self.logs + change, self._start - _REACH, self._start + _REACH)
 
@@ -87,7 +89,7 @@ class AdaptedNoise(WhiteNoise):
         """Uⱼ (m, n, n); dⱼ (m,) at the start; U₀ (n, n), which stays; `window`: innovations."""
         super().__init__(units, densities, base)
         m, n = units.shape[:2]
-        self.window = Window(np.log(self.densities), window)
+        self.window = LikelihoodWindow(np.log(self.densities), window)
         self._covariance_by = np.zeros((m, n, n))
         self._state_by = np.zeros((n, m))
 
@@ -96,18 +98,17 @@ class AdaptedNoise(WhiteNoise):
         self._covariance_by = transition @ self._covariance_by @ transition.T + steps
         self._state_by = transition @ self._state_by
 
-    def learn(
-        self, sensitivity: np.ndarray, gain: np.ndarray, value: np.ndarray, covariance: np.ndarray
-    ) -> None:
+    def learn(self, update: StateUpdate) -> None:
+        sensitivity, gain = update.jacobian, update.gain
         left = self._covariance_by @ sensitivity.T
-        root = np.linalg.cholesky(covariance)
+        root = np.linalg.cholesky(update.covariance)
         # The readings one after the other, each given those before.
         inverse = np.linalg.inv(root)
-        e = inverse @ value
+        e = inverse @ update.innovation
         growth = inverse @ (sensitivity @ left) @ inverse.T
         g = -inverse @ sensitivity @ self._state_by - (np.tril(growth, -1) @ e).T
         self.window.add(e, np.diagonal(growth, axis1=1, axis2=2).T, g)
-        self.window.climb()
+        self.window.improve()
         rest = np.eye(len(gain)) - gain @ sensitivity
         weighed = inverse.T @ e
         self._state_by = rest @ (self._state_by + (left @ weighed).T)

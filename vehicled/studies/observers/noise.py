@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import expm
 
+from vehicled.filter.error_state import StateUpdate
+
 
 class PlantNoise(Protocol):
     """Any observer on mechanisms can be given one; it belongs to that observer alone."""
@@ -20,13 +22,10 @@ class PlantNoise(Protocol):
         """(n, n) covariance that a step of h (s) adds to a state whose linear slope is (n, n)."""
 
     def predict(self, transition: np.ndarray) -> None:
-        """The covariance was P, and is F P Fᵀ with what `calc_step` said added; F (n, n)."""
+        """The covariance was P, and is F P Fᵀ and what `calc_step` returned last; F (n, n)."""
 
-    def learn(
-        self, sensitivity: np.ndarray, gain: np.ndarray, value: np.ndarray, covariance: np.ndarray
-    ) -> None:
-        """A reading of H (k, n) was fused with the gain K (n, k); its innovation ν (k,) should have the covariance
-        S (k, k)."""
+    def learn(self, update: StateUpdate) -> None:
+        """The covariance and the state were updated so."""
 
 
 class StepNoise:
@@ -42,10 +41,13 @@ class StepNoise:
     def predict(self, transition: np.ndarray) -> None:
         pass
 
-    def learn(
-        self, sensitivity: np.ndarray, gain: np.ndarray, value: np.ndarray, covariance: np.ndarray
-    ) -> None:
+    def learn(self, update: StateUpdate) -> None:
         pass
+
+
+def as_plant_noise(noise: np.ndarray | PlantNoise) -> PlantNoise:
+    """An array (n, n) is the covariance that every step adds."""
+    return StepNoise(noise) if isinstance(noise, np.ndarray) else noise
 
 
 class WhiteNoise(StepNoise):
@@ -61,7 +63,7 @@ class WhiteNoise(StepNoise):
         """What U₀ adds over the step, and each of Uⱼ."""
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
-        # Free masses have one slope for ever.
+        # The slope of free masses is always the same array.
         if slope is not self._slope:
             self._slope, steps = slope, discretise(slope, self._units, h)
             self._base, self.steps = steps[0], steps[1:]
@@ -81,7 +83,7 @@ def discretise(slope: np.ndarray, density: np.ndarray, h: float) -> np.ndarray:
 
 
 def calc_free_slope(freedom: int) -> np.ndarray:
-    """(2f, 2f) slope of z, ż of masses that move on as they do."""
+    """(2f, 2f) slope of z, ż of masses on which no force depends on z or ż."""
     return np.kron(np.eye(2, k=1), np.eye(freedom))
 
 

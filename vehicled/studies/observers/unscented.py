@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from vehicled.errors import UsageError
+from vehicled.filter.error_state import StateUpdate
 from vehicled.multibody.batch import MechanismBatch
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import SensorSet
-from vehicled.studies.observers.interface import Innovation, MechanismObserver
+from vehicled.studies.observers.interface import MechanismObserver
 from vehicled.studies.observers.noise import PlantNoise, calc_free_slope
 
 _TOLERANCE = 1e-10
@@ -38,8 +39,8 @@ class UnscentedKF(MechanismObserver):
         redraw: bool = True,
     ):
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the transform.
-        `redraw`: readings are predicted from points that know of the plant noise of the step; otherwise from where
-        the points of the step arrive, which is cheaper and makes good sensors look better than they are predicted.
+        `redraw`: readings are predicted from points drawn with the plant noise of the step; otherwise from where the
+        points of the step arrive, which is cheaper and predicts too small a covariance for good sensors.
         Raises UsageError for an integrator other than trapezoidal and forward_euler."""
         super().__init__(mechanism, sensors, h, covariance, plant_noise)
         if integrator not in ("trapezoidal", "forward_euler"):
@@ -55,37 +56,37 @@ class UnscentedKF(MechanismObserver):
         """Of the first point in covariances."""
         self.points = MechanismBatch(mechanism, 2 * size + 1)
 
-    def step(self, readings: np.ndarray | None) -> Innovation | None:
+    def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         m, f = self.mechanism, len(self.independent)
         start, before = np.concatenate([self.z, self.zd]), self.repair(self.covariance)
         points = self._draw(start, before)
         ends = self._propagate(points)
-        mean, away = self._spread(ends)
+        mean, away = self._center(ends)
         m.t += self.h
         weighed = self._weigh(away)
         p = self.repair(away.T @ weighed + self.plant_noise.calc_step(self._slope, self.h))
         # By statistical linearisation, as H below.
         self.plant_noise.predict(np.linalg.solve(before, (points - start).T @ weighed).T)
-        innovation = None
+        update = None
         if readings is not None:
             if self._redraw:
                 ends = self._draw(mean, p)
                 away = ends - mean
                 self._place(ends[:, :f], ends[:, f:])
-            predicted, off = self._spread(self.sensors.calc_readings(self.points)[:, : len(ends)].T)
+            predicted, off = self._center(self.sensors.calc_readings(self.points)[:, : len(ends)].T)
             weighed = self._weigh(off)
-            innovation = Innovation(readings - predicted, off.T @ weighed + self.noise)
-            seen = weighed.T @ away
-            gain = np.linalg.solve(innovation.covariance, seen).T
-            self.plant_noise.learn(
-                np.linalg.solve(p, seen.T).T, gain, innovation.value, innovation.covariance
-            )
-            mean = mean + gain @ innovation.value
-            p = self.repair(p - gain @ innovation.covariance @ gain.T)
+            cross = weighed.T @ away
+            value, s = readings - predicted, off.T @ weighed + self.noise
+            solved = np.linalg.solve(s, np.column_stack([cross, value]))
+            nis, gain = float(value @ solved[:, -1]), solved[:, :-1].T
+            update = StateUpdate(value, s, nis, gain, np.linalg.solve(p, cross.T).T)
+            self.plant_noise.learn(update)
+            mean = mean + gain @ value
+            p = self.repair(p - gain @ s @ gain.T)
         self.covariance = p
         if not (np.all(np.isfinite(mean)) and m.set_independent_state(mean[:f], mean[f:]).converged):
             raise self.fail(f"no position for z = {mean[:f]}")
-        return innovation
+        return update
 
     def _draw(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """(points, 2f) sigma points."""
@@ -120,8 +121,8 @@ class UnscentedKF(MechanismObserver):
         if not self.points.set_independent_state(z, zd):
             raise self.fail("no position for a sigma point")
 
-    def _spread(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean, and each point's distance from it."""
+    def _center(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean, and each point less the mean."""
         # Weights of either sign are large: distances from the first point lose no digits.
         mean = points[0] + self._weight * (points[1:] - points[0]).sum(axis=0)
         return mean, points - mean

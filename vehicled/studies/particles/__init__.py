@@ -1,8 +1,8 @@
-"""The particle filter: a cloud of whole mechanism states, weighed by what instruments read.
+"""The particle filter: a cloud of whole mechanism states, weighted by the readings of instruments.
 
     swarm = Swarm(four_bar.describe(lengths), 500, ["crank"])
     swarm.set_states(*four_bar.assemble(lengths, angles, branches))
-    noise = Noise(motion=0.01, keeps_spread=True)
+    noise = Noise(motion=0.01, keeps_covariance=True)
     f = ParticleFilter(swarm, [AngularRate("crank", sigma=0.01)], noise, np.random.default_rng(1))
     f.step(6e-3, [reading])
     f.find_peak("crank")

@@ -27,14 +27,14 @@ class Noise:
     speed: float | Sequence[float] = 0.0
     """Of its rate's change in every step, rad/s or m/s."""
     resampling: float | Sequence[float] = 0.0
-    """Of its rate's change when particles are drawn anew, so that copies part, rad/s or m/s."""
-    keeps_spread: bool = False
-    """Noise of motion and of speed renews the particles without spreading them, see `shrinkage`: for a mechanism that
-    nothing jolts. Otherwise it is taken for what the mechanism does."""
+    """Of its rate's change after resampling, so that copies differ, rad/s or m/s."""
+    keeps_covariance: bool = False
+    """Noise of motion and of speed moves the particles and preserves their covariance, see `shrinkage`: for a
+    mechanism without plant noise. Otherwise it is plant noise."""
 
 
 class ParticleFilter:
-    """Particles that move by the equations of motion, are disturbed, weighed by instruments and drawn anew.
+    """Particles that move by the equations of motion, are disturbed, weighted by instruments and resampled.
 
     The noise and the instruments' multipliers may be changed while it runs. All random numbers come from one
     generator, so that a run is reproduced by its seed. It advances when `step` is called and not otherwise; fed live,
@@ -50,7 +50,7 @@ class ParticleFilter:
         resampler: str = "systematic",
         threshold: float = 0.5,
     ):
-        """Drawn anew when the effective sample size is below `threshold` of the particles. Raises ValueError."""
+        """Resampled when the effective sample size is below `threshold` of the particles. Raises ValueError."""
         if resampler not in RESAMPLERS:
             raise ValueError(f"resampler {resampler!r}: expected one of {', '.join(RESAMPLERS)}")
         self.swarm, self.instruments, self.noise = swarm, tuple(instruments), noise
@@ -62,7 +62,7 @@ class ParticleFilter:
         self.weights = np.full(swarm.count, 1.0 / swarm.count)
         """(N,), of sum 1."""
         self.effective = 1.0
-        """Effective sample size after the last readings, before any drawing, as a fraction of N."""
+        """Effective sample size after the last readings, before any resampling, as a fraction of N."""
         self.resamplings = 0
 
     def step(self, h: float, readings: Sequence[np.ndarray | float | None]) -> None:
@@ -74,7 +74,7 @@ class ParticleFilter:
         self.update(readings)
 
     def update(self, readings: Sequence[np.ndarray | float | None]) -> None:
-        """Take readings of the present time into account, and draw anew where that leaves few particles that count.
+        """Take readings of the present time into account, and resample where the effective sample size is low.
 
         Raises as `step`.
         """
@@ -86,7 +86,7 @@ class ParticleFilter:
         """Advance, and disturb by the noise of motion."""
         motion, speed = self._sigmas(self.noise.motion), self._sigmas(self.noise.speed)
         parts = max(1, int(np.ceil(np.max(motion, initial=0.0) / _FAR)))
-        if self.noise.keeps_spread and (np.any(motion) or np.any(speed)):
+        if self.noise.keeps_covariance and (np.any(motion) or np.any(speed)):
             self.swarm.advance(h)
             sigmas = np.array([motion, speed])
             moves, kicks = shrinkage.draw(self.swarm, self.weights, sigmas, self.random)
@@ -105,7 +105,7 @@ class ParticleFilter:
             self.swarm.shift(share)
 
     def weigh(self, readings: Sequence[np.ndarray | float | None]) -> None:
-        """Take readings of the present time into account. A particle that is not a number weighs nothing."""
+        """Take readings of the present time into account. A particle that is not a number has the weight zero."""
         for instrument, reading in zip(self.instruments, readings, strict=True):
             if reading is None:
                 continue
@@ -117,7 +117,7 @@ class ParticleFilter:
         self.effective = effective_fraction(self.weights)
 
     def resample(self) -> None:
-        """Draw the particles anew by their weights, which are equal then; part the copies."""
+        """Draw particles by their weights, which are equal then; disturb the copies."""
         self.swarm.select(self._resample(self.weights, self.random))
         self.log_weights[:] = 0.0
         self.weights = np.full(self.swarm.count, 1.0 / self.swarm.count)

@@ -1,4 +1,4 @@
-"""What particles would read: instruments with readings of any dimension."""
+"""Instruments, with the readings that each particle predicts for them, of any dimension."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from vehicled.studies.particles.weights import wrapped
 
 
 class Instrument(Protocol):
-    """Anything that can compare a reading with what each particle would read."""
+    """Anything that can compare a reading with each particle's prediction."""
 
     @property
     def multiplier(self) -> float:
-        """Times the instrument's own standard deviation is what the filter takes for it: above 1 for a filter that
-        trusts its particles too much, below 1 for one that trusts them too little."""
+        """The standard deviation that the filter uses over the instrument's own: above 1 where there are too few
+        particles for it."""
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
-        """(dimension, N) reading less what each particle would read, in standard deviations of the instrument."""
+        """(dimension, N) reading less each particle's prediction, in standard deviations of the instrument."""
 
 
 @dataclass
-class AngularRate:
+class RateInstrument:
     """A gyroscope on a body whose angle the description names."""
 
     angle: str
@@ -37,7 +37,7 @@ class AngularRate:
 
 
 @dataclass
-class Encoder:
+class AngleInstrument:
     """An angle that the description names; a whole turn more or less makes no difference."""
 
     angle: str
@@ -50,7 +50,7 @@ class Encoder:
 
 
 @dataclass
-class Position:
+class PositionInstrument:
     """Where a point is, in all its coordinates."""
 
     point: str

@@ -30,7 +30,7 @@ STATE = ("q", "qd", "sides", "distances", "rates")
 """Arrays of the workspace that belong to a particle, in their order there: `sides` has two numbers for each angle,
 `rates` those of angles and distances."""
 NOISE = ("moves", "kicks")
-"""Arrays that follow: what a disturbance adds to each noisy coordinate and to its rate."""
+"""Arrays that follow: the disturbances of each noisy coordinate and of its rate."""
 DISTURBANCE = ("disturb", "project", "kick")
 """Kernels that make one, in this order."""
 _NEWTON = 2
@@ -138,6 +138,25 @@ def _moved(row: Row, factor: Atom | float, by: Row) -> Row:
     return {c: value + factor * by[c] if c in by else value for c, value in row.items()}
 
 
+def _integrate(eq: _Equations, h: Atom) -> list[tuple[Atom, Atom]]:
+    """Runge–Kutta 4 over a step of h: each coordinate and rate, and its new value."""
+    q, v = {c: c.q for c in eq.coordinates}, {c: c.qd for c in eq.coordinates}
+    acceleration, half = eq.acceleration(), 0.5 * h
+    a1 = {c: acceleration[c] for c in eq.coordinates}
+    v2 = _moved(v, half, a1)
+    a2 = eq.at(acceleration, _moved(q, half, v), v2, half)
+    v3 = _moved(v, half, a2)
+    a3 = eq.at(acceleration, _moved(q, half, v2), v3, half)
+    v4 = _moved(v, h, a3)
+    a4 = eq.at(acceleration, _moved(q, h, v3), v4, h)
+    sixth = h * (1.0 / 6.0)
+    integrated = []
+    for c in eq.coordinates:
+        integrated.append((c.q, c.q + sixth * ((v[c] + v4[c]) + 2.0 * (v2[c] + v3[c]))))
+        integrated.append((c.qd, c.qd + sixth * ((a1[c] + a4[c]) + 2.0 * (a2[c] + a3[c]))))
+    return integrated
+
+
 def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Model]:
     """A program of the kernels `integrate` (by `step`, s), `disturb`, `project`, `kick`, and `prepare`.
 
@@ -165,20 +184,7 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
     program.store("parameters", list(model.symbols.values()))
 
     q, v = {c: c.q for c in coordinates}, {c: c.qd for c in coordinates}
-    acceleration, half = eq.acceleration(), 0.5 * h
-    a1 = {c: acceleration[c] for c in coordinates}
-    v2 = _moved(v, half, a1)
-    a2 = eq.at(acceleration, _moved(q, half, v), v2, half)
-    v3 = _moved(v, half, a2)
-    a3 = eq.at(acceleration, _moved(q, half, v2), v3, half)
-    v4 = _moved(v, h, a3)
-    a4 = eq.at(acceleration, _moved(q, h, v3), v4, h)
-    sixth = h * (1.0 / 6.0)
-    integrated = []
-    for c in coordinates:
-        integrated.append((c.q, c.q + sixth * ((v[c] + v4[c]) + 2.0 * (v2[c] + v3[c]))))
-        integrated.append((c.qd, c.qd + sixth * ((a1[c] + a4[c]) + 2.0 * (a2[c] + a3[c]))))
-    program.kernel("integrate", integrated)
+    program.kernel("integrate", _integrate(eq, h))
 
     unknown = [name for name in noisy if name not in gradients]
     if unknown:

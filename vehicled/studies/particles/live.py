@@ -36,7 +36,7 @@ class Follower:
         self._last: int | None = None
         self.taken = 0
         self.late = 0
-        """Samples older than what the filter knows already, which are left out."""
+        """Samples older than the last one, which are left out."""
 
     def take(self, sample: Sample) -> bool:
         """Advance to a sample's time and take it into account; whether it was not too late for that.

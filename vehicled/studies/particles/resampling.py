@@ -1,4 +1,4 @@
-"""Resampling: N particles drawn so that each is expected as often as its weight says, N times.
+"""Resampling: N particles drawn so that each is expected N times its weight.
 
 Douc, Cappé and Moulines (2005), Comparison of resampling schemes for particle filtering. All take (N,) weights that
 sum to one and a generator, and give (N,) indices in ascending order.
@@ -14,9 +14,9 @@ Resampler = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 def _pick(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Index of the particle whose share of [0, 1) each position lies in; positions in ascending order."""
+    """Index of the particle whose part of [0, 1) each position lies in; positions in ascending order."""
     ends = np.cumsum(weights)
-    # Rounding may leave the last end below 1, and what weighs nothing has no share.
+    # Rounding may leave the last end below 1, and a particle of weight zero has no share.
     last = int(np.flatnonzero(weights)[-1])
     return np.minimum(np.searchsorted(ends / ends[-1], positions, side="right"), last)
 

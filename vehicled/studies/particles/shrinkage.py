@@ -1,9 +1,9 @@
-"""Noise that renews particles without spreading them.
+"""Noise that moves particles and preserves their covariance.
 
-Noise of motion that nothing in the mechanism makes serves diversity alone. Added step by step it is a random walk:
-the swarm forgets what the readings have told of earlier times, and particles of another start may wander to where
-they read what the truth reads. Liu and West (2001, Combined parameter and state estimation in simulation-based
-filtering, section 10.3) draw particles towards their mean by as much as the noise spreads them,
+Noise of motion without a cause in the mechanism serves diversity alone. Added step by step it is a random walk: the
+swarm loses the information of earlier readings, and wrong initial states become indistinguishable from the true one.
+Liu and West (2001, Combined parameter and state estimation in simulation-based filtering, section 10.3) draw
+particles towards their mean by as much as the noise increases their covariance,
 
     x ← m + √(1 − h²) (x − m) + h L ξ,   L Lᵀ = C,
 
@@ -23,8 +23,8 @@ _CELL = 16.0
 _CELLS_AROUND = 3
 """At least, on a circle: a cluster that the end of one cuts is in two, not on both ends of the same."""
 _MOST = 0.5
-"""Largest h: noise has at most this share of the spread of its cell. Near 1, cells of few particles would be drawn
-wholly anew in every step, and drift."""
+"""Largest h: noise has at most this share of the standard deviation of its cell. Near 1, cells of few particles
+would be drawn wholly anew in every step, and drift."""
 
 
 def draw(
@@ -59,10 +59,10 @@ def draw(
     positions = np.where(lost, 0.0, swarm.get_q())
     cells = _apart(cells, weights, states[: len(swarm.noisy)], positions)
     off, covariance = _moments(cells, weights, states, states)
-    spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     bounded = bounds > 0.0
     with np.errstate(divide="ignore"):
-        h = np.min(bounds[bounded] / spread[:, bounded], axis=1).clip(max=_MOST)
+        h = np.min(bounds[bounded] / deviation[:, bounded], axis=1).clip(max=_MOST)
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] * h[:, None, None]
     noise = random.standard_normal(states.shape)
@@ -82,8 +82,8 @@ def _apart(cells: np.ndarray, weights: np.ndarray, known: np.ndarray, positions:
     off, covariance = _moments(cells, weights, known, known)
     off_positions, across = _moments(cells, weights, known, positions)
     # Few particles lie on a line by chance: their slopes count the less, the fewer they are.
-    trust = np.maximum(0.0, 1.0 - (len(known) + 2) / np.bincount(cells))[:, None, None]
-    slopes = trust * (np.linalg.pinv(covariance, hermitian=True) @ across)
+    weight = np.maximum(0.0, 1.0 - (len(known) + 2) / np.bincount(cells))[:, None, None]
+    slopes = weight * (np.linalg.pinv(covariance, hermitian=True) @ across)
     left = off_positions - sum(
         x * slope[:, cells] for x, slope in zip(off, slopes.transpose(1, 2, 0), strict=True)
     )

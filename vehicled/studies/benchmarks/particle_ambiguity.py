@@ -1,0 +1,128 @@
+"""How much the readings of a try determine at all, whatever filter has them: indistinguishable starts, and the exact
+posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, TOLERANCE, Experiment, Try
+from vehicled.studies.particles import four_bar
+from vehicled.studies.particles.swarm import Swarm
+from vehicled.studies.particles.weights import normalised, wrapped
+
+SURE = 0.95
+"""Probability near the truth below which a try counts as unobservable: the exact posterior is itself ambiguous."""
+_LIKELY = 200.0
+"""Logarithm of how many times less likely than the best start of the grid one may be that is refined: the
+likelihood may be so narrow that all of the grid are on its flanks."""
+
+
+@dataclass(frozen=True)
+class SimilarStarts:
+    """Of each start the one with the most similar readings that ends elsewhere: (n,) each, on a grid over angles and
+    branches."""
+
+    start: np.ndarray
+    """rad"""
+    branch: np.ndarray
+    rates: np.ndarray
+    """(steps, n) rad/s, what a gyroscope without noise reads"""
+    nearest: np.ndarray
+    """Index of the start with the most similar readings that ends more than 5° elsewhere."""
+    distance: np.ndarray
+    """√Σ (ω − ω_nearest)² / σ, σ of the gyroscope alone: by so many standard deviations the readings differ."""
+
+    def share_below(self, distance: float) -> float:
+        """Of all starts, how many have a similar one nearer than this."""
+        return float(np.mean(self.distance < distance))
+
+
+def find_similar_starts(experiment: Experiment, per_turn: int = 720) -> SimilarStarts:
+    """Which starts a gyroscope cannot distinguish in the time of a try, whatever the filter.
+
+    Log-likelihoods of two starts differ by half the distance squared. For a filter that takes the noise for k
+    times as large the distance is a k-th.
+    """
+    x = experiment
+    start, branch = _grid(x, per_turn)
+    swarm = Swarm(four_bar.describe(x.lengths), len(start))
+    swarm.set_states(*four_bar.assemble(x.lengths, start, branch))
+    rates = np.empty((x.steps, len(start)))
+    for row in rates:
+        swarm.advance(STEP)
+        row[:] = swarm.get_rates(CRANK)
+    end = swarm.get_angles(CRANK)
+    size = np.sum(rates**2, axis=0)
+    squared = size[:, None] + size - 2.0 * rates.T @ rates
+    squared[np.abs(wrapped(end[:, None] - end)) <= TOLERANCE] = np.inf
+    nearest = np.argmin(squared, axis=1)
+    distance = np.linalg.norm(rates - rates[:, nearest], axis=0) / x.gyroscope
+    distance[~np.isfinite(np.min(squared, axis=1))] = np.inf
+    return SimilarStarts(start, branch, rates, nearest, distance)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Of the start of a try, given its readings: exact, without particles or noise of motion."""
+
+    start: np.ndarray
+    """(n,) rad"""
+    branch: np.ndarray
+    end: np.ndarray
+    """(n,) rad, crank at the end of the try."""
+    probability: np.ndarray
+    """(n,) of sum 1."""
+    truth: float
+    """rad, where the crank is at the end."""
+
+    @property
+    def near(self) -> float:
+        """Probability that the crank is within the tolerance of the truth."""
+        return float(np.sum(self.probability[np.abs(wrapped(self.end - self.truth)) <= TOLERANCE]))
+
+
+def find_posterior(experiment: Experiment, seed: int, per_turn: int = 3600, finer: int = 40) -> Posterior:
+    """By Bayes' rule from all readings of a try: the likelihood of each start on a dense grid, which is made `finer`
+    again where the likelihood is. The prior is that of the particles: at rest, anywhere and, where they may be
+    assembled in two ways, either way; the noise is the gyroscope's."""
+    trial = Try(replace(experiment, count=1), seed)
+    readings = np.array([trial.read() for _ in range(experiment.steps)])
+    start, branch = _grid(experiment, per_turn)
+    log_likelihood, end = _likelihood(experiment, start, branch, readings)
+    likely = np.flatnonzero(log_likelihood > np.max(log_likelihood) - _LIKELY)
+    within = ((np.arange(finer) + 0.5) / finer - 0.5) * 2.0 * np.pi / per_turn
+    start, branch = (start[likely, None] + within).ravel(), np.repeat(branch[likely], finer)
+    # The ends of a rocker's travel lie between two starts of the grid: beyond them it cannot be.
+    inside = np.any(
+        [(start >= a) & (start <= b) for a, b in four_bar.input_ranges(experiment.lengths)], axis=0
+    )
+    full = four_bar.classify(experiment.lengths).turns_fully
+    start, branch = (x if full else x[inside] for x in (start, branch))
+    log_likelihood, end = _likelihood(experiment, start, branch, readings)
+    return Posterior(start, branch, end, normalised(log_likelihood), trial.angle)
+
+
+def _grid(x: Experiment, per_turn: int) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and branches, (n,) each. The ends of a rocker's travel, where the branches meet, lie between two."""
+    inside = []
+    for a, b in four_bar.input_ranges(x.lengths):
+        count = round((b - a) * per_turn / (2.0 * np.pi))
+        inside.append(a + (np.arange(count) + 0.5) * (b - a) / count)
+    branches = (1.0, -1.0) if x.both_branches else (1.0,)
+    start = np.tile(np.concatenate(inside), len(branches))
+    return start, np.repeat(branches, len(start) // len(branches))
+
+
+def _likelihood(
+    x: Experiment, start: np.ndarray, branch: np.ndarray, readings: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) logarithm of the likelihood of each start, and the crank's angle at the end."""
+    swarm = Swarm(four_bar.describe(x.lengths), len(start))
+    swarm.set_states(*four_bar.assemble(x.lengths, start, branch))
+    total = np.zeros(len(start))
+    for reading in readings:
+        swarm.advance(STEP)
+        total -= 0.5 * ((reading - swarm.get_rates(CRANK)) / x.gyroscope) ** 2
+    return total, swarm.get_angles(CRANK)
