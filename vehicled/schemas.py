@@ -133,7 +133,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": Clock,
 }
 
-PUBLISHED = ("position", "slip", "suspension", "status", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "status", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)

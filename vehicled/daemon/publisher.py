@@ -4,6 +4,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import zmq
@@ -18,13 +19,10 @@ _MAX_SUBSCRIPTION = 4096
 """Bytes: far more than a topic has, but the handshake of CURVE also has to fit."""
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
-    "position": lambda estimate: schemas.encode_estimate("position", estimate),
-    "slip": lambda estimate: schemas.encode_estimate("slip", estimate),
-    "suspension": lambda estimate: schemas.encode_estimate("suspension", estimate),
+    **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
     "status": schemas.encode,
     "innovation": schemas.encode_innovation,
 }
-_ESTIMATE_TOPICS = ("position", "slip", "suspension")
 
 
 class Publisher:
@@ -112,7 +110,7 @@ class Publisher:
         self, estimate: Estimate | None, innovations: list[Innovation], status: Status | None
     ) -> None:
         if estimate is not None:
-            for topic in _ESTIMATE_TOPICS:
+            for topic in schemas.TOPIC_COLUMNS:
                 self._offer(topic, estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)

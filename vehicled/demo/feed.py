@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 import zmq
 
-from vehicled.schemas import TOPIC_COLUMNS
+from vehicled.schemas import PUBLISHED, TOPIC_COLUMNS
 
 _WATER_MARK = 10_000
 """Messages that may wait here while something else is done: five seconds of them."""
@@ -51,7 +51,7 @@ class Feed:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.SUB)
         self._socket.rcvhwm = _WATER_MARK
-        for topic in ("position", "slip", "suspension", "status", "innovation"):
+        for topic in PUBLISHED:
             self._socket.subscribe(topic)
         self._socket.connect(endpoint)
         self._last: dict[str, bytes] = {}
