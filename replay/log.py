@@ -10,7 +10,9 @@ from drivers.registry import load_driver
 from replay import can_log, nmea_log
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog, CsvLogWriter
-from replay.mcap_log import McapLog, McapLogWriter, is_mcap
+from replay.mcap_log import McapLog
+from replay.mcap_messages import is_mcap
+from replay.mcap_writer import McapLogWriter
 from replay.nmea_log import NmeaLog
 from replay.problems import Problems
 from replay.steps import make_steps, sort_by_arrival

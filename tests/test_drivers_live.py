@@ -276,5 +276,5 @@ def test_two_drivers_of_one_name_are_refused(monkeypatch):
     values = ("drivers.xsens:Xsens", "elsewhere:Xsens")
     points = EntryPoints(EntryPoint("xsens", value, GROUP) for value in values)
     monkeypatch.setattr("drivers.registry.entry_points", lambda **wanted: points.select(**wanted))
-    with pytest.raises(UsageError, match="registered twice: drivers.xsens:Xsens, elsewhere:Xsens"):
+    with pytest.raises(UsageError, match=r"registered twice: drivers\.xsens:Xsens, elsewhere:Xsens"):
         load_driver("xsens")

@@ -16,8 +16,10 @@ from mcap.opcode import Opcode
 from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader
 
-from replay import mcap_log
-from replay.mcap_log import MAGIC, McapLog, McapLogWriter, McapWriter
+from replay import mcap_writer
+from replay.mcap_format import MAGIC
+from replay.mcap_log import McapLog
+from replay.mcap_writer import McapLogWriter, McapWriter
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, Command, Estimate, Innovation, Measurement, Status
@@ -214,7 +216,7 @@ def test_a_stalled_disk_drops_whole_steps_counted_and_the_gap_is_seen(
 ) -> None:
     path = tmp_path / "run.mcap"
     SlowDisk.go_on.set()
-    monkeypatch.setattr(mcap_log, "open", lambda p, mode, **_: SlowDisk(p, mode[0]), raising=False)
+    monkeypatch.setattr(mcap_writer, "open", lambda p, mode, **_: SlowDisk(p, mode[0]), raising=False)
     recorder = Recorder(path, "", START, OFFSET, limit=50)
     monkeypatch.undo()
     recorder.record_step(*step(0))
@@ -264,13 +266,13 @@ def test_a_full_disk_costs_chunks_but_not_the_file(tmp_path: Path, monkeypatch: 
         disk.append(FullDisk(p, mode[0]))
         return disk[0]
 
-    monkeypatch.setattr(mcap_log, "open", open_full, raising=False)
+    monkeypatch.setattr(mcap_writer, "open", open_full, raising=False)
     writer = McapWriter(path)
     monkeypatch.undo()
     for n in range(6):
         disk[0].full = 2 <= n < 4
         writer.write(
-            mcap_log.CHANNEL["status"], UTC + n, UTC, b'{"schema":1,"t":%d,"state":"s","counters":{}}' % n
+            mcap_writer.CHANNEL["status"], UTC + n, UTC, b'{"schema":1,"t":%d,"state":"s","counters":{}}' % n
         )
         if disk[0].full:
             with pytest.raises(OSError, match="No space"):
@@ -294,7 +296,7 @@ def test_a_disk_that_fails_for_good_ends_neither_thread_nor_caller(
         disk.append(FullDisk(p, mode[0]))
         return disk[0]
 
-    monkeypatch.setattr(mcap_log, "open", open_full, raising=False)
+    monkeypatch.setattr(mcap_writer, "open", open_full, raising=False)
     recorder = Recorder(tmp_path / "run.mcap", "", START, OFFSET)
     monkeypatch.undo()
     disk[0].full = True

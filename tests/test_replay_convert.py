@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from replay.csv_log import CsvLog, read_estimates
-from replay.mcap_log import McapLog, McapLogWriter
+from replay.mcap_log import McapLog
+from replay.mcap_writer import McapLogWriter
 from vehicled.cli import main
 from vehicled.daemon.recorder import Recorder
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Measurement

@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Self
 
-from replay.mcap_log import CHANNEL, McapWriter, write_clock
+from replay.mcap_writer import CHANNEL, McapWriter, write_clock
 from vehicled.messages import Estimate, Innovation, Measurement, Status
 from vehicled.schemas import (
     TOPIC_COLUMNS,
