@@ -1,12 +1,16 @@
 """`vehicled check`: a configuration or mechanism read to its last key, and the model that it makes."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.messages import WHEELS
+
+if TYPE_CHECKING:
+    from vehicled.daemon.configuration import DaemonConfiguration
 
 HELP = "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model."
 

@@ -1,19 +1,23 @@
 """The two ZeroMQ sockets that others may connect to: where they are bound, and who may use them."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import zmq
 import zmq.auth
-from zmq.auth.thread import ThreadAuthenticator
 
 from vehicled.errors import UsageError
 from vehicled.units import Range
+
+if TYPE_CHECKING:
+    from zmq.auth.thread import ThreadAuthenticator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,9 @@ class Endpoints:
         if options.curve_secret_key_file is not None:
             self._keys = _read_keys(options.curve_secret_key_file)
         if options.allowed_clients:
+            # Late, as it imports asyncio and ssl, which nothing else in the daemon needs.
+            from zmq.auth.thread import ThreadAuthenticator
+
             self._authenticator = ThreadAuthenticator(self._context)
             self._authenticator.start()
             self._authenticator.configure_curve_callback("*", _AllowedClients(options.allowed_clients))
