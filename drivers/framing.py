@@ -72,6 +72,11 @@ class FrameDecoder:
         self.counters["measurements"] += len(out)
         return out
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of a begun message, whose rest has not come yet."""
+        return len(self._buffer)
+
     def reset(self) -> None:
         """Forgets a begun message: the connection was lost, its rest will not come."""
         if self._buffer:
