@@ -25,7 +25,7 @@ from vehicled.schemas import (
 
 
 class Run(NamedTuple):
-    """All that `vehicled score` and `vehicled report` want of a recording."""
+    """All that `vehicled score` and `vehicled report` need of a recording."""
 
     estimates: Table
     measurements: list[Measurement]
@@ -56,7 +56,7 @@ class _InnovationRecord(msgspec.Struct, gc=False):
 
 
 class McapLog:
-    """An MCAP file with the topics of this program, whole or cut off. Problems are counted and survived."""
+    """An MCAP file with the topics of this program, whole or cut off. Problems are counted; reading goes on."""
 
     def __init__(self, path: str | Path) -> None:
         """Reads up to the first measurement. UsageError if the file is none of ours."""
@@ -67,7 +67,7 @@ class McapLog:
         self.utc_offset_ns = 0
         """Time of day minus the clock of the measurements; 0 if unknown."""
         self.recorded = False
-        """Whether a filter has consumed these measurements, so that `steps` can tell how."""
+        """Whether a filter has consumed these measurements, so that `recorded_steps` can give its steps."""
         with open(self.path, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise UsageError(

@@ -1,4 +1,4 @@
-"""The estimator's thread: deadlines kept, missed and skipped; failures survived; results handed on."""
+"""The estimator's thread: deadlines kept, missed and skipped; failures handled; results delivered."""
 
 import gc
 import os
@@ -238,7 +238,7 @@ def test_stops_from_another_thread_on_the_real_clock():
     assert f"on processors {cpu}" in loop.counters()["scheduling"]
 
 
-def test_a_processor_that_is_not_there_is_said_and_survived():
+def test_a_processor_that_is_not_there_is_reported():
     scheduling = []
 
     def run():

@@ -170,18 +170,18 @@ def test_runs_until_a_signal_and_notifies_the_service_manager(make, estimator, m
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "100000")
         manager.settimeout(5)
-        heard = []
+        received = []
 
-        def hear(what):
-            while not heard or what not in heard[-1]:
-                heard.append(manager.recv(1000).decode())
+        def receive(what):
+            while not received or what not in received[-1]:
+                received.append(manager.recv(1000).decode())
 
         # The first status lines may be older than the connection.
-        acts = [lambda what=what: hear(what) for what in ("READY", "WATCHDOG", "imu connected")]
+        acts = [lambda what=what: receive(what) for what in ("READY", "WATCHDOG", "imu connected")]
         run_and_signal(make(), estimator, acts)
-        hear("STOPPING")
-    assert heard[0] == "READY=1"
-    assert all(line.startswith("STATUS") for line in heard if "imu connected" in line)
+        receive("STOPPING")
+    assert received[0] == "READY=1"
+    assert all(line.startswith("STATUS") for line in received if "imu connected" in line)
 
 
 def test_the_watchdog_is_not_fed_by_a_loop_that_hangs(make, estimator, monkeypatch, tmp_path):

@@ -35,7 +35,7 @@ def until(condition, timeout_s=20.0):
     """Waits for something that must come about; the time-out is only there to end a failing test."""
     end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "did not happen in time"
         time.sleep(0.002)
 
 

@@ -106,7 +106,7 @@ SYNCS = b"\xfa\xff$V\r\n*,6\x01\x10\x20"
     )
 )
 @pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea"])
-def test_any_bytes_are_survived_within_bounds(name, chunks):
+def test_any_bytes_are_accepted_within_bounds(name, chunks):
     decoder = FAMILIES[name][0]()
     for i, chunk in enumerate(chunks):
         decoder.feed(chunk, i * MS)

@@ -148,7 +148,7 @@ def test_a_file_that_was_cut_off_reads_back_to_its_last_chunk(tmp_path: Path, ke
     assert len(run.estimates.t) == len(steps) - 10
 
 
-def test_a_damaged_chunk_costs_that_chunk_only_and_is_said(tmp_path: Path) -> None:
+def test_a_damaged_chunk_costs_that_chunk_only_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
     record(path, 1000, live=False)
     data = bytearray(path.read_bytes())
@@ -194,7 +194,7 @@ def test_no_damage_raises(
     log.read_run()
 
 
-def test_what_is_no_mcap_file_is_said(tmp_path: Path) -> None:
+def test_what_is_no_mcap_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.mcap"
     path.write_bytes(b"hello")
     with pytest.raises(UsageError, match="not an MCAP file"):
@@ -344,7 +344,7 @@ def test_close_is_harmless_twice(tmp_path: Path) -> None:
     assert not McapLog(tmp_path / "run.mcap").recorded
 
 
-def test_a_log_that_no_filter_has_seen_is_told_from_a_recording(tmp_path: Path) -> None:
+def test_a_log_that_no_filter_has_seen_is_distinguished_from_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "drive.mcap"
     samples = [m for i in range(100) for m in step(i)[1]]
     with McapLogWriter(path, OFFSET) as writer:
@@ -356,7 +356,7 @@ def test_a_log_that_no_filter_has_seen_is_told_from_a_recording(tmp_path: Path) 
     assert list(log.measurements()) == samples
 
 
-def test_values_that_are_null_are_absent_and_said(tmp_path: Path) -> None:
+def test_values_that_are_null_are_absent_and_reported(tmp_path: Path) -> None:
     with McapLogWriter(tmp_path / "drive.mcap") as writer:
         writer.write(Measurement("imu", 0, 0, {"imu.ax": float("nan"), "imu.ay": 1.0}))
     log = McapLog(tmp_path / "drive.mcap")

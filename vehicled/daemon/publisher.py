@@ -28,7 +28,7 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
 class Publisher:
     """Owns an XPUB socket, to which SUB sockets connect as to any PUB.
 
-    XPUB tells who subscribes to what: a topic nobody wants is not even encoded, and a newcomer gets the last
+    XPUB reports subscriptions: a topic without subscribers is not even encoded, and a new subscriber gets the last
     value of a topic at once (so, then, do its other subscribers: the same message again). The estimator's
     thread only appends to a bounded queue; encoding and sockets live in a thread of their own. What a
     subscriber is too slow to take, ZeroMQ drops for that one alone, beyond `high_water_mark` messages.
@@ -64,7 +64,8 @@ class Publisher:
         self._hand_over(None, [], status)
 
     def counters(self) -> dict[str, Any]:
-        """Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `subscribed` topics."""
+        """Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `ignored` requests,
+        `subscribed` topics."""
         return {
             "sent": dict(self._sent),
             "dropped": self._dropped,
@@ -98,7 +99,7 @@ class Publisher:
                 ready = dict(poller.poll())
                 if self._wake in ready:
                     os.eventfd_read(self._wake)
-                # Subscriptions first: who has just subscribed gets the last value, then what is new.
+                # Subscriptions first: a new subscriber gets the last value, then what is new.
                 if self._socket in ready:
                     self._take_subscriptions()
                 while self._backlog:
@@ -127,7 +128,7 @@ class Publisher:
             self._socket.send_multipart((topic.encode(), _ENCODERS[topic](message)), zmq.DONTWAIT)
             self._sent[topic] += 1
         except Exception:
-            # A message that cannot be encoded or sent must not take the others with it.
+            # A message that cannot be encoded or sent must not prevent the others.
             self._errors += 1
 
     def _take_subscriptions(self) -> None:
@@ -141,7 +142,7 @@ class Publisher:
             if len(frames) > 1 or request[:1] not in (b"\x00", b"\x01") or not topics:
                 self._ignored += 1
                 continue
-            # Only prefixes of real topics are kept, so that strangers cannot make this grow.
+            # Only prefixes of real topics are kept, so that clients cannot make this grow.
             if request[:1] == b"\x01":
                 self._prefixes.add(request[1:])
             else:

@@ -18,7 +18,7 @@ _WINDOW_NS = 1_000_000_000
 
 
 class Fix(msgspec.Struct):
-    """What the filter thought of a GNSS position."""
+    """The innovation record of a GNSS position."""
 
     t: int
     sensor: str
@@ -29,7 +29,7 @@ class Fix(msgspec.Struct):
 
     @property
     def horizontal(self) -> float | None:
-        """Its distance from what was predicted, m; None if it could not be judged."""
+        """Its distance from what was predicted, m; None if there was no prediction."""
         return _length(self.innovation[:2])
 
     @property
