@@ -234,13 +234,15 @@ def test_the_command_runs_it_until_a_signal(make, estimator, monkeypatch, capsys
     configuration = types.SimpleNamespace(
         daemon=settings.loads(text, DaemonOptions), text=text, noise_arguments=lambda: {"imu.gyro": 0.5}
     )
+    load = {"car.yaml": configuration}.__getitem__
     for name, member, value in (
-        ("configuration", "load_configuration", {"car.yaml": configuration}.__getitem__),
-        ("estimator", "Estimator", lambda c: estimator),
+        ("vehicled.configuration", "load_configuration", load),
+        ("vehicled.daemon.configuration", "load_daemon_configuration", load),
+        ("vehicled.estimator", "Estimator", lambda c: estimator),
     ):
-        module = types.ModuleType(f"vehicled.{name}")
+        module = types.ModuleType(name)
         setattr(module, member, value)
-        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(sys.modules, name, module)
 
     def act():
         wait_until(lambda: len(estimator.steps) > 3)
