@@ -1,4 +1,4 @@
-"""The thread that every device gets: opens it, reads it, and outlives whatever happens to it."""
+"""The thread that every device gets: opens it, reads it, and recovers from every failure."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ _LONGEST_PAUSE_S = 2.0
 _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
 
-_TROUBLE = ("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off")
+_FAULT_COUNTERS = ("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off")
 
 
 class Decoder(Protocol):
@@ -23,13 +23,13 @@ class Decoder(Protocol):
     counters: dict[str, int]
 
     def reset(self) -> None:
-        """The connection was lost: forget what was begun."""
+        """The connection was lost: discard an incomplete message."""
 
 
 class Driver(ABC):
     """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
 
-    A subclass says how to open, read and close, and which decoder makes sense of it. Losing the device is
+    A subclass says how to open, read and close, and which decoder to use. Losing the device is
     no reason to end: it is opened again, with pauses that grow from 0.1 s to 2 s, until `stop`.
     """
 
@@ -47,7 +47,7 @@ class Driver(ABC):
         self._log = logging.getLogger(f"drivers.{name}")
         self._counters = {"open_errors": 0, "disconnects": 0, "reconnects": 0, "internal_errors": 0}
         self._state = "stopped"
-        self._heard_ns = 0
+        self._received_ns = 0
         self._connections = 0
         self._pause_s = _FIRST_PAUSE_S
         self._next_log_ns: dict[int, int] = {}
@@ -69,13 +69,13 @@ class Driver(ABC):
         self._state = "stopped"
 
     def counters(self) -> dict[str, int]:
-        """What was read and every kind of trouble, counted since the start."""
+        """Counts of what was read and of every kind of fault, since the start."""
         return {**self.decoder.counters, **self._counters}
 
     @property
     def state(self) -> str:
         """`stopped`, `disconnected`, `connected`, or `silent`: open, but nothing came for two seconds."""
-        if self._state == "connected" and time.monotonic_ns() - self._heard_ns > _SILENT_NS:
+        if self._state == "connected" and time.monotonic_ns() - self._received_ns > _SILENT_NS:
             return "silent"
         return self._state
 
@@ -103,7 +103,7 @@ class Driver(ABC):
                 self._connected()
                 while not self._stopping.is_set():
                     self._pump()
-            except Exception as error:  # a driver outlives everything
+            except Exception as error:  # no failure ends the thread
                 self._failed(error, opened)
             finally:
                 self._shut()
@@ -111,10 +111,10 @@ class Driver(ABC):
             self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     def _pump(self) -> None:
-        heard, measurements = self._receive()
+        received, measurements = self._receive()
         now = time.monotonic_ns()
-        if heard:
-            self._heard_ns = now
+        if received:
+            self._received_ns = now
             self._pause_s = _FIRST_PAUSE_S
         for measurement in measurements:
             self._emit(measurement)
@@ -125,40 +125,40 @@ class Driver(ABC):
     def _connected(self) -> None:
         self._connections += 1
         self._counters["reconnects"] = self._connections - 1
-        self._heard_ns = time.monotonic_ns()
+        self._received_ns = time.monotonic_ns()
         self._state = "connected"
-        self._say(logging.INFO, "connected")
+        self._log_limited(logging.INFO, "connected")
 
     def _failed(self, error: Exception, opened: bool) -> None:
         self._state = "disconnected"
         if not isinstance(error, self.FAULTS):
             self._counters["internal_errors"] += 1
-            self._say(logging.ERROR, f"internal error: {error!r}", exc_info=error)
+            self._log_limited(logging.ERROR, f"internal error: {error!r}", exc_info=error)
         elif opened:
             self._counters["disconnects"] += 1
-            self._say(logging.WARNING, f"lost: {error}")
+            self._log_limited(logging.WARNING, f"lost: {error}")
         else:
             self._counters["open_errors"] += 1
-            self._say(logging.WARNING, f"cannot be opened: {error}")
+            self._log_limited(logging.WARNING, f"cannot be opened: {error}")
 
     def _shut(self) -> None:
         try:
             self._close()
         except self.FAULTS as error:  # what is gone cannot always be closed cleanly
-            self._say(logging.DEBUG, f"closing: {error}")
+            self._log_limited(logging.DEBUG, f"closing: {error}")
         self.decoder.reset()
 
     def _report(self) -> None:
-        """One line about the trouble since the last one, if there was any."""
+        """Log one line with the faults since the last one, if there were any."""
         counters = self.counters()
-        since = {k: counters[k] - self._reported.get(k, 0) for k in _TROUBLE if k in counters}
+        since = {k: counters[k] - self._reported.get(k, 0) for k in _FAULT_COUNTERS if k in counters}
         self._reported = counters
         if any(since.values()):
             what = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in since.items() if v)
             self._log.warning("%s: %s", self.name, what)
 
-    def _say(self, level: int, message: str, exc_info: Exception | None = None) -> None:
-        """Logs, but a device that comes and goes does not fill the log: at most a line per level in 10 s."""
+    def _log_limited(self, level: int, message: str, exc_info: Exception | None = None) -> None:
+        """At most a line per level in 10 s, so that a device that comes and goes does not fill the log."""
         now = time.monotonic_ns()
         if now >= self._next_log_ns.get(level, 0):
             self._next_log_ns[level] = now + _LOG_EVERY_NS

@@ -1,12 +1,12 @@
 """A device's own clock, related to the host's monotonic clock from the arrival of its messages alone.
 
 A message stamped `d` by the device arrives at `offset + (1 + skew)·d + delay` with a delay that is never
-negative and often close to its minimum. So the line to look for is the *lower envelope* of arrival against
+negative and often close to its minimum. So the line to find is the *lower envelope* of arrival against
 device time: of all lines below every point, the one closest to them on average. It is an edge of the lower
 convex hull, the one over the mean abscissa (Moon, Skelly, Towsley: Estimation and removal of clock skew from
 network delay measurements, INFOCOM 1999). An average would follow every stall of the host; this does not.
 
-What no clock can tell from arrivals is the minimum of the delay itself: it is the `latency` to configure.
+Arrivals alone do not determine the minimum of the delay itself: it is the `latency` to configure.
 """
 
 from collections import deque

@@ -11,13 +11,13 @@ from collections import deque
 from vehicled.messages import Measurement
 
 
-class Verdict(enum.Enum):
-    """What stands at the place in the buffer that a decoder looks at."""
+class Found(enum.Enum):
+    """What a decoder finds at one place of its buffer."""
 
     MESSAGE = enum.auto()
     """A message whose checksum holds."""
     MORE = enum.auto()
-    """Perhaps the beginning of a message: too early to tell."""
+    """Perhaps the beginning of a message: too early to decide."""
     DAMAGED = enum.auto()
     """Shaped like a message, but its checksum fails."""
     TRUNCATED = enum.auto()
@@ -29,13 +29,13 @@ class Verdict(enum.Enum):
 class FrameDecoder:
     """Cuts messages out of a stream; what is between them is counted and skipped.
 
-    A family of devices overrides `_look` and `_decode`. Every byte fed is either part of a good message, or
+    A family of devices overrides `_parse` and `_decode`. Every byte fed is either part of a good message, or
     counted in `garbage_bytes`, or still in the buffer, which holds less than `LONGEST` bytes after each call.
-    After damage the search goes on one byte behind the false start, so good messages inside survive.
+    After damage the search goes on one byte behind the false start, so good messages inside are found.
     """
 
     LONGEST = 4096
-    """Bytes of the longest message; `_look` never asks for more."""
+    """Bytes of the longest message; `_parse` never needs more."""
     PATIENCE_NS = 250_000_000
     """Silence after which the rest of a begun message will not come any more, ns."""
 
@@ -72,14 +72,19 @@ class FrameDecoder:
         self.counters["measurements"] += len(out)
         return out
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of a begun message, whose rest has not come yet."""
+        return len(self._buffer)
+
     def reset(self) -> None:
-        """Forgets a begun message: the connection was lost, its rest will not come."""
+        """Discards a begun message: the connection was lost, its rest will not come."""
         if self._buffer:
             self.counters["truncated"] += 1
             self.counters["garbage_bytes"] += len(self._buffer)
             self._drop(len(self._buffer))
 
-    def _look(self, buffer: bytearray, start: int) -> tuple[Verdict, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
         """What stands at `start`, and how many bytes that is (0 for MORE; the bytes to skip if not good)."""
         raise NotImplementedError
 
@@ -87,7 +92,7 @@ class FrameDecoder:
         """Appends the measurements in one good message.
 
         stamp_ns: when its last byte arrived. arrival_ns: when it became available, which is later only if
-        the decoder had to wait to tell it from damage before it.
+        the decoder had to wait to distinguish it from damage before it.
         """
         raise NotImplementedError
 
@@ -104,17 +109,17 @@ class FrameDecoder:
         buffer = self._buffer
         at = 0
         while at < len(buffer):
-            verdict, length = self._look(buffer, at)
-            if verdict is Verdict.MORE:
+            verdict, length = self._parse(buffer, at)
+            if verdict is Found.MORE:
                 break
-            if verdict is Verdict.MESSAGE:
+            if verdict is Found.MESSAGE:
                 counters["messages"] += 1
                 self._decode(bytes(buffer[at : at + length]), self._stamp(at + length), arrival_ns, out)
             else:
                 counters["garbage_bytes"] += length
-                if verdict is Verdict.DAMAGED:
+                if verdict is Found.DAMAGED:
                     counters["checksum_errors"] += 1
-                elif verdict is Verdict.TRUNCATED:
+                elif verdict is Found.TRUNCATED:
                     counters["truncated"] += 1
             at += length
         self._drop(at)
@@ -130,26 +135,26 @@ class FrameDecoder:
 _LINE_BREAKERS = re.compile(rb"[^ -#%-~]")  # whatever is not printable, and the dollar sign
 
 
-def look_at_line(buffer: bytearray, start: int, longest: int) -> tuple[Verdict, int]:
-    """As `FrameDecoder._look` for a text line that begins with the `$` at `start`; MESSAGE with its line end.
+def parse_line(buffer: bytearray, start: int, longest: int) -> tuple[Found, int]:
+    """As `FrameDecoder._parse` for a text line that begins with the `$` at `start`; MESSAGE with its line end.
 
-    Only the shape is looked at; the checksum is up to the caller.
+    Checks only the shape; the checksum is left to the caller.
     """
     found = _LINE_BREAKERS.search(buffer, start + 1, start + longest)
     if found is None:
         too_long = len(buffer) - start >= longest
-        return (Verdict.GARBAGE, longest) if too_long else (Verdict.MORE, 0)
+        return (Found.GARBAGE, longest) if too_long else (Found.MORE, 0)
     end = found.start()
     match buffer[end]:
         case 0x0D:
             if end + 1 == len(buffer):
-                return Verdict.MORE, 0
-            return Verdict.MESSAGE, end - start + (2 if buffer[end + 1] == 0x0A else 1)
+                return Found.MORE, 0
+            return Found.MESSAGE, end - start + (2 if buffer[end + 1] == 0x0A else 1)
         case 0x0A:
-            return Verdict.MESSAGE, end - start + 1
+            return Found.MESSAGE, end - start + 1
         case 0x24:
-            return Verdict.TRUNCATED, end - start
-    return Verdict.DAMAGED, end - start
+            return Found.TRUNCATED, end - start
+    return Found.DAMAGED, end - start
 
 
 def xor_checksum(text: bytes) -> int:

@@ -1,6 +1,6 @@
-"""GNSS receivers that speak NMEA 0183: GGA, RMC, VTG, GST, GSA and ZDA of any talker.
+"""GNSS receivers with NMEA 0183: GGA, RMC, VTG, GST, GSA and ZDA of any talker.
 
-A receiver tells about one epoch in several sentences; they become one measurement. It is emitted with the
+A receiver sends one epoch in several sentences; they become one measurement. It is emitted with the
 last sentence of the epoch, which is known from the epoch before, or else when the receiver pauses; never
 only when the next epoch begins, which would make every fix one period late.
 
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import pynmea2
 
 from drivers.clock import DeviceClock
-from drivers.framing import FrameDecoder, Verdict, look_at_line, xor_checksum
+from drivers.framing import Found, FrameDecoder, parse_line, xor_checksum
 from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
 from vehicled.messages import Measurement
 from vehicled.units import NonNegative, Seconds
@@ -24,7 +24,7 @@ from vehicled.units import NonNegative, Seconds
 KNOT = 1852.0 / 3600.0
 """m/s."""
 
-_LONGEST_LINE = 256  # the standard says 82, which centimetres do not fit into
+_LONGEST_LINE = 256  # the standard's 82 are too short for centimetres
 _DAY_NS = 86_400_000_000_000
 _UTC = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
 _DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
@@ -50,7 +50,7 @@ class NmeaOptions(SerialOptions):
 
 
 class _Epoch:
-    """What the sentences of one epoch have said so far."""
+    """What the sentences of one epoch contained so far."""
 
     def __init__(self, stamp_ns: int) -> None:
         self.stamp_ns = stamp_ns
@@ -79,18 +79,18 @@ class NmeaDecoder(FrameDecoder):
         super().reset()
         self._epoch = None
 
-    def _look(self, buffer: bytearray, start: int) -> tuple[Verdict, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
         sync = buffer.find(b"$", start)
         if sync != start:
-            return Verdict.GARBAGE, (len(buffer) if sync < 0 else sync) - start
-        verdict, length = look_at_line(buffer, start, _LONGEST_LINE)
-        if verdict is Verdict.MESSAGE:
+            return Found.GARBAGE, (len(buffer) if sync < 0 else sync) - start
+        verdict, length = parse_line(buffer, start, _LONGEST_LINE)
+        if verdict is Found.MESSAGE:
             line = bytes(buffer[start : start + length])
             check = _CHECKSUM.search(line)
             if check is None:
-                return Verdict.TRUNCATED, length
+                return Found.TRUNCATED, length
             if int(check[1], 16) != xor_checksum(line[1 : check.start()]):
-                return Verdict.DAMAGED, length
+                return Found.DAMAGED, length
         return verdict, length
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
@@ -101,7 +101,7 @@ class NmeaDecoder(FrameDecoder):
             return
         kind = getattr(sentence, "sentence_type", "")
         if kind not in _DATA_SENTENCES | _TIMED_SENTENCES:
-            self.counters["other_sentences"] += kind != "GSA"  # GSA says nothing that GGA and GST do not
+            self.counters["other_sentences"] += kind != "GSA"  # GSA has nothing that GGA and GST do not have
             return
         utc_ns = _utc(sentence.data[0]) if kind in _TIMED_SENTENCES else None
         epoch = self._epoch_of(kind, utc_ns, stamp_ns, arrival_ns, out)
@@ -110,7 +110,7 @@ class NmeaDecoder(FrameDecoder):
             return
         epoch.seen.add(kind)
         values = self._read(kind, sentence)
-        # RMC repeats what GGA says about the position, often with fewer decimals.
+        # RMC repeats the position of GGA, often with fewer decimals.
         epoch.values = epoch.values | values if kind == "GGA" else values | epoch.values
         if self._expected and self._expected <= epoch.seen:
             self._emit(epoch, arrival_ns, out)

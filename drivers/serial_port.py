@@ -47,7 +47,7 @@ class SerialDriver(Driver):
         # The path is looked up afresh each time, so a device that comes back under its stable name is found.
         try:
             self._port = serial.Serial(self.options.port, self.options.baud, timeout=_WAIT_S, exclusive=True)
-        except ValueError as error:  # pyserial's way to refuse a baud rate
+        except ValueError as error:  # pyserial rejects a baud rate
             raise OSError(f"{self.options.port}: {error}") from None
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every port can
             self._port.set_low_latency_mode(True)  # USB adapters otherwise hold bytes back for 16 ms

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from drivers.clock import DeviceClock
-from drivers.framing import FrameDecoder, Verdict, look_at_line, xor_checksum
+from drivers.framing import Found, FrameDecoder, parse_line, xor_checksum
 from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
 from vehicled.messages import Measurement
 
@@ -72,7 +72,7 @@ class VectorNavOptions(SerialOptions):
 
 
 class Layout(NamedTuple):
-    """What the header of a binary message says about the rest."""
+    """The contents of a binary message, from its header."""
 
     offsets: dict[Field, int]
     """Where each field begins, from the sync byte; fields behind one of variable length are left out."""
@@ -120,40 +120,40 @@ class VectorNavDecoder(FrameDecoder):
         self._latency_ns = nanoseconds(options.latency)
         self._clock = DeviceClock(tick_ns=1, latency_ns=self._latency_ns)
 
-    def _look(self, buffer: bytearray, start: int) -> tuple[Verdict, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
         if buffer[start] == 0xFA:
-            return self._look_at_binary(buffer, start)
+            return self._parse_at_binary(buffer, start)
         if buffer[start] == 0x24:
-            return _look_at_ascii(buffer, start)
+            return _parse_at_ascii(buffer, start)
         syncs = [at for at in (buffer.find(0xFA, start), buffer.find(0x24, start)) if at >= 0]
-        return Verdict.GARBAGE, min(syncs, default=len(buffer)) - start
+        return Found.GARBAGE, min(syncs, default=len(buffer)) - start
 
-    def _look_at_binary(self, buffer: bytearray, start: int) -> tuple[Verdict, int]:
+    def _parse_at_binary(self, buffer: bytearray, start: int) -> tuple[Found, int]:
         have = len(buffer) - start
         if have < 2:
-            return Verdict.MORE, 0
+            return Found.MORE, 0
         groups = buffer[start + 1]
         if not groups or groups & 0x80:
-            return Verdict.GARBAGE, 1
+            return Found.GARBAGE, 1
         header = 2 + 2 * groups.bit_count()
         if have < header:
-            return Verdict.MORE, 0
+            return Found.MORE, 0
         form = layout(bytes(buffer[start : start + header]))
         if form is None:
-            return Verdict.GARBAGE, 1
+            return Found.GARBAGE, 1
         total = form.fixed
         if form.order:
             extra = _satellites(form, buffer, start)
             if extra is None:
-                return Verdict.MORE, 0
+                return Found.MORE, 0
             total += extra
             if total > self.LONGEST:
-                return Verdict.GARBAGE, 1
+                return Found.GARBAGE, 1
         if have < total:
-            return Verdict.MORE, 0
+            return Found.MORE, 0
         if crc_hqx(buffer[start + 1 : start + total], 0):
-            return Verdict.DAMAGED, 1
-        return Verdict.MESSAGE, total
+            return Found.DAMAGED, 1
+        return Found.MESSAGE, total
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         t = stamp_ns - self._latency_ns
@@ -161,7 +161,7 @@ class VectorNavDecoder(FrameDecoder):
             values = self._checked(_ascii_values(message))
         else:
             form = layout(message[: 2 + 2 * message[1].bit_count()])
-            assert form is not None  # or `_look` would not have let it through
+            assert form is not None  # or `_parse` would not have let it through
             values = self._checked(_binary_values(form.offsets, message))
             time = next((form.offsets[f] for f in TIME_FIELDS if f in form.offsets), None)
             if values and time is not None:
@@ -191,15 +191,15 @@ def _satellites(form: Layout, buffer: bytearray, start: int) -> int | None:
     return extra
 
 
-def _look_at_ascii(buffer: bytearray, start: int) -> tuple[Verdict, int]:
-    verdict, length = look_at_line(buffer, start, _LONGEST_LINE)
-    if verdict is Verdict.MESSAGE:
+def _parse_at_ascii(buffer: bytearray, start: int) -> tuple[Found, int]:
+    verdict, length = parse_line(buffer, start, _LONGEST_LINE)
+    if verdict is Found.MESSAGE:
         body, star, check = bytes(buffer[start + 1 : start + length]).rstrip().rpartition(b"*")
         if not star or len(check) not in (2, 4):
-            return Verdict.TRUNCATED, length
+            return Found.TRUNCATED, length
         computed = b"%02X" % xor_checksum(body) if len(check) == 2 else b"%04X" % crc_hqx(body, 0)
         if check.upper() != computed:
-            return Verdict.DAMAGED, length
+            return Found.DAMAGED, length
     return verdict, length
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from drivers.clock import DeviceClock
-from drivers.framing import FrameDecoder, Verdict
+from drivers.framing import Found, FrameDecoder
 from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
 from vehicled.messages import Measurement
 
@@ -45,7 +45,7 @@ _CHANNELS = {  # the high-rate variants give way to the calibrated ones
     RATE_OF_TURN: _RATE_CHANNELS,
 }
 _CLIPPED = {channel: 1 << (8 + i) for i, channel in enumerate(_ACCELERATION_CHANNELS + _RATE_CHANNELS)}
-"""Bits of the status word that say which sensor was at the end of its range."""
+"""Bits of the status word for a sensor at the end of its range."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,30 +67,30 @@ class XsensDecoder(FrameDecoder):
         super().reset()
         self._packet = None  # what the device sent while it was not connected is not missed
 
-    def _look(self, buffer: bytearray, start: int) -> tuple[Verdict, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
         sync = buffer.find(0xFA, start)
         if sync != start:
-            return Verdict.GARBAGE, (len(buffer) if sync < 0 else sync) - start
+            return Found.GARBAGE, (len(buffer) if sync < 0 else sync) - start
         have = len(buffer) - start
         if have < 2:
-            return Verdict.MORE, 0
+            return Found.MORE, 0
         if buffer[start + 1] != 0xFF:
-            return Verdict.GARBAGE, 1
+            return Found.GARBAGE, 1
         if have < 4:
-            return Verdict.MORE, 0
+            return Found.MORE, 0
         header, length = 4, buffer[start + 3]
         if length == 0xFF:
             if have < 6:
-                return Verdict.MORE, 0
+                return Found.MORE, 0
             header, length = 6, buffer[start + 4] << 8 | buffer[start + 5]
             if length > _LONGEST_DATA:
-                return Verdict.GARBAGE, 1
+                return Found.GARBAGE, 1
         total = header + length + 1
         if have < total:
-            return Verdict.MORE, 0
+            return Found.MORE, 0
         if sum(buffer[start + 1 : start + total]) & 0xFF:
-            return Verdict.DAMAGED, 1
-        return Verdict.MESSAGE, total
+            return Found.DAMAGED, 1
+        return Found.MESSAGE, total
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         if message[2] != MTDATA2:

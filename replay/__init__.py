@@ -1,1 +1,1 @@
-"""Logs: read, write, convert, play, and emulated devices that speak a log back as bytes."""
+"""Logs: read, write, convert, play, and emulated devices that send a log as bytes."""

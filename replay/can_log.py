@@ -22,7 +22,7 @@ _CANDUMP = re.compile(
 
 
 class CanLog:
-    """The measurements in a CAN log, stamped with the log's own times. Problems are counted and survived."""
+    """The measurements in a CAN log, stamped with the log's own times. Problems are counted; reading goes on."""
 
     recorded = False
 

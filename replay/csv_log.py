@@ -30,7 +30,7 @@ ABSURD = {
     "N·m": 1e6,
     "": 1e3,
 }
-"""Per unit: beyond this magnitude no road vehicle's sensor can have said it, so it is damage, not data."""
+"""Per unit: no road vehicle's sensor measures more than this magnitude, so it is damage, not data."""
 
 
 def parse_seconds(text: str) -> int:
@@ -78,7 +78,7 @@ class _Header(NamedTuple):
 
 
 class CsvLog:
-    """A measurement log in CSV. Whatever is wrong with it is counted in `problems` and survived."""
+    """A measurement log in CSV. Faults are counted in `problems`; reading goes on."""
 
     recorded = False
 
@@ -104,7 +104,7 @@ class CsvLog:
         previous: tuple[int, int, list[str]] | None = None
         latest: int | None = None
         for row in self._rows():
-            # One row behind, so that a single wild time stamp can be told from a pause of the log.
+            # One row behind, so that a single wild time stamp can be distinguished from a pause of the log.
             if previous is not None:
                 number, t, _ = previous
                 if latest is not None and t - latest > MAX_GAP_NS and row[1] < t - MAX_GAP_NS:
@@ -165,7 +165,7 @@ class CsvLog:
             before = group_times.get(source)
             if before is not None and t <= before:
                 if t == before:
-                    # One sensor cannot measure twice at one instant: fusing both would count it double.
+                    # One sensor cannot measure twice at one instant: using both would count it twice.
                     self.problems.add("duplicate", f"line {number}", f"{source}, t = {format_seconds(t)} s")
                     continue
                 self.problems.add("time goes back", f"line {number}", f"{source}, t = {format_seconds(t)} s")

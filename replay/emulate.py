@@ -1,6 +1,6 @@
 """Devices that are not there: a log, spoken as bytes into pseudo-terminals and onto a CAN bus in real time.
 
-The drivers at the other end cannot tell the difference, up to unplugging and noise on the line.
+The drivers at the other end see no difference, including unplugging and noise on the line.
 """
 
 import os
@@ -106,7 +106,7 @@ class EmulatedSerial:
         self.counters["unread_bytes"] += len(data) - written
 
     def unplug(self) -> None:
-        """The device and its name vanish; whoever has it open sees it hang up."""
+        """The device and its name vanish; a program that has it open gets a hang-up."""
         if self._ends is not None:
             self.link.unlink(missing_ok=True)
             ends, self._ends = self._ends, None
@@ -169,7 +169,7 @@ class EmulatedCan:
 
 
 def emulate(kind: str, options: Any, faults: Faults | None = None) -> EmulatedDevice:
-    """The counterpart of a driver with these options: `options.port` or bus is where the driver will look.
+    """The counterpart of a driver with these options: `options.port` or bus is what the driver will open.
 
     kind, options: as for `drivers.registry.load_driver` and its `Options`. Raises UsageError for a kind that
     cannot be emulated.

@@ -37,13 +37,14 @@ class XsensEncoder:
 
     channels: tuple[str, ...] = IMU_CHANNELS
 
-    def __init__(self, number_format: int = xsens.FLOAT32) -> None:
+    def __init__(self, number_format: int = xsens.FLOAT32, counter: int = 0) -> None:
+        """`counter`: of the first packet."""
         self._format = number_format
-        self._counter = -1
+        self._counter = counter
 
     def encode(self, m: Measurement) -> bytes:
-        self._counter = self._counter + 1 & 0xFFFF
         data = _packet(xsens.PACKET_COUNTER, self._counter.to_bytes(2))
+        self._counter = self._counter + 1 & 0xFFFF
         data += _packet(xsens.SAMPLE_TIME_FINE, (m.t // xsens.TICK_NS % xsens.TICKS).to_bytes(4))
         for identifier, channels in (
             (xsens.ACCELERATION, vectornav.ACCELERATION_CHANNELS),

@@ -10,7 +10,9 @@ from drivers.registry import load_driver
 from replay import can_log, nmea_log
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog, CsvLogWriter
-from replay.mcap_log import McapLog, McapLogWriter, is_mcap
+from replay.mcap_log import McapLog
+from replay.mcap_messages import is_mcap
+from replay.mcap_writer import McapLogWriter
 from replay.nmea_log import NmeaLog
 from replay.problems import Problems
 from replay.steps import make_steps, sort_by_arrival
@@ -20,18 +22,18 @@ from vehicled.messages import CHANNELS, Measurement, Step
 FORMATS = ".mcap, .csv, .asc, .blf, .log (candump), .nmea or .txt"
 
 LogDevices = Mapping[str, CanOptions | NmeaOptions]
-"""What the devices of a configuration say about the bytes in a log, by name of the device."""
+"""Options of the devices that explain the bytes in a log, by name of the device."""
 
 
 class Log(Protocol):
-    """What every kind of log has. Each iteration reads from the start and counts the problems anew."""
+    """What every kind of log has. Each iteration reads from the start and counts the problems from zero."""
 
     path: Path
     problems: Problems
 
     @property
     def recorded(self) -> bool:
-        """Whether this is the recording of a filter's run, which says what each step consumed."""
+        """Whether this is the recording of a filter's run, which has what each step consumed."""
 
     def measurements(self) -> Iterator[Measurement]:
         """All measurements in the order of the file."""
@@ -68,10 +70,10 @@ def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOp
 
 
 def open_log(path: str | Path, devices: LogDevices | None = None) -> Log:
-    """The log at `path`, told by its content (MCAP) or extension.
+    """The log at `path`, recognised by its content (MCAP) or extension.
 
     `devices` names the signals of CAN logs and the latency of NMEA receivers. UsageError if the file is of no
-    known kind or not what its extension says; OSError if it cannot be read.
+    known kind or not of the kind of its extension; OSError if it cannot be read.
     """
     path = Path(path)
     devices = devices or {}

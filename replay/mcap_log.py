@@ -1,40 +1,16 @@
-"""Recordings and measurement logs as MCAP: JSON messages with JSON Schemas in zstd chunks (mcap.dev/spec).
+"""Reads the recordings and measurement logs that `replay.mcap_writer` writes."""
 
-Schemas and channels stand before the first chunk, and every chunk is complete when it is written: a file that
-ends anywhere reads back up to its last complete chunk.
-"""
-
-import io
-import json
-import os
-import struct
-import zlib
-from array import array
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import zstandard
-from mcap.data_stream import ReadDataStream, RecordBuilder
-from mcap.opcode import Opcode
-from mcap.records import (
-    Channel,
-    Chunk,
-    ChunkIndex,
-    DataEnd,
-    Footer,
-    Header,
-    Schema,
-    Statistics,
-    SummaryOffset,
-)
-from mcap.stream_reader import get_chunk_data_stream
 
 from replay.csv_log import Table
+from replay.mcap_format import MAGIC
+from replay.mcap_messages import Message, read_messages
 from replay.problems import Problems
-from vehicled import __version__
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, Command, Innovation, Measurement, Status, Step
 from vehicled.schemas import (
@@ -45,268 +21,11 @@ from vehicled.schemas import (
     Configuration,
     MeasurementRecord,
     StepRecord,
-    encode,
-    encode_measurement,
-    viewer_schema,
 )
-
-MAGIC = b"\x89MCAP0\r\n"
-
-CHANNEL = {topic: i for i, topic in enumerate(TOPICS, start=1)}
-"""Channel (and schema) number of every topic in a file that is written here."""
-
-_CHUNK_BYTES = 1 << 20
-_RECORD = struct.Struct("<BQ")
-_MESSAGE = struct.Struct("<BQHIQQ")
-"""Opcode, length, channel, sequence, log time, publish time."""
-_MESSAGE_FIELDS = 22
-_MESSAGE_INDEX = struct.Struct("<BQHI")
-
-
-class McapWriter:
-    """Writes messages of any of `TOPICS`; does only what they need, and is several times faster for it.
-
-    OSError when the disk fails: the file then still ends with its last good chunk, and writing may go on.
-    """
-
-    def __init__(self, path: str | Path, exclusive: bool = False) -> None:
-        """Creates the file; with `exclusive`, FileExistsError if there is one already."""
-        # Unbuffered: what `end_chunk` has written is in the hands of the operating system.
-        self._file = open(path, "xb" if exclusive else "wb", buffering=0)  # noqa: SIM115
-        self._body = bytearray()
-        self._index: dict[int, array[int]] = {}
-        # Encoded index records for the summary: all that grows with the run, by 0.3 kB/s.
-        self._chunk_indexes = bytearray()
-        self._chunk_count = 0
-        self._first_time, self._last_time = 2**64 - 1, 0
-        self._counts: dict[int, int] = dict.fromkeys(CHANNEL.values(), 0)
-        self._compress = zstandard.ZstdCompressor(level=1).compress
-        self._size = 0
-        builder = RecordBuilder()
-        Header(profile="", library=f"vehicled {__version__}").write(builder)
-        self._append(MAGIC + builder.end() + _describe_topics()[0])
-        self.sync()
-
-    @property
-    def size(self) -> int:
-        """Bytes in the file."""
-        return self._size
-
-    @property
-    def pending(self) -> int:
-        """Messages that wait for the end of their chunk."""
-        return sum(len(entries) // 2 for entries in self._index.values())
-
-    def write(self, channel: int, log_time: int, publish_time: int, data: bytes, sequence: int = 0) -> None:
-        """Add a message to the chunk in progress; times in ns since 1970 UTC, negative ones as 0."""
-        body = self._body
-        log_time = log_time if log_time > 0 else 0
-        entries = self._index.get(channel)
-        if entries is None:
-            entries = self._index[channel] = array("Q")
-        entries.append(log_time)
-        entries.append(len(body))
-        body += _MESSAGE.pack(
-            Opcode.MESSAGE,
-            _MESSAGE_FIELDS + len(data),
-            channel,
-            sequence & 0xFFFFFFFF,
-            log_time,
-            publish_time if publish_time > 0 else 0,
-        )
-        body += data
-
-    @property
-    def chunk_is_full(self) -> bool:
-        return len(self._body) >= _CHUNK_BYTES
-
-    def end_chunk(self) -> None:
-        """Hand the messages since the last chunk to the operating system; OSError, and they are lost."""
-        if not self._index:
-            return
-        body, index = self._body, self._index
-        self._body, self._index = bytearray(), {}
-        times = [entries[::2] for entries in index.values()]
-        chunk = Chunk(
-            compression="zstd",
-            data=self._compress(body),
-            message_start_time=min(min(t) for t in times),
-            message_end_time=max(max(t) for t in times),
-            uncompressed_crc=zlib.crc32(body),
-            uncompressed_size=len(body),
-        )
-        builder = RecordBuilder()
-        chunk.write(builder)
-        length = builder.count
-        offsets = {}
-        for channel, entries in index.items():
-            offsets[channel] = self._size + builder.count
-            pairs = entries.tobytes()
-            builder.write(_MESSAGE_INDEX.pack(Opcode.MESSAGE_INDEX, 6 + len(pairs), channel, len(pairs)))
-            builder.write(pairs)
-        start = self._size
-        self._append(builder.end())
-        ChunkIndex(
-            chunk_length=length,
-            chunk_start_offset=start,
-            compression=chunk.compression,
-            compressed_size=len(chunk.data),
-            message_end_time=chunk.message_end_time,
-            message_index_length=self._size - start - length,
-            message_index_offsets=offsets,
-            message_start_time=chunk.message_start_time,
-            uncompressed_size=chunk.uncompressed_size,
-        ).write(builder)
-        self._chunk_indexes += builder.end()
-        self._chunk_count += 1
-        self._first_time = min(self._first_time, chunk.message_start_time)
-        self._last_time = max(self._last_time, chunk.message_end_time)
-        for channel, entries in index.items():
-            self._counts[channel] += len(entries) // 2
-
-    def sync(self) -> None:
-        """Wait until the disk has what was handed over; power may then fail."""
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """End the chunk, write the summary that lets viewers seek, and close. Once only matters."""
-        if self._file.closed:
-            return
-        try:
-            self.end_chunk()
-            self._append(self._summary())
-            self.sync()
-        finally:
-            self._file.close()
-
-    def _append(self, data: bytes) -> None:
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError:
-            self._file.seek(self._size)
-            self._file.truncate()
-            raise
-        self._size += len(data)
-
-    def _summary(self) -> bytes:
-        builder = RecordBuilder()
-        DataEnd(data_section_crc=0).write(builder)
-        data_end = builder.end()
-        start = self._size + len(data_end)
-        groups: list[SummaryOffset] = []
-
-        def end_group(opcode: Opcode, begin: int) -> None:
-            groups.append(
-                SummaryOffset(
-                    group_opcode=opcode, group_start=start + begin, group_length=builder.count - begin
-                )
-            )
-
-        described, schemas_length = _describe_topics()
-        builder.write(described[:schemas_length])
-        end_group(Opcode.SCHEMA, 0)
-        builder.write(described[schemas_length:])
-        end_group(Opcode.CHANNEL, schemas_length)
-        begin = builder.count
-        Statistics(
-            attachment_count=0,
-            channel_count=len(CHANNEL),
-            channel_message_counts={c: n for c, n in self._counts.items() if n},
-            chunk_count=self._chunk_count,
-            message_count=sum(self._counts.values()),
-            message_end_time=self._last_time,
-            message_start_time=self._first_time if self._chunk_count else 0,
-            metadata_count=0,
-            schema_count=len(CHANNEL),
-        ).write(builder)
-        end_group(Opcode.STATISTICS, begin)
-        begin = builder.count
-        builder.write(self._chunk_indexes)
-        end_group(Opcode.CHUNK_INDEX, begin)
-        offsets_start = start + builder.count
-        for group in groups:
-            group.write(builder)
-        summary = builder.end()
-        footer_head = struct.pack("<BQQQ", Opcode.FOOTER, 20, start, offsets_start)
-        Footer(
-            summary_start=start,
-            summary_offset_start=offsets_start,
-            summary_crc=zlib.crc32(footer_head, zlib.crc32(summary)),
-        ).write(builder)
-        return data_end + summary + builder.end() + MAGIC
-
-
-def _describe_topics() -> tuple[bytes, int]:
-    """Schema and channel records of all topics, and the length of the schemas."""
-    builder = RecordBuilder()
-    for topic, number in CHANNEL.items():
-        text = json.dumps(viewer_schema(topic), ensure_ascii=False).encode()
-        Schema(id=number, data=text, encoding="jsonschema", name=f"vehicled.{topic}").write(builder)
-    length = builder.count
-    for topic, number in CHANNEL.items():
-        Channel(id=number, topic=f"/{topic}", message_encoding="json", metadata={}, schema_id=number).write(
-            builder
-        )
-    return builder.end(), length
-
-
-class McapLogWriter:
-    """Writes measurements that no filter has seen yet, such as those of a simulation. A context manager."""
-
-    def __init__(self, path: str | Path, utc_offset_ns: int = 0) -> None:
-        """`utc_offset_ns`: time of day minus the clock of the measurements; 0 if there is no time of day."""
-        self.rows = 0
-        self._writer = McapWriter(path)
-        self._offset = utc_offset_ns
-        self._clock_written = False
-
-    def write(self, m: Measurement) -> None:
-        if not self._clock_written:
-            write_clock(self._writer, m.arrival, self._offset)
-            self._clock_written = True
-        offset = self._offset
-        data = encode_measurement(None, m)
-        self._writer.write(CHANNEL["measurement"], m.arrival + offset, m.t + offset, data)
-        if self._writer.chunk_is_full:
-            self._writer.end_chunk()
-        self.rows += 1
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def write_clock(writer: McapWriter, t: int, utc_offset_ns: int) -> None:
-    """Record one instant on both clocks."""
-    utc = t + utc_offset_ns if utc_offset_ns else 0
-    writer.write(CHANNEL["clock"], t + utc_offset_ns, t + utc_offset_ns, encode(Clock(t, utc)))
-
-
-def is_mcap(path: str | Path) -> bool:
-    """Whether a file is MCAP, by content or, if damaged at its very start, by name. OSError if unreadable."""
-    with open(path, "rb") as file:
-        return file.read(len(MAGIC)) == MAGIC or Path(path).suffix.lower() == ".mcap"
-
-
-class Message(NamedTuple):
-    """One message of an MCAP file."""
-
-    topic: str
-    """Without the leading slash."""
-    log_time: int
-    sequence: int
-    data: bytes
 
 
 class Run(NamedTuple):
-    """All that `vehicled score` and `vehicled report` want of a recording."""
+    """All that `vehicled score` and `vehicled report` need of a recording."""
 
     estimates: Table
     measurements: list[Measurement]
@@ -337,7 +56,7 @@ class _InnovationRecord(msgspec.Struct, gc=False):
 
 
 class McapLog:
-    """An MCAP file with the topics of this program, whole or cut off. Problems are counted and survived."""
+    """An MCAP file with the topics of this program, whole or cut off. Problems are counted; reading goes on."""
 
     def __init__(self, path: str | Path) -> None:
         """Reads up to the first measurement. UsageError if the file is none of ours."""
@@ -348,7 +67,7 @@ class McapLog:
         self.utc_offset_ns = 0
         """Time of day minus the clock of the measurements; 0 if unknown."""
         self.recorded = False
-        """Whether a filter has consumed these measurements, so that `steps` can tell how."""
+        """Whether a filter has consumed these measurements, so that `recorded_steps` can give its steps."""
         with open(self.path, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise UsageError(
@@ -374,65 +93,7 @@ class McapLog:
     def messages(self, topics: Collection[str] = TOPICS) -> Iterator[Message]:
         """The messages of these topics in the order in which they were written."""
         self.problems.clear()
-        channels: dict[int, str] = {}
-        size = self.path.stat().st_size
-        with open(self.path, "rb") as file:
-            file.seek(len(MAGIC))
-            while True:
-                begin = file.tell()
-                head = file.read(_RECORD.size)
-                opcode, length = _RECORD.unpack(head) if len(head) == _RECORD.size else (0, 0)
-                if opcode == Opcode.DATA_END:
-                    return
-                if opcode == 0 or length > size - begin - _RECORD.size:
-                    # Power failed, or the file is still being written: what came before is good.
-                    self.problems.add(
-                        "truncated", f"byte {begin}", f"{size - begin} bytes without a complete record"
-                    )
-                    return
-                if opcode == Opcode.CHUNK:
-                    yield from self._chunk(file.read(length), begin, channels, topics)
-                elif opcode in (Opcode.CHANNEL, Opcode.MESSAGE):
-                    yield from self._records(head + file.read(length), begin, channels, topics)
-                else:
-                    file.seek(length, os.SEEK_CUR)
-
-    def _chunk(
-        self, record: bytes, begin: int, channels: dict[int, str], topics: Collection[str]
-    ) -> Iterator[Message]:
-        try:
-            chunk = Chunk.read(ReadDataStream(io.BytesIO(record)))
-            stream, length = get_chunk_data_stream(chunk, validate_crc=True)
-            body = stream.read(length)
-        except Exception as error:  # Every library under this has exceptions of its own for the same damage.
-            self.problems.add("damaged chunk", f"byte {begin}", f"{error or type(error).__name__}; skipped")
-            return
-        yield from self._records(body, begin, channels, topics)
-
-    def _records(
-        self, body: bytes, begin: int, channels: dict[int, str], topics: Collection[str]
-    ) -> Iterator[Message]:
-        """Messages of `topics` in a run of complete records, at byte `begin` of the file or in the chunk there;
-        channels that it declares go into `channels`."""
-        position, end = 0, len(body)
-        unpack = _MESSAGE.unpack_from
-        while position + _RECORD.size <= end:
-            opcode, length = _RECORD.unpack_from(body, position)
-            following = position + _RECORD.size + length
-            if opcode == Opcode.MESSAGE and length >= _MESSAGE_FIELDS:
-                _, _, channel, sequence, log_time, _ = unpack(body, position)
-                topic = channels.get(channel, "")
-                if topic in topics:
-                    yield Message(topic, log_time, sequence, body[position + _MESSAGE.size : following])
-            elif opcode == Opcode.CHANNEL:
-                stream = ReadDataStream(io.BytesIO(body[position + _RECORD.size : following]))
-                try:
-                    declared = Channel.read(stream)
-                    channels[declared.id] = declared.topic.lstrip("/")
-                except Exception as error:  # As for chunks.
-                    what = str(error) or type(error).__name__
-                    self.problems.add("damaged channel", f"byte {begin}", f"{what}; skipped")
-            position = following
+        return read_messages(self.path, topics, self.problems)
 
     def _decode(self, message: Message, kind: type[Any]) -> Any:
         """The message as `kind`, None (and a problem) if it is not one."""

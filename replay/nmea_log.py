@@ -13,14 +13,14 @@ SUFFIXES = (".nmea", ".txt")
 
 _DAY_NS = 86_400_000_000_000
 _TIME = re.compile(rb"\$..(?:GGA|RMC|GST|ZDA),(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?[,*]")
-_LOOK = 100
+_PROBE = 100
 """Lines in which a file must show its first sentence."""
 
 
 class NmeaLog:
-    """The fixes in NMEA text. Problems are counted and survived.
+    """The fixes in NMEA text. Problems are counted; reading goes on.
 
-    Such a file does not tell when its lines arrived: they are taken to have come the configured latency after
+    Such a file has no times of arrival: its lines are taken to have come the configured latency after
     the UTC that they carry, in nanoseconds since the midnight before the first line.
     """
 
@@ -32,8 +32,8 @@ class NmeaLog:
         self.problems = Problems(self.path.name)
         self._name, self._options = name, options
         with open(self.path, "rb") as file:
-            if not any(_TIME.search(line) for _, line in zip(range(_LOOK), file, strict=False)):
-                raise UsageError(f"{self.path}: no NMEA sentences with a time in the first {_LOOK} lines")
+            if not any(_TIME.search(line) for _, line in zip(range(_PROBE), file, strict=False)):
+                raise UsageError(f"{self.path}: no NMEA sentences with a time in the first {_PROBE} lines")
 
     def measurements(self) -> Iterator[Measurement]:
         """One per epoch, in the order of the log."""

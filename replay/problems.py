@@ -1,4 +1,4 @@
-"""What was wrong with a log: every occurrence counted, the first few of each kind told in detail."""
+"""What was wrong with a log: every occurrence counted, the first few of each kind in detail."""
 
 from collections import Counter
 from typing import TextIO
@@ -9,7 +9,7 @@ _DETAILS_PER_KIND = 3
 class Problems:
     """Counts per kind (`bad number`, `duplicate`, …) and a bounded number of details, in order of appearance.
 
-    Reading goes on after a problem; whoever reads shows them at the end.
+    Reading goes on after a problem; the reader's caller shows them at the end.
     """
 
     def __init__(self, log: str) -> None:
@@ -37,11 +37,11 @@ class Problems:
         return bool(self.counts)
 
     def __str__(self) -> str:
-        """One line: `drive.csv: 3 problems survived (2 bad number, 1 duplicate)`; empty without any."""
+        """One line: `drive.csv: 3 problems (2 bad number, 1 duplicate)`; empty without any."""
         if not self.counts:
             return ""
         kinds = ", ".join(f"{n} {kind}" for kind, n in self.counts.items())
-        return f"{self.log}: {self.total} problem{'s' * (self.total > 1)} survived ({kinds})"
+        return f"{self.log}: {self.total} problem{'s' * (self.total > 1)} ({kinds})"
 
     def show(self, stream: TextIO) -> None:
         """Write the details and the total, a line each; nothing without any problem."""

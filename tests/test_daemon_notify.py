@@ -39,7 +39,7 @@ def test_without_a_manager_nothing_happens(monkeypatch):
     assert notifier.watchdog_period is None
 
 
-def test_a_manager_that_has_gone_is_survived(monkeypatch, tmp_path):
+def test_a_manager_that_has_gone_is_ignored(monkeypatch, tmp_path):
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     Notifier().ready()
 

@@ -67,14 +67,20 @@ publish: {endpoint: "tcp://127.0.0.1:*", command_endpoint: "tcp://127.0.0.1:*"}
 
 
 @pytest.fixture
-def make(monkeypatch, tmp_path):
+def estimator():
+    """Of the daemon that `make` makes."""
+    return FakeEstimator()
+
+
+@pytest.fixture
+def make(monkeypatch, tmp_path, estimator):
     monkeypatch.setattr(daemon_module, "load_driver", {"emulated": Emulated}.__getitem__)
 
     def make(text=CONFIGURATION, read_noise=dict):
         if "record" not in text:
             text += f"record: {{directory: {tmp_path}/runs}}\n"
         options = settings.loads(text, DaemonOptions)
-        return Daemon(options, FakeEstimator(), text, read_noise)
+        return Daemon(options, estimator, text, read_noise)
 
     return make
 
@@ -101,7 +107,7 @@ def wait_until(condition):
     raise AssertionError("it did not happen within 5 s")
 
 
-def test_from_device_to_subscriber_and_file(make, client, tmp_path):
+def test_from_device_to_subscriber_and_file(make, estimator, client, tmp_path):
     daemon = make()
     with daemon:
         subscriber = client(zmq.SUB, daemon.endpoint)
@@ -122,8 +128,8 @@ def test_from_device_to_subscriber_and_file(make, client, tmp_path):
     # Everything that the estimator got is in the recording, in that order, and nothing else.
     (file,) = (tmp_path / "runs").iterdir()
     steps = list(McapLog(file).recorded_steps())
-    assert [(s.t, s.measurements) for s in steps] == daemon._estimator.steps
-    given = [m for _, ms in daemon._estimator.steps for m in ms]
+    assert [(s.t, s.measurements) for s in steps] == estimator.steps
+    given = [m for _, ms in estimator.steps for m in ms]
     assert len(given) > 20
     assert all(m.values == {"imu.ax": 2.5} for m in given)
     assert [(c.name, c.arguments) for s in steps for c in s.commands] == [
@@ -131,21 +137,21 @@ def test_from_device_to_subscriber_and_file(make, client, tmp_path):
     ]
 
 
-def test_stops_with_everything_counted(make):
+def test_stops_with_everything_counted(make, estimator):
     daemon = make()
     with daemon:
-        wait_until(lambda: daemon._loop.steps > 5)
+        wait_until(lambda: len(estimator.steps) > 5)
     assert daemon.status.counters["queue"]["dropped"] == {}
     assert not [t.name for t in threading.enumerate() if t.name in ("estimator", "publisher", "commands")]
     daemon.stop()
 
 
-def run_and_signal(daemon, actions):
+def run_and_signal(daemon, estimator, actions):
     """Runs the daemon in this, the main, thread while another one does `actions` after the first steps."""
     done = []
 
     def act():
-        wait_until(lambda: hasattr(daemon, "_loop") and daemon._loop.steps > 3)
+        wait_until(lambda: len(estimator.steps) > 3)
         for action in actions:
             action()
             done.append(action)
@@ -158,27 +164,27 @@ def run_and_signal(daemon, actions):
     assert len(done) == len(actions)
 
 
-def test_runs_until_a_signal_and_tells_the_service_manager(make, monkeypatch, tmp_path):
+def test_runs_until_a_signal_and_notifies_the_service_manager(make, estimator, monkeypatch, tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "100000")
         manager.settimeout(5)
-        heard = []
+        received = []
 
-        def hear(what):
-            while not heard or what not in heard[-1]:
-                heard.append(manager.recv(1000).decode())
+        def receive(what):
+            while not received or what not in received[-1]:
+                received.append(manager.recv(1000).decode())
 
-        # The first words on the status may be older than the connection.
-        acts = [lambda what=what: hear(what) for what in ("READY", "WATCHDOG", "imu connected")]
-        run_and_signal(make(), acts)
-        hear("STOPPING")
-    assert heard[0] == "READY=1"
-    assert all(line.startswith("STATUS") for line in heard if "imu connected" in line)
+        # The first status lines may be older than the connection.
+        acts = [lambda what=what: receive(what) for what in ("READY", "WATCHDOG", "imu connected")]
+        run_and_signal(make(), estimator, acts)
+        receive("STOPPING")
+    assert received[0] == "READY=1"
+    assert all(line.startswith("STATUS") for line in received if "imu connected" in line)
 
 
-def test_the_watchdog_is_not_fed_by_a_loop_that_hangs(make, monkeypatch, tmp_path):
+def test_the_watchdog_is_not_fed_by_a_loop_that_hangs(make, estimator, monkeypatch, tmp_path):
     daemon = make()
     hang = threading.Event()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -188,28 +194,28 @@ def test_the_watchdog_is_not_fed_by_a_loop_that_hangs(make, monkeypatch, tmp_pat
         manager.settimeout(0.3)
 
         def watch():
-            daemon._estimator.on_step = lambda t: hang.wait(5)
+            estimator.on_step = lambda t: hang.wait(5)
             with pytest.raises(TimeoutError):
                 while True:
                     manager.recv(1000)
             hang.set()
 
-        run_and_signal(daemon, [watch])
+        run_and_signal(daemon, estimator, [watch])
 
 
-def test_hangup_reloads_the_noise(make, caplog):
+def test_hangup_reloads_the_noise(make, estimator, caplog):
     arguments = {"imu.gyro": 0.02}
     daemon = make(read_noise=lambda: arguments)
 
     def reload():
         os.kill(os.getpid(), signal.SIGHUP)
-        wait_until(lambda: daemon._estimator.commands)
+        wait_until(lambda: estimator.commands)
 
-    run_and_signal(daemon, [reload])
-    assert daemon._estimator.commands == [("reload_noise", arguments)]
+    run_and_signal(daemon, estimator, [reload])
+    assert estimator.commands == [("reload_noise", arguments)]
 
 
-def test_a_bad_configuration_at_hangup_changes_nothing(make, caplog):
+def test_a_bad_configuration_at_hangup_changes_nothing(make, estimator, caplog):
     def read_noise():
         raise UsageError("car.yaml:3: noise.imu: expected a number")
 
@@ -218,24 +224,25 @@ def test_a_bad_configuration_at_hangup_changes_nothing(make, caplog):
         wait_until(lambda: any("car.yaml:3" in r.getMessage() for r in caplog.records))
 
     daemon = make(read_noise=read_noise)
-    run_and_signal(daemon, [reload])
-    assert daemon._estimator.commands == []
+    run_and_signal(daemon, estimator, [reload])
+    assert estimator.commands == []
 
 
-def test_the_command_runs_it_until_a_signal(make, monkeypatch, capsys):
+def test_the_command_runs_it_until_a_signal(make, estimator, monkeypatch, capsys):
     """`vehicled run` with a stand-in for the vehicle and its filter."""
-    estimator = FakeEstimator()
     text = CONFIGURATION
     configuration = types.SimpleNamespace(
         daemon=settings.loads(text, DaemonOptions), text=text, noise_arguments=lambda: {"imu.gyro": 0.5}
     )
+    load = {"car.yaml": configuration}.__getitem__
     for name, member, value in (
-        ("configuration", "load_configuration", {"car.yaml": configuration}.__getitem__),
-        ("estimator", "Estimator", lambda c: estimator),
+        ("vehicled.configuration", "load_configuration", load),
+        ("vehicled.daemon.configuration", "load_daemon_configuration", load),
+        ("vehicled.estimator", "Estimator", lambda c: estimator),
     ):
-        module = types.ModuleType(f"vehicled.{name}")
+        module = types.ModuleType(name)
         setattr(module, member, value)
-        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(sys.modules, name, module)
 
     def act():
         wait_until(lambda: len(estimator.steps) > 3)
@@ -255,10 +262,10 @@ def test_the_command_runs_it_until_a_signal(make, monkeypatch, capsys):
     assert "SIGTERM: ending" in err
 
 
-def test_signals_are_restored(make):
+def test_signals_are_restored(make, estimator):
     taken = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = [signal.getsignal(s) for s in taken]
-    run_and_signal(make(), [])
+    run_and_signal(make(), estimator, [])
     assert [signal.getsignal(s) for s in taken] == before
     assert signal.set_wakeup_fd(-1) == -1
 

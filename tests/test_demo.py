@@ -21,7 +21,7 @@ from vehicled.configuration import load_configuration
 from vehicled.demo.configuration import write_configuration
 from vehicled.demo.result import Result
 from vehicled.demo.rig import Ended
-from vehicled.demo.screen import Map, Screen, _swing
+from vehicled.demo.screen import Screen, make_map, swing_bar
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.scoring import Score, Scores
 from vehicled.simulation.drive import Truth
@@ -187,10 +187,10 @@ def test_a_good_run_has_no_fault():
         ({"publisher__dropped": 4}, "publisher: steps 4"),
         ({"recorder__lost": 5}, "recorder: messages 5"),
         ({"loop__estimator_errors": 1}, "the filter failed 1 times"),
-        ({"estimator__restarts": 2}, "began anew 2 times"),
+        ({"estimator__restarts": 2}, "restarted 2 times"),
     ],
 )
-def test_whatever_went_wrong_is_said(changes, fault):
+def test_every_fault_is_reported(changes, fault):
     assert fault in make_result(**changes).fault()
 
 
@@ -282,15 +282,24 @@ def test_without_a_terminal_it_is_a_plain_line_every_five_seconds(monkeypatch):
     ],
 )
 def test_bars_swing_to_both_sides(value, bar):
-    assert _swing(value, 1.0, 5) == bar
+    assert swing_bar(value, 1.0, 5) == bar
 
 
-def test_the_map_has_the_way_and_the_car_where_they_are():
+def test_the_map_shows_the_way_and_the_car():
     x, y = np.array([0.0, 100.0]), np.array([0.0, 10.0])
-    view = Map(x, y, columns=20)
-    view.visit(0.0, 10.0)
-    view.visit(100.0, 0.0)
+    view = make_map(x, y, columns=20)
+    view.dot(0.0, 10.0)
+    view.mark(100.0, 0.0, "●")
     lines = view.lines()
-    assert lines[0].startswith("⠁") and lines[-1].rstrip().endswith("●")
-    view.visit(1e6, -1e6)  # lost: off the map, which stays
-    assert [len(line) for line in view.lines()] == [len(line) for line in lines]
+    assert [len(line) for line in lines] == [20, 20]
+    assert lines[0] == "⠄".ljust(20) and lines[-1] == "●".rjust(20)
+    view.dot(1e6, -1e6)  # outside: the size of the map stays
+    view.mark(1e6, -1e6, "●")
+    assert [len(line) for line in view.lines()] == [20, 20]
+    assert not any("●" in line for line in view.lines())
+
+
+def test_the_map_of_a_car_that_stands_still():
+    view = make_map(np.full(3, 7.0), np.full(3, -2.0), columns=20)
+    view.mark(7.0, -2.0, "●")
+    assert sum(line.count("●") for line in view.lines()) == 1

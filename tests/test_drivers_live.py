@@ -1,6 +1,9 @@
 """Driver threads on real pseudo-terminals and a virtual bus: devices that come, go and misbehave."""
 
+import sys
 import time
+import types
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 
 from drivers.can import Can, CanOptions, Signal
 from drivers.nmea import Nmea, NmeaOptions
-from drivers.registry import known_drivers, load_driver
+from drivers.registry import GROUP, known_drivers, load_driver
 from drivers.vectornav import VectorNav, VectorNavOptions
 from drivers.xsens import Xsens, XsensOptions
 from replay.emulate import EmulatedSerial, Emulation, Faults, emulate
@@ -32,7 +35,7 @@ def until(condition, timeout_s=20.0):
     """Waits for something that must come about; the time-out is only there to end a failing test."""
     end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "did not happen in time"
         time.sleep(0.002)
 
 
@@ -242,29 +245,36 @@ def test_the_registry_knows_the_kinds_and_names_them():
         emulate("lidar", None)
 
 
-class _EntryPoint:
-    name, value = "other", "elsewhere:Other"
-
-    def __init__(self, loaded):
-        self._loaded = loaded
-
-    def load(self):
-        if isinstance(self._loaded, Exception):
-            raise self._loaded
-        return self._loaded
+def register(monkeypatch, **loaded):
+    """Exchange the installed entry points for modules with these classes, by kind."""
+    for kind, thing in loaded.items():
+        monkeypatch.setitem(sys.modules, f"elsewhere_{kind}", types.SimpleNamespace(Other=thing))
+    points = EntryPoints(EntryPoint(k, f"elsewhere_{k}:Other", GROUP) for k in loaded)
+    monkeypatch.setattr("drivers.registry.entry_points", lambda **wanted: points.select(**wanted))
 
 
-@pytest.mark.parametrize(
-    ("loaded", "message"),
-    [(dict, "not a subclass"), (ImportError("no module elsewhere"), "cannot be loaded: no module elsewhere")],
-)
-def test_a_foreign_driver_that_is_none_is_refused(monkeypatch, loaded, message):
-    monkeypatch.setattr("drivers.registry.entry_points", lambda **_: [_EntryPoint(loaded)])
-    with pytest.raises(UsageError, match=message):
-        load_driver("other")
+def test_a_driver_of_another_distribution_is_found(monkeypatch):
+    register(monkeypatch, lidar=Xsens)
+    assert load_driver("lidar") is Xsens
+    assert known_drivers() == ["lidar"]
 
 
-def test_a_foreign_driver_is_found(monkeypatch):
-    monkeypatch.setattr("drivers.registry.entry_points", lambda **_: [_EntryPoint(Xsens)])
-    assert load_driver("other") is Xsens
-    assert "other" in known_drivers()
+def test_a_foreign_class_that_is_no_driver_is_refused(monkeypatch):
+    register(monkeypatch, lidar=dict)
+    with pytest.raises(UsageError, match=r"elsewhere_lidar:Other is not a subclass of drivers\.base\.Driver"):
+        load_driver("lidar")
+
+
+def test_a_driver_without_its_module_is_one_line(monkeypatch):
+    points = EntryPoints([EntryPoint("lidar", "not_there:Lidar", GROUP)])
+    monkeypatch.setattr("drivers.registry.entry_points", lambda **wanted: points.select(**wanted))
+    with pytest.raises(UsageError, match="'lidar' cannot be loaded: No module named 'not_there'"):
+        load_driver("lidar")
+
+
+def test_two_drivers_of_one_name_are_refused(monkeypatch):
+    values = ("drivers.xsens:Xsens", "elsewhere:Xsens")
+    points = EntryPoints(EntryPoint("xsens", value, GROUP) for value in values)
+    monkeypatch.setattr("drivers.registry.entry_points", lambda **wanted: points.select(**wanted))
+    with pytest.raises(UsageError, match=r"registered twice: drivers\.xsens:Xsens, elsewhere:Xsens"):
+        load_driver("xsens")

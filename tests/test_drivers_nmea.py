@@ -120,7 +120,7 @@ def test_what_says_nothing_makes_no_measurement(body):
     assert d.feed(lines(body), 0) + d.feed(b"", S) == []
 
 
-def test_without_a_fix_only_that_is_said():
+def test_without_a_fix_only_that_is_reported():
     values = one(
         "GNGGA,120000.00,4700.0,N,00800.0,E,0,00,99,10.0,M,45.0,M,,", "GNGST,120000.00,,,,,9.0,9.0,9.0"
     )

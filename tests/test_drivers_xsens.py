@@ -100,8 +100,7 @@ def test_a_packet_longer_than_its_message_is_left_out():
 
 
 def test_gaps_of_the_packet_counter_are_counted():
-    d, e = decoder(), XsensEncoder()
-    e._counter = 65529  # so that it rolls over on the way
+    d, e = decoder(), XsensEncoder(counter=65530)  # so that it rolls over on the way
     sent = [e.encode(Measurement("s", i * 10**7, i * 10**7, {"imu.ax": 0.0})) for i in range(15)]
     for i, message in enumerate(sent):
         if i not in (3, 4, 9):

@@ -25,7 +25,7 @@ MODULES = {"pyserial": "serial", "python_can": "can", "pyzmq": "zmq", "pyyaml": 
 """Distributions whose module has another name."""
 
 
-def test_the_version_is_said_once():
+def test_there_is_one_version():
     assert PROJECT["version"] == __version__
 
 

@@ -16,8 +16,10 @@ from mcap.opcode import Opcode
 from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader
 
-from replay import mcap_log
-from replay.mcap_log import MAGIC, McapLog, McapLogWriter, McapWriter
+from replay import mcap_writer
+from replay.mcap_format import MAGIC
+from replay.mcap_log import McapLog
+from replay.mcap_writer import McapLogWriter, McapWriter
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, Command, Estimate, Innovation, Measurement, Status
@@ -146,7 +148,7 @@ def test_a_file_that_was_cut_off_reads_back_to_its_last_chunk(tmp_path: Path, ke
     assert len(run.estimates.t) == len(steps) - 10
 
 
-def test_a_damaged_chunk_costs_that_chunk_only_and_is_said(tmp_path: Path) -> None:
+def test_a_damaged_chunk_costs_that_chunk_only_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
     record(path, 1000, live=False)
     data = bytearray(path.read_bytes())
@@ -192,7 +194,7 @@ def test_no_damage_raises(
     log.read_run()
 
 
-def test_what_is_no_mcap_file_is_said(tmp_path: Path) -> None:
+def test_what_is_no_mcap_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.mcap"
     path.write_bytes(b"hello")
     with pytest.raises(UsageError, match="not an MCAP file"):
@@ -214,7 +216,7 @@ def test_a_stalled_disk_drops_whole_steps_counted_and_the_gap_is_seen(
 ) -> None:
     path = tmp_path / "run.mcap"
     SlowDisk.go_on.set()
-    monkeypatch.setattr(mcap_log, "open", lambda p, mode, **_: SlowDisk(p, mode[0]), raising=False)
+    monkeypatch.setattr(mcap_writer, "open", lambda p, mode, **_: SlowDisk(p, mode[0]), raising=False)
     recorder = Recorder(path, "", START, OFFSET, limit=50)
     monkeypatch.undo()
     recorder.record_step(*step(0))
@@ -264,13 +266,13 @@ def test_a_full_disk_costs_chunks_but_not_the_file(tmp_path: Path, monkeypatch: 
         disk.append(FullDisk(p, mode[0]))
         return disk[0]
 
-    monkeypatch.setattr(mcap_log, "open", open_full, raising=False)
+    monkeypatch.setattr(mcap_writer, "open", open_full, raising=False)
     writer = McapWriter(path)
     monkeypatch.undo()
     for n in range(6):
         disk[0].full = 2 <= n < 4
         writer.write(
-            mcap_log.CHANNEL["status"], UTC + n, UTC, b'{"schema":1,"t":%d,"state":"s","counters":{}}' % n
+            mcap_writer.CHANNEL["status"], UTC + n, UTC, b'{"schema":1,"t":%d,"state":"s","counters":{}}' % n
         )
         if disk[0].full:
             with pytest.raises(OSError, match="No space"):
@@ -294,7 +296,7 @@ def test_a_disk_that_fails_for_good_ends_neither_thread_nor_caller(
         disk.append(FullDisk(p, mode[0]))
         return disk[0]
 
-    monkeypatch.setattr(mcap_log, "open", open_full, raising=False)
+    monkeypatch.setattr(mcap_writer, "open", open_full, raising=False)
     recorder = Recorder(tmp_path / "run.mcap", "", START, OFFSET)
     monkeypatch.undo()
     disk[0].full = True
@@ -342,7 +344,7 @@ def test_close_is_harmless_twice(tmp_path: Path) -> None:
     assert not McapLog(tmp_path / "run.mcap").recorded
 
 
-def test_a_log_that_no_filter_has_seen_is_told_from_a_recording(tmp_path: Path) -> None:
+def test_a_log_that_no_filter_has_seen_is_distinguished_from_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "drive.mcap"
     samples = [m for i in range(100) for m in step(i)[1]]
     with McapLogWriter(path, OFFSET) as writer:
@@ -354,7 +356,7 @@ def test_a_log_that_no_filter_has_seen_is_told_from_a_recording(tmp_path: Path) 
     assert list(log.measurements()) == samples
 
 
-def test_values_that_are_null_are_absent_and_said(tmp_path: Path) -> None:
+def test_values_that_are_null_are_absent_and_reported(tmp_path: Path) -> None:
     with McapLogWriter(tmp_path / "drive.mcap") as writer:
         writer.write(Measurement("imu", 0, 0, {"imu.ax": float("nan"), "imu.ay": 1.0}))
     log = McapLog(tmp_path / "drive.mcap")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from replay.csv_log import CsvLog, read_estimates
-from replay.mcap_log import McapLog, McapLogWriter
+from replay.mcap_log import McapLog
+from replay.mcap_writer import McapLogWriter
 from vehicled.cli import main
 from vehicled.daemon.recorder import Recorder
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Measurement
@@ -38,23 +39,23 @@ def test_there_and_back_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     back = list(McapLog(tmp_path / "c.mcap").measurements())
     assert sorted(back, key=lambda m: (m.source, m.t)) == sorted(samples, key=lambda m: (m.source, m.t))
     assert [m.arrival for m in back] == sorted(m.arrival for m in back)
-    told = [line for line in capsys.readouterr().err.splitlines() if "measurements" not in line]
-    assert told == [], "nothing was lost, so nothing is said"
+    shown = [line for line in capsys.readouterr().err.splitlines() if "measurements" not in line]
+    assert shown == [], "nothing was lost, so nothing is reported"
 
 
-def test_what_csv_cannot_hold_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_csv_cannot_hold_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(
         tmp_path / "a.mcap",
         [Measurement("mti", 0, 500, {"imu.ax": 1.0}), Measurement("vn", 0, 0, {"imu.ax": 1.0})],
     )
     assert main(["convert", str(tmp_path / "a.mcap"), str(tmp_path / "b.csv")]) == 0
-    said = capsys.readouterr().err
-    assert "no names of devices (mti, vn)" in said
-    assert "1 samples now arrive when measured" in said
-    assert "1 second samples" in said
+    shown = capsys.readouterr().err
+    assert "no names of devices (mti, vn)" in shown
+    assert "1 samples now arrive when measured" in shown
+    assert "1 second samples" in shown
 
 
-def test_problems_of_the_input_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_of_the_input_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.csv").write_text("t,imu.ax\n0,1\n1,oops\n")
     assert main(["convert", str(tmp_path / "a.csv"), str(tmp_path / "b.mcap")]) == 0
     assert "a.csv: line 3: bad number: imu.ax = 'oops'" in capsys.readouterr().err
@@ -88,8 +89,8 @@ def test_bad_usage_is_one_line_and_exit_status_two(
     (tmp_path / "a.csv").write_text("t,imu.ax\n0,1\n")
     (tmp_path / "a.xyz").write_text("?")
     assert main(["convert", *(a if a[0] == "-" else str(tmp_path / a) for a in arguments)]) == 2
-    said = capsys.readouterr().err
-    assert message in said and said.count("\n") == 1
+    shown = capsys.readouterr().err
+    assert message in shown and shown.count("\n") == 1
 
 
 def test_an_empty_log_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

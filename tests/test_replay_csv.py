@@ -1,4 +1,4 @@
-"""CSV logs: what is written reads back, and whatever a file may suffer is said, counted and survived."""
+"""CSV logs: what is written reads back, and damage of any kind is reported, counted and skipped."""
 
 import math
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_spreadsheets_leave_a_byte_order_mark_and_carriage_returns(tmp_path: Pat
         ("0,1\n\x00\xff\x13garbage\n0.02,3\n", [1, 3], "bad row"),
     ],
 )
-def test_damage_is_counted_and_survived(tmp_path: Path, rows: str, values: list[float], problem: str) -> None:
+def test_damage_is_counted_and_skipped(tmp_path: Path, rows: str, values: list[float], problem: str) -> None:
     samples, problems = read(tmp_path, b"t,imu.ax\n" + rows.encode("latin-1"))
     assert [m.values["imu.ax"] for m in samples] == values
     assert problems == {problem: 1}
@@ -107,7 +107,7 @@ def test_an_arrival_before_the_fix_is_not_believed(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=300))
 @settings(max_examples=60)
-def test_any_bytes_after_the_header_are_survived(
+def test_any_bytes_after_the_header_are_read_without_error(
     tmp_path_factory: pytest.TempPathFactory, damage: bytes
 ) -> None:
     samples, _ = read(tmp_path_factory.mktemp("csv"), b"t,imu.ax,gnss.lat,gnss.arrival\n0,1,2,3\n" + damage)
@@ -123,7 +123,7 @@ def test_problems_tell_line_and_value_but_not_all_of_them(tmp_path: Path) -> Non
     assert list(log.measurements()) == []
     assert log.problems.details[0] == "line 2: bad number: imu.ax = 'bad'"
     assert len(log.problems.details) < 10
-    assert str(log.problems) == "log.csv: 1000 problems survived (1000 bad number)"
+    assert str(log.problems) == "log.csv: 1000 problems (1000 bad number)"
     list(log.measurements())
     assert log.problems.total == 1000, "reading again counts the same problems again"
 

@@ -62,7 +62,7 @@ def test_can_logs_of_every_kind_give_the_same_measurements(
     assert not log.problems
 
 
-def test_damaged_lines_of_a_candump_are_counted_and_survived(
+def test_damaged_lines_of_a_candump_are_counted_and_skipped(
     tmp_path: Path, car: dict[str, CanOptions]
 ) -> None:
     path = tmp_path / "drive.log"
@@ -133,7 +133,7 @@ def test_nmea_text_gives_a_fix_per_epoch_over_midnight(tmp_path: Path) -> None:
     assert not log.problems
 
 
-def test_damaged_nmea_is_counted_and_survived(tmp_path: Path) -> None:
+def test_damaged_nmea_is_counted_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "drive.txt"
     text = "".join(epoch(f"120000.{i}0", 7.0) for i in range(10))
     path.write_bytes(b"\xff\x00 boot\r\n" + text.replace("48", "49", 1).encode() + b"$GPGGA,12")

@@ -67,7 +67,7 @@ def test_steps_have_no_holes_short_of_a_gap() -> None:
     assert not problems
 
 
-def test_a_gap_is_said_and_not_filled() -> None:
+def test_a_gap_is_reported_and_not_filled() -> None:
     problems = Problems("log")
     steps = list(make_steps([sample(0), sample(10**18)], PERIOD, problems))
     assert len(steps) == 2

@@ -12,7 +12,7 @@ import numpy as np
 WHEELS = ("fl", "fr", "rl", "rr")
 
 SCHEMA_VERSION = 1
-"""Goes out as the field `schema` of every published message; rises when a field changes its meaning."""
+"""The field `schema` of every published message; increases when a field changes its meaning."""
 
 CHANNELS: dict[str, str] = {
     "imu.ax": "m/s²",
@@ -108,7 +108,7 @@ class Estimate(msgspec.Struct, gc=False):
 
 
 class Innovation(msgspec.Struct, gc=False):
-    """What the filter thought of one observation: one record each, fused or not."""
+    """How the filter handled one observation: one record each, accepted or rejected."""
 
     t: int
     """When it was measured, ns."""
@@ -132,7 +132,7 @@ class Innovation(msgspec.Struct, gc=False):
 
 
 class Status(msgspec.Struct):
-    """How the program is, about once a second."""
+    """State and counters of the program, about once a second."""
 
     t: int
     state: str

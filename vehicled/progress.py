@@ -12,7 +12,7 @@ _BAR_CELLS = 24
 class Progress:
     """How far a job is: a line that redraws itself in a terminal, a line every ten seconds elsewhere.
 
-    A context manager; leaving it shows how far the job came. `quiet` (with `--json`) says nothing at all.
+    A context manager; leaving it shows the final progress. `quiet` (with `--json`) prints nothing.
     """
 
     def __init__(

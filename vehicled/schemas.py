@@ -52,7 +52,7 @@ class CommandRecord(msgspec.Struct):
 
 
 class Configuration(msgspec.Struct):
-    """What the program was told to do: the text of its configuration file."""
+    """The text of the program's configuration file."""
 
     t: int
     text: str
@@ -133,14 +133,14 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": Clock,
 }
 
-PUBLISHED = ("position", "slip", "suspension", "status", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "status", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)
 
 
 def _plain(value: object) -> object:
-    """What NumPy leaves in a message, as JSON knows it."""
+    """NumPy values in a message as plain ones."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise NotImplementedError
@@ -156,7 +156,7 @@ def encode(message: msgspec.Struct) -> bytes:
 
 
 def encode_estimate(topic: str, estimate: Estimate) -> bytes:
-    """What `topic` (a key of `TOPIC_COLUMNS`) says of an estimate, as UTF-8 JSON."""
+    """The columns of `topic` (a key of `TOPIC_COLUMNS`) of an estimate, as UTF-8 JSON."""
     values = estimate.values[_ESTIMATE_INDICES[topic]].tolist()
     return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values))
 
@@ -192,7 +192,7 @@ def json_schema(topic: str) -> dict[str, Any]:
 
 
 def viewer_schema(topic: str) -> dict[str, Any]:
-    """The same for a recording: robotics viewers know one type per field, and want properties in objects."""
+    """The same for a recording: robotics viewers support one type per field, and need properties in objects."""
 
     def simplify(schema: dict[str, Any]) -> dict[str, Any]:
         for alternative in schema.pop("anyOf", []):

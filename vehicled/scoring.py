@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from replay.csv_log import Table, read_estimates
-from replay.mcap_log import McapLog, is_mcap
+from replay.mcap_log import McapLog
+from replay.mcap_messages import is_mcap
 from vehicled.errors import RunError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, Innovation, Measurement

@@ -1,18 +1,18 @@
 """YAML files into frozen dataclasses: strict, with units, and one line for every mistake.
 
-`load(path, cls)` reads a file; the types of the dataclass' fields say what may stand there:
+`load(path, cls)` reads a file; the types of the dataclass' fields define what is valid:
 
 - `bool`, `int`, `float` (dimensionless; `5 %` is 0.05), `str`, `Path` (a relative one starts at the file's
   folder)
 - `Literal[…]`, enumerations (by value), `X | None`
-- dataclasses, and unions of dataclasses told apart by a field `kind: Literal["…"]`
+- dataclasses, and unions of dataclasses, distinguished by a field `kind: Literal["…"]`
 - `list[T]`, `tuple[T, ...]`, `tuple[A, B]`, `dict[K, T]`
 - quantities, always written with their unit: `Annotated[float, Unit("kg")]` or an alias of `units`;
   `Annotated[tuple[float, float, float], Unit("m")]` takes `1.25 0.35 0.22 m`. They arrive in SI and radians
 - `Deferred`: a part whose type is known only later, such as the options of a driver from elsewhere
 
 An annotation holds for every number below it that has none of its own, also within a list or a dataclass.
-`Range`, `Positive` and `NonNegative` from `units` bound numbers; NaN and infinity are always refused. A
+`Range`, `Positive` and `NonNegative` from `units` bound numbers; NaN and infinity are always rejected. A
 dataclass may have `check(self)` yielding (key path, message) for what fields must satisfy together.
 
 Scalars follow YAML 1.2: only `true` and `false` are booleans, so `on`, `no` and `12:30` are text. One with

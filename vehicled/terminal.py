@@ -1,4 +1,4 @@
-"""Drawing in a terminal: dots and lines of Braille cells, pages that redraw themselves, keys as they are pressed."""
+"""Terminal output: a canvas of Braille dots, pages that are redrawn, and keys as they are pressed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ import tty
 from collections.abc import Iterator
 from typing import Self, TextIO
 
-DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Of a Braille cell, by row and column."""
 PLAIN, BOLD, DIM = "\x1b[0m", "\x1b[1m", "\x1b[2m"
 RED, GREEN, BLUE = "\x1b[31m", "\x1b[32m", "\x1b[34m"
-_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _OTHER_SCREEN, _FIRST_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 
 
 class Canvas:
-    """Cells of two by four dots each, about square; a cell has the style of what was drawn in it last."""
+    """Cells of two by four dots each, about square; a cell has the style of what was drawn in it last.
+
+    World coordinates are in any one unit, x to the right and y up. What lies outside is not drawn.
+    """
 
     def __init__(self, columns: int, rows: int, west: float, south: float, east: float, north: float):
         """Shows at least the rectangle of these bounds, in its middle, to the same scale both ways."""
@@ -30,10 +33,18 @@ class Canvas:
         self._scale = min((2 * columns - 1) / (east - west), (4 * rows - 1) / (north - south))
         self._x = 0.5 * (2 * columns - 1 - self._scale * (west + east))
         self._y = 0.5 * (4 * rows - 1 + self._scale * (south + north))
+        self._marker: tuple[int, int, str] | None = None
 
     def dot(self, x: float, y: float, style: str = "") -> None:
-        """What lies outside is not shown."""
-        self._dot(round(self._x + self._scale * x), round(self._y - self._scale * y), style)
+        column, row = self._place(x, y)
+        if self._shows(column, row):
+            self._cells[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
+            self._styles[row // 4][column // 2] = style
+
+    def mark(self, x: float, y: float, character: str) -> None:
+        """Show a character in the cell of this point, over its dots; it replaces the previous one."""
+        column, row = self._place(x, y)
+        self._marker = (row // 4, column // 2, character) if self._shows(column, row) else None
 
     def line(self, start: tuple[float, float], end: tuple[float, float], style: str = "") -> None:
         (x, y), (u, v) = start, end
@@ -43,21 +54,29 @@ class Canvas:
 
     def lines(self) -> list[str]:
         """Of text, with styles."""
-        text = []
-        for cells, styles in zip(self._cells, self._styles, strict=True):
-            row, present = "", ""
-            for cell, style in zip(cells, styles, strict=True):
-                if style != present:
-                    row += (PLAIN if present else "") + style
-                    present = style
-                row += chr(0x2800 + cell) if cell else " "
-            text.append(row + (PLAIN if present else ""))
-        return text
+        characters = [[chr(0x2800 + cell) if cell else " " for cell in row] for row in self._cells]
+        if self._marker is not None:
+            row, column, character = self._marker
+            characters[row][column] = character
+        return [_join_styled(*row) for row in zip(characters, self._styles, strict=True)]
 
-    def _dot(self, column: int, row: int, style: str) -> None:
-        if 0 <= row < 4 * len(self._cells) and 0 <= column < 2 * len(self._cells[0]):
-            self._cells[row // 4][column // 2] |= DOTS[row % 4][column % 2]
-            self._styles[row // 4][column // 2] = style
+    def _place(self, x: float, y: float) -> tuple[int, int]:
+        """Column and row of the dot at this point."""
+        return round(self._x + self._scale * x), round(self._y - self._scale * y)
+
+    def _shows(self, column: int, row: int) -> bool:
+        return 0 <= row < 4 * len(self._cells) and 0 <= column < 2 * len(self._cells[0])
+
+
+def _join_styled(characters: list[str], styles: list[str]) -> str:
+    """A line whose styles change only where they differ."""
+    line, present = "", ""
+    for character, style in zip(characters, styles, strict=True):
+        if style != present:
+            line += (PLAIN if present else "") + style
+            present = style
+        line += character
+    return line + (PLAIN if present else "")
 
 
 class Page:
@@ -79,11 +98,11 @@ class Page:
         self._stream.flush()
 
     def __enter__(self) -> Self:
-        self._stream.write(_OTHER_SCREEN + _HIDE_CURSOR)
+        self._stream.write(_OTHER_SCREEN + HIDE_CURSOR)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.write(_SHOW_CURSOR + _FIRST_SCREEN)
+        self._stream.write(SHOW_CURSOR + _FIRST_SCREEN)
         self._stream.flush()
 
 

@@ -1,7 +1,7 @@
 """Physical units: parsing text such as `kN/mm` or `(m/s²)²/Hz`, and the quantity types of the settings files.
 
 Every quantity leaves here in SI units and radians. The angle is carried as a dimension of its own, so that
-`N/rad` and `N` are told apart. `g` alone is refused: it could be a gram or the acceleration of free fall.
+`N/rad` and `N` are distinct. `g` alone is rejected: it could be a gram or the acceleration of free fall.
 """
 
 import math
@@ -16,7 +16,7 @@ Dimension = tuple[Fraction, Fraction, Fraction, Fraction]
 
 
 class UnitError(ValueError):
-    """A text that is not a unit, or not numbers followed by a unit; the message says why."""
+    """A text that is not a unit, or not numbers followed by a unit; the message has the reason."""
 
 
 def _dimension(mass: int = 0, length: int = 0, time: int = 0, angle: int = 0) -> Dimension:

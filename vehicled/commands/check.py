@@ -1,12 +1,16 @@
-"""`vehicled check`: a configuration or mechanism read to its last key, and the model that it makes."""
+"""`vehicled check`: validates a configuration or mechanism, and describes its model."""
+
+from __future__ import annotations
 
 import argparse
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.messages import WHEELS
+
+if TYPE_CHECKING:
+    from vehicled.daemon.configuration import DaemonConfiguration
 
 HELP = "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model."
 
@@ -16,8 +20,8 @@ examples:
   vehicled check my_car.yaml --json       one JSON object in SI units
   vehicled check four_bar                 a mechanism: pendulum, four_bar, five_bar, slider_crank, …
 
-Nothing is opened: the devices need not be there. The first check of a kind of vehicle compiles its model,
-which the daemon then finds in the cache."""
+No device is opened. The first check of a kind of vehicle compiles its model, which the daemon then finds in
+the cache."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +56,7 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     begun = time.perf_counter()
     estimator = Estimator(configuration)
     seconds = time.perf_counter() - begun
-    # The estimator keeps its car to itself; a second one costs no second compilation.
+    # The estimator's car is private to it; a second one needs no second compilation.
     car = estimator.make_filter().car
     topology = calc_topology(car)
     car.rest()

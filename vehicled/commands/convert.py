@@ -21,7 +21,7 @@ HELP = "convert a log into another format"
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = fill(
         "Converts the measurements of a log, or with --estimates the estimates of a recording. Formats go by "
-        f"extension: it reads {FORMATS}, and writes .csv and .mcap. What the output cannot hold is said.",
+        f"extension: it reads {FORMATS}, and writes .csv and .mcap. What the output cannot hold is reported.",
         90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -30,7 +30,7 @@ examples:
   vehicled convert drive.csv drive.mcap                    for a robotics viewer
   vehicled convert run.mcap drive.csv                      for a spreadsheet
   vehicled convert run.mcap estimates.csv --estimates      the estimates that were recorded
-  vehicled convert drive.blf drive.csv --config my_car.yaml   the configuration knows the signals on the bus
+  vehicled convert drive.blf drive.csv --config my_car.yaml   with the signals of the configuration
   vehicled convert receiver.nmea fixes.csv"""
     parser.add_argument("input", metavar="IN", type=Path, help="log to read")
     parser.add_argument("output", metavar="OUT", type=Path, help="log to write, .csv or .mcap; overwritten")

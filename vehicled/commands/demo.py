@@ -28,8 +28,8 @@ _REDRAW_S = 0.1
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = fill(
-        "Simulates a drive of a car that is heavier and has less grip than its model says, with the "
-        "errors of real sensors; speaks it, in real time, as the bytes of an IMU and a GNSS receiver on "
+        "Simulates a drive of a car that is heavier and has less grip than its model, with the "
+        "errors of real sensors; sends it, in real time, as the bytes of an IMU and a GNSS receiver on "
         "pseudo-terminals and as frames on a virtual CAN bus; runs the real daemon on them; subscribes "
         "to what that publishes; and compares with the truth.",
         90,

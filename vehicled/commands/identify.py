@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 HELP = "Find parameters of a car (masses, tyres, springs, mounting of sensors) from recorded drives."
 
 EPILOG = """\
-The filter that runs in the car predicts every measurement; the parameters with which it does so best, given what the
-file says and how well such figures are usually known, are looked for. Inputs are taken as they were between their
-samples, and with the plant noise that suits the model best (the file keeps its own). A parameter that the drives say
-little about is named and left as it is; so is one that is known only together with others, and one that makes the
-prediction of the drive that was not used worse.
+The filter that runs in the car predicts every measurement; this command finds the parameters with which it does so
+best, given the values in the file and how accurate such values usually are. Inputs are interpolated between their
+samples, and the plant noise is that which fits the model best (the file keeps its own). A parameter with little
+influence on the drives is named and left as it is; so is one that can be found only together with others, and one
+that makes the prediction of the drive that was not used worse.
 
-Straight driving tells nothing of tyres: drive corners of all speeds, brake, accelerate. Ask for friction
-(`*.friction`) only if the car went to the limit: a model that is wrong in other ways takes gentle driving for it.
-Where wheel torques are measured, forces and masses are known no better than those (sensors.wheel_torques.scale).
+Straight driving has no information on tyres: drive corners at all speeds, brake, accelerate. Include friction
+(`*.friction`) only if the car was driven at the limit: otherwise errors of the model are mistaken for low friction.
+Where wheel torques are measured, forces and masses are no more accurate than those (sensors.wheel_torques.scale).
 
 The new file differs from the old one in the values that were found, and nothing else: units and comments stay.
 
 examples:
   vehicled identify drive.mcap --config my_car.yaml --output found.yaml
   vehicled identify a.mcap b.mcap --config my_car.yaml --validate c.mcap --parameters 'mass,*.friction' --plots found
-  vehicled identify --config my_car.yaml --list            which parameters there are, and what the file says
-  vehicled tune drive.mcap --config found.yaml             next: the noise that is left
+  vehicled identify --config my_car.yaml --list            the parameters, and their values in the file
+  vehicled tune drive.mcap --config found.yaml             next: the remaining noise
 """
 
 
@@ -130,6 +130,6 @@ def list_all(args: argparse.Namespace, known: dict) -> int:
         return 0
     for p in known.values():
         value = values[p.name]
-        told = "–" if value is None else f"{value:.5g}"
-        print(f"{p.name:<24} {told:>12} {p.unit:<10} {p.meaning}")
+        given = "–" if value is None else f"{value:.5g}"
+        print(f"{p.name:<24} {given:>12} {p.unit:<10} {p.meaning}")
     return 0

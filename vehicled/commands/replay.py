@@ -5,7 +5,8 @@ from pathlib import Path
 
 HELP = "Run the daemon's estimator on a recorded log, as fast as it goes or in real time."
 
-EPILOG = """examples:
+EPILOG = """\
+examples:
   vehicled replay drive.csv --config prototype --fast --estimates out.csv
   vehicled replay run.mcap --config prototype --fast --record again.mcap
   vehicled replay can.blf --config mycar.yaml --rate 1 --publish tcp://127.0.0.1:5550
@@ -24,9 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pace.add_argument("--rate", type=float, default=1.0, metavar="R", help="times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="as fast as the machine can")
     parser.add_argument("--estimates", type=Path, metavar="OUT.csv", help="write a row per filter step")
-    parser.add_argument(
-        "--record", type=Path, metavar="OUT.mcap", help="record all that goes in and comes out"
-    )
+    parser.add_argument("--record", type=Path, metavar="OUT.mcap", help="record all inputs and outputs")
     parser.add_argument(
         "--publish", metavar="ENDPOINT", help="publish as the daemon does, such as tcp://127.0.0.1:5550"
     )

@@ -11,7 +11,7 @@ HELP = "plot a run"
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = fill(
         "Draws a run into one HTML file that needs nothing else: track, errors, motion, slip, tyre forces, "
-        "suspension, innovations and timing, as far as the run tells of them.",
+        "suspension, innovations and timing, as far as the run has them.",
         90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -22,16 +22,16 @@ _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = fill(
-        "Root mean square and largest error of every quantity that both files know, over the time that they "
+        "Root mean square and largest error of every quantity in both files, over the time that they "
         "have in common; truth is interpolated onto the times of the estimates.",
         90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = """\
 NEES is the mean of (error/σ)², NIS the mean normalised innovation squared per component: both are 1 when the
-filter knows how good it is; larger means too confident. NIS needs a recording (.mcap). Sideslip and tyre slip
-count only from 1 m/s on. The receiver alone, if its fixes were recorded and the configuration gives the origin
-of the world: its antenna, and its course over ground taken for the heading.
+filter's standard deviations match its errors; larger means too confident. NIS needs a recording (.mcap).
+Sideslip and tyre slip count only from 1 m/s on. The receiver alone, if its fixes were recorded and the
+configuration gives the origin of the world: its antenna, and its course over ground taken for the heading.
 
 examples:
   vehicled score estimates.csv truth.csv
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _receiver(run: Scored, truth: Table) -> dict[str, Score]:
-    """The recorded receiver alone, where the recording tells what the car was and where its world lay."""
+    """The recorded receiver alone, where the recording has the car's configuration and the world's origin."""
     if run.configuration is None:
         return {}
     try:

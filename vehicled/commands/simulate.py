@@ -1,4 +1,4 @@
-"""`vehicled simulate`: a drive of the plant model, as the log that a car's sensors would have left."""
+"""`vehicled simulate`: a drive of the plant model, as the log of a car's sensors."""
 
 import argparse
 import dataclasses
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vehicled.errors import UsageError
 
-HELP = "Drive the plant model and write what its sensors would say, and the truth."
+HELP = "Drive the plant model and write what its sensors would measure, and the truth."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

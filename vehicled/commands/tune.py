@@ -4,13 +4,13 @@ import argparse
 
 from vehicled.commands.identify import add_common_arguments, list_all, run_with
 
-HELP = "Find the noise of sensors and model from recorded drives, so that the filter knows how good it is."
+HELP = "Find the noise of sensors and model from recorded drives, so that the filter's standard deviations are right."
 
 EPILOG = """\
-Noise that is too small makes the filter refuse good measurements and believe a wrong model; noise that is too large
-makes it slow. The settings under which the recorded measurements are most probable are looked for; NIS, the mean
-normalised innovation squared, is near 1 then, also on a drive that was not used. Tune what
-`vehicled identify` has found: noise makes up for what the model gets wrong.
+Noise that is too small makes the filter reject good measurements and trust a wrong model; noise that is too large
+makes it slow. This command finds the settings under which the recorded measurements are most probable; NIS, the mean
+normalised innovation squared, is then near 1, also on a drive that was not used. Tune the result of
+`vehicled identify`: noise accounts for the errors of the model.
 
 examples:
   vehicled tune drive.mcap --config my_car.yaml --output tuned.yaml

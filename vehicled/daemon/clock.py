@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the estimator loop knows of time; tests give it one that they move themselves."""
+    """The time source of the estimator loop; tests use one that they advance themselves."""
 
     def now(self) -> int:
         """ns."""

@@ -1,4 +1,4 @@
-"""The command socket: JSON requests in, JSON answers out, one at a time."""
+"""The command socket: JSON requests in, JSON replies out, one at a time."""
 
 import contextlib
 import logging
@@ -18,8 +18,8 @@ from vehicled.messages import Status
 _log = logging.getLogger(__name__)
 
 _MAX_REQUEST = 16384
-"""Bytes. ZeroMQ cuts the connection of whoever sends more."""
-_ANSWER_WITHIN_S = 2.0
+"""Bytes. ZeroMQ disconnects a client that sends more."""
+_REPLY_WITHIN_S = 2.0
 
 _Latitude = Annotated[float, msgspec.Meta(ge=-90, le=90)]
 _Longitude = Annotated[float, msgspec.Meta(ge=-180, le=180)]
@@ -33,15 +33,15 @@ class _Request(msgspec.Struct, tag_field="command", forbid_unknown_fields=True, 
 
 
 class GetStatus(_Request, tag="status"):
-    """Answer with the last `status` message."""
+    """Reply with the last `status` message."""
 
 
 class Reset(_Request, tag="reset"):
-    """Start the filter anew, as after a start of the program."""
+    """Restart the filter, as after a start of the program."""
 
 
 class SetPosition(_Request, tag="set_position"):
-    """Tell the filter where the vehicle origin is: `lat` and `lon`, or `x` and `y`; the rest is optional."""
+    """Set the position of the vehicle origin: `lat` and `lon`, or `x` and `y`; the rest is optional."""
 
     lat: _Latitude | None = None
     """deg, WGS 84."""
@@ -73,10 +73,10 @@ class ReloadNoise(_Request, tag="reload_noise"):
 
 
 class CommandServer:
-    """Answers REQ sockets in a thread of its own; what changes the filter is left to the estimator's thread.
+    """Serves REQ sockets in a thread of its own; the estimator's thread executes what changes the filter.
 
-    An answer is `{"ok": true, …}` or `{"ok": false, "error": "…"}`; a request that is no valid JSON gets the
-    latter, like one for which the estimator found no time.
+    A reply is `{"ok": true, …}` or `{"ok": false, "error": "…"}`; the latter also if the request is not valid
+    JSON, or if the estimator does not execute it in time.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class CommandServer:
         read_noise: Callable[[], dict[str, Any]],
     ) -> None:
         """`submit`: `Loop.submit`; `read_noise` gives the arguments of `reload_noise`. Raises UsageError."""
-        # What REP does, but by hand: after a malformed request whose sender is gone, a REP socket sends its
-        # next answer nowhere.
+        # Does what REP does: but after a malformed request whose sender has disconnected, a REP socket would lose
+        # its next reply.
         self._socket = endpoints.bind(zmq.ROUTER, options.command_endpoint, _MAX_REQUEST)
         self.endpoint = endpoint_of(self._socket)
         self._submit = submit
@@ -131,7 +131,7 @@ class CommandServer:
                     self._refused += 1
                     continue
                 answer = self._answer(frames[2:])
-                # Whoever has gone without waiting for the answer is no error.
+                # A client that has disconnected without waiting for the reply is no error.
                 with contextlib.suppress(zmq.ZMQError):
                     self._socket.send_multipart([frames[0], b"", answer], zmq.DONTWAIT)
         finally:
@@ -144,7 +144,7 @@ class CommandServer:
             answer = {"ok": True, **self._execute(self._decoder.decode(frames[0]))}
             self._done += 1
         except Exception as error:
-            # Whatever goes wrong, the client is told, and the socket is ready for the next.
+            # Every error is reported to the client, and the socket is ready for the next request.
             self._refused += 1
             expected = isinstance(error, VehicledError | ValueError | RuntimeError | TimeoutError)
             if not expected:
@@ -165,8 +165,8 @@ class CommandServer:
             name = arguments.pop("command")
         answer = self._submit(name, arguments)
         try:
-            return answer.result(_ANSWER_WITHIN_S)
+            return answer.result(_REPLY_WITHIN_S)
         except TimeoutError:
             raise TimeoutError(
-                "the estimator did not answer in time; the command may still take effect"
+                "the estimator did not execute the command in time; it may still take effect"
             ) from None

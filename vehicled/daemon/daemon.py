@@ -29,15 +29,15 @@ from vehicled.settings import Deferred, SettingsError
 _log = logging.getLogger(__name__)
 
 _STARTING_S = 0.01
-_LOOK_EVERY_S = 1.0
+_CHECK_EVERY_S = 1.0
 _LOG_EVERY = 10
-"""Looks between statistics lines at level INFO."""
+"""Checks between statistics lines at level INFO."""
 _END_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions:
-    """One device: which driver reads it, and what that driver wants to know."""
+    """One device: which driver reads it, and that driver's options."""
 
     driver: str
     """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
@@ -81,9 +81,9 @@ class Daemon:
     ) -> None:
         """Nothing is opened before `start`.
 
-        `configuration`: the text that the recording shall carry. `read_noise` reads the noise settings again
+        `configuration`: the text that is written to the recording. `read_noise` reads the noise settings again
         and gives the arguments of the estimator's command `reload_noise`; it may raise VehicledError.
-        `counters`: what `status` shall tell beside the daemon's own.
+        `counters`: further counters for `status`, beside the daemon's own.
         """
         self._options = options
         self._configuration = configuration
@@ -105,7 +105,7 @@ class Daemon:
             self._closing = opened.pop_all()
 
     def stop(self) -> None:
-        """Close everything in the opposite order, so that nothing measured is lost on its way to the disk."""
+        """Close everything in the opposite order, so that nothing measured is lost before it is on disk."""
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -183,13 +183,13 @@ class Daemon:
             _log.error("the estimator did not end within %g s", _END_WITHIN_S)
 
     def _watch(self, signals: Signals, notifier: Notifier) -> None:
-        """Until a signal to end: see that the loop advances, and tell the service manager and the log."""
+        """Until a signal to end: check that the loop advances, and report to the service manager and the log."""
         watchdog = notifier.watchdog_period
-        look_every = _LOOK_EVERY_S if watchdog is None else min(_LOOK_EVERY_S, watchdog / 2)
-        looks = 0
+        check_every = _CHECK_EVERY_S if watchdog is None else min(_CHECK_EVERY_S, watchdog / 2)
+        checks = 0
         steps = 0
         while True:
-            caught = signals.wait(look_every if steps else _STARTING_S)
+            caught = signals.wait(check_every if steps else _STARTING_S)
             if caught == signal.SIGHUP:
                 self._reload_noise()
                 continue
@@ -200,7 +200,7 @@ class Daemon:
             if not self._loop_thread.is_alive():
                 raise RunError("the estimator's thread has ended; see the log before this line")
             if self._loop.steps == steps:
-                continue  # not advancing: the watchdog shall bite
+                continue  # not advancing: let the watchdog expire
             if steps == 0:
                 notifier.ready()
                 _log.info("ready: results at %s, commands at %s", self.endpoint, self.command_endpoint)
@@ -209,17 +209,17 @@ class Daemon:
             if self.status is not None:
                 line = statistics_line(self.status)
                 notifier.status(line)
-                _log.log(logging.DEBUG if looks % _LOG_EVERY else logging.INFO, line)
-                looks += 1
+                _log.log(logging.DEBUG if checks % _LOG_EVERY else logging.INFO, line)
+                checks += 1
 
     def _reload_noise(self) -> None:
         try:
-            self._loop.submit("reload_noise", self._read_noise()).add_done_callback(_say_reloaded)
+            self._loop.submit("reload_noise", self._read_noise()).add_done_callback(_log_reload)
         except Exception as error:
             _log.error("noise settings not reloaded: %s", error)
 
 
-def _say_reloaded(answer: Future[dict[str, Any]]) -> None:
+def _log_reload(answer: Future[dict[str, Any]]) -> None:
     error = answer.exception()
     if error is None:
         _log.info("noise settings reloaded")
@@ -228,7 +228,7 @@ def _say_reloaded(answer: Future[dict[str, Any]]) -> None:
 
 
 def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> Driver:
-    """Raises SettingsError, with file and line, also for what only the driver itself can find fault with."""
+    """Raises SettingsError, with file and line, also for faults that only the driver itself can find."""
     try:
         kind = load_driver(device.driver)
         return kind(name, device.options.to(kind.Options), emit)

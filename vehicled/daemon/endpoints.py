@@ -1,4 +1,6 @@
-"""The two ZeroMQ sockets that others may connect to: where they are bound, and who may use them."""
+"""The two ZeroMQ sockets that other programs connect to: where they are bound, and who may use them."""
+
+from __future__ import annotations
 
 import os
 import stat
@@ -6,14 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import zmq
 import zmq.auth
-from zmq.auth.thread import ThreadAuthenticator
 
 from vehicled.errors import UsageError
 from vehicled.units import Range
+
+if TYPE_CHECKING:
+    from zmq.auth.thread import ThreadAuthenticator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +35,7 @@ class PublishOptions:
     curve_secret_key_file: Path | None = None
     """The server's certificate file with its secret key; readable by nobody else. Encrypts both sockets."""
     allowed_clients: tuple[str, ...] = ()
-    """Public keys (40 characters, Z85) of the clients that may connect; empty: all that know the server's."""
+    """Public keys (40 characters, Z85) of the clients that may connect; empty: all that have the server's."""
     insecure_public_bind: bool = False
     """Whether an address that others in the network can reach may be bound without CURVE keys."""
     high_water_mark: Annotated[int, Range(1, 1_000_000)] = 1000
@@ -58,7 +62,7 @@ class PublishOptions:
 
 
 class Endpoints:
-    """A ZeroMQ context whose sockets are bound and protected as the options say."""
+    """A ZeroMQ context whose sockets are bound and protected according to the options."""
 
     def __init__(self, options: PublishOptions) -> None:
         """Raises UsageError for what cannot be bound safely."""
@@ -71,6 +75,9 @@ class Endpoints:
         if options.curve_secret_key_file is not None:
             self._keys = _read_keys(options.curve_secret_key_file)
         if options.allowed_clients:
+            # Late, as it imports asyncio and ssl, which nothing else in the daemon needs.
+            from zmq.auth.thread import ThreadAuthenticator
+
             self._authenticator = ThreadAuthenticator(self._context)
             self._authenticator.start()
             self._authenticator.configure_curve_callback("*", _AllowedClients(options.allowed_clients))
@@ -108,7 +115,7 @@ def endpoint_of(socket: zmq.Socket[bytes]) -> str:
 
 
 class _AllowedClients:
-    """Asked by the authenticator for each client that connects."""
+    """The authenticator calls this for each client that connects."""
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         self._keys = {key.encode() for key in keys}
@@ -152,7 +159,7 @@ def _read_keys(path: Path) -> tuple[bytes, bytes]:
     where = f"publish.curve_secret_key_file: {path}"
     try:
         status = os.stat(path)
-        # A credential that systemd hands over is root's, and its group bits are the mask of an access list.
+        # A credential from systemd belongs to root, and its group bits are the mask of an access list.
         if status.st_mode & stat.S_IRWXO or (status.st_mode & stat.S_IRWXG and status.st_gid != 0):
             raise UsageError(f"{where}: others can read it; expected mode 0600 (chmod 600 it)")
         public, secret = zmq.auth.load_certificate(path)

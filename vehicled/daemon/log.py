@@ -1,4 +1,4 @@
-"""Log lines to stderr from a thread of their own: a slow terminal or journal never holds up the estimator."""
+"""Log lines to stderr from a thread of their own: a slow terminal or journal never blocks the estimator."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ _JOURNAL_PRIORITY = {
 
 
 class _BoundedHandler(QueueHandler):
-    """Drops lines that nobody reads."""
+    """Drops lines when the backlog is full."""
 
     dropped = 0
 
@@ -45,7 +45,7 @@ class _JournalFormatter(logging.Formatter):
 
 
 class Logging:
-    """While entered, whatever is logged goes to stderr."""
+    """While entered, all log records go to stderr."""
 
     def __init__(self, level: int) -> None:
         backlog: queue.Queue[logging.LogRecord] = queue.Queue(_BACKLOG)

@@ -1,4 +1,4 @@
-"""The estimator's thread: one filter step per period on absolute deadlines, come what may."""
+"""The estimator's thread: one filter step per period on absolute deadlines, also after failures."""
 
 import gc
 import logging
@@ -21,13 +21,13 @@ _log = logging.getLogger(__name__)
 _SECOND = 1_000_000_000
 _MAILBOX = 16
 _SWITCH_INTERVAL_S = 0.0002
-"""A thread that needs the interpreter asks its holder to let go after this long, not Python's whole 5 ms."""
+"""A thread that waits for the interpreter's lock requests it after this long, not after Python's default 5 ms."""
 _COLLECT_ALL_EVERY = 60
 """Status periods between collections of all generations."""
 
 
 class Estimator(Protocol):
-    """What the loop asks of an estimator; all of it is called from the loop's thread alone."""
+    """What the loop needs of an estimator; all of it is called from the loop's thread alone."""
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
         """Advance to `t_ns` with what arrived since the last step; None while there is no estimate.
@@ -46,7 +46,7 @@ class Estimator(Protocol):
 
 
 class Publisher(Protocol):
-    """Shows results to others; must neither block nor change them."""
+    """Takes results for subscribers; must neither block nor change them."""
 
     def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None: ...
 
@@ -72,7 +72,7 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LoopOptions:
-    """When the filter steps, and with what right to the processor."""
+    """When the filter steps, and with which scheduling."""
 
     rate: Annotated[Hertz, Range(1.0, 2000.0)] = 250.0
     """Filter steps per second."""
@@ -90,7 +90,7 @@ class LoopOptions:
 class Loop:
     """Runs the filter at a fixed rate in the thread that calls `run`.
 
-    A step that is more than a period late takes the place of those that it missed: they are counted, and the
+    A step that is more than a period late replaces the steps that were missed: they are counted, and the
     estimator integrates over the longer interval. A failing estimator is counted, logged and reset.
     """
 
@@ -104,7 +104,7 @@ class Loop:
         recorder: Recorder | None = None,
         counters: Callable[[], dict[str, Any]] = dict,
     ) -> None:
-        """`counters`: the rest of what `status` tells, by part: devices, publisher, …"""
+        """`counters`: the other counters in `status`, by part: devices, publisher, …"""
         self._estimator = estimator
         self._queue = queue
         self._clock = clock
@@ -118,13 +118,13 @@ class Loop:
         self._scheduling = ""
 
         self.steps = 0
-        """Steps done so far; whoever watches over the loop sees it advance."""
+        """Steps done so far; the watchdog checks that this increases."""
         self.last_status: Status | None = None
         self._missed = 0
         self._skipped = 0
         self._estimator_errors = 0
         self._output_errors = 0
-        self._said_error_at = -_SECOND
+        self._logged_error_at = -_SECOND
         self._step_time = Histogram()
         self._lateness = Histogram()
         self._collect_time = Histogram()
@@ -148,7 +148,7 @@ class Loop:
         self._claim_processor()
         switch_interval = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        # Everything alive now stays: take it out of the collector's sight, and collect only in idle time.
+        # Everything allocated so far stays: exclude it from garbage collection, and collect only in idle time.
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -203,7 +203,7 @@ class Loop:
         except Exception as error:
             self._estimator_errors += 1
             self._reset_wanted = True
-            self._say_error(t, "the estimator failed and is reset", error)
+            self._log_error(t, "the estimator failed and is reset", error)
         duration = self._clock.now() - begun
         self._deliver(t, self._publisher.publish_step, estimate, innovations)
         if self._recorder is not None:
@@ -214,7 +214,7 @@ class Loop:
             result = self._estimator.command(name, arguments)
         except Exception as error:
             answer.set_exception(error)
-            self._say_error(t, f"the command {name} failed", error)
+            self._log_error(t, f"the command {name} failed", error)
             return
         answer.set_result(result)
         if self._recorder is not None:
@@ -225,14 +225,14 @@ class Loop:
             deliver(*what)
         except Exception as error:
             self._output_errors += 1
-            self._say_error(t, "results were lost on their way out", error)
+            self._log_error(t, "results were lost on their way out", error)
 
     def _report(self, t: int) -> None:
         try:
             estimator = self._estimator.status()
         except Exception as error:
             self._estimator_errors += 1
-            self._say_error(t, "the estimator cannot tell its status", error)
+            self._log_error(t, "the estimator's status failed", error)
             estimator = {"state": "failing"}
         counters = {
             **self._other_counters(),
@@ -269,10 +269,10 @@ class Loop:
         gc.collect(2 if self._statuses % _COLLECT_ALL_EVERY == 0 else 0)
         self._collect_time.add(self._clock.now() - begun)
 
-    def _say_error(self, t: int, what: str, error: Exception) -> None:
-        """At most once a second: at 250 Hz the log itself would become the trouble."""
-        if t - self._said_error_at >= _SECOND:
-            self._said_error_at = t
+    def _log_error(self, t: int, what: str, error: Exception) -> None:
+        """At most once a second: 250 lines a second would make the log itself a problem."""
+        if t - self._logged_error_at >= _SECOND:
+            self._logged_error_at = t
             _log.error("%s: %s: %s", what, type(error).__name__, error, exc_info=error)
 
     def _claim_processor(self) -> None:
@@ -289,7 +289,7 @@ class Loop:
                 os.sched_setaffinity(0, {cpu})
             except OSError as error:
                 refused.append(f"processor {cpu} refused: {error.strerror}")
-        # Said as it is, since a service manager may have set it for the whole process.
+        # The actual policy, since a service manager may have set it for the whole process.
         if os.sched_getscheduler(0) == os.SCHED_FIFO:
             policy = f"SCHED_FIFO {os.sched_getparam(0).sched_priority}"
         else:

@@ -1,4 +1,4 @@
-"""Telling the service manager how we are: the datagrams of sd_notify(3)."""
+"""Reports the daemon's state to the service manager: the datagrams of sd_notify(3)."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ class Notifier:
 
     @property
     def watchdog_period(self) -> float | None:
-        """Seconds within which the service manager wants to hear `watchdog`; None if it does not watch us."""
+        """Seconds within which the service manager expects `watchdog`; None without a watchdog."""
         watched = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         microseconds = os.environ.get("WATCHDOG_USEC", "")
         if not (self._socket and watched and microseconds.isdecimal() and int(microseconds) > 0):
@@ -48,6 +48,6 @@ class Notifier:
 
     def _send(self, message: str) -> None:
         if self._socket is not None:
-            # A manager that does not listen is no reason to stop estimating.
+            # A manager that does not receive is no reason to stop estimating.
             with contextlib.suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)

@@ -4,6 +4,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import zmq
@@ -18,19 +19,16 @@ _MAX_SUBSCRIPTION = 4096
 """Bytes: far more than a topic has, but the handshake of CURVE also has to fit."""
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
-    "position": lambda estimate: schemas.encode_estimate("position", estimate),
-    "slip": lambda estimate: schemas.encode_estimate("slip", estimate),
-    "suspension": lambda estimate: schemas.encode_estimate("suspension", estimate),
+    **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
     "status": schemas.encode,
     "innovation": schemas.encode_innovation,
 }
-_ESTIMATE_TOPICS = ("position", "slip", "suspension")
 
 
 class Publisher:
     """Owns an XPUB socket, to which SUB sockets connect as to any PUB.
 
-    XPUB tells who subscribes to what: a topic nobody wants is not even encoded, and a newcomer gets the last
+    XPUB reports subscriptions: a topic without subscribers is not even encoded, and a new subscriber gets the last
     value of a topic at once (so, then, do its other subscribers: the same message again). The estimator's
     thread only appends to a bounded queue; encoding and sockets live in a thread of their own. What a
     subscriber is too slow to take, ZeroMQ drops for that one alone, beyond `high_water_mark` messages.
@@ -66,7 +64,8 @@ class Publisher:
         self._hand_over(None, [], status)
 
     def counters(self) -> dict[str, Any]:
-        """Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `subscribed` topics."""
+        """Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `ignored` requests,
+        `subscribed` topics."""
         return {
             "sent": dict(self._sent),
             "dropped": self._dropped,
@@ -100,7 +99,7 @@ class Publisher:
                 ready = dict(poller.poll())
                 if self._wake in ready:
                     os.eventfd_read(self._wake)
-                # Subscriptions first: who has just subscribed gets the last value, then what is new.
+                # Subscriptions first: a new subscriber gets the last value, then what is new.
                 if self._socket in ready:
                     self._take_subscriptions()
                 while self._backlog:
@@ -112,7 +111,7 @@ class Publisher:
         self, estimate: Estimate | None, innovations: list[Innovation], status: Status | None
     ) -> None:
         if estimate is not None:
-            for topic in _ESTIMATE_TOPICS:
+            for topic in schemas.TOPIC_COLUMNS:
                 self._offer(topic, estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)
@@ -129,7 +128,7 @@ class Publisher:
             self._socket.send_multipart((topic.encode(), _ENCODERS[topic](message)), zmq.DONTWAIT)
             self._sent[topic] += 1
         except Exception:
-            # A message that cannot be encoded or sent must not take the others with it.
+            # A message that cannot be encoded or sent must not prevent the others.
             self._errors += 1
 
     def _take_subscriptions(self) -> None:
@@ -143,7 +142,7 @@ class Publisher:
             if len(frames) > 1 or request[:1] not in (b"\x00", b"\x01") or not topics:
                 self._ignored += 1
                 continue
-            # Only prefixes of real topics are kept, so that strangers cannot make this grow.
+            # Only prefixes of real topics are kept, so that clients cannot make this grow.
             if request[:1] == b"\x01":
                 self._prefixes.add(request[1:])
             else:

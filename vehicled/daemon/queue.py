@@ -1,4 +1,4 @@
-"""Where the driver threads' measurements wait for the estimator: ordered by time, and bounded."""
+"""The queue between the driver threads and the estimator: ordered by time, and bounded."""
 
 import heapq
 import threading
@@ -11,10 +11,10 @@ from vehicled.messages import Measurement
 
 
 class MeasurementQueue:
-    """Many threads put, one takes. It comes out ordered by arrival, then by source, then as it was put.
+    """Many threads put, one takes. Measurements are ordered by arrival, then by source, then as they were put.
 
-    That order holds over all calls of `drain` together: whoever records what came out and replays it by its
-    arrival gets every measurement into the same filter step again.
+    That order holds over all calls of `drain` together: a recording that is replayed by arrival has every
+    measurement in the same filter step again.
     """
 
     def __init__(self, sources: Sequence[str], capacity: int = 4096) -> None:
@@ -37,7 +37,7 @@ class MeasurementQueue:
     def put(self, measurement: Measurement) -> None:
         """Called by the driver threads; microseconds, and never blocks for longer than another `put`."""
         with self._lock:
-            # An unknown source would still have a place: after all known ones.
+            # An unknown source comes after all known ones.
             order = self._order.get(measurement.source, len(self._order))
             entry = (measurement.arrival, order, self._put, measurement)
             self._put += 1
@@ -51,8 +51,8 @@ class MeasurementQueue:
     def drain(self, until: int) -> list[Measurement]:
         """Take everything that arrived no later than `until`, ns.
 
-        A thread may have been held up between taking the time of arrival and `put`, so that the step of its
-        measurement is over. The arrival is then moved to just after that step, where it did come into effect.
+        A thread may be delayed between taking the time of arrival and `put`, so that the step of its
+        measurement is over. The arrival is then moved to just after that step, where it took effect.
         """
         taken: list[Measurement] = []
         with self._lock:

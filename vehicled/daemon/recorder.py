@@ -1,4 +1,4 @@
-"""Writes all that a run measured and estimated to an MCAP file, without ever holding up the estimator."""
+"""Writes all that a run measured and estimated to an MCAP file, without ever blocking the estimator."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Self
 
-from replay.mcap_log import CHANNEL, McapWriter, write_clock
+from replay.mcap_writer import CHANNEL, McapWriter, write_clock
 from vehicled.messages import Estimate, Innovation, Measurement, Status
 from vehicled.schemas import (
     TOPIC_COLUMNS,
@@ -52,14 +52,14 @@ class _Stop:
 class Recorder:
     """Takes steps, commands and status from the estimator's thread, and writes them in a thread of its own.
 
-    What is handed over must not be changed afterwards. The file has messages in the order of consumption: a
+    What is passed must not be changed afterwards. The file has messages in the order of consumption: a
     step's commands and measurements, its estimate and innovations, and last the record of the step itself, so
     that a replay of the recording gives the filter exactly the same sequence.
 
     With `live` (the daemon), a full queue drops whole steps, counted, and every chunk is forced to disk.
     Otherwise (replay) the caller waits, and the same run gives the same bytes.
 
-    A disk that fails does not end the run: `counters()` tells what was lost, and writing is tried again.
+    A disk that fails does not end the run: `counters()` has what was lost, and writing is tried again.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Recorder:
                 break
             try:
                 now = self._write(item)
-            except Exception as error:  # Whatever one message has, the next ones shall be written.
+            except Exception as error:  # A message that cannot be written must not prevent the next ones.
                 self._note(error)
                 self._lost += item.messages if isinstance(item, _Step) else 1
                 continue

@@ -1,4 +1,4 @@
-"""Signals as events that the main thread waits for, whichever thread the kernel hands them to."""
+"""Signals as events that the main thread waits for, whichever thread the kernel delivers them to."""
 
 import contextlib
 import select
@@ -12,13 +12,13 @@ _TAKEN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Signals:
-    """While entered, in the main thread: SIGTERM, SIGINT and SIGHUP interrupt nothing; `wait` tells them."""
+    """While entered, in the main thread: SIGTERM, SIGINT and SIGHUP interrupt nothing; `wait` returns them."""
 
     def __enter__(self) -> Self:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Python's own handler, in C, writes the number here at once; ours has nothing left to do.
+        # Python's own handler, in C, writes the number here at once; ours has nothing to do.
         self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._handlers_before: dict[signal.Signals, Any] = {s: signal.signal(s, _ignore) for s in _TAKEN}
         return self

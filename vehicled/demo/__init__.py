@@ -1,1 +1,1 @@
-"""The demonstration: a simulated car that speaks to the real daemon, and a subscriber that watches."""
+"""The demonstration: a simulated car's emulated devices, the real daemon on them, and a subscriber."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 import zmq
 
-from vehicled.schemas import TOPIC_COLUMNS
+from vehicled.schemas import PUBLISHED, TOPIC_COLUMNS
 
 _WATER_MARK = 10_000
 """Messages that may wait here while something else is done: five seconds of them."""
@@ -18,7 +18,7 @@ _WINDOW_NS = 1_000_000_000
 
 
 class Fix(msgspec.Struct):
-    """What the filter thought of a GNSS position."""
+    """The innovation record of a GNSS position."""
 
     t: int
     sensor: str
@@ -29,7 +29,7 @@ class Fix(msgspec.Struct):
 
     @property
     def horizontal(self) -> float | None:
-        """Its distance from what was predicted, m; None if it could not be judged."""
+        """Its distance from what was predicted, m; None if there was no prediction."""
         return _length(self.innovation[:2])
 
     @property
@@ -51,7 +51,7 @@ class Feed:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.SUB)
         self._socket.rcvhwm = _WATER_MARK
-        for topic in ("position", "slip", "suspension", "status", "innovation"):
+        for topic in PUBLISHED:
             self._socket.subscribe(topic)
         self._socket.connect(endpoint)
         self._last: dict[str, bytes] = {}

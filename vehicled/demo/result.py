@@ -1,4 +1,4 @@
-"""What a drive came to: receiver alone beside estimate, consistency, timing; as a table and as JSON."""
+"""The result of a drive: receiver alone beside estimate, consistency, timing; as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vehicled.scoring import Score, Scores
 
 @dataclass(frozen=True)
 class Result:
-    """A drive and what became of it."""
+    """A drive, its errors, and the counters at its end."""
 
     seconds: float
     receiver: dict[str, Score]
@@ -40,7 +40,7 @@ class Result:
 
     @property
     def lost(self) -> dict[str, int]:
-        """What did not make it, by where it was lost; only what is above 0."""
+        """Counts of what was lost, by place; only those above 0."""
         c = self.end.counters
         lost = {
             f"{name}: measurements": n - c["devices"][name]["measurements"]
@@ -50,7 +50,7 @@ class Result:
         lost["queue: measurements"] = sum(c["queue"]["dropped"].values())
         lost["publisher: steps"] = c["publisher"]["dropped"]
         lost["recorder: messages"] = c["recorder"]["dropped"] + c["recorder"]["lost"]
-        # A driver that was held up may make two measurements of one message: nothing is lost by that.
+        # A driver that was delayed may make two measurements of one message: nothing is lost by that.
         return {where: n for where, n in lost.items() if n > 0}
 
     def fault(self) -> str | None:
@@ -60,7 +60,7 @@ class Result:
         loop, estimator = self.end.counters["loop"], self.end.counters["estimator"]
         failed, restarts = loop["estimator_errors"], estimator["restarts"]
         if failed or restarts:
-            return f"the filter failed {failed} times, and began anew {restarts} times"
+            return f"the filter failed {failed} times, and restarted {restarts} times"
         own, ours = self.receiver.get("horizontal"), self.scores.quantities.get("horizontal")
         if own is None or ours is None:
             return "no position to compare"

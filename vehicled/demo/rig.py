@@ -1,7 +1,7 @@
-"""The car and its daemon, in a process of their own: simulated, then spoken as device bytes in real time.
+"""The car and its daemon, in a process of their own: simulated, then sent as device bytes in real time.
 
-The daemon is the real one. The emulated devices share its process, because python-can's virtual bus does not
-reach further; everything that watches is outside, as on the road.
+The daemon is the real one. The emulated devices share its process, because python-can's virtual bus is
+limited to one process; all subscribers are outside, as on the road.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from vehicled.simulation.drive import Truth
 from vehicled.simulation.scenario import Scenario
 
 _END_WITHIN_S = 5.0
-_LOOK_EVERY_S = 0.05
-_TELL_EVERY_S = 0.1
+_CHECK_EVERY_S = 0.05
+_REPORT_EVERY_S = 0.1
 _LEAD_S = 0.3
 """Between the announcement of a drive and its first byte, for subscribers to connect."""
 _CONNECT_WITHIN_S = 5.0
@@ -34,14 +34,14 @@ _PRIORITY = 20
 
 @dataclass(frozen=True)
 class Job:
-    """What the process shall do."""
+    """What the process has to do."""
 
     scenario: Scenario
     seed: int
     configuration: Path
     """From `write_configuration`."""
     log: Path
-    """Where the process leaves what it would have said on stderr."""
+    """File for what the process would print to stderr."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Simulated:
-    """The drive is known. Told before the daemon runs, which would wait for so much to be packed."""
+    """The drive has been simulated. Sent before the daemon runs, which sending so much would delay."""
 
     truth: Truth
     measurements: list[Measurement]
-    """All that the sensors will say; both on the time of the drive."""
+    """All that the sensors will measure; both on the time of the drive."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ class _Failed:
 
 
 class Rig:
-    """The process, seen from outside. A context manager; leaving it ends the process, whatever it does.
+    """The process, seen from outside. A context manager; leaving it always ends the process.
 
-    For the main thread, as it deals with Ctrl-C.
+    For the main thread, as it handles Ctrl-C.
     """
 
     def __init__(self, job: Job) -> None:
@@ -107,8 +107,8 @@ class Rig:
         self._log = job.log
         self._daemon_runs = False
         self._process = context.Process(target=_run, args=(theirs, job), name="vehicled-demo", daemon=True)
-        # Ctrl-C reaches all processes of a terminal. This one inherits that it ignores it: it is ended by us
-        # alone, in order.
+        # Ctrl-C reaches all processes of a terminal. This one inherits that SIGINT is ignored: it ends when
+        # we close the pipe, in order.
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             self._process.start()
@@ -117,7 +117,7 @@ class Rig:
         theirs.close()
 
     def poll(self, seconds: float) -> Stage | Simulated | Begun | Ended | None:
-        """What the process says within so many seconds. Raises UsageError or RunError when it failed."""
+        """The next message within so many seconds, None without one. Raises UsageError or RunError when it failed."""
         try:
             if not self._pipe.poll(seconds):
                 return None
@@ -146,7 +146,7 @@ class Rig:
 
 
 class _Abandoned(Exception):
-    """Nobody waits for the result any more."""
+    """The other end of the pipe was closed."""
 
 
 def _run(pipe: Connection, job: Job) -> None:
@@ -174,7 +174,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.plant import make_plant
 
-    def look() -> None:
+    def check() -> None:
         if pipe.poll():
             raise _Abandoned
 
@@ -187,12 +187,12 @@ def _drive(pipe: Connection, job: Job) -> Ended:
     estimator = Estimator(configuration)
     pipe.send(Stage(compiling, 2, 2, "parts"))
 
-    def tell(done: float) -> None:
-        look()
+    def report(done: float) -> None:
+        check()
         pipe.send(Stage("simulating", done, scenario.length, "s"))
 
-    measurements, truth = simulate(scenario, plant, job.seed, _seldom(tell))
-    tell(scenario.length)
+    measurements, truth = simulate(scenario, plant, job.seed, _seldom(report))
+    report(scenario.length)
     pipe.send(Simulated(truth, measurements))
     devices = emulated_devices(configuration)
     emulation = Emulation(measurements, devices)
@@ -200,18 +200,18 @@ def _drive(pipe: Connection, job: Job) -> Ended:
     _claim_processor()
     try:
         with daemon:
-            _wait_for_devices(daemon, look)
+            _wait_for_devices(daemon, check)
             start = time.monotonic_ns() + round(_LEAD_S * 1e9)
             emulation.start(start)
             pipe.send(Begun(daemon.endpoint, emulation.offset_ns))
             cpu = time.process_time()
-            while not emulation.join(_LOOK_EVERY_S):
-                look()
+            while not emulation.join(_CHECK_EVERY_S):
+                check()
             end = time.monotonic_ns()
             cpu = time.process_time() - cpu
             while daemon.status is None or daemon.status.t < end:
-                look()
-                time.sleep(_LOOK_EVERY_S)
+                check()
+                time.sleep(_CHECK_EVERY_S)
             counters = daemon.status.counters
     finally:
         emulation.stop()
@@ -234,21 +234,21 @@ def _claim_processor() -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
 
 
-def _seldom(tell: Callable[[float], None]) -> Callable[[float], None]:
+def _seldom(report: Callable[[float], None]) -> Callable[[float], None]:
     due = 0.0
 
     def update(done: float) -> None:
         nonlocal due
         now = time.monotonic()
         if now >= due:
-            due = now + _TELL_EVERY_S
-            tell(done)
+            due = now + _REPORT_EVERY_S
+            report(done)
 
     return update
 
 
-def _wait_for_devices(daemon: Any, look: Callable[[], None]) -> None:
-    """Until every driver has opened its device, as the daemon's status tells. Raises RunError."""
+def _wait_for_devices(daemon: Any, check: Callable[[], None]) -> None:
+    """Until every driver has opened its device, according to the daemon's status. Raises RunError."""
     give_up = time.monotonic() + _CONNECT_WITHIN_S
     while True:
         states: dict[str, str] = {}
@@ -259,5 +259,5 @@ def _wait_for_devices(daemon: Any, look: Callable[[], None]) -> None:
         if time.monotonic() > give_up:
             shut = [name for name, state in states.items() if state == "disconnected"]
             raise RunError(f"not open within {_CONNECT_WITHIN_S:g} s: {', '.join(shut) or 'the daemon'}")
-        look()
-        time.sleep(_LOOK_EVERY_S)
+        check()
+        time.sleep(_CHECK_EVERY_S)

@@ -13,16 +13,15 @@ import numpy as np
 from vehicled.demo.feed import Feed
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.drive import Truth
-from vehicled.terminal import DOTS
+from vehicled.terminal import DIM, HIDE_CURSOR, PLAIN, RED, SHOW_CURSOR, Canvas
 
 _SPARSE_S = 5.0
 _WIDTH = 78
 _LABEL = 11
 _NAMES = {"fl": "front left", "fr": "front right", "rl": "rear left", "rr": "rear right"}
 _DEG = 180 / math.pi
-
-_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
-_DIM, _RED, _PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
+_SMALLEST_MAP = 1.0
+"""m, either way: where the car stands still there is no area."""
 
 
 class Screen:
@@ -40,7 +39,7 @@ class Screen:
         self._truth = truth
         self._length = float(truth.t[-1]) * 1e-9
         x, y = (truth.values[:, ESTIMATE_INDEX[c]] for c in ("x", "y"))
-        self._map = Map(x, y, _WIDTH)
+        self._map = make_map(x, y, _WIDTH)
         self._drawn = 0
         self._next_line = time.monotonic() + _SPARSE_S
 
@@ -59,12 +58,12 @@ class Screen:
 
     def __enter__(self) -> Self:
         if self._terminal and not self._quiet:
-            self._stream.write(_HIDE_CURSOR)
+            self._stream.write(HIDE_CURSOR)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._terminal and not self._quiet:
-            self._stream.write(_SHOW_CURSOR)
+            self._stream.write(SHOW_CURSOR)
             self._stream.flush()
 
     def _draw(self, lines: list[str]) -> None:
@@ -77,12 +76,14 @@ class Screen:
         self._drawn = len(lines)
 
     def _page(self, now: float, estimate: dict[str, float | None] | None, feed: Feed) -> list[str]:
-        lines = [_spread(self._title, f"{min(max(now, 0.0), self._length):.1f} of {self._length:.1f} s")]
+        lines = [_justify(self._title, f"{min(max(now, 0.0), self._length):.1f} of {self._length:.1f} s")]
         lines += [_bar(now / self._length, _WIDTH), ""]
         if estimate is None:
             return [*lines, "waiting for the first estimate"]
         e, true = estimate, self._true(estimate)
-        self._map.visit(e["x"], e["y"])
+        if e["x"] is not None and e["y"] is not None:
+            self._map.dot(e["x"], e["y"])
+            self._map.mark(e["x"], e["y"], "●")
         speed = _number(e["vx"])
         lines += [
             _row(
@@ -102,7 +103,7 @@ class Screen:
                 "sideslip",
                 _value(_moving(e, "sideslip"), _DEG, "°", 8, 2),
                 " ",
-                _swing(_moving(e, "sideslip"), 6 / _DEG, 41),
+                swing_bar(_moving(e, "sideslip"), 6 / _DEG, 41),
             ),
             "",
             _row("", *(f"{title:^21}" for title in ("slip angle", "slip ratio", "deflection"))),
@@ -113,9 +114,9 @@ class Screen:
             lines.append(
                 _row(
                     _NAMES[w],
-                    f"{_value(angle, _DEG, '°', 6)} {_swing(angle, 4 / _DEG)}",
-                    f"{_value(ratio, 100, '%', 6)} {_swing(ratio, 0.1)}",
-                    f"{_value(deflection, 1e3, 'mm', 6, 0)} {_swing(deflection, 0.03)}",
+                    f"{_value(angle, _DEG, '°', 6)} {swing_bar(angle, 4 / _DEG)}",
+                    f"{_value(ratio, 100, '%', 6)} {swing_bar(ratio, 0.1)}",
+                    f"{_value(deflection, 1e3, 'mm', 6, 0)} {swing_bar(deflection, 0.03)}",
                 )
             )
         lines += ["", *self._errors(e, true), *_gnss(feed), *_health(feed), "", *self._map.lines()]
@@ -164,35 +165,15 @@ class Screen:
         return ", ".join(parts)
 
 
-class Map:
-    """The track seen from above, in Braille dots; where the car has been is drawn, and where it is."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, columns: int, rows: int = 7) -> None:
-        """`x`, `y`: (n,) m, of what the map has to hold."""
-        self._west, self._north = float(np.nanmin(x)), float(np.nanmax(y))
-        width, height = float(np.nanmax(x)) - self._west, self._north - float(np.nanmin(y))
-        self._scale = max(width / (2 * columns - 2), height / (4 * rows - 2), 0.01)
-        """m per dot."""
-        down, across = round(height / self._scale), round(width / self._scale)
-        self._cells = np.zeros((down // 4 + 1, across // 2 + 1), int)
-        self._car: tuple[int, int] | None = None
-
-    def visit(self, x: float | None, y: float | None) -> None:
-        if x is None or y is None:
-            return
-        column = round((x - self._west) / self._scale)
-        row = round((self._north - y) / self._scale)
-        self._car = row // 4, column // 2
-        if 0 <= row < 4 * len(self._cells) and 0 <= column < 2 * self._cells.shape[1]:
-            self._cells[self._car] |= DOTS[row % 4][column % 2]
-
-    def lines(self) -> list[str]:
-        lines = ["".join(chr(0x2800 + cell) if cell else " " for cell in row) for row in self._cells]
-        if self._car is not None:
-            row, column = self._car
-            if 0 <= row < len(lines) and 0 <= column < self._cells.shape[1]:
-                lines[row] = f"{lines[row][:column]}●{lines[row][column + 1 :]}"
-        return lines
+def make_map(x: np.ndarray, y: np.ndarray, columns: int, rows: int = 7) -> Canvas:
+    """An empty map of the area that contains these points (n,), m; as small as the area's proportions allow."""
+    west, south = float(np.nanmin(x)), float(np.nanmin(y))
+    width = max(float(np.nanmax(x)) - west, _SMALLEST_MAP)
+    height = max(float(np.nanmax(y)) - south, _SMALLEST_MAP)
+    metres_per_dot = max(width / (2 * columns - 1), height / (4 * rows - 1))
+    columns = min(columns, round(width / metres_per_dot) // 2 + 1)
+    rows = min(rows, round(height / metres_per_dot) // 4 + 1)
+    return Canvas(columns, rows, west, south, west + width, south + height)
 
 
 def _gnss(feed: Feed) -> list[str]:
@@ -221,15 +202,15 @@ def _health(feed: Feed) -> list[str]:
 def _style(line: str) -> str:
     """Labels dim, missed deadlines red."""
     if line.endswith("!"):
-        return f"{_RED}{line[:-1]}{_PLAIN}"
-    return f"{_DIM}{line[:_LABEL]}{_PLAIN}{line[_LABEL:]}" if line[:1].isalpha() else line
+        return f"{RED}{line[:-1]}{PLAIN}"
+    return f"{DIM}{line[:_LABEL]}{PLAIN}{line[_LABEL:]}" if line[:1].isalpha() else line
 
 
 def _row(label: str, *cells: str) -> str:
     return f"{label:<{_LABEL}} {' '.join(cells)}".rstrip()
 
 
-def _spread(left: str, right: str) -> str:
+def _justify(left: str, right: str) -> str:
     return f"{left}{right:>{_WIDTH - len(left)}}"
 
 
@@ -258,7 +239,7 @@ def _bar(fraction: float, width: int) -> str:
     return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width, "░")
 
 
-def _swing(value: float | None, full: float, width: int = 13) -> str:
+def swing_bar(value: float | None, full: float, width: int = 13) -> str:
     """A bar from the middle to either side, which `full` fills; to the right is positive."""
     side = width // 2
     if value is None or not math.isfinite(value):

@@ -10,7 +10,8 @@ import numpy as np
 import pymap3d
 
 from replay.csv_log import Table, read_estimates
-from replay.mcap_log import McapLog, is_mcap
+from replay.mcap_log import McapLog
+from replay.mcap_messages import is_mcap
 from replay.problems import Problems
 from vehicled.errors import RunError
 from vehicled.messages import Innovation, Measurement, Status

@@ -1,0 +1,15 @@
+"""Layout of the records of an MCAP file that are written and read here byte by byte (mcap.dev/spec)."""
+
+import struct
+
+MAGIC = b"\x89MCAP0\r\n"
+"""First and last bytes of a file."""
+
+RECORD = struct.Struct("<BQ")
+"""Head of every record: opcode, and length of what follows."""
+
+MESSAGE = struct.Struct("<BQHIQQ")
+"""Head of a message: opcode, length, channel, sequence, log time, publish time; its data follow."""
+
+MESSAGE_FIELDS = MESSAGE.size - RECORD.size
+"""Bytes between a message's length and its data, which that length includes."""

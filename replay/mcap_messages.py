@@ -1,0 +1,95 @@
+"""The messages of an MCAP file, whole or cut off: what is damaged is counted, what is complete is read."""
+
+import io
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from mcap.data_stream import ReadDataStream
+from mcap.opcode import Opcode
+from mcap.records import Channel, Chunk
+from mcap.stream_reader import get_chunk_data_stream
+
+from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
+from replay.problems import Problems
+
+
+def is_mcap(path: str | Path) -> bool:
+    """Whether a file is MCAP, by content or, if damaged at its very start, by name. OSError if unreadable."""
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC or Path(path).suffix.lower() == ".mcap"
+
+
+class Message(NamedTuple):
+    """One message of an MCAP file."""
+
+    topic: str
+    """Without the leading slash."""
+    log_time: int
+    sequence: int
+    data: bytes
+
+
+def read_messages(path: Path, topics: Collection[str], problems: Problems) -> Iterator[Message]:
+    """The messages of these topics in the order in which they were written.
+
+    The file starts with `MAGIC`. Damage is added to `problems`. OSError if the file cannot be read.
+    """
+    channels: dict[int, str] = {}
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        file.seek(len(MAGIC))
+        while True:
+            begin = file.tell()
+            head = file.read(RECORD.size)
+            opcode, length = RECORD.unpack(head) if len(head) == RECORD.size else (0, 0)
+            if opcode == Opcode.DATA_END:
+                return
+            if opcode == 0 or length > size - begin - RECORD.size:
+                # Power failed, or the file is still being written: what came before is good.
+                problems.add("truncated", f"byte {begin}", f"{size - begin} bytes without a complete record")
+                return
+            if opcode == Opcode.CHUNK:
+                body = _decompress(file.read(length), begin, problems)
+            elif opcode in (Opcode.CHANNEL, Opcode.MESSAGE):
+                body = head + file.read(length)
+            else:
+                file.seek(length, os.SEEK_CUR)
+                continue
+            yield from _read_records(body, begin, channels, topics, problems)
+
+
+def _decompress(record: bytes, begin: int, problems: Problems) -> bytes:
+    """The records in a chunk at byte `begin` of the file; none, and a problem, if it is damaged."""
+    try:
+        chunk = Chunk.read(ReadDataStream(io.BytesIO(record)))
+        stream, length = get_chunk_data_stream(chunk, validate_crc=True)
+        return stream.read(length)
+    except Exception as error:  # Every library below has exceptions of its own for the same damage.
+        problems.add("damaged chunk", f"byte {begin}", f"{error or type(error).__name__}; skipped")
+        return b""
+
+
+def _read_records(
+    body: bytes, begin: int, channels: dict[int, str], topics: Collection[str], problems: Problems
+) -> Iterator[Message]:
+    """Messages of `topics` in a run of complete records, at byte `begin` of the file or in the chunk there;
+    channels that it declares are added to `channels`."""
+    position, end = 0, len(body)
+    while position + RECORD.size <= end:
+        opcode, length = RECORD.unpack_from(body, position)
+        following = position + RECORD.size + length
+        if opcode == Opcode.MESSAGE and length >= MESSAGE_FIELDS:
+            _, _, channel, sequence, log_time, _ = MESSAGE.unpack_from(body, position)
+            topic = channels.get(channel, "")
+            if topic in topics:
+                yield Message(topic, log_time, sequence, body[position + MESSAGE.size : following])
+        elif opcode == Opcode.CHANNEL:
+            try:
+                declared = Channel.read(ReadDataStream(io.BytesIO(body[position + RECORD.size : following])))
+                channels[declared.id] = declared.topic.lstrip("/")
+            except Exception as error:  # As for chunks.
+                what = str(error) or type(error).__name__
+                problems.add("damaged channel", f"byte {begin}", f"{what}; skipped")
+        position = following

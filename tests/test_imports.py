@@ -1,0 +1,183 @@
+"""Who imports whom: the layers of the architecture, and what is in the memory of the daemon in the car."""
+
+import ast
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vehicled.demo.configuration import write_configuration
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("vehicled", "drivers", "replay")
+
+PLAIN = {
+    "vehicled",
+    "vehicled.errors",
+    "vehicled.units",
+    "vehicled.settings",
+    "vehicled.messages",
+    "vehicled.schemas",
+    "vehicled.geodesy",
+    "vehicled.progress",
+    "vehicled.terminal",
+}
+"""Modules that any other may import, and that import none but each other."""
+
+ROWS = (
+    "vehicled.symbolic",
+    "vehicled.multibody",
+    "vehicled.vehicle",
+    "vehicled.filter",
+    "vehicled.sources",
+    "vehicled.configuration",
+    "vehicled.estimator",
+    "drivers",
+    "replay",
+    "vehicled.stepping",
+    "vehicled.identification",
+    "vehicled.simulation",
+    "vehicled.daemon",
+    "vehicled.scoring",
+    "vehicled.report",
+    "vehicled.studies",
+    "vehicled.demo",
+    "vehicled.commands",
+    "vehicled.cli",
+    "vehicled.__main__",
+)
+"""Each may import what stands before it."""
+
+ONLY: dict[str, set[str]] = {
+    "vehicled.symbolic": set(),
+    "drivers": PLAIN,
+    "replay": PLAIN | {"drivers"},
+    "vehicled.simulation": {row for row in ROWS if row != "vehicled.identification"} | PLAIN,
+}
+"""Rows that may import less than all before them."""
+
+WITHOUT_IO = ROWS[: ROWS.index("vehicled.estimator") + 1]
+IO = {"can", "mcap", "multiprocessing", "select", "serial", "signal", "socket", "threading", "time", "zmq"}
+"""What reads clocks or talks to anything outside the process."""
+MEASURES_COMPILATION = ("vehicled.symbolic.cache", "time")
+
+STILL_WRONG: set[tuple[str, str]] = {("vehicled.identification", "vehicled.report")}
+"""TEMPORARY: arrows against the order that have yet to go. Never add one; delete those that are gone."""
+
+STILL_LOADED: set[str] = {"numpy.f2py", "numpy.testing", "scipy", "unittest"}
+"""TEMPORARY, as above: all come with scipy: sources/health.py imports chdtri, filter/chi_square.py has it."""
+
+
+def modules() -> dict[str, ast.Module]:
+    found = {}
+    for path in (p for package in PACKAGES for p in (ROOT / package).rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        found[name] = ast.parse(path.read_text(encoding="utf-8"), path)
+    return found
+
+
+MODULES = modules()
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Full names of the modules that are imported, also those within functions and for types alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module is not None, "imports are absolute here"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else node.module
+
+
+def row_of(module: str) -> str:
+    """The row or plain module that a module of ours belongs to."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "vehicled" else parts[0]
+
+
+def arrows() -> dict[tuple[str, str], list[str]]:
+    """(importing row, imported row) → the modules that do it."""
+    found = defaultdict(list)
+    for module, tree in MODULES.items():
+        for imported in imports(tree):
+            if imported in MODULES and row_of(imported) != row_of(module):
+                found[row_of(module), row_of(imported)].append(f"{module} → {imported}")
+    return found
+
+
+def allowed(importing: str, imported: str) -> bool:
+    if importing in PLAIN:
+        return imported in PLAIN
+    if imported not in ONLY.get(importing, PLAIN | set(ROWS)):
+        return False
+    return imported in PLAIN or ROWS.index(imported) < ROWS.index(importing)
+
+
+def test_every_module_has_its_row():
+    assert {row_of(module) for module in MODULES} <= PLAIN | set(ROWS)
+
+
+def test_imports_only_point_to_rows_before():
+    wrong = {arrow: who for arrow, who in arrows().items() if not allowed(*arrow)}
+    assert {arrow: who for arrow, who in wrong.items() if arrow not in STILL_WRONG} == {}
+    assert STILL_WRONG - set(wrong) == set(), "these are gone: delete them from STILL_WRONG"
+
+
+def test_what_the_estimator_consists_of_has_no_input_or_output_and_no_clock():
+    found = {
+        (module, imported.split(".")[0])
+        for module, tree in MODULES.items()
+        if row_of(module) in WITHOUT_IO
+        for imported in imports(tree)
+    }
+    assert {pair for pair in found if pair[1] in IO} <= {MEASURES_COMPILATION}
+
+
+SHOW_MODULES = """
+import sys, time
+from vehicled.cli import main
+from vehicled.daemon.daemon import Daemon
+
+def run(daemon):
+    with daemon:
+        while daemon.status is None:
+            time.sleep(0.01)
+    print(*sys.modules)
+
+Daemon.run = run
+sys.exit(main(["run", "--config", sys.argv[1]]))
+"""
+"""`vehicled run` up to its first status; its devices are not there."""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory) -> set[str]:
+    """What `vehicled run` has imported once it runs."""
+    folder = tmp_path_factory.mktemp("run")
+    configuration = folder / "prototype.yaml"
+    write_configuration("prototype", configuration, folder, folder, gnss_latency=0.0)
+    command = [sys.executable, "-c", SHOW_MODULES, configuration]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_the_daemon_imports_only_the_rows_that_it_needs(loaded):
+    rows = {row_of(module) for module in loaded if module.split(".")[0] in PACKAGES}
+    before = set(ROWS[: ROWS.index("vehicled.daemon") + 1])
+    not_needed = {"vehicled.stepping", "vehicled.identification", "vehicled.simulation"}
+    assert rows <= PLAIN | before - not_needed | {"vehicled.commands", "vehicled.cli"}
+    assert {m for m in loaded if m.startswith("vehicled.commands.")} == {"vehicled.commands.run"}
+
+
+def test_the_daemon_imports_no_large_library_that_it_does_not_need(loaded):
+    large = {
+        *("casadi", "exudyn", "lz4", "matplotlib", "mujoco", "pandas", "PIL", "scipy", "sympy"),
+        *("multiprocessing.pool", "numpy.f2py", "numpy.testing", "tkinter", "unittest"),
+    }
+    assert large & loaded == STILL_LOADED
