@@ -35,11 +35,11 @@ ROWS = (
     "vehicled.sources",
     "vehicled.configuration",
     "vehicled.estimator",
+    "vehicled.stepping",
+    "vehicled.simulation",
+    "vehicled.identification",
     "drivers",
     "replay",
-    "vehicled.stepping",
-    "vehicled.identification",
-    "vehicled.simulation",
     "vehicled.daemon",
     "vehicled.scoring",
     "vehicled.report",
@@ -63,12 +63,6 @@ WITHOUT_IO = ROWS[: ROWS.index("vehicled.estimator") + 1]
 IO = {"can", "mcap", "multiprocessing", "select", "serial", "signal", "socket", "threading", "time", "zmq"}
 """What reads clocks or talks to anything outside the process."""
 MEASURES_COMPILATION = ("vehicled.symbolic.cache", "time")
-
-STILL_WRONG: set[tuple[str, str]] = {("vehicled.identification", "vehicled.report")}
-"""TEMPORARY: arrows against the order that have yet to go. Never add one; delete those that are gone."""
-
-STILL_LOADED: set[str] = {"numpy.f2py", "numpy.testing", "scipy", "unittest"}
-"""TEMPORARY, as above: all come with scipy: sources/health.py imports chdtri, filter/chi_square.py has it."""
 
 
 def modules() -> dict[str, ast.Module]:
@@ -123,9 +117,7 @@ def test_every_module_has_its_row():
 
 
 def test_imports_only_point_to_rows_before():
-    wrong = {arrow: who for arrow, who in arrows().items() if not allowed(*arrow)}
-    assert {arrow: who for arrow, who in wrong.items() if arrow not in STILL_WRONG} == {}
-    assert STILL_WRONG - set(wrong) == set(), "these are gone: delete them from STILL_WRONG"
+    assert {arrow: who for arrow, who in arrows().items() if not allowed(*arrow)} == {}
 
 
 def test_what_the_estimator_consists_of_has_no_input_or_output_and_no_clock():
@@ -170,7 +162,7 @@ def loaded(tmp_path_factory) -> set[str]:
 def test_the_daemon_imports_only_the_rows_that_it_needs(loaded):
     rows = {row_of(module) for module in loaded if module.split(".")[0] in PACKAGES}
     before = set(ROWS[: ROWS.index("vehicled.daemon") + 1])
-    not_needed = {"vehicled.stepping", "vehicled.identification", "vehicled.simulation"}
+    not_needed = {"vehicled.identification", "vehicled.simulation"}
     assert rows <= PLAIN | before - not_needed | {"vehicled.commands", "vehicled.cli"}
     assert {m for m in loaded if m.startswith("vehicled.commands.")} == {"vehicled.commands.run"}
 
@@ -180,4 +172,4 @@ def test_the_daemon_imports_no_large_library_that_it_does_not_need(loaded):
         *("casadi", "exudyn", "lz4", "matplotlib", "mujoco", "pandas", "PIL", "scipy", "sympy"),
         *("multiprocessing.pool", "numpy.f2py", "numpy.testing", "tkinter", "unittest"),
     }
-    assert large & loaded == STILL_LOADED
+    assert large & loaded == set()

@@ -9,15 +9,27 @@ from typing import Any, Protocol
 
 from vehicled.messages import Estimate, Innovation, Measurement, Step
 
+RESET = "reset"
+"""The command that an estimator which failed is brought back with."""
 
-class Steppable(Protocol):
-    """An estimator."""
 
-    def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None: ...
+class SteppedEstimator(Protocol):
+    """What a step loop needs of an estimator; all of it is called from one thread."""
 
-    def innovations(self) -> list[Innovation]: ...
+    def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
+        """Advance to `t_ns` with what arrived since the last step; None while there is no estimate.
 
-    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
+        The estimate now belongs to the caller: other threads read it later.
+        """
+
+    def innovations(self) -> list[Innovation]:
+        """Records of the last step, which also belong to the caller."""
+
+    def status(self) -> dict[str, Any]:
+        """Counters; `state` among them."""
+
+    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`reset`, `set_position` or `reload_noise`, between two steps. Raises VehicledError."""
 
 
 @dataclass(slots=True)
@@ -34,22 +46,17 @@ class Result:
 
 
 class Stepper:
-    """Steps an estimator. One that fails is reset before the next step, and goes on."""
+    """Steps an estimator. After a step in which it failed it has to be reset, and goes on."""
 
-    def __init__(self, estimator: Steppable):
+    def __init__(self, estimator: SteppedEstimator):
         self._estimator = estimator
-        self._failed = False
+        self.failed = False
+        """Whether the estimator failed in the last step and has not been reset since."""
 
     def execute(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """A command, before the next step. Raises what the estimator raises."""
+        self.failed = self.failed and name != RESET
         return self._estimator.command(name, arguments)
-
-    def recover(self) -> bool:
-        """Reset an estimator that failed in the last step; whether it had to be."""
-        failed, self._failed = self._failed, False
-        if failed:
-            self._estimator.command("reset", {})
-        return failed
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> Result:
         """One step, whatever becomes of it."""
@@ -58,7 +65,7 @@ class Stepper:
             result.estimate = self._estimator.step(t_ns, measurements)
             result.innovations = self._estimator.innovations()
         except Exception as error:
-            self._failed = True
+            self.failed = True
             result.error = error
         return result
 
@@ -68,12 +75,13 @@ OnCommand = Callable[[int, str, dict[str, Any], Exception | None], None]
 
 
 def run_steps(
-    estimator: Steppable, steps: Iterable[Step], on_command: OnCommand | None = None
+    estimator: SteppedEstimator, steps: Iterable[Step], on_command: OnCommand | None = None
 ) -> Iterator[Result]:
     """Step an estimator through a drive, with the commands that were recorded."""
     stepper = Stepper(estimator)
     for t, measurements, commands in steps:
-        stepper.recover()
+        if stepper.failed and all(c.name != RESET for c in commands):
+            stepper.execute(RESET, {})
         for command in commands:
             failure: Exception | None = None
             try:
@@ -120,12 +128,8 @@ class Summary:
         return text + (f", {self.errors} errors (last: {self.last_error})" if self.errors else "")
 
 
-class _HasStatus(Steppable, Protocol):
-    def status(self) -> dict[str, Any]: ...
-
-
 def play_back(
-    estimator: _HasStatus,
+    estimator: SteppedEstimator,
     steps: Iterable[Step],
     sinks: Iterable[Sink] = (),
     record_command: Callable[[int, str, dict[str, Any]], None] | None = None,

@@ -88,7 +88,7 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     if args.output is not None:
         args.output.write_text(session.text, encoding="utf-8")
     if args.plots is not None:
-        from vehicled.identification.vehicle.plots import draw
+        from vehicled.report.identification import draw
 
         draw(session, args.plots)
     if args.json:

@@ -16,7 +16,7 @@ from drivers.registry import load_driver
 from vehicled.daemon.clock import MonotonicClock
 from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
-from vehicled.daemon.loop import Estimator, Loop, LoopOptions
+from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.notify import Notifier
 from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
@@ -25,6 +25,7 @@ from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
 from vehicled.messages import Status
 from vehicled.settings import Deferred, SettingsError
+from vehicled.stepping import SteppedEstimator
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class Daemon:
     def __init__(
         self,
         options: DaemonOptions,
-        estimator: Estimator,
+        estimator: SteppedEstimator,
         configuration: str,
         read_noise: Callable[[], dict[str, Any]],
         counters: Callable[[], dict[str, Any]] = dict,

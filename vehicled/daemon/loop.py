@@ -14,6 +14,7 @@ from vehicled.daemon.clock import Clock, tighten_timers
 from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.messages import Estimate, Innovation, Measurement, Status
+from vehicled.stepping import RESET, SteppedEstimator, Stepper
 from vehicled.units import Hertz, Range
 
 _log = logging.getLogger(__name__)
@@ -24,25 +25,6 @@ _SWITCH_INTERVAL_S = 0.0002
 """A thread that waits for the interpreter's lock requests it after this long, not after Python's default 5 ms."""
 _COLLECT_ALL_EVERY = 60
 """Status periods between collections of all generations."""
-
-
-class Estimator(Protocol):
-    """What the loop needs of an estimator; all of it is called from the loop's thread alone."""
-
-    def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
-        """Advance to `t_ns` with what arrived since the last step; None while there is no estimate.
-
-        The estimate now belongs to the caller: other threads read it later.
-        """
-
-    def innovations(self) -> list[Innovation]:
-        """Records of the last step, which also belong to the caller."""
-
-    def status(self) -> dict[str, Any]:
-        """Counters; `state` among them."""
-
-    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`reset`, `set_position` or `reload_noise`, between two steps. Raises VehicledError."""
 
 
 class Publisher(Protocol):
@@ -96,7 +78,7 @@ class Loop:
 
     def __init__(
         self,
-        estimator: Estimator,
+        estimator: SteppedEstimator,
         queue: MeasurementQueue,
         clock: Clock,
         options: LoopOptions,
@@ -114,7 +96,7 @@ class Loop:
         self._other_counters = counters
         self._mailbox: deque[tuple[str, dict[str, Any], Future[dict[str, Any]]]] = deque()
         self._stopping = False
-        self._reset_wanted = False
+        self._stepper = Stepper(estimator)
         self._scheduling = ""
 
         self.steps = 0
@@ -188,30 +170,32 @@ class Loop:
                 deadline += behind * period
 
     def _tick(self, t: int) -> None:
-        if self._reset_wanted:
-            self._reset_wanted = False
-            self._execute(t, "reset", {}, Future())
+        if self._stepper.failed:
+            self._execute(t, RESET, {}, Future())
         while self._mailbox:
             self._execute(t, *self._mailbox.popleft())
         measurements = self._queue.drain(t)
-        estimate: Estimate | None = None
-        innovations: list[Innovation] = []
         begun = self._clock.now()
-        try:
-            estimate = self._estimator.step(t, measurements)
-            innovations = self._estimator.innovations()
-        except Exception as error:
-            self._estimator_errors += 1
-            self._reset_wanted = True
-            self._log_error(t, "the estimator failed and is reset", error)
+        result = self._stepper.step(t, measurements)
         duration = self._clock.now() - begun
-        self._deliver(t, self._publisher.publish_step, estimate, innovations)
+        if result.error is not None:
+            self._estimator_errors += 1
+            self._log_error(t, "the estimator failed and is reset", result.error)
+        self._deliver(t, self._publisher.publish_step, result.estimate, result.innovations)
         if self._recorder is not None:
-            self._deliver(t, self._recorder.record_step, t, measurements, estimate, innovations, duration)
+            self._deliver(
+                t,
+                self._recorder.record_step,
+                t,
+                measurements,
+                result.estimate,
+                result.innovations,
+                duration,
+            )
 
     def _execute(self, t: int, name: str, arguments: dict[str, Any], answer: Future[dict[str, Any]]) -> None:
         try:
-            result = self._estimator.command(name, arguments)
+            result = self._stepper.execute(name, arguments)
         except Exception as error:
             answer.set_exception(error)
             self._log_error(t, f"the command {name} failed", error)

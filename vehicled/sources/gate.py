@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from vehicled.units import Positive, Seconds
+from vehicled.units import Positive, Range, Seconds
 
 Policy = Literal["reset", "distrust"]
 """When a source keeps failing its gate: `reset` takes its word (the variances of what it observes are opened, counted
@@ -16,7 +16,7 @@ and published as a reset); `distrust` goes on rejecting it, and says so."""
 class Gate:
     """Chi-squared test of each measurement, and the life of its source."""
 
-    probability: Annotated[float, Positive] = 0.9999
+    probability: Annotated[float, Range(0.0, 1.0, above=True)] = 0.9999
     """Share of good measurements that pass."""
     persistent: Annotated[int, Positive] = 25
     """Failures in a row after which `policy` applies."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scipy.special import chdtri
-
+from vehicled.filter.chi_square import calc_quantile
 from vehicled.sources.gate import Gate
 from vehicled.vehicle.sensor_models import COMPONENTS
 
@@ -31,7 +30,7 @@ class Health:
     def set_gate(self, gate: Gate) -> None:
         """Other limits from now on."""
         self.gate = gate
-        self.thresholds = [float(chdtri(m, 1.0 - gate.probability)) for m in range(1, COMPONENTS + 1)]
+        self.thresholds = [calc_quantile(m, 1.0 - gate.probability) for m in range(1, COMPONENTS + 1)]
         self._timeout_ns = round(gate.timeout * 1e9)
 
     def note_arrival(self, t_ns: int) -> None:
