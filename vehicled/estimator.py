@@ -86,6 +86,7 @@ class Estimator:
         )
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
+        self._limits = find_limits()
         self._reset()
 
     def make_filter(self) -> VehicleFilter:
@@ -122,7 +123,7 @@ class Estimator:
             self._first_ns = t_ns
         sound = []
         for given in measurements:
-            m, absurd = without_absurd(given, find_limits(), updates)
+            m, absurd = without_absurd(given, self._limits, updates)
             if absurd:
                 self._counters["absurd"] += absurd
             sound.append(m)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,9 +86,8 @@ class Pose:
     """m/s, straight ahead on rolling wheels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One measurement of one kind."""
+class Observation(NamedTuple):
+    """One measurement of one kind. (A tuple, because one is made for every measurement.)"""
 
     kind: str
     """Name of a measurement model, such as `imu.gyro`."""
@@ -99,8 +98,7 @@ class Observation:
     """Of each component; MISSING for one that was not measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """What an observation did to the filter."""
 
     innovation: list[float]

@@ -18,7 +18,6 @@ from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, MetresVector, NonNegative, Positive, Radians, Seconds
 
-CHANNELS = frozenset(("gnss.lat", "gnss.speed", "gnss.course", "gnss.quality"))
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
 _LEAST_SPEED = 0.3
@@ -123,8 +122,6 @@ class GnssSource(Source[Gnss]):
 
     def observe(self, m: Measurement) -> None:
         s, v, updates = self.settings, m.values, self.updates
-        if CHANNELS.isdisjoint(v):
-            return
         fix = self.find_fix(v)
         if fix is None and ("gnss.lat" in v or v.get("gnss.quality", 1.0) < 1.0):
             updates.reject(m, "gnss.position", [], "no fix")

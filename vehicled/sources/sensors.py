@@ -115,9 +115,12 @@ class Sources:
             else:
                 source.reconfigure(settings)
             self._sources[name] = source
+        self._by_channels = [(frozenset(s.settings.LIMITS), s) for s in self._sources.values()]
         ranked = [s for s in self._sources.values() if s.settings.SPEED_PRECEDENCE is not None]
         self.of_speed = sorted(ranked, key=lambda s: s.settings.SPEED_PRECEDENCE or 0)
         """Those that measure the speed, the preferred ones first."""
+        self.start_channels = frozenset(c for s in ranked for c in s.settings.LIMITS)
+        """What the filter can start from."""
 
     @property
     def gnss(self) -> GnssSource | None:
@@ -133,5 +136,6 @@ class Sources:
 
     def observe(self, m: Measurement) -> None:
         """Update the filter with all that a measurement has."""
-        for source in self._sources.values():
-            source.observe(m)
+        for channels, source in self._by_channels:
+            if not channels.isdisjoint(m.values):
+                source.observe(m)

@@ -25,6 +25,8 @@ class StartConditions:
 
     def take(self, m: Measurement) -> None:
         """Fix, speed and course in a measurement; speed from the best source that it has."""
+        if self._sources.start_channels.isdisjoint(m.values):
+            return
         gnss = self._sources.gnss
         fix = None if gnss is None else gnss.find_fix(m.values)
         if fix is not None:
