@@ -9,7 +9,7 @@ The covariance is kept as its upper triangle, so that it is symmetric by constru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -34,8 +34,8 @@ class Workspace(Protocol):
     def tangent(self, name: str) -> np.ndarray:
         """Its derivatives, last axis by direction; of length 0 when the program is not differentiated."""
 
-    def call(self, kernel: KernelHandle) -> None:
-        """Run a kernel."""
+    def bind(self, kernel: KernelHandle) -> Callable[[], None]:
+        """A kernel as a function."""
 
 
 class CovarianceKernels:
@@ -237,7 +237,8 @@ class Covariance:
         """`updates`, `evaluations`: kernels by number of components less one; without the latter there is no
         `evaluate_again`."""
         self.size = size
-        self._call, self._updates, self._evaluations = workspace.call, updates, evaluations
+        self._updates = [workspace.bind(kernel) for kernel in updates]
+        self._evaluations = [workspace.bind(kernel) for kernel in evaluations]
         components = len(updates)
         view = workspace.view
         self.packed = view("covariance")
@@ -255,7 +256,8 @@ class Covariance:
         """(3,) diagonal of the innovation covariance."""
         self.decorrelated, self.precision = view("left"), view("precision")
         """(3,) each: innovations in directions that are not correlated, and the inverses of their variances."""
-        self._nis = view("nis")
+        self.nis = view("nis")
+        """(1,) normalised innovation squared of the observation evaluated last."""
         self._upper = np.triu_indices(size)
         self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
         self._d_packed, self._d_x = workspace.tangent("covariance"), workspace.tangent("x")
@@ -290,19 +292,14 @@ class Covariance:
         """Add independent errors with the variances (n,)."""
         self.packed[self._diagonal] += added
 
-    def evaluate(self, observation: KernelHandle) -> float:
-        """Normalised innovation squared of the observation in `value` and `noise`, by its kernel."""
-        self._call(observation)
-        return float(self._nis[0])
-
     def evaluate_again(self, m: int) -> float:
         """The same with `rows`, `innovation` and noise as they have been changed since."""
-        self._call(self._evaluations[m - 1])
-        return float(self._nis[0])
+        self._evaluations[m - 1]()
+        return self.nis.item()
 
     def update(self, m: int) -> None:
         """Update P and x with the observation of m components evaluated last."""
-        self._call(self._updates[m - 1])
+        self._updates[m - 1]()
 
     def repair(self) -> bool:
         """Make the covariance definite where rounding has cost it that; whether it had."""

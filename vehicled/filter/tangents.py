@@ -79,7 +79,6 @@ class Tangents:
         self._d_value, self._d_noise = tangent("value"), tangent("noise")
         self._values: dict[str, np.ndarray] = {}
         self._variances: dict[str, np.ndarray] = {}
-        car.differentiate()
 
     def seed(self, values: dict[str, np.ndarray], variances: dict[str, np.ndarray]) -> None:
         """Take the derivatives of all settings from the companions; `values` (3, directions) and `variances`

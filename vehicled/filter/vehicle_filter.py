@@ -135,13 +135,22 @@ class VehicleFilter:
         self.states = StateVector(table.groups)
         self._mass = vehicle.mass
         view = car.view
-        kernels = self._kernels
+        kernels, bind = self._kernels, car.bind
+        self._read_state, self._propagate_all = bind(kernels.read_state), bind(kernels.propagate)
+        self._apply, self._output, self._drive = (
+            bind(kernels.apply),
+            bind(kernels.output),
+            bind(kernels.drive),
+        )
+        self._apply_force = None if kernels.apply_force is None else bind(kernels.apply_force)
+        self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
         self.errors = Covariance(len(self.states), car, kernels.updates, kernels.evaluations)
         self._slow = self.states[RATES[-1]].stop
         self._pairs = self.states[RATES[0]].start
         self._extra = view("extra")
         """Estimates of the slow states. Those of the suspensions are not kept: they are applied to the car."""
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
+        self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since, self._age = view("pose"), view("since"), view("age")
         self._past_wheels, self._moved, self._h = view("past_wheels"), view("moved"), view("h")
         self._sigmas = view("sigmas")
@@ -150,6 +159,8 @@ class VehicleFilter:
         self._wheels = end - begin
         self._now = car.workspace[begin : end + 2 * len(WHEELS)]
         """The present pose (POSE, its yaw without jumps), then, from `_wheels` on, the wheels' angles and rates."""
+        self.pose = self._now[: len(POSE)]
+        """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
         self._columns = _find_columns(car.layout)
         self._has_travel = SUSPENSION[0] in self.states
         self._travel = view("x")[self.states[SUSPENSION[0]].start :] if self._has_travel else np.zeros(0)
@@ -201,16 +212,11 @@ class VehicleFilter:
         self.car.view("gravity_removed")[0] = mounting.gravity_removed
 
     def _set_process(self, group: Group, process: Process) -> None:
-        array = self.car.view(f"{PROCESS}{group.name}")
+        array = self._processes[group.name]
         array[0] = process.time
         array[1:] = process.sigma
 
     # -- state ---------------------------------------------------------------------------------------------
-
-    @property
-    def pose(self) -> np.ndarray:
-        """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
-        return self._now[: len(POSE)]
 
     @property
     def covariance(self) -> np.ndarray:
@@ -226,7 +232,7 @@ class VehicleFilter:
     def is_sound(self) -> bool:
         """Whether state and covariance are finite."""
         # What is not finite makes its sum so.
-        return math.isfinite(self._now[: len(POSE)].sum() + self.errors.packed.sum())
+        return math.isfinite(self.pose.sum() + self.errors.packed.sum())
 
     def slow_states(self, group: Group) -> np.ndarray:
         """Present estimates of a group of slow states, a copy."""
@@ -235,7 +241,7 @@ class VehicleFilter:
 
     def get_process(self, group: Group) -> np.ndarray:
         """(1 + elements,) time and σ of a group that fades; not to be changed."""
-        return self.car.view(f"{PROCESS}{group.name}")
+        return self._processes[group.name]
 
     def save(self) -> np.ndarray:
         """A copy of the whole state, for `restore`."""
@@ -248,7 +254,7 @@ class VehicleFilter:
 
     def read_state(self) -> np.ndarray:
         """Bring `pose` up to date with the car, and return it."""
-        self.car.call(self._kernels.read_state)
+        self._read_state()
         return self.pose
 
     @property
@@ -409,13 +415,13 @@ class VehicleFilter:
     def predict(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""
         if self.settings.drive_force is not None:
-            self.car.call(self._kernels.drive)
-        if self._kernels.apply_force is not None:
-            self.car.call(self._kernels.apply_force)
+            self._drive()
+        if self._apply_force is not None:
+            self._apply_force()
         self._h[0] = h
         self._simulate(h)
         self._propagate(h)
-        self.history.step(t_ns, self._with_tangents(self._now))
+        self.history.step(t_ns, self._with_tangents(self._now) if self.directions else self._now)
         self._t_ns, self._past = t_ns, None
 
     def _simulate(self, h: float) -> None:
@@ -425,7 +431,7 @@ class VehicleFilter:
 
     def _propagate(self, h: float) -> None:
         """The new state into `pose`; the covariance one step on."""
-        self.car.call(self._kernels.propagate)
+        self._propagate_all()
 
     # -- observations --------------------------------------------------------------------------------------
 
@@ -437,7 +443,7 @@ class VehicleFilter:
             past = self.history.at(t_ns)
             if past is None:
                 return None
-            pose, since = self._tangents.split_past(past) if self._tangents.directions else past
+            pose, since = self._tangents.split_past(past) if self.directions else past
             self._pose[:] = pose[: len(POSE)]
             self._past_wheels[:] = pose[self._wheels :]
             self._since[:] = since
@@ -447,9 +453,10 @@ class VehicleFilter:
         self._evaluated = m
         p.value[:m] = observation.value
         p.noise[:m] = observation.variance
-        if self._tangents.directions:
+        if self.directions:
             self._tangents.take_observation(observation.kind)
-        return p.evaluate(self._kernels.observations[observation.kind])
+        self._evaluations[observation.kind]()
+        return p.nis.item()
 
     def update(self, observation: Observation, threshold: float) -> Update:
         """Correct the estimate with an observation, unless its normalised innovation squared is above the
@@ -510,14 +517,14 @@ class VehicleFilter:
         for kind in ("road.slope", "road.bank"):
             p.value[0] = 0.0
             p.noise[0] = noise
-            p.evaluate(self._kernels.observations[kind])
+            self._evaluations[kind]()
             p.update(1)
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
         if not self.errors.x.any():
             return
-        self.car.call(self._kernels.apply)
+        self._apply()
         if self._has_travel:
             self._correct_suspension(self.car, *self._travel.reshape(2, len(WHEELS)))
             self._extra[self.states[SUSPENSION[0]].start - self._slow :] = 0.0
@@ -543,9 +550,9 @@ class VehicleFilter:
 
     def output(self) -> np.ndarray:
         """(len(ESTIMATE_COLUMNS),) the estimate; latitude to height are not known here."""
-        self._pose[:] = self._now[: len(POSE)]
+        self._pose[:] = self.pose
         self._past = None
-        self.car.call(self._kernels.output)
+        self._output()
         values: np.ndarray = self.car.workspace[self._columns]
         return values
 

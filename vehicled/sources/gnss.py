@@ -169,10 +169,9 @@ class GnssSource(Source[Gnss]):
     def _set_wander(self, sigma: float, time: float) -> None:
         """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
         process = self.filter.get_process(WANDER)
-        if abs(sigma - process[1]) > 0.2 * max(sigma, process[1]):
+        process[0], present = time, process.item(1)
+        if abs(sigma - present) > 0.2 * max(sigma, present):
             self.filter.restart_process(WANDER, Process(time, (sigma, sigma, 2.0 * sigma)))
-        else:
-            process[0] = time
 
     def _join_world(self, fix: Fix) -> None:
         """The first fix of a filter that began without one: from now on it knows where in the world it is."""

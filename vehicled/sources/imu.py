@@ -196,23 +196,26 @@ class ImuSource(Source[Imu]):
     """Angular rates and specific forces, with whatever axes a measurement has."""
 
     def register(self) -> None:
-        self._offsets = self.settings.get_offsets()
-        if self.settings.gyroscopes is not None:
-            self.updates.register("imu.gyro", self.settings.gyroscopes.gate)
-        if self.settings.accelerometers is not None:
-            self.updates.register("imu.accel", self.settings.accelerometers.gate)
+        s, offsets = self.settings, self.settings.get_offsets()
+        self._kinds = []
+        for kind, channels, settings in (
+            ("imu.gyro", GYROSCOPES, s.gyroscopes),
+            ("imu.accel", ACCELEROMETERS, s.accelerometers),
+        ):
+            if settings is not None:
+                self.updates.register(kind, settings.gate)
+                self._kinds.append((kind, channels, self._variances[kind], offsets[kind]))
 
     def observe(self, m: Measurement) -> None:
-        for kind, channels in (("imu.gyro", GYROSCOPES), ("imu.accel", ACCELEROMETERS)):
-            if kind in self._variances:
-                self._observe_axes(m, kind, channels)
-
-    def _observe_axes(self, m: Measurement, kind: str, channels: tuple[str, ...]) -> None:
-        v, variance, offsets = m.values, self._variances[kind], self._offsets[kind]
-        present = [k for k, c in enumerate(channels) if c in v]
-        if len(present) == len(channels):
-            value = [v[c] - offset for c, offset in zip(channels, offsets, strict=True)]
-            self.updates.update(m, kind, value, [variance] * len(channels))
-        elif present:
-            value = [v[c] - offset if c in v else 0.0 for c, offset in zip(channels, offsets, strict=True)]
-            self.updates.update(m, kind, value, [variance if c in v else MISSING for c in channels], present)
+        v = m.values
+        for kind, channels, variance, offsets in self._kinds:
+            present = [k for k, c in enumerate(channels) if c in v]
+            if len(present) == len(channels):
+                value = [v[c] - offset for c, offset in zip(channels, offsets, strict=True)]
+                self.updates.update(m, kind, value, [variance] * len(channels))
+            elif present:
+                value = [
+                    v[c] - offset if c in v else 0.0 for c, offset in zip(channels, offsets, strict=True)
+                ]
+                noise = [variance if c in v else MISSING for c in channels]
+                self.updates.update(m, kind, value, noise, present)
