@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from vehicle_rig import vehicle
 
+from vehicled.filter.boundary import Mounting, Observation, Pose
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter, Kind
 from vehicled.filter.states import Group
-from vehicled.filter.vehicle_filter import Mounting, Observation, Pose, VehicleFilter
+from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.sensors import Sensors
 
 STEP_NS = 4_000_000

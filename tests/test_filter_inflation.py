@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from filter_rig import new_filter, place
 
+from vehicled.filter.boundary import Observation
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
-from vehicled.filter.vehicle_filter import Observation
 
 CASES = {
     "gnss.speed": ([23.0], [1e-4]),

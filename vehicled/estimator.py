@@ -18,10 +18,11 @@ import numpy as np
 
 from vehicled.configuration import Configuration
 from vehicled.errors import RunError, UsageError
+from vehicled.filter.boundary import Pose
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, Initial
-from vehicled.filter.vehicle_filter import Pose, VehicleFilter
+from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.settings import find_fault

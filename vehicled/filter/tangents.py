@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vehicled.filter.boundary import Pose
 from vehicled.messages import WHEELS
 from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.tangent import Differentiation
@@ -23,7 +24,7 @@ from vehicled.vehicle.car import STATE
 from vehicled.vehicle.sensor_models import POSE
 
 if TYPE_CHECKING:
-    from vehicled.filter.vehicle_filter import Pose, VehicleFilter
+    from vehicled.filter.vehicle_state import VehicleState
 
 _PREPARED = ("constants", "lane_constants")
 """Arrays that the kernel `prepare` computes, and their tangents."""
@@ -45,7 +46,7 @@ _FIXED = (
 class Companion(NamedTuple):
     """A filter of a configuration with one parameter changed by a little; it never steps."""
 
-    filter: VehicleFilter
+    filter: VehicleState
     step: float
     """Of the parameter."""
 
@@ -63,7 +64,7 @@ class Tangents:
         """What the car's program has to be differentiated by."""
         return Differentiation(width(len(companions)), _FIXED, _PLAIN) if companions else None
 
-    def __init__(self, filter: VehicleFilter, companions: Sequence[Companion], size: int):
+    def __init__(self, filter: VehicleState, companions: Sequence[Companion], size: int):
         """`size`: numbers of a pose in the history."""
         self._filter, self._companions = filter, companions
         self.directions = width(len(companions)) if companions else 0

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled.filter.boundary import Observation, SensorSetup
 from vehicled.filter.definite import factorise
 from vehicled.filter.error_model import CHART_PAIRS
 from vehicled.filter.settings import Filter, Suspension
@@ -30,7 +31,7 @@ from vehicled.filter.states import (
     SUSPENSION,
     VELOCITY,
 )
-from vehicled.filter.vehicle_filter import Observation, SensorSetup, VehicleFilter
+from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_dynamics
 from vehicled.symbolic.program import KernelHandle, Program

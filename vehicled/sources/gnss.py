@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.error_model import ErrorModel
 from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, ErrorStates, Process
-from vehicled.filter.vehicle_filter import Observation, Update
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
@@ -168,8 +168,8 @@ class GnssSource(Source[Gnss]):
 
     def _set_wander(self, sigma: float, time: float) -> None:
         """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
-        process = self.filter.get_process(WANDER)
-        process[0], present = time, process.item(1)
+        present = self.filter.get_process(WANDER).item(1)
+        self.filter.set_process_time(WANDER, time)
         if abs(sigma - present) > 0.2 * max(sigma, present):
             self.filter.restart_process(WANDER, Process(time, (sigma, sigma, 2.0 * sigma)))
 

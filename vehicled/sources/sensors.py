@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import get_args, get_type_hints
 
-from vehicled.filter.vehicle_filter import Mounting, SensorSetup
+from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.messages import Measurement
 from vehicled.sources import inputs
 from vehicled.sources.gnss import Gnss, GnssSource

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from vehicled.filter.vehicle_filter import Observation, Update, VehicleFilter
+from vehicled.filter.boundary import Observation, Update
+from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Innovation, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.health import Health

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
 
+from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.error_model import ErrorModel
-from vehicled.filter.vehicle_filter import Observation, Update
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.source import Context, Source, SourceSettings

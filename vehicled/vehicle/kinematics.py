@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.vehicle.parameters import HardPoints
+from vehicled.messages import WHEELS
+from vehicled.vehicle.parameters import HardPoints, Vehicle
 
 
 @dataclass(frozen=True)
@@ -115,3 +116,14 @@ def moved(corner: Corner, travel: float = 0.0, rack: float = 0.0, steps: int = 4
         half = corner.moved(calc_rates(corner, travel, rack), 0.5 / steps)
         corner = corner.moved(calc_rates(half, travel, rack), 1.0 / steps)
     return corner
+
+
+def calc_heave_stiffness(vehicle: Vehicle) -> np.ndarray:
+    """(8,) vertical force on the body by travel (N/m) and by rate of travel (N·s/m) of each wheel, about design."""
+    stiffness, damping = [], []
+    for wheel in WHEELS:
+        axle = vehicle.axle(wheel)
+        ratio = calc_rates(Corner.of(axle.hard_points)).strut
+        stiffness.append(ratio**2 * axle.spring.stiffness)
+        damping.append(ratio**2 * 0.5 * (axle.damper.bump + axle.damper.rebound))
+    return np.array([*stiffness, *damping])

@@ -14,7 +14,7 @@ from replay.problems import Problems
 from replay.steps import make_steps
 from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.estimator import Estimator
-from vehicled.filter.vehicle_filter import Pose
+from vehicled.filter.boundary import Pose
 from vehicled.messages import Measurement
 from vehicled.sources.inputs import Inputs
 from vehicled.studies.benchmarks.timing import collector_off, summary
