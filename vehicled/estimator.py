@@ -53,7 +53,7 @@ _YAW, _AHEAD, _LEFT = (POSE.index(n) for n in ("yaw", "ahead", "left"))
 
 @dataclass(frozen=True)
 class Parts:
-    """What an estimator is made of, where it is not to be what the configuration says."""
+    """What an estimator is made of, in place of what it makes from its configuration."""
 
     filter: VehicleFilter
     inputs: Inputs
@@ -68,7 +68,7 @@ class Estimator:
     """
 
     def __init__(self, configuration: Configuration, parts: Parts | None = None):
-        """`parts`: for those who look into the filter at work, such as identification."""
+        """`parts`: for those who need the filter at work, such as identification."""
         self._vehicle = configuration.vehicle
         self._filter_settings, self._sensors = configuration.filter, configuration.sensors
         if parts is None:
@@ -267,7 +267,7 @@ class Estimator:
         speed = conditions.speed or 0.0
         yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
         known = conditions.fix is not None
-        # Without a receiver nothing will ever tell: the local frame is what it is.
+        # Without a receiver there is nothing to align with: the local frame is the car's own.
         world.aligned = conditions.course is not None or not known
         if conditions.course is not None:
             yaw, yaw_sigma = math.pi / 2 - conditions.course, _COURSE_SIGMA

@@ -135,7 +135,7 @@ def play_back(
     record_command: Callable[[int, str, dict[str, Any]], None] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Summary:
-    """Step an estimator through a drive and hand the results to sinks; `progress` is told the seconds done."""
+    """Step an estimator through a drive and hand the results to sinks; `progress` takes the seconds done."""
     summary = Summary()
     sinks = tuple(sinks)
     begun = time.perf_counter()

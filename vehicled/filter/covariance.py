@@ -2,7 +2,7 @@
 
 States are the *errors* of a running simulation; before each correction x is zero (Sanjurjo, errorEKF). Transition
 and observation matrices are given as sparse rows of atoms: what is structurally zero costs nothing. Nothing here
-knows what the states mean. `error_state.py` states the same mathematics on plain matrices, and is its oracle.
+depends on what the states mean. `error_state.py` states the same mathematics on plain matrices, and is its oracle.
 
 The covariance is kept as its upper triangle, so that it is symmetric by construction.
 """

@@ -33,7 +33,7 @@ Matrix = list[dict[int, Atom]]
 
 @dataclass(frozen=True)
 class TyreResponse:
-    """How the tyres answer errors of speed and yaw rate, and what the model's own errors do to the car."""
+    """How tyre forces respond to errors of speed and yaw rate, and how the model's errors act on the car."""
 
     damping: Sequence[Atom]
     """(9,) ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) by rows, vehicle axes."""
@@ -111,7 +111,7 @@ class ErrorDynamics:
     def calc_transition(self, pose: Sequence[Atom], h: Atom, decays: Mapping[int, Atom]) -> Matrix:
         """F over a step of h from a pose. `decays`: of the states that fade, what is left after h.
 
-        Forward Euler; where the tyres answer, backward Euler for lateral velocity and yaw rate, which they damp in
+        Forward Euler; where tyre forces respond, backward Euler for lateral velocity and yaw rate, which they damp in
         milliseconds.
         """
         g, s = self._graph, self._states

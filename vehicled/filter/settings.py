@@ -1,4 +1,4 @@
-"""What the configuration says about the filter: plant noise per state, start, restarts."""
+"""The filter's section of the configuration: plant noise per state, start, restarts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Start:
     wait_for_gnss: Annotated[Seconds, NonNegative] = 3.0
     """Without a fix for this long, the filter starts in a local frame."""
     yaw: Radians = 0.0
-    """Heading until the course over ground tells it, from east, counter-clockwise."""
+    """Heading until the course over ground gives it, from east, counter-clockwise."""
     yaw_sigma: Annotated[Radians, Positive] = 3.2
     position_sigma: Annotated[Metres, Positive] = 5.0
     speed_sigma: Annotated[MetresPerSecond, Positive] = 0.1
@@ -105,9 +105,10 @@ class Filter:
     SHORT_FORM: ClassVar[str] = "kind"
 
     kind: Kind = "errorEKF"
-    """`errorEKF_EJ`: with the tyres' answer to sideslip and yaw rate in the transition of the errors; `errorEKF_FE`:
-    beside that, what the accelerometers find the model to lack acts on it as a force; `DEKF`: the model goes on by
-    forward Euler, errors spread as those of free masses; `UKF`: errors spread as 41 cars beside each other do."""
+    """`errorEKF_EJ`: with the response of the tyre forces to sideslip and yaw rate in the transition of the errors;
+    `errorEKF_FE`: beside that, what the accelerometers find the model to lack acts on it as a force; `DEKF`: the
+    model goes on by forward Euler, errors propagate as those of free masses; `UKF`: errors propagate by 41 sigma
+    points, each a whole car."""
     rate_noise: RateNoise = field(default_factory=RateNoise)
     position_noise: PositionNoise = field(default_factory=PositionNoise)
     slip_time: Annotated[Seconds, Positive] = 1.0

@@ -95,7 +95,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     """UKF: prediction and readings by sigma points; corrections as in `VehicleFilter`."""
 
     def __init__(self, vehicle: Vehicle, settings: Filter, sensors: SensorSetup):
-        """As `VehicleFilter`; the suspensions are among the states whatever the settings say of them."""
+        """As `VehicleFilter`; the suspensions are always among the states."""
         super().__init__(vehicle, _with_suspension(settings), sensors)
         states, view = self.states, self.car.view
         self._drawn = np.array([i for group in _DRAWN for i in states.places(group)])
@@ -210,7 +210,7 @@ class UnscentedVehicleFilter(VehicleFilter):
             return nis
         errors, drawn = self.errors, self._drawn
         if (errors.variances[drawn] > _OPENED * self._variances).any():
-            return nis  # a state was opened since: points drawn for less say too little about so much
+            return nis  # a state was opened since: the points cover too little of its range
         odd, even = _split(self._read(kind, m))
         shift = even.sum(axis=1)
         crossed = odd @ self._odd.T + even @ self._even.T + np.outer(shift, self._mean)
@@ -272,7 +272,7 @@ class UnscentedVehicleFilter(VehicleFilter):
 
 
 def _with_suspension(settings: Filter) -> Filter:
-    """The suspensions move in the points, whatever the settings say of them."""
+    """Settings with the suspensions among the states: they move in the points."""
     return settings if settings.suspension else dataclasses.replace(settings, suspension=Suspension())
 
 

@@ -218,14 +218,14 @@ class VehicleFilter(VehicleState):
         self.shift(offset if further is None else offset + further, d_offset)
 
     def turn_to_course(self, observation: Observation) -> bool:
-        """Turn the car so that it moved along a course over ground then; False when that is too long ago."""
+        """Turn the car so that it moved along a course over ground then; False when it is too old."""
         if self.evaluate(observation) is None:
             return False
         self.turn(-float(self.errors.innovation[0]), -self._d_innovation[0])
         return True
 
     def reset_position(self, update: Update, variance: Sequence[float]) -> None:
-        """Move the car to where the receiver says that it is, by the innovation of the update just made."""
+        """Move the car to the receiver's position, by the innovation of the update just made."""
         self.apply_corrections()
         seen = [k for k, v in enumerate(variance) if v < MISSING]
         offset = np.zeros(3)
@@ -239,12 +239,12 @@ class VehicleFilter(VehicleState):
             self.errors.set_variance(k, float(variance[k]))
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
-        """Turn a wheel to what its counter says, unless that is too long ago."""
+        """Turn a wheel to its counter's reading, unless that is too old."""
         if self.evaluate(observation) is not None:
             self.reset_wheel_angle(wheel, float(self.errors.innovation[0]), variance)
 
     def reset_wheel_angle(self, wheel: int, innovation: float, variance: float) -> None:
-        """Turn a wheel to what its counter says, by the innovation of the update just made."""
+        """Turn a wheel to its counter's reading, by the innovation of the update just made."""
         self.apply_corrections()
         wheels = np.zeros((2, len(WHEELS)))
         wheels[0, wheel] = innovation

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from vehicled.units import Positive, Range, Seconds
 
 Policy = Literal["reset", "distrust"]
-"""When a source keeps failing its gate: `reset` takes its word (the variances of what it observes are opened, counted
-and published as a reset); `distrust` goes on rejecting it, and says so."""
+"""When a source keeps failing its gate: `reset` restarts the states that it observes from it (counted and
+published as a reset); `distrust` goes on rejecting it, and publishes that."""
 
 
 @dataclass(frozen=True, kw_only=True)

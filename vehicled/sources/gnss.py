@@ -86,7 +86,7 @@ class Gnss(SourceSettings):
     sideslip_error: Annotated[Radians, NonNegative] = 0.001
     """What the course may be off beside the receiver's own noise: the model's sideslip is slowly wrong in corners."""
     least_speed: Annotated[MetresPerSecond, Positive] = 2.0
-    """Below this the course over ground says nothing."""
+    """Below this the course over ground is not used."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
     def make_source(self, context: Context) -> GnssSource:
@@ -174,7 +174,7 @@ class GnssSource(Source[Gnss]):
             self.filter.restart_process(WANDER, Process(time, (sigma, sigma, 2.0 * sigma)))
 
     def _join_world(self, fix: Fix) -> None:
-        """The first fix of a filter that began without one: from now on it knows where in the world it is."""
+        """The first fix of a filter that began without one: from now on its world frame is known."""
         self._world.find_origin(fix)
         self._world.aligned = False
         f = self.filter

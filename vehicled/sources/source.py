@@ -87,5 +87,5 @@ class Source(ABC, Generic[T]):
         """The filter begins anew."""
 
     def measure_speed(self, m: Measurement) -> float | None:
-        """Speed that a measurement says, m/s, before the filter runs."""
+        """Speed in a measurement, m/s, before the filter runs; None without one."""
         return None

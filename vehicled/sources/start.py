@@ -8,7 +8,7 @@ from vehicled.sources.world import Fix
 
 
 class StartConditions:
-    """The latest that measurements say of it."""
+    """The latest fix, speed and course that were measured."""
 
     def __init__(self, sources: Sources):
         self._sources = sources

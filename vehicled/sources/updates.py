@@ -41,7 +41,7 @@ class MeasurementUpdates:
 
     def register(self, kind: str, gate: Gate, reset: Reset | None = None) -> None:
         """A kind of observation. `reset` makes the filter begin anew from it where the gate's policy says so; by
-        default the states that it depends on are opened to what it says."""
+        default the variances of the states that it depends on are inflated."""
         health = self._unregistered.get(kind)
         if health is None:
             health = Health(gate)
@@ -58,7 +58,7 @@ class MeasurementUpdates:
         variance: list[float],
         present: Sequence[int] | None = None,
     ) -> None:
-        """Update the filter with one observation; where its source keeps failing and its policy says so, reset.
+        """Update the filter with one observation; reset where its source keeps failing under that policy.
 
         `present`: which of the components were measured, if not all.
         """
@@ -100,7 +100,7 @@ class MeasurementUpdates:
             self._on_update(record)
 
     def reject(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
-        """A measurement that cannot be predicted, or says nothing."""
+        """A measurement that cannot be predicted or used."""
         health = self.health[kind]
         health.note_arrival(m.t)
         health.reject(reason)

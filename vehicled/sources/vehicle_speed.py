@@ -1,4 +1,4 @@
-"""The forward speed that the car's own bus says."""
+"""The forward speed from the car's own bus."""
 
 from __future__ import annotations
 

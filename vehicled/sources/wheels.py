@@ -16,7 +16,7 @@ from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond
 ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
 _KNOWN_ANGLE = 1e-4
-"""rad²: variance of a wheel angle that has been set to what its counter says."""
+"""rad²: variance of a wheel angle that has been set to its counter's reading."""
 _TURNING_NS = 100_000_000
 """Time over which the turning of wheels gives the speed."""
 
