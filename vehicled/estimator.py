@@ -34,7 +34,7 @@ from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.world import WorldFrame
-from vehicled.vehicle.sensor_models import POSE
+from vehicled.vehicle.sensor_models import AHEAD, LEFT, YAW
 
 _LONGEST_STEP_NS = 10_000_000
 """A longer time between steps is simulated in several."""
@@ -48,7 +48,6 @@ _COURSE_SIGMA = 0.03
 """rad: of a heading that is taken from the first course over ground."""
 _GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
-_YAW, _AHEAD, _LEFT = (POSE.index(n) for n in ("yaw", "ahead", "left"))
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ class Estimator:
     @property
     def speed(self) -> float:
         """Along the car, m/s; 0 before the start."""
-        return float(self._filter.pose[_AHEAD]) if self._running else 0.0
+        return float(self._filter.pose[AHEAD]) if self._running else 0.0
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """`reset`; `set_position` (lat and lon, or x and y; optionally alt or z, yaw, sigma, yaw_sigma);
@@ -207,7 +206,7 @@ class Estimator:
             raise UsageError("set_position: the filter has not started yet")
         f, world = self._filter, self._world
         if wanted.yaw is not None:
-            f.turn(wanted.yaw - f.read_state()[_YAW])
+            f.turn(wanted.yaw - f.read_state()[YAW])
             f.set_variance(ATTITUDE, "yaw", wanted.yaw_sigma**2)
             world.aligned = True
         pose = f.read_state()
@@ -304,7 +303,7 @@ class Estimator:
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""
         f = self._filter
-        if f.is_sound and abs(f.pose[_AHEAD]) + abs(f.pose[_LEFT]) < FASTEST:
+        if f.is_sound and abs(f.pose[AHEAD]) + abs(f.pose[LEFT]) < FASTEST:
             if self._saved is None or t_ns - self._saved_ns >= _SAVE_NS:
                 f.repair()
                 self._save(t_ns)
@@ -323,14 +322,14 @@ class Estimator:
         pose, slow, aligned = f.read_state().copy(), f.all_slow_states(), world.aligned
         variances = f.variances
         # A good state may be as old as the time between copies.
-        travelled = abs(pose[_AHEAD]) * _SAVE_NS * 1e-9
+        travelled = abs(pose[AHEAD]) * _SAVE_NS * 1e-9
         self._counters["restarts"] += 1
         self._conditions.fix = self._conditions.course = None
         self._start(t_ns)
         world.aligned = aligned
         self._sources.reset()
         f.set_slow_states(slow)
-        f.turn(pose[_YAW] - f.read_state()[_YAW])
+        f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[:3] - f.read_state()[:3])
         for group, element, least in (
             (POSITION, "x", 1.0 + travelled),

@@ -26,6 +26,7 @@ from vehicled.filter.states import (
 )
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.vector import Vector
+from vehicled.vehicle.sensor_models import AHEAD, LEFT, YAW, YAW_RATE
 
 Matrix = list[dict[int, Atom]]
 """Sparse rows."""
@@ -56,12 +57,12 @@ class ErrorDynamics:
         """(n,) rates of all errors, less what fades of them, at a pose (elements of POSE)."""
         g, s, e, zero = self._graph, self._states, self._errors, self._graph.zero
         rates = [zero] * len(s)
-        heading = pose[3] + e[s.index(ATTITUDE, "yaw")]
+        heading = pose[YAW] + e[s.index(ATTITUDE, "yaw")]
         cos, sin = g.cos(heading), g.sin(heading)
         ahead, left, turning = (
             nominal + e[place]
             for nominal, place in zip(
-                (pose[6], pose[7], pose[9]),
+                (pose[AHEAD], pose[LEFT], pose[YAW_RATE]),
                 (*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw")),
                 strict=True,
             )
@@ -70,7 +71,7 @@ class ErrorDynamics:
         x, y, z = s.places(POSITION)
         rates[x] = cos * ahead - sin * left
         rates[y] = sin * ahead + cos * left
-        rates[z] = e[s.index(VELOCITY, "up")] + pose[6] * e[s.index(ATTITUDE, "v1z")]
+        rates[z] = e[s.index(VELOCITY, "up")] + pose[AHEAD] * e[s.index(ATTITUDE, "v1z")]
         for angle, rate in zip(s.places(ATTITUDE), s.places(ANGULAR_RATE), strict=True):
             rates[angle] = e[rate]
         for k, (angle, slip) in enumerate(zip(s.places(WHEEL_ANGLE), s.places(WHEEL_SLIP), strict=True)):

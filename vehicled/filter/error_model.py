@@ -28,7 +28,7 @@ from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.sensor_models import COMPONENTS, POSE, add_sensor_kernels
+from vehicled.vehicle.sensor_models import AHEAD, COMPONENTS, POSE, YAW, add_sensor_kernels
 
 CHART_PAIRS = len(CHART)
 PROCESS = "process."
@@ -141,9 +141,8 @@ class ErrorModel:
         """Kernel `read_state`: the present pose and the wheels' angles and rates into `now`, its yaw without
         jumps."""
         g, found = self.g, list(self.models.now)
-        yaw = CHART.index("yaw")
-        turned = found[yaw] - self.now[yaw]
-        found[yaw] = self.now[yaw] + g.atan2(g.sin(turned), g.cos(turned))
+        turned = found[YAW] - self.now[YAW]
+        found[YAW] = self.now[YAW] + g.atan2(g.sin(turned), g.cos(turned))
         stores = [*zip(self.now, found, strict=True)]
         stores += zip(self._now_wheels, (self.parts.wheel_angle, self.parts.wheel_rate), strict=True)
         return self.program.kernel("read_state", stores)
@@ -172,7 +171,7 @@ class ErrorModel:
             stores += zip(self.program.array("fading_noise", n), lost, strict=True)
             linear = self.program.kernel("linear", [*stores, *kept])
             return self.program.sequence("propagate", self._read_state, linear)
-        noise = [h * self.calc_density(i, self.now[6]) + lost[i] for i in range(n)]
+        noise = [h * self.calc_density(i, self.now[AHEAD]) + lost[i] for i in range(n)]
         covariance = self._covariance.propagate(transition, noise, kept)
         tyres = [self.models.kernels.observe_tyres] * self.exact
         return self.program.sequence("propagate", self._read_state, *tyres, covariance)
@@ -246,7 +245,7 @@ class ErrorModel:
             by_rate = drift.get(self.pairs + k, g.zero)
             row[k] = jacobian[k] - age * drift.get(k, g.zero)
             row[self.pairs + k] = jacobian[CHART_PAIRS + k] - age * by_rate
-            late = late + by_rate * by_rate * (self.calc_density(self.pairs + k, self.pose[6]) * third)
+            late = late + by_rate * by_rate * (self.calc_density(self.pairs + k, self.pose[AHEAD]) * third)
         return {k: a for k, a in row.items() if a is not g.zero}, late
 
     def wheel_angle(self, k: int) -> tuple[Atom, dict[int, Atom]]:
@@ -271,7 +270,7 @@ class ErrorModel:
     def _add_road(self) -> None:
         """What is known of roads: slope and bank are small."""
         g, s = self.g, self.states
-        yaw = self.now[CHART.index("yaw")]
+        yaw = self.now[YAW]
         normal, cos, sin = self.parts.ground, g.cos(yaw), g.sin(yaw)
         along, across = normal[0] * cos + normal[1] * sin, normal[1] * cos - normal[0] * sin
         self.observe("road.slope", [-along], [{s.index(ATTITUDE, "v1z"): g.one}])

@@ -36,19 +36,27 @@ from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_dynamics
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.batch import CarBatch
-from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.parameters import Vehicle
-from vehicled.vehicle.sensor_models import CHART_SIZE, add_sensor_kernels
+from vehicled.vehicle.sensor_models import (
+    AHEAD,
+    CHART_SIZE,
+    LEFT,
+    UP,
+    V1Z,
+    V2Z,
+    YAW,
+    YAW_RATE,
+    add_sensor_kernels,
+)
 
-_YAW, _V1Z, _V2Z = (CHART.index(n) for n in ("yaw", "v1z", "v2z"))
 _DRAWN = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE, *SUSPENSION)
 """The states that points are drawn for."""
 _N = CHART_SIZE + 2 * len(WHEELS)
 _WIDTH = 48
 """Two points per error and the car itself between them; so many as fill vectors."""
 _PLUS, _MINUS, _CENTRE = slice(0, _N), slice(_N, 2 * _N), 2 * _N
-_LOW = np.array([2, _V1Z, _V2Z])
+_LOW = np.array([2, V1Z, V2Z])
 """Of the chart: what suspensions carry."""
 _OPENED = 2.0
 """Ratio of a variance to that of the step's prediction above which it was not the filter itself that changed it."""
@@ -69,8 +77,8 @@ class _PointKernels:
 def _extend(program: Program, parts: Parts) -> _PointKernels:
     models = add_sensor_kernels(program, parts, jacobians_too=False)
     velocity, normal = parts.origin.velocity, parts.ground
-    places = [*models.now[:8], normal[0] * velocity.x + normal[1] * velocity.y + normal[2] * velocity.z]
-    places += models.now[9:CHART_SIZE]
+    places = [*models.now[:UP], normal[0] * velocity.x + normal[1] * velocity.y + normal[2] * velocity.z]
+    places += models.now[YAW_RATE:CHART_SIZE]
     corners = (parts.travel, parts.travel_rate)
     stores = [*zip(program.array("point", CHART_SIZE), places, strict=True)]
     stores += zip(program.array("point_corners", len(corners), 1), corners, strict=True)
@@ -145,14 +153,14 @@ class UnscentedVehicleFilter(VehicleFilter):
 
     def _draw(self, root: np.ndarray) -> None:
         """The points where the columns of `root` (20, 20) and their opposites lead."""
-        points, away, ahead, yaw_rate = self._points, self._away, CHART_PAIRS, CHART_PAIRS + _YAW
+        points, away = self._points, self._away
         points.copy_state_from_car()
         away[:, _PLUS], away[:, _MINUS] = root, -root
         travel, rate = away[CHART_SIZE:].reshape(2, len(WHEELS), _WIDTH)
         motion = self.car.calc_travel_motion()
         self._correct_suspension(points, travel, rate, motion[..., None])
         wheels = np.zeros((2, len(WHEELS), _WIDTH))
-        wheels[1] = self.rolling @ away[[ahead, yaw_rate]]
+        wheels[1] = self.rolling @ away[[AHEAD, YAW_RATE]]
         points.correct(away[:CHART_SIZE], wheels, carry=True)
         self._renewing[:] = 1.0  # the tangent is another one where they are now
         points.call(self._point_kernels.renew)
@@ -185,12 +193,12 @@ class UnscentedVehicleFilter(VehicleFilter):
         The slope that a point stands on does not accelerate it: errors of attitude are mostly those of the body on
         its springs, and the other kinds of this filter count them so."""
         self._chart = chart = self._reached - self._reached[:, [_CENTRE]]
-        chart[_YAW] = _within_half_a_turn(chart[_YAW])
+        chart[YAW] = _within_half_a_turn(chart[YAW])
         travel, rate = self._reached_corners - self._reached_corners[..., [_CENTRE]]
         car = chart.copy()
         car[_LOW] += self._body_fit @ travel
         car[CHART_PAIRS + _LOW] += self._body_fit @ rate
-        pull = self.car.vehicle.gravity * car[[_V1Z, _V2Z]]
+        pull = self.car.vehicle.gravity * car[[V1Z, V2Z]]
         for velocities in (car, chart):
             velocities[CHART_PAIRS : CHART_PAIRS + 2] += h * pull
         pose = self._point_pose
@@ -245,7 +253,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         rates = slice(CHART_PAIRS, CHART_SIZE)
         assert self._kernels.drift is not None
         self.car.call(self._kernels.drift)
-        cos, sin = np.cos(here[_YAW]), np.sin(here[_YAW])
+        cos, sin = np.cos(here[YAW]), np.sin(here[YAW])
         ahead, left = here[CHART_PAIRS], here[CHART_PAIRS + 1]
         centre = here.copy()
         centre[:CHART_PAIRS] += since[:CHART_PAIRS]
@@ -258,14 +266,14 @@ class UnscentedVehicleFilter(VehicleFilter):
         normal = self.car.ground
         rise_ahead = (normal[0] * cos + normal[1] * sin) / normal[2]
         rise_left = (normal[1] * cos - normal[0] * sin) / normal[2]
-        pose[8] += ahead * away[_V1Z] + left * away[_V2Z] - rise_ahead * away[6] - rise_left * away[7]
+        pose[UP] += ahead * away[V1Z] + left * away[V2Z] - rise_ahead * away[AHEAD] - rise_left * away[LEFT]
         pose[CHART_SIZE:] += self._accelerations
         self._point_mounting[:] = self._mounting[:, None]
         self._posed = True
 
     def _gravity_of(self, pose: np.ndarray) -> np.ndarray:
         """(3, points) what of a reading is gravity (IMU axes), less that at the car."""
-        v1z, v2z = pose[_V1Z], pose[_V2Z]
+        v1z, v2z = pose[V1Z], pose[V2Z]
         up = np.stack([v1z, v2z, np.sqrt(1.0 - v1z * v1z - v2z * v2z)])
         up -= up[:, [_CENTRE]]
         return self.car.vehicle.gravity * self._mounting[6:15].reshape(3, 3) @ up

@@ -21,14 +21,10 @@ from vehicled.filter.vehicle_state import VehicleState
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.symbolic.program import Layout
 from vehicled.vehicle.car import Instances
-from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import Vehicle
-from vehicled.vehicle.sensor_models import POSE
+from vehicled.vehicle.sensor_models import AHEAD, POSE, V1Z, V2Z
 
-_V1Z, _V2Z = (CHART.index(n) for n in ("v1z", "v2z"))
-_AHEAD = CHART_PAIRS
-"""In a pose."""
 _SIGMAS = ("x", "y", "z", "yaw", "vx", "vy", "sideslip")
 
 
@@ -127,7 +123,7 @@ class VehicleFilter(VehicleState):
         variances after an initialisation would contribute, H² P₀: whatever a state's unit, and whichever way the
         sensitivity changes with speed.
         """
-        prior = self._table.initial(replace(self._initial, speed=abs(float(self._now[_AHEAD]))))
+        prior = self._table.initial(replace(self._initial, speed=abs(float(self._now[AHEAD]))))
         added = np.zeros(len(prior))
         for row, innovation, variance in zip(
             self.errors.rows, update.innovation, observation.variance, strict=False
@@ -189,8 +185,8 @@ class VehicleFilter(VehicleState):
         """Tyres are stiff: where a wheel travels up in the body, it is the body that comes down."""
         cars.correct_suspension(travel, rate, motion)
         change = np.zeros_like(cars.correction)
-        change[[2, _V1Z, _V2Z]] = -self._body_fit @ travel
-        change[[CHART_PAIRS + 2, CHART_PAIRS + _V1Z, CHART_PAIRS + _V2Z]] = -self._body_fit @ rate
+        change[[2, V1Z, V2Z]] = -self._body_fit @ travel
+        change[[CHART_PAIRS + 2, CHART_PAIRS + V1Z, CHART_PAIRS + V2Z]] = -self._body_fit @ rate
         cars.correct(change)
 
     # -- output --------------------------------------------------------------------------------------------

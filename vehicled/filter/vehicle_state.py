@@ -16,14 +16,10 @@ from vehicled.filter.states import RATES, SUSPENSION, Group, Initial, Process, S
 from vehicled.filter.tangents import Companion, Tangents
 from vehicled.messages import WHEELS
 from vehicled.vehicle.car import Car
-from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.kinematics import calc_heave_stiffness
 from vehicled.vehicle.parameters import Vehicle
-from vehicled.vehicle.sensor_models import MOUNTING, POSE
+from vehicled.vehicle.sensor_models import AHEAD, MOUNTING, POSE, YAW
 
-YAW = CHART.index("yaw")
-_AHEAD = CHART_PAIRS
-"""In a pose."""
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
 _AT_REST = Initial(speed=0.0, position_known=False, yaw_variance=1e-6)
@@ -203,7 +199,7 @@ class VehicleState:
         change = np.zeros(2 * CHART_PAIRS)
         change[:3] = pose.position - self._pose[:3]
         change[YAW] = pose.yaw - self._pose[YAW]
-        change[_AHEAD] = pose.speed
+        change[AHEAD] = pose.speed
         wheels = np.zeros((2, len(WHEELS)))
         wheels[1] = pose.speed / car.rolling_radius
         car.correct(change, wheels, carry=True)

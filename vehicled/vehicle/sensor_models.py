@@ -26,6 +26,10 @@ m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v
 POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
 """Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
 CHART_SIZE = 2 * len(CHART)
+YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE = (
+    POSE.index(n) for n in ("yaw", "v1z", "v2z", "ahead", "left", "up", "wz")
+)
+"""Places of these elements in a pose."""
 COMPONENTS = 3
 """Of the largest sensor."""
 
@@ -103,13 +107,13 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
     observe_pose = program.kernel("observe_pose", zip(pose, now, strict=True))
 
     # From here on everything is a function of `pose`.
-    a = axes(g, *pose[3:6])
-    cos, sin = g.cos(pose[3]), g.sin(pose[3])
-    ahead, left, up = pose[6:9]
-    p_origin_world = Vector.of(pose[0:3])
+    x, y, z, yaw, v1z, v2z, ahead, left, up, wz, minus_wy, wx, *accelerations = pose
+    a = axes(g, yaw, v1z, v2z)
+    cos, sin = g.cos(yaw), g.sin(yaw)
+    p_origin_world = Vector(x, y, z)
     v_origin_world = Vector(cos * ahead - sin * left, sin * ahead + cos * left, up)
-    w_body = Vector(pose[11], -pose[10], pose[9])
-    a_origin_body, alpha_body = Vector.of(pose[12:15]), Vector.of(pose[15:18])
+    w_body = Vector(wx, -minus_wy, wz)
+    a_origin_body, alpha_body = Vector.of(accelerations[:3]), Vector.of(accelerations[3:])
     p_antenna_body, p_imu_body = Vector.of(mounting[0:3]), Vector.of(mounting[3:6])
     R_imu_body = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]
 
@@ -138,9 +142,9 @@ def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = Tru
         stores = list(zip(predicted, h, strict=False))
         for i, value in enumerate(h):
             row = [g.derivative(value, pose[j]) for j in range(CHART_SIZE)]
-            by_up = row[8]
-            row[4], row[5] = row[4] + by_up * ahead, row[5] + by_up * left
-            row[6], row[7] = row[6] - by_up * rise_ahead, row[7] - by_up * rise_left
+            by_up = row[UP]
+            row[V1Z], row[V2Z] = row[V1Z] + by_up * ahead, row[V2Z] + by_up * left
+            row[AHEAD], row[LEFT] = row[AHEAD] - by_up * rise_ahead, row[LEFT] - by_up * rise_left
             jacobians[name].append(row)
             if jacobians_too:
                 stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
