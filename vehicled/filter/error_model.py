@@ -14,6 +14,7 @@ from vehicled.filter.states import (
     COORDINATES,
     DRIVE_FORCE,
     MODEL_ERROR,
+    POSITION,
     RATES,
     SUSPENSION,
     VELOCITY,
@@ -31,6 +32,8 @@ from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.sensor_models import AHEAD, COMPONENTS, POSE, YAW, add_sensor_kernels
 
 CHART_PAIRS = len(CHART)
+SIGMAS = ("x", "y", "z", "yaw", "vx", "vy", "sideslip")
+"""Elements of the array `sigmas`: standard deviations of these columns of an estimate."""
 PROCESS = "process."
 """Before the name of a group that fades: its array (time, σ of each element)."""
 
@@ -301,10 +304,11 @@ class ErrorModel:
         return program.sequence("apply", take, self._car_kernels.correct, self._read_state)
 
     def _add_output(self) -> KernelHandle:
-        """Kernel `sigmas`: standard deviations of x, y, z, yaw, of vx and vy (vehicle axes) and of sideslip, of
-        `pose`, which must be the present one. Sequence `output` has the car's own outputs, too."""
+        """Kernel `sigmas`: the standard deviations SIGMAS of `pose`, which must be the present one. Sequence `output` has
+        the car's own outputs, too."""
         g = self.g
-        rows: list[dict[int, Atom]] = [{k: g.one} for k in range(4)]
+        s = self.states
+        rows: list[dict[int, Atom]] = [{k: g.one} for k in (*s.places(POSITION), s.index(ATTITUDE, "yaw"))]
         for row in self.models.jacobians["body_velocity"]:
             places = (*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS))
             rows.append({k: a for k, a in zip(places, row, strict=True) if a is not g.zero})

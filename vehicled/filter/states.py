@@ -56,6 +56,24 @@ class Process:
 
 
 @dataclass(frozen=True)
+class NoiseSetting:
+    """A setting of noise in the configuration."""
+
+    name: str
+    """In `vehicled tune`; empty for one that is not found from innovations."""
+    meaning: str
+    unit: str
+    path: tuple[str | int, ...]
+    """Keys from the top of the configuration."""
+    is_model_error: bool = True
+    """Whether it grows with the error of the model; not so what drives the car where nothing measures it."""
+
+
+def _plant(name: str, meaning: str, unit: str, *path: str) -> NoiseSetting:
+    return NoiseSetting(name, meaning, unit, ("filter", *path))
+
+
+@dataclass(frozen=True)
 class ErrorStates(Generic[S]):
     """A group of error states of one kind; S is the section of the configuration that its numbers come from."""
 
@@ -69,6 +87,8 @@ class ErrorStates(Generic[S]):
     """Spectral density of white noise on the state, unit²/s."""
     process: Callable[[S], Process | None] | None = None
     """Of states that fade; None for those that persist. Where it gives None, the source sets it while running."""
+    settings: tuple[NoiseSetting, ...] = ()
+    """Settings that density and process come from."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,6 +111,10 @@ POSITION = ErrorStates[Filter](
     "vehicle origin, world axes",
     initial=lambda f, i: f.start.position_sigma**2 if i.position_known else 1e-6,
     density=lambda f: _squares(f.position_noise.x, f.position_noise.x, f.position_noise.z),
+    settings=(
+        _plant("", "position", "m/√s", "position_noise", "x"),
+        _plant("plant.height", "height of the road", "m/√s", "position_noise", "z"),
+    ),
 )
 ATTITUDE = ErrorStates[Filter](
     "attitude",
@@ -99,6 +123,10 @@ ATTITUDE = ErrorStates[Filter](
     "heading, and slopes of the chassis' x and y axes (z components of their unit vectors)",
     initial=lambda f, i: (i.yaw_variance, f.ground_slope**2, f.ground_slope**2),
     density=lambda f: (f.position_noise.yaw**2, _slope_density(f), _slope_density(f)),
+    settings=(
+        _plant("", "heading", "rad/√s", "position_noise", "yaw"),
+        _plant("", "slope and bank of roads", "rad", "ground_slope"),
+    ),
 )
 WHEEL_ANGLE = ErrorStates[Filter](
     "wheel.angle",
@@ -107,6 +135,7 @@ WHEEL_ANGLE = ErrorStates[Filter](
     "rotation of a wheel relative to its knuckle",
     initial=lambda f, i: 10.0,
     density=lambda f: f.position_noise.wheel**2,
+    settings=(_plant("", "angle of a wheel", "rad/√s", "position_noise", "wheel"),),
 )
 VELOCITY = ErrorStates[Filter](
     "velocity",
@@ -115,6 +144,18 @@ VELOCITY = ErrorStates[Filter](
     "velocity of the vehicle origin along and across the heading, and normal to the ground",
     initial=lambda f, i: (f.start.speed_sigma**2, 1e-6 + (_SIDESLIP * i.speed) ** 2, 1e-6),
     density=lambda f: _squares(f.rate_noise.longitudinal, f.rate_noise.lateral, f.rate_noise.z),
+    settings=(
+        _plant("plant.longitudinal", "acceleration along the car", "m/s²/√Hz", "rate_noise", "longitudinal"),
+        _plant("", "acceleration across the car at standstill", "m/s²/√Hz", "rate_noise", "lateral"),
+        _plant(
+            "plant.lateral_per_speed",
+            "acceleration across, by speed",
+            "1/s/√Hz",
+            "rate_noise",
+            "lateral_per_speed",
+        ),
+        _plant("plant.z", "vertical acceleration", "m/s²/√Hz", "rate_noise", "z"),
+    ),
 )
 ANGULAR_RATE = ErrorStates[Filter](
     "rate",
@@ -123,6 +164,11 @@ ANGULAR_RATE = ErrorStates[Filter](
     "angular velocity about the z, −y and x axes of the chassis",
     initial=lambda f, i: (f.start.rate_sigma**2, 1e-6, 1e-6),
     density=lambda f: _squares(f.rate_noise.yaw, f.rate_noise.v1z, f.rate_noise.v2z),
+    settings=(
+        _plant("plant.yaw", "yaw acceleration", "rad/s²/√Hz", "rate_noise", "yaw"),
+        _plant("plant.pitch", "pitch acceleration", "1/s²/√Hz", "rate_noise", "v1z"),
+        _plant("plant.roll", "roll acceleration", "1/s²/√Hz", "rate_noise", "v2z"),
+    ),
 )
 WHEEL_SLIP = ErrorStates[Filter](
     "wheel.slip",
@@ -133,6 +179,7 @@ WHEEL_SLIP = ErrorStates[Filter](
     density=lambda f: f.rate_noise.wheel**2,
     # Its noise is the density above; only the memory is that of a process.
     process=lambda f: Process(f.slip_time, 0.0),
+    settings=(_plant("plant.wheel", "slip of the wheels", "rad/s²/√Hz", "rate_noise", "wheel"),),
 )
 DRIVE_FORCE = ErrorStates[Filter](
     "drive_force",
@@ -141,6 +188,15 @@ DRIVE_FORCE = ErrorStates[Filter](
     "drive and brake force that nothing measures, over mass",
     initial=lambda f, i: 0.0 if f.drive_force is None else 1.0,
     density=lambda f: 0.0 if f.drive_force is None else f.drive_force.noise**2,
+    settings=(
+        NoiseSetting(
+            "drive_force.noise",
+            "unknown drive force",
+            "m/s²/√s",
+            ("filter", "drive_force", "noise"),
+            is_model_error=False,
+        ),
+    ),
 )
 TRAVEL = ErrorStates[Filter](
     "suspension.travel",
@@ -173,11 +229,24 @@ MODEL_ERROR = ErrorStates[Process | None](
     "acceleration that the model leaves unexplained, IMU axes",
     initial=lambda p, i: 0.0 if p is None else tuple(np.square(p.sigma).tolist()),
     process=lambda p: Process(1.0, 0.0) if p is None else p,
+    settings=tuple(
+        NoiseSetting(
+            f"accel.model_error.{axis}",
+            f"slow error of the model's acceleration, {axis}",
+            "m/s²",
+            ("sensors", "imu", "accelerometers", "model_error", n),
+        )
+        for n, axis in enumerate("xyz")
+    ),
 )
 
+CAR = (POSITION, ATTITUDE, WHEEL_ANGLE, VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
+"""The states of the simulated car."""
 COORDINATES = (POSITION, ATTITUDE, WHEEL_ANGLE)
 RATES = (VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
 """Of the coordinates, in the same order."""
+MODEL = (MODEL_ERROR, DRIVE_FORCE)
+"""What the model lacks."""
 SUSPENSION = (TRAVEL, TRAVEL_RATE)
 """Optional."""
 
@@ -254,7 +323,7 @@ def make_table(
     filter: Filter, sources: Sequence[tuple[Group, Any]], model_error: Process | None
 ) -> StateTable:
     """The whole table: the car, the sources' own states, and what the model lacks."""
-    rows: list[tuple[Group, Any]] = [(g, filter) for g in (*COORDINATES, *RATES)]
+    rows: list[tuple[Group, Any]] = [(g, filter) for g in CAR]
     rows += sources
     rows += [(MODEL_ERROR, model_error), (DRIVE_FORCE, filter)]
     if filter.suspension is not None:

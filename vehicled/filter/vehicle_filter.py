@@ -13,7 +13,7 @@ import numpy as np
 
 from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.error_model import CHART_PAIRS
+from vehicled.filter.error_model import CHART_PAIRS, SIGMAS
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import SUSPENSION, WHEEL_ANGLE
 from vehicled.filter.tangents import Companion
@@ -24,8 +24,6 @@ from vehicled.vehicle.car import Instances
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.sensor_models import AHEAD, POSE, V1Z, V2Z
-
-_SIGMAS = ("x", "y", "z", "yaw", "vx", "vy", "sideslip")
 
 
 class VehicleFilter(VehicleState):
@@ -265,7 +263,7 @@ def _find_columns(layout: Layout) -> np.ndarray:
     """(len(ESTIMATE_COLUMNS),) where in a workspace each column stands; 0 for those that are not there."""
     places = np.zeros(len(ESTIMATE_COLUMNS), dtype=np.intp)
     every = np.arange(layout.size)
-    for names, array in ((ROOT_OUTPUTS, "outputs"), ([f"sigma.{n}" for n in _SIGMAS], "sigmas")):
+    for names, array in ((ROOT_OUTPUTS, "outputs"), ([f"sigma.{n}" for n in SIGMAS], "sigmas")):
         places[[ESTIMATE_INDEX[n] for n in names]] = layout.view(every, array)
     for output, row in zip(CORNER_OUTPUTS, layout.view(every, "corner_outputs"), strict=True):
         group, quantity = output.split(".")

@@ -18,6 +18,7 @@ from vehicled.filter.states import (
     SUSPENSION,
     VELOCITY,
     ErrorStates,
+    NoiseSetting,
     Process,
 )
 from vehicled.messages import WHEELS, Measurement
@@ -147,6 +148,14 @@ class Imu(SourceSettings):
     LIMITS = dict.fromkeys(ACCELEROMETERS, 500.0) | dict.fromkeys(GYROSCOPES, 50.0)
     STATES = (GYRO_BIAS, ACCELEROMETER_BIAS)
     OBSERVATIONS = (add_gyroscopes, add_accelerometers)
+    NOISE = (
+        NoiseSetting(
+            "gyro.noise", "gyroscopes, one sample", "rad/s", ("sensors", "imu", "gyroscopes", "noise")
+        ),
+        NoiseSetting(
+            "accel.noise", "accelerometers, one sample", "m/s²", ("sensors", "imu", "accelerometers", "noise")
+        ),
+    )
 
     position: MetresVector = (0.0, 0.0, 0.0)
     rotation: RadiansVector = (0.0, 0.0, 0.0)

@@ -13,7 +13,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from vehicled.filter.error_model import AddObservation
 from vehicled.filter.settings import Start
-from vehicled.filter.states import Group
+from vehicled.filter.states import Group, NoiseSetting
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Measurement
 from vehicled.sources.updates import MeasurementUpdates
@@ -41,6 +41,8 @@ class SourceSettings(ABC):
     """Its slow errors, whose numbers come from this section, or from None where the sensor is left out."""
     OBSERVATIONS: ClassVar[tuple[AddObservation, ...]] = ()
     """Its measurement models."""
+    NOISE: ClassVar[tuple[NoiseSetting, ...]] = ()
+    """Its noise that may be found from innovations."""
     SPEED_PRECEDENCE: ClassVar[int | None] = None
     """Where it measures the speed: the least number is preferred when the filter starts."""
 

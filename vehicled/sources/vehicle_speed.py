@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from vehicled.filter.error_model import ErrorModel
-from vehicled.filter.states import ErrorStates
+from vehicled.filter.states import ErrorStates, NoiseSetting
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
@@ -38,6 +38,14 @@ class VehicleSpeed(SourceSettings):
     LIMITS: ClassVar[Mapping[str, float]] = {"vehicle.speed": FASTEST}
     STATES = (SPEED_SCALE,)
     OBSERVATIONS = (add_vehicle_speed,)
+    NOISE = (
+        NoiseSetting(
+            "vehicle_speed.noise",
+            "the car's own speed, one sample",
+            "m/s",
+            ("sensors", "vehicle_speed", "noise"),
+        ),
+    )
     SPEED_PRECEDENCE = 0
 
     noise: Annotated[MetresPerSecond, Positive] = 0.03

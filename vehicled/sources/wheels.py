@@ -8,6 +8,7 @@ from typing import Annotated
 
 from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.error_model import ErrorModel
+from vehicled.filter.states import NoiseSetting
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.source import Context, Source, SourceSettings
@@ -41,6 +42,14 @@ class WheelAngles(SourceSettings):
 
     LIMITS = dict.fromkeys(ANGLES, 1e9)
     OBSERVATIONS = (add_wheel_angles,)
+    NOISE = (
+        NoiseSetting(
+            "wheel_angles.noise",
+            "wheel angles beside their resolution",
+            "rad",
+            ("sensors", "wheel_angles", "noise"),
+        ),
+    )
     SPEED_PRECEDENCE = 3
 
     resolution: Annotated[Radians, NonNegative] = 0.0654
@@ -60,6 +69,11 @@ class WheelAngles(SourceSettings):
 class WheelSpeeds(SourceSettings):
     LIMITS = dict.fromkeys(SPEEDS, 1000.0)
     OBSERVATIONS = (add_wheel_speeds,)
+    NOISE = (
+        NoiseSetting(
+            "wheel_speeds.noise", "wheel speeds, one sample", "rad/s", ("sensors", "wheel_speeds", "noise")
+        ),
+    )
     SPEED_PRECEDENCE = 2
 
     noise: Annotated[RadiansPerSecond, Positive] = 0.2
