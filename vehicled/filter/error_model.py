@@ -304,8 +304,8 @@ class ErrorModel:
         return program.sequence("apply", take, self._car_kernels.correct, self._read_state)
 
     def _add_output(self) -> KernelHandle:
-        """Kernel `sigmas`: the standard deviations SIGMAS of `pose`, which must be the present one. Sequence `output` has
-        the car's own outputs, too."""
+        """Kernel `sigmas`: the standard deviations SIGMAS of `pose`, which must be the present one. Sequence `output`
+        has the car's own outputs, too."""
         g = self.g
         s = self.states
         rows: list[dict[int, Atom]] = [{k: g.one} for k in (*s.places(POSITION), s.index(ATTITUDE, "yaw"))]
