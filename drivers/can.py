@@ -205,7 +205,7 @@ def load_dbc(path: Path) -> Database:
         database = cantools.database.load_file(path, database_format="dbc")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (cantools.database.Error, ValueError) as error:
+    except (cantools.database.errors.Error, ValueError) as error:
         raise UsageError(f"{path}: expected a DBC file, got: {' '.join(str(error).split())}") from None
     assert isinstance(database, Database)  # what load_file gives for a DBC file
     return database

@@ -53,7 +53,7 @@ class Noise:
         return bytes(damaged)
 
     def _hits(self, fault: str) -> bool:
-        hit = self._random.random() < getattr(self._faults, fault)
+        hit: bool = self._random.random() < getattr(self._faults, fault)
         self.counters[fault] += hit
         return hit
 

@@ -212,7 +212,8 @@ class McapWriter:
             summary_offset_start=offsets_start,
             summary_crc=zlib.crc32(footer_head, zlib.crc32(summary)),
         ).write(builder)
-        return data_end + summary + builder.end() + MAGIC
+        tail: bytes = data_end + summary + builder.end() + MAGIC
+        return tail
 
 
 def _describe_topics() -> tuple[bytes, int]:

@@ -51,7 +51,8 @@ class WorldOrigin:
         if not offset @ offset < _NEAR * _NEAR:
             self._expand(position)
             return self._value
-        return self._value + self._gradient @ offset
+        value: np.ndarray = self._value + self._gradient @ offset
+        return value
 
     def _expand(self, position: np.ndarray) -> None:
         points = position + np.vstack([np.zeros(3), np.eye(3)])

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vehicled.daemon.daemon import DaemonOptions
+    from vehicled.identification.vehicle.names import Parameter
     from vehicled.identification.vehicle.session import Recording
 
 HELP = "Find parameters of a car (masses, tyres, springs, mounting of sensors) from recorded drives."
@@ -117,7 +120,7 @@ def _read(path: Path, daemon: "DaemonOptions") -> "Recording":
     return Recording(str(path), steps)
 
 
-def list_all(args: argparse.Namespace, known: dict) -> int:
+def list_all(args: argparse.Namespace, known: "Mapping[str, Parameter]") -> int:
     """Parameters of a configuration and their values."""
     from vehicled import settings
     from vehicled.configuration import File

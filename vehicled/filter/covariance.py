@@ -279,7 +279,8 @@ class Covariance:
     @property
     def variances(self) -> np.ndarray:
         """(n,) diagonal of the covariance, a copy."""
-        return self.packed[self._diagonal]
+        variances: np.ndarray = self.packed[self._diagonal]
+        return variances
 
     def set_variance(self, i: int, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""

@@ -130,7 +130,8 @@ class ErrorDynamics:
 
 def count_pairs(states: StateVector) -> int:
     """Of coordinates with their rates."""
-    return states[RATES[0]].start
+    count: int = states[RATES[0]].start
+    return count
 
 
 def _backward_euler(g: Graph, a: Matrix, h: Atom, stiff: tuple[int, int]) -> Matrix:

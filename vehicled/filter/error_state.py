@@ -150,4 +150,5 @@ def calc_corrected(covariance: np.ndarray, update: StateUpdate, noise: np.ndarra
     """(n, n) covariance after an update, from that before it and R (m, m): (1 − K H) P (1 − K H)ᵀ + K R Kᵀ (Joseph),
     which rounding does not make indefinite."""
     rest = np.eye(len(covariance)) - update.gain @ update.jacobian
-    return rest @ covariance @ rest.T + update.gain @ noise @ update.gain.T
+    corrected: np.ndarray = rest @ covariance @ rest.T + update.gain @ noise @ update.gain.T
+    return corrected

@@ -53,7 +53,8 @@ class Companion(NamedTuple):
 
 def width(directions: int) -> int:
     """The least number of directions that code is made for."""
-    return next(w for w in (8, 16, 32, *range(64, directions + 64, 64)) if w >= directions)
+    widths: tuple[int, ...] = (8, 16, 32, *range(64, directions + 64, 64))
+    return next(w for w in widths if w >= directions)
 
 
 class Tangents:

@@ -240,7 +240,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         if not self._posed:
             self._pose_points()
         self._points.call(self._point_kernels.readings[kind])
-        readings = self._readings[:m] - self._readings[:m, [_CENTRE]]
+        readings: np.ndarray = self._readings[:m] - self._readings[:m, [_CENTRE]]
         if kind == "gnss.course":
             readings = _within_half_a_turn(readings)
         if kind == "imu.accel" and self._gravity_removed[0]:
@@ -276,7 +276,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         v1z, v2z = pose[V1Z], pose[V2Z]
         up = np.stack([v1z, v2z, np.sqrt(1.0 - v1z * v1z - v2z * v2z)])
         up -= up[:, [_CENTRE]]
-        return self.car.vehicle.gravity * self._mounting[6:15].reshape(3, 3) @ up
+        force: np.ndarray = self.car.vehicle.gravity * self._mounting[6:15].reshape(3, 3) @ up
+        return force
 
 
 def _with_suspension(settings: Filter) -> Filter:

@@ -49,7 +49,8 @@ class BaseSet:
 
     def combine(self, values: np.ndarray) -> np.ndarray:
         """(r,) base parameters of parameters (p,): Φ₁ + β Φ₂."""
-        return values[self.independent] + self.beta @ values[self.dependent]
+        combined: np.ndarray = values[self.independent] + self.beta @ values[self.dependent]
+        return combined
 
     def distribute(self, base: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """(p,) parameters with these base parameters (r,), all but Φ₁ as in the prior (p,)."""

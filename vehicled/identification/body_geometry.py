@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -105,12 +106,14 @@ class Geometry:
             ]
         )
 
-    def evaluate(self, atoms: Sequence[Atom], arithmetic: Arithmetic = FLOAT) -> list:
+    def evaluate(self, atoms: Sequence[Atom], arithmetic: Arithmetic = FLOAT) -> list[Any]:
         """At the mechanism's geometry, in numbers of any kind."""
         own = {name: self.mechanism.get_parameter(name) for name in self.symbols}
         return self._evaluate(atoms, own, arithmetic)
 
-    def _evaluate(self, atoms: Sequence[Atom], values: Mapping[str, float], arithmetic: Arithmetic) -> list:
+    def _evaluate(
+        self, atoms: Sequence[Atom], values: Mapping[str, float], arithmetic: Arithmetic
+    ) -> list[Any]:
         known = {self.symbols[name].id: arithmetic["const"](float(v)) for name, v in values.items()}
         return evaluate(atoms, known, arithmetic)
 

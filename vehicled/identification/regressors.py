@@ -132,7 +132,8 @@ class CoulombFriction:
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
         travel = calc_travel(mechanism, self.along)
-        return np.sign(travel.rate) * travel.gradient
+        column: np.ndarray = np.sign(travel.rate) * travel.gradient
+        return column
 
 
 def spring_columns(mechanism: Mechanism) -> list[Column]:
@@ -201,4 +202,5 @@ class Regressor:
         mechanism.qdd[:] = 0.0
         at_rest = self.calc() @ self.values
         mechanism.qdd[:] = moving
-        return mechanism.calc_forces() + at_rest
+        forces: np.ndarray = mechanism.calc_forces() + at_rest
+        return forces

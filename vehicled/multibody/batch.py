@@ -125,7 +125,8 @@ def _solve(blocks: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Of a stack of systems; least squares where constraints are redundant."""
     if blocks.shape[1] == blocks.shape[2]:
         return np.linalg.solve(blocks, right)
-    return np.linalg.pinv(blocks, rcond=problems.RANK_TOLERANCE) @ right
+    solution: np.ndarray = np.linalg.pinv(blocks, rcond=problems.RANK_TOLERANCE) @ right
+    return solution
 
 
 @lru_cache(maxsize=8)

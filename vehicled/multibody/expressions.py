@@ -110,5 +110,6 @@ class _Parser:
         if name == "rate" and self.rate is not None:
             return self.rate(arguments[0])
         if count == 2:
-            return getattr(self.graph, name)(*arguments)
+            atom: Atom = getattr(self.graph, name)(*arguments)
+            return atom
         return self.graph.function(name, arguments[0])

@@ -6,6 +6,7 @@ mechanism in a state and leave it at the end of the step, with q̇, q̈ and λ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,7 +92,8 @@ class _SecondOrder:
             mechanism.t = t
             mechanism.q[chosen], mechanism.qd[chosen] = x, v
             self.accelerate(mechanism)
-            return mechanism.qdd[chosen]
+            accelerations: np.ndarray = mechanism.qdd[chosen]
+            return accelerations
 
         start = [a[chosen] for a in (mechanism.q, mechanism.qd, mechanism.qdd)]
         try:
@@ -196,7 +198,7 @@ _PENALTY_ITERATIONS = 20
 
 def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: float) -> Stepper:
     """A formulation with an integrator. Raises UsageError for names that do not exist or do not fit."""
-    kinds = {"matrix_r": MatrixR, "penalty": Penalty, "lagrange": Lagrange}
+    kinds: dict[str, Callable[..., Stepper]] = {"matrix_r": MatrixR, "penalty": Penalty, "lagrange": Lagrange}
     if formulation not in ("ali3p", *kinds):
         raise UsageError(f"formulation: expected ali3p, {', '.join(kinds)}, got '{formulation}'")
     if integrator not in RULES:

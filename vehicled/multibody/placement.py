@@ -96,11 +96,13 @@ class PlacedBody:
 
     def place(self, q: np.ndarray) -> np.ndarray:
         """(k, 3) elements."""
-        return self.map @ q + self.offset
+        position: np.ndarray = self.map @ q + self.offset
+        return position
 
     def move(self, rates: np.ndarray) -> np.ndarray:
         """(k, 3) their velocities of q̇, or accelerations of q̈."""
-        return self.map @ rates
+        velocity: np.ndarray = self.map @ rates
+        return velocity
 
 
 class Placement:
@@ -129,4 +131,5 @@ class Placement:
 
     def vector(self, name: str, q: np.ndarray) -> np.ndarray:
         """(3,) a direction in world axes."""
-        return self.vectors[name] @ q + self._vector_offsets[name]
+        vector: np.ndarray = self.vectors[name] @ q + self._vector_offsets[name]
+        return vector

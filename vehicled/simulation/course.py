@@ -48,7 +48,8 @@ class Path:
         return float(np.interp(s, self.s, self.curvature))
 
     def _index(self, s: float) -> int:
-        return min(max(round(s / (self.s[1] - self.s[0])), 0), len(self.s) - 1)
+        nearest: int = min(max(round(s / (self.s[1] - self.s[0])), 0), len(self.s) - 1)
+        return nearest
 
 
 class CourseBuilder:

@@ -146,7 +146,7 @@ def _understeer(vehicle: Vehicle, wheelbase: float) -> float:
     origin = vehicle.center_of_mass()
     to_front = vehicle.front.hard_points.wheel_center[0] - origin[0]
     shares = {"front": 1 - to_front / wheelbase, "rear": to_front / wheelbase}
-    slips = {}
+    slips: dict[str, float] = {}
     for name, axle in (("front", vehicle.front), ("rear", vehicle.rear)):
         load = vehicle.mass * shares[name]
         tyre = axle.tyre

@@ -45,8 +45,10 @@ class Errors:
         bias, scale = random.standard_normal((2, k))
         walk[0] = 0.0
         drift = self.bias * bias + self.bias_walk * math.sqrt(dt) * np.cumsum(walk, axis=0)
-        value = true * (1 + self.scale * scale) + drift + self.noise * white
-        return np.round(value / self.quantisation) * self.quantisation if self.quantisation > 0 else value
+        value: np.ndarray = true * (1 + self.scale * scale) + drift + self.noise * white
+        if self.quantisation > 0:
+            value = np.round(value / self.quantisation) * self.quantisation
+        return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +215,8 @@ def specific_force(track: Track, position: Vector) -> np.ndarray:
     rate_dot = np.gradient(rate, track.t, axis=0, edge_order=2)
     r = np.array(position)
     origin = velocity_dot + np.cross(rate, velocity) + track.gravity * up
-    return origin + np.cross(rate_dot, r) + np.cross(rate, np.cross(rate, r))
+    acceleration: np.ndarray = origin + np.cross(rate_dot, r) + np.cross(rate, np.cross(rate, r))
+    return acceleration
 
 
 def measure(track: Track, sensors: Sensors, mounting: Mounting, seed: int) -> list[Measurement]:

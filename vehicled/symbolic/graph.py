@@ -93,7 +93,7 @@ class Graph:
 
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
-        self._known: dict[tuple, Atom] = {}
+        self._known: dict[tuple[object, ...], Atom] = {}
         self._symbols: dict[str, Atom] = {}
         self.zero = self.constant(0.0)
         self.one = self.constant(1.0)

@@ -36,4 +36,5 @@ class CarBatch(Instances):
     @property
     def converged(self) -> np.ndarray:
         """(width,) whether the last step reached its tolerance."""
-        return self._newton[0] < self.tolerance**2
+        converged: np.ndarray = self._newton[0] < self.tolerance**2
+        return converged

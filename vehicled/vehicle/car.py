@@ -237,7 +237,8 @@ class Car(Instances):
 
     def get_corner_parameter(self, name: str) -> np.ndarray:
         """(4,) values of the corners."""
-        return self.corner_parameters[self._corner_parameter[name]]
+        parameters: np.ndarray = self.corner_parameters[self._corner_parameter[name]]
+        return parameters
 
     # -- state ----------------------------------------------------------------------------------------
 
@@ -298,4 +299,5 @@ class Car(Instances):
         return float(self.outputs[ROOT_OUTPUTS.index(name)])
 
     def corner_output(self, name: str) -> np.ndarray:
-        return self.corner_outputs[CORNER_OUTPUTS.index(name)]
+        outputs: np.ndarray = self.corner_outputs[CORNER_OUTPUTS.index(name)]
+        return outputs

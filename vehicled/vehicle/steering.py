@@ -14,7 +14,8 @@ _POINTS = 281
 def _rotated(v: np.ndarray, axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """v turned about a unit axis by each angle, (n, 3) (Rodrigues)."""
     c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
-    return v * c + np.cross(axis, v) * s + axis * (axis @ v) * (1 - c)
+    turned: np.ndarray = v * c + np.cross(axis, v) * s + axis * (axis @ v) * (1 - c)
+    return turned
 
 
 class SteeringGeometry:

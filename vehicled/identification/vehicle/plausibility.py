@@ -52,7 +52,8 @@ class Channels:
         """Interpolated."""
         t, v = self._samples[channel]
         order = np.argsort(t, kind="stable")
-        return np.interp(times, t[order], v[order])
+        values: np.ndarray = np.interp(times, t[order], v[order])
+        return values
 
     def times(self, channel: str) -> np.ndarray:
         return self._samples[channel][0]

@@ -63,15 +63,18 @@ class MechanismEstimate:
 
     @property
     def z(self) -> np.ndarray:
-        return self.mechanism.q[self.independent]
+        z: np.ndarray = self.mechanism.q[self.independent]
+        return z
 
     @property
     def zd(self) -> np.ndarray:
-        return self.mechanism.qd[self.independent]
+        zd: np.ndarray = self.mechanism.qd[self.independent]
+        return zd
 
     @property
     def zdd(self) -> np.ndarray:
-        return self.mechanism.qdd[self.independent]
+        zdd: np.ndarray = self.mechanism.qdd[self.independent]
+        return zdd
 
     def fail(self, what: str) -> RunError:
         return RunError(f"{type(self).__name__} at t = {self.mechanism.t:.6g} s: {what}")

@@ -67,7 +67,8 @@ class WhiteNoise(StepNoise):
         if slope is not self._slope:
             self._slope, steps = slope, discretise(slope, self._units, h)
             self._base, self.steps = steps[0], steps[1:]
-        return self._base + (self.densities[:, None, None] * self.steps).sum(axis=0)
+        total: np.ndarray = self._base + (self.densities[:, None, None] * self.steps).sum(axis=0)
+        return total
 
 
 def discretise(slope: np.ndarray, density: np.ndarray, h: float) -> np.ndarray:

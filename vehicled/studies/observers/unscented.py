@@ -91,7 +91,8 @@ class UnscentedKF(MechanismObserver):
     def _draw(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """(points, 2f) sigma points."""
         away = np.sqrt(self._scale) * np.linalg.cholesky(covariance).T
-        return mean + np.vstack([np.zeros((1, len(away))), away, -away])
+        points: np.ndarray = mean + np.vstack([np.zeros((1, len(away))), away, -away])
+        return points
 
     def _propagate(self, points: np.ndarray) -> np.ndarray:
         """(points, 2f) over one step; the instances are left where they arrive."""
