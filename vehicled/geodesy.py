@@ -27,7 +27,7 @@ class Geodetic(Protocol):
 class WorldOrigin:
     """A local east-north-up tangent plane and its place on the Earth."""
 
-    def __init__(self, latitude: float, longitude: float, height: float):
+    def __init__(self, latitude: float, longitude: float, height: float) -> None:
         """Degrees, degrees, metres above the ellipsoid."""
         self.latitude, self.longitude, self.height = latitude, longitude, height
         self._centre = np.full(3, np.inf)

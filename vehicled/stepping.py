@@ -48,7 +48,7 @@ class Result:
 class Stepper:
     """Steps an estimator. After a step in which it failed it has to be reset, and goes on."""
 
-    def __init__(self, estimator: SteppedEstimator):
+    def __init__(self, estimator: SteppedEstimator) -> None:
         self._estimator = estimator
         self.failed = False
         """Whether the estimator failed in the last step and has not been reset since."""

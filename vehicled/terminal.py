@@ -26,7 +26,7 @@ class Canvas:
     World coordinates are in any one unit, x to the right and y up. What lies outside is not drawn.
     """
 
-    def __init__(self, columns: int, rows: int, west: float, south: float, east: float, north: float):
+    def __init__(self, columns: int, rows: int, west: float, south: float, east: float, north: float) -> None:
         """Shows at least the rectangle of these bounds, in its middle, to the same scale both ways."""
         self._cells = [[0] * columns for _ in range(rows)]
         self._styles = [[""] * columns for _ in range(rows)]
@@ -82,7 +82,7 @@ def _join_styled(characters: list[str], styles: list[str]) -> str:
 class Page:
     """A whole screen that is drawn again and again; the terminal is as it was when it is left. A context manager."""
 
-    def __init__(self, stream: TextIO | None = None):
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
 
     def size(self) -> tuple[int, int]:
@@ -124,7 +124,7 @@ def keys() -> Iterator[Keys]:
 class Keys:
     """What has been pressed and not been taken."""
 
-    def __init__(self, descriptor: int | None):
+    def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
     def take(self) -> str:

@@ -92,7 +92,7 @@ class ErrorStateModel(Protocol[Reading_contra]):
 class ErrorStateKalmanFilter(Generic[Reading]):
     """Estimates the errors of a simulation and corrects it. Raises what the model raises."""
 
-    def __init__(self, model: ErrorStateModel[Reading], covariance: np.ndarray):
+    def __init__(self, model: ErrorStateModel[Reading], covariance: np.ndarray) -> None:
         """`covariance` (n, n) of the errors at the start."""
         self.model = model
         self.repairs = 0

@@ -187,7 +187,7 @@ Group = ErrorStates[Any]
 class StateVector:
     """Where each error state stands in the vector."""
 
-    def __init__(self, groups: Sequence[Group]):
+    def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)
         self._begin: dict[str, int] = {}
         self.names: tuple[str, ...] = ()

@@ -65,7 +65,7 @@ class Tangents:
         """What the car's program has to be differentiated by."""
         return Differentiation(width(len(companions)), _FIXED, _PLAIN) if companions else None
 
-    def __init__(self, filter: VehicleState, companions: Sequence[Companion], size: int):
+    def __init__(self, filter: VehicleState, companions: Sequence[Companion], size: int) -> None:
         """`size`: numbers of a pose in the history."""
         self._filter, self._companions = filter, companions
         self.directions = width(len(companions)) if companions else 0

@@ -102,7 +102,7 @@ def _extend(program: Program, parts: Parts) -> _PointKernels:
 class UnscentedVehicleFilter(VehicleFilter):
     """UKF: prediction and readings by sigma points; corrections as in `VehicleFilter`."""
 
-    def __init__(self, vehicle: Vehicle, settings: Filter, sensors: SensorSetup):
+    def __init__(self, vehicle: Vehicle, settings: Filter, sensors: SensorSetup) -> None:
         """As `VehicleFilter`; the suspensions are always among the states."""
         super().__init__(vehicle, _with_suspension(settings), sensors)
         states, view = self.states, self.car.view

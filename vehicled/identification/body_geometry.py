@@ -49,7 +49,7 @@ class Geometry:
     """Symbols of the geometry that the bodies' axes are given in. Coordinates that the description has as zero are no
     symbols, and are to stay zero."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         self.graph = Graph()
         self.symbols: dict[str, Atom] = {}

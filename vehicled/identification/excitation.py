@@ -163,7 +163,7 @@ def optimise(
 
 
 class _Counter:
-    def __init__(self, progress: Callable[[int], None]):
+    def __init__(self, progress: Callable[[int], None]) -> None:
         self._progress, self._count = progress, 0
 
     def __call__(self, xk: np.ndarray) -> None:

@@ -51,7 +51,7 @@ class ExtendedBase:
 class _Extended:
     """A mechanism's arrays in decimal numbers."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         self.workspace = [Decimal(float(x)) for x in mechanism.workspace]
         self.places = mechanism.layout.places

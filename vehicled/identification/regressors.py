@@ -152,7 +152,7 @@ class Regressor:
     Of the mechanism as its parameters are when this is made.
     """
 
-    def __init__(self, mechanism: Mechanism, columns: Sequence[Column] = ()):
+    def __init__(self, mechanism: Mechanism, columns: Sequence[Column] = ()) -> None:
         self.mechanism = mechanism
         self.columns = tuple(columns)
         bodies = mechanism.placement.bodies.values()

@@ -41,7 +41,7 @@ RHS = dict[Coordinate, Atom]
 class Assembly:
     """Sums contributions to the rows of a vector, those of branches apart from those of the root."""
 
-    def __init__(self, system: System):
+    def __init__(self, system: System) -> None:
         self.branch: RHS = {}
         self.root: RHS = {}
         self.graph = system.graph

@@ -19,7 +19,7 @@ from vehicled.symbolic.program import KernelHandle
 class MechanismBatch:
     """`count` instances; arrays (count, …) have one row each."""
 
-    def __init__(self, mechanism: Mechanism, count: int):
+    def __init__(self, mechanism: Mechanism, count: int) -> None:
         width = next(w for w in (2, 4, *range(8, count + 8, 8)) if w >= count)
         self._mechanism, self.count = mechanism, count
         self._compiled = _compile(mechanism.compiled, width)

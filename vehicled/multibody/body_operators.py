@@ -108,7 +108,7 @@ class Forces:
     them too, to separate what acts on a body from what acts on a joint.
     """
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self._mechanism = mechanism
         self.generalised = np.zeros(len(mechanism.q))
         """(n,) Q"""

@@ -47,7 +47,7 @@ def parse(
 
 
 class _Parser:
-    def __init__(self, graph: Graph, names: Mapping[str, Atom], rate: Callable[[Atom], Atom] | None):
+    def __init__(self, graph: Graph, names: Mapping[str, Atom], rate: Callable[[Atom], Atom] | None) -> None:
         self.graph, self.names, self.rate = graph, names, rate
 
     def visit(self, node: ast.expr) -> Atom:

@@ -34,7 +34,7 @@ class MechanismInstance:
     the next call of the same. Units: m, rad, s, N, N·m.
     """
 
-    def __init__(self, compiled: CompiledMechanism):
+    def __init__(self, compiled: CompiledMechanism) -> None:
         """With the parameters as described, and all coordinates zero."""
         self.compiled, self.kernels = compiled, compiled.kernels
         self._by_constraint = frozenset(compiled.kernels.by_constraint)

@@ -57,7 +57,7 @@ class LocalGeometry:
 class Model:
     """Collects what the description names; bodies, joints and loads add themselves to it."""
 
-    def __init__(self, description: Description, width: int = 1):
+    def __init__(self, description: Description, width: int = 1) -> None:
         self.description = description
         self.dimension = description.dimension
         self.planar = self.dimension == 2

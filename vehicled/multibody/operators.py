@@ -181,7 +181,7 @@ def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
 class MassFactorisation:
     """M⁻¹ v by a sparse factorisation of M, which is constant: to be made again when parameters have changed."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         """Raises UsageError when the mass matrix is singular (on other coordinates than those without any mass)."""
         self._names = mechanism.coordinate_names
         self._massive = np.flatnonzero(mechanism.mass.any(axis=1))

@@ -108,7 +108,7 @@ class PlacedBody:
 class Placement:
     """The maps of one mechanism, as views into its workspace: they follow its parameters."""
 
-    def __init__(self, model: Model, view: Callable[[str], np.ndarray]):
+    def __init__(self, model: Model, view: Callable[[str], np.ndarray]) -> None:
         """`view` gives an array of the workspace by its name."""
         n = len(model.system.coordinates)
         maps, offsets = view("map").reshape(-1, 3, n), view("offset").reshape(-1, 3)

@@ -85,7 +85,7 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
 class _Balance:
     """Newton's and Euler's equations of all bodies, with what is known to act on them."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         model, bodies = mechanism.compiled.model, mechanism.description.bodies
         self.point_owners: dict[str, list[str]] = {p: [] for p in model.points}

@@ -24,7 +24,7 @@ _CORNER_PLACES = np.array(
 class MultibodyPlant:
     """A car with parameter errors against its vehicle file; see `drive.Plant`."""
 
-    def __init__(self, configuration: Configuration, errors: PlantErrors):
+    def __init__(self, configuration: Configuration, errors: PlantErrors) -> None:
         vehicle = configuration.vehicle
         self._car = Car(vehicle)
         _spoil(self._car, errors)

@@ -12,7 +12,7 @@ LIMITS: Mapping[str, float] = {"brake.pressure": 1e8}
 class Brakes:
     """Keeps the latest line pressure."""
 
-    def __init__(self, car: Car):
+    def __init__(self, car: Car) -> None:
         self._car = car
         self.pressure = 0.0
         """Pa."""

@@ -96,7 +96,7 @@ class Gnss(SourceSettings):
 class GnssSource(Source[Gnss]):
     """Position, speed and course of one receiver."""
 
-    def __init__(self, settings: Gnss, context: Context):
+    def __init__(self, settings: Gnss, context: Context) -> None:
         self._world, self._start, self._counters = context.world, context.start, context.counters
         super().__init__(settings, context)
 

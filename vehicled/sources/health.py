@@ -16,7 +16,7 @@ class Health:
     `lost` after silence.
     """
 
-    def __init__(self, gate: Gate):
+    def __init__(self, gate: Gate) -> None:
         self.set_gate(gate)
         self.state = "waiting"
         self.last_ns: int | None = None

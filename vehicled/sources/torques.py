@@ -25,7 +25,7 @@ class WheelTorques:
 class Torques:
     """Keeps the latest torques of the rear wheels."""
 
-    def __init__(self, settings: WheelTorques, car: Car):
+    def __init__(self, settings: WheelTorques, car: Car) -> None:
         self._settings, self._car = settings, car
         self.rear = [0.0, 0.0]
         """Left and right, N·m."""

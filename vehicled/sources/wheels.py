@@ -75,7 +75,7 @@ class WheelSpeeds(SourceSettings):
 class WheelAngleSource(Source[WheelAngles]):
     """Angles of the four wheels. Counters start anywhere: the first reading sets the angle."""
 
-    def __init__(self, settings: WheelAngles, context: Context):
+    def __init__(self, settings: WheelAngles, context: Context) -> None:
         super().__init__(settings, context)
         self.reset()
 

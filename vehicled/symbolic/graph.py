@@ -32,7 +32,7 @@ class Atom:
 
     __slots__ = ("args", "depends", "graph", "id", "name", "op", "rank", "value")
 
-    def __init__(self, graph: Graph, op: str, args: tuple[Atom, ...], rank: int):
+    def __init__(self, graph: Graph, op: str, args: tuple[Atom, ...], rank: int) -> None:
         self.graph = graph
         self.op = op
         self.args = args

@@ -165,7 +165,7 @@ def _target_machine(optimisation: int) -> llvm.TargetMachine:
 class MachineCode:
     """Compiled and loaded code. Calls release the interpreter's lock for their duration."""
 
-    def __init__(self, ir: str):
+    def __init__(self, ir: str) -> None:
         """Compile IR text, or take its object code from the cache. Raises RuntimeError if it is not valid."""
         _initialise()
         object_code = cache.load_or_build(ir, target_description(), lambda: compile_object(ir))

@@ -33,7 +33,7 @@ _WIDE = 90
 class _Writer:
     """The text of one kernel. An expression is its text and how tightly its outermost operation binds."""
 
-    def __init__(self, kernel: Kernel, layout: Layout):
+    def __init__(self, kernel: Kernel, layout: Layout) -> None:
         self.kernel = kernel
         self.layout = layout
         self.lines: list[str] = []

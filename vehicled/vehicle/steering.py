@@ -21,7 +21,7 @@ def _rotated(v: np.ndarray, axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
 class SteeringGeometry:
     """Kinematics of the front corners about their kingpins, at design height."""
 
-    def __init__(self, vehicle: Vehicle):
+    def __init__(self, vehicle: Vehicle) -> None:
         self._tables = [self._table(corner_parameters(vehicle, w)) for w in LEFT_RIGHT if w[0] == "f"]
         self.ratio = vehicle.steering.ratio
         """Rack displacement per steering-wheel angle, m/rad."""

@@ -28,7 +28,7 @@ _STEERING = {"rack": ("steer.rack",), "wheel": ("steer.wheel",), "road_wheels": 
 class Channels:
     """Samples of a log by channel."""
 
-    def __init__(self, steps: Iterable[Step]):
+    def __init__(self, steps: Iterable[Step]) -> None:
         found: dict[str, tuple[list[float], list[float]]] = {}
         first = last = None
         for step in steps:

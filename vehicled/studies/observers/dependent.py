@@ -41,7 +41,7 @@ class _DependentEKF(MechanismObserver):
         covariance: np.ndarray,
         plant_noise: np.ndarray | PlantNoise,
         stepper: Stepper | None = None,
-    ):
+    ) -> None:
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f) of z, ż; the others' follow from the
         constraints. `stepper`: ALI3-P when left out."""
         super().__init__(mechanism, sensors, h, covariance, plant_noise)

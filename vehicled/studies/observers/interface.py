@@ -56,7 +56,7 @@ class Observer(Protocol):
 class MechanismEstimate:
     """The state that a mechanism is in, as an observer's estimate."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         self.independent = mechanism.independent.copy()
         """Indices (f,) of the coordinates that are the filter's state."""
@@ -90,7 +90,7 @@ class MechanismObserver(MechanismEstimate):
         h: float,
         covariance: np.ndarray,
         plant_noise: np.ndarray | PlantNoise,
-    ):
+    ) -> None:
         """`h`: s; `covariance`: of the filter's state at the start; `plant_noise`: an array (states, states) is the
         covariance that every step adds."""
         super().__init__(mechanism)

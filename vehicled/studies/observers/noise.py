@@ -31,7 +31,7 @@ class PlantNoise(Protocol):
 class StepNoise:
     """The same covariance whatever the slope."""
 
-    def __init__(self, covariance: np.ndarray):
+    def __init__(self, covariance: np.ndarray) -> None:
         """(n, n)"""
         self._covariance = np.array(covariance, dtype=float)
 
@@ -53,7 +53,7 @@ def as_plant_noise(noise: np.ndarray | PlantNoise) -> PlantNoise:
 class WhiteNoise(StepNoise):
     """White noise with the spectral density U₀ + Σ dⱼ Uⱼ, discretised along the slope of each step."""
 
-    def __init__(self, units: np.ndarray, densities: np.ndarray, base: np.ndarray | None = None):
+    def __init__(self, units: np.ndarray, densities: np.ndarray, base: np.ndarray | None = None) -> None:
         """Uⱼ (m, n, n), dⱼ (m,) and U₀ (n, n), none when left out."""
         self.densities = np.array(densities, dtype=float)
         base = np.zeros(units.shape[1:]) if base is None else base

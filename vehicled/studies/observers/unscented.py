@@ -37,7 +37,7 @@ class UnscentedKF(MechanismObserver):
         beta: float = 2.0,
         kappa: float = 0.0,
         redraw: bool = True,
-    ):
+    ) -> None:
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the transform.
         `redraw`: readings are predicted from points drawn with the plant noise of the step; otherwise from where the
         points of the step arrive, which is cheaper and predicts too small a covariance for good sensors.

@@ -86,7 +86,7 @@ class Swarm:
     machine code release the interpreter's lock.
     """
 
-    def __init__(self, description: Description, count: int, noisy: Sequence[str] = ()):
+    def __init__(self, description: Description, count: int, noisy: Sequence[str] = ()) -> None:
         """`noisy` names the angles, distances and components of points that `advance` and `shift` can disturb.
 
         All particles are at zero, which is no state of a mechanism: `set_states` follows. Raises MechanismError for
