@@ -95,6 +95,7 @@ class McapWriter:
 
     @property
     def chunk_is_full(self) -> bool:
+        """Whether the open chunk has reached the size at which it should be ended."""
         return len(self._body) >= _CHUNK_BYTES
 
     def end_chunk(self) -> None:
@@ -241,6 +242,7 @@ class McapLogWriter:
         self._clock_written = False
 
     def write(self, m: Measurement) -> None:
+        """Append a measurement; the first one sets the recording's clock. Raises OSError."""
         if not self._clock_written:
             write_clock(self._writer, m.arrival, self._offset)
             self._clock_written = True
@@ -252,6 +254,7 @@ class McapLogWriter:
         self.rows += 1
 
     def close(self) -> None:
+        """End the file with its index."""
         self._writer.close()
 
     def __enter__(self) -> Self:

@@ -17,11 +17,16 @@ class Geodetic(Protocol):
     """Latitude and longitude in radians, height above the ellipsoid in m."""
 
     @property
-    def latitude(self) -> float: ...
+    def latitude(self) -> float:
+        """rad, positive north."""
+
     @property
-    def longitude(self) -> float: ...
+    def longitude(self) -> float:
+        """rad, positive east."""
+
     @property
-    def height(self) -> float: ...
+    def height(self) -> float:
+        """m, above the WGS 84 ellipsoid."""
 
 
 class WorldOrigin:

@@ -55,6 +55,8 @@ class SensorScore:
 
 @dataclass(frozen=True)
 class Scores:
+    """Errors by quantity and consistency by sensor, over the time that estimates and truth share."""
+
     quantities: dict[str, Score]
     """By column of the estimates table, and `horizontal`."""
     sensors: dict[str, SensorScore]

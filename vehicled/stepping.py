@@ -116,9 +116,11 @@ class Summary:
 
     @property
     def drive_seconds(self) -> float:
+        """How long the drive lasted by the log's clock, s."""
         return (self.ended_ns - self.begun_ns) * 1e-9
 
     def line(self) -> str:
+        """One line for people: length, counts, speed against real time, errors."""
         speed = self.drive_seconds / self.seconds if self.seconds > 0 else 0.0
         rejected = sum(s["rejected"] for s in self.sensors.values())
         text = (

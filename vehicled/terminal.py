@@ -36,6 +36,7 @@ class Canvas:
         self._marker: tuple[int, int, str] | None = None
 
     def dot(self, x: float, y: float, style: str = "") -> None:
+        """Draw a point at x, y (world units)."""
         column, row = self._place(x, y)
         if self._shows(column, row):
             self._cells[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
@@ -47,6 +48,7 @@ class Canvas:
         self._marker = (row // 4, column // 2, character) if self._shows(column, row) else None
 
     def line(self, start: tuple[float, float], end: tuple[float, float], style: str = "") -> None:
+        """Draw a straight line between two points (world units)."""
         (x, y), (u, v) = start, end
         steps = max(1, math.ceil(self._scale * max(abs(u - x), abs(v - y))))
         for k in range(steps + 1):

@@ -37,6 +37,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled identify`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
@@ -50,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `vehicled identify` and `vehicled tune` have in common: logs, configuration, output."""
     parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
     parser.add_argument(
         "--config", required=True, metavar="VEHICLE", help="YAML file, or a shipped one's name"
@@ -67,6 +69,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """List the parameters or estimate them from the logs; returns the exit status. Raises UsageError, RunError."""
     from vehicled.identification.vehicle.names import PARAMETERS, USUAL
 
     if args.list:
@@ -75,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
+    """Estimate parameters by name, or noise when `tuning`; returns the exit status. Raises UsageError, RunError."""
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import as_json, format_session
