@@ -66,6 +66,7 @@ class StateUpdate:
 
     @property
     def accepted(self) -> bool:
+        """Whether the observation has corrected the state."""
         return self.reason is None
 
 

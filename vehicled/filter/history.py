@@ -37,6 +37,7 @@ class History:
         self._origin = 0
 
     def clear(self) -> None:
+        """Forget all poses and corrections, as the filter begins anew."""
         self._count = 0
         self._sums_now[:] = 0.0
 

@@ -229,6 +229,7 @@ class StateTable:
 
     @property
     def groups(self) -> tuple[Group, ...]:
+        """In the order of the states."""
         return tuple(group for group, _ in self.rows)
 
     def initial(self, initial: Initial) -> np.ndarray:

@@ -125,6 +125,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._mean, self._posed = np.zeros(_N), False
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
+        """As `VehicleFilter.configure`; suspension states are always estimated, as the points move them."""
         super().configure(_with_suspension(settings), sensors)
 
     # -- prediction ---------------------------------------------------------------------------------------
@@ -209,6 +210,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     # -- observations -------------------------------------------------------------------------------------
 
     def evaluate(self, observation: Observation) -> float | None:
+        """As `VehicleFilter.evaluate`, the rows by statistical linearisation where sigma points predict this kind."""
         kind, m = observation.kind, len(observation.value)
         fresh = observation.t_ns != self._past
         nis = super().evaluate(observation)
@@ -232,6 +234,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         return errors.evaluate_again(m)
 
     def apply_corrections(self) -> None:
+        """Move the car by the errors found; the points' mean is then zero again."""
         super().apply_corrections()
         self._mean = np.zeros(_N)
 

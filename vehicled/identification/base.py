@@ -44,7 +44,7 @@ class BaseSet:
 
     @property
     def size(self) -> int:
-        """p"""
+        """How many parameters the equations have, p."""
         return len(self.independent) + len(self.dependent) + len(self.null)
 
     def combine(self, values: np.ndarray) -> np.ndarray:

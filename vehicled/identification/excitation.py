@@ -38,7 +38,7 @@ class FourierTrajectory:
 
     @property
     def period(self) -> float:
-        """s"""
+        """Time after which the motion repeats, s."""
         return 1.0 / self.frequency
 
     def sample_times(self, count: int) -> np.ndarray:

@@ -45,6 +45,7 @@ class ExtendedBase:
 
     @property
     def rank(self) -> int:
+        """How many independent parameters there are, r."""
         return len(self.base.independent)
 
 

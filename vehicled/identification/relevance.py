@@ -36,7 +36,7 @@ class Equations:
 
     @property
     def rows(self) -> np.ndarray:
-        """(N f, r)"""
+        """W (N f, r), sample after sample."""
         return self.w.reshape(-1, self.w.shape[-1])
 
 

@@ -151,6 +151,7 @@ class Sensors:
     """Per sensor, [from, to) during which it is silent; a GNSS receiver says that it has no fix."""
 
     def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for outages that do not end after they begin."""
         for source, intervals in self.outages.items():
             for i, (begin, end) in enumerate(intervals):
                 if end <= begin:

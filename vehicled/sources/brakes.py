@@ -18,6 +18,7 @@ class Brakes:
         """Pa."""
 
     def take(self, values: Mapping[str, float]) -> None:
+        """Keep the line pressure (Pa) if it is among the channels; below zero counts as zero."""
         if "brake.pressure" in values:
             self.pressure = max(values["brake.pressure"], 0.0)
 

@@ -31,6 +31,7 @@ class Torques:
         """Left and right, N·m."""
 
     def take(self, values: Mapping[str, float]) -> None:
+        """Keep the torques of the rear wheels (N·m, times `gain`) that are among the channels."""
         for n, channel in enumerate(("torque.rl", "torque.rr")):
             if channel in values:
                 self.rear[n] = self._settings.gain * values[channel]

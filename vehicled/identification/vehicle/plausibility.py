@@ -56,6 +56,7 @@ class Channels:
         return values
 
     def times(self, channel: str) -> np.ndarray:
+        """(n,) when the channel was measured, s. Raises KeyError for one that the log does not have."""
         return self._samples[channel][0]
 
 
