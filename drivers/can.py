@@ -70,12 +70,15 @@ class Signal:
     """For a counter of pulses: how many make one revolution."""
 
     def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) unless roll_over and pulses_per_revolution are both given or both left out."""
         if (self.roll_over is None) != (self.pulses_per_revolution is None):
             yield "", "expected roll_over and pulses_per_revolution together, or neither"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CanOptions:
+    """Options of the CAN driver: where the bus is, and which of its signals are channels."""
+
     dbc: Path
     """DBC file with the messages."""
     signals: dict[str, Signal]
@@ -89,6 +92,7 @@ class CanOptions:
     """Least time from measurement to the arrival of the frame, s."""
 
     def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for names that are no channels."""
         for channel in self.signals:
             if channel not in CHANNELS:
                 yield f"signals.{channel}", f"unknown channel; expected one of {', '.join(CHANNELS)}"
@@ -205,7 +209,7 @@ def load_dbc(path: Path) -> Database:
         database = cantools.database.load_file(path, database_format="dbc")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (cantools.database.Error, ValueError) as error:
+    except (cantools.database.errors.Error, ValueError) as error:
         raise UsageError(f"{path}: expected a DBC file, got: {' '.join(str(error).split())}") from None
     assert isinstance(database, Database)  # what load_file gives for a DBC file
     return database

@@ -36,6 +36,8 @@ _QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, 
 
 @dataclass(frozen=True, kw_only=True)
 class NmeaOptions(SerialOptions):
+    """Options of an NMEA receiver: its serial port, and how its time and altitude are to be read."""
+
     latency: Annotated[Seconds, NonNegative] = 0.03
     """Least time from the instant of the fix to the arrival of its first sentence, s.
 
@@ -61,6 +63,8 @@ class _Epoch:
 
 
 class NmeaDecoder(FrameDecoder):
+    """Joins the sentences of one epoch into one measurement of position, speed, course and accuracy."""
+
     LONGEST = _LONGEST_LINE + 1
 
     def __init__(self, name: str, options: NmeaOptions) -> None:
@@ -76,6 +80,7 @@ class NmeaDecoder(FrameDecoder):
         self._expected: frozenset[str] = frozenset()  # data sentences of the last whole epoch
 
     def reset(self) -> None:
+        """Discard an incomplete sentence and the epoch that was being gathered."""
         super().reset()
         self._epoch = None
 
@@ -253,6 +258,8 @@ def _utc(text: str) -> int | None:
 
 
 class Nmea(SerialDriver):
+    """An NMEA 0183 receiver on a serial port."""
+
     Options = NmeaOptions
 
     def __init__(self, name: str, options: NmeaOptions, emit: Callable[[Measurement], None]) -> None:

@@ -10,6 +10,7 @@ GROUP = "vehicled.drivers"
 
 
 def known_drivers() -> list[str]:
+    """Names of all drivers that installed distributions register, sorted."""
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 

@@ -19,6 +19,8 @@ _WAIT_S = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class SerialOptions:
+    """What all devices on serial ports have in common."""
+
     port: str
     """Path of the device; best a stable one (`/dev/serial/by-id/…` or from a udev rule)."""
     baud: Annotated[int, Positive] = 115200
@@ -28,6 +30,7 @@ class SerialOptions:
 
 
 def nanoseconds(seconds: float) -> int:
+    """Seconds as integer nanoseconds, rounded."""
     return round(seconds * 1e9)
 
 

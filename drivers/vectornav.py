@@ -115,6 +115,8 @@ def _has_satellites(group: int, number: int) -> bool:
 
 
 class VectorNavDecoder(FrameDecoder):
+    """Binary messages and ASCII lines, whichever arrive, as IMU measurements."""
+
     def __init__(self, name: str, options: VectorNavOptions) -> None:
         super().__init__(name)
         self._latency_ns = nanoseconds(options.latency)
@@ -235,6 +237,8 @@ def _binary_values(offsets: dict[Field, int], message: bytes) -> dict[str, float
 
 
 class VectorNav(SerialDriver):
+    """A VectorNav inertial sensor on a serial port."""
+
     Options = VectorNavOptions
 
     def __init__(self, name: str, options: VectorNavOptions, emit: Callable[[Measurement], None]) -> None:

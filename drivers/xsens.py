@@ -54,6 +54,8 @@ class XsensOptions(SerialOptions):
 
 
 class XsensDecoder(FrameDecoder):
+    """MTData2 messages as IMU measurements; counts the packets that are missing between them."""
+
     LONGEST = _LONGEST_DATA + 7
 
     def __init__(self, name: str, options: XsensOptions) -> None:
@@ -64,6 +66,7 @@ class XsensDecoder(FrameDecoder):
         self._packet: int | None = None
 
     def reset(self) -> None:
+        """Discard an incomplete message, and begin counting packets anew."""
         super().reset()
         self._packet = None  # what the device sent while it was not connected is not missed
 
@@ -158,6 +161,8 @@ def _numbers(number_format: int, value: bytes) -> tuple[float, ...] | None:
 
 
 class Xsens(SerialDriver):
+    """An Xsens MTi on a serial port."""
+
     Options = XsensOptions
 
     def __init__(self, name: str, options: XsensOptions, emit: Callable[[Measurement], None]) -> None:

@@ -250,6 +250,7 @@ class CsvLogWriter:
         self._file.write(",".join(["t", *self._columns]) + "\n")
 
     def write(self, m: Measurement) -> None:
+        """Take a measurement; what is older than the newest by the window is written. Raises OSError."""
         heapq.heappush(self._held, (m.t, self._order, m))
         self._order += 1
         self._newest = m.t if self._newest is None else max(self._newest, m.t)
@@ -278,6 +279,7 @@ class CsvLogWriter:
             self._row_t = None
 
     def close(self) -> None:
+        """Write what is still held, and close the file."""
         while self._held:
             self._put(heapq.heappop(self._held)[2])
         self._end_row()
@@ -303,12 +305,14 @@ class EstimatesWriter:
         self._file.write(",".join(["t", *ESTIMATE_COLUMNS]).encode() + b"\n")
 
     def write(self, estimate: Estimate) -> None:
+        """Append one row: time in s, then the values, blank for NaN. Raises OSError."""
         # JSON's shortest round-trip numbers are what is wanted here too, and its encoder is compiled.
         numbers = self._encode(estimate.values.tolist())[1:-1].replace(b"null", b"")
         self._file.write(b"%b,%b\n" % (format_seconds(estimate.t).encode(), numbers))
         self.rows += 1
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Self:

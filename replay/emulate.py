@@ -43,6 +43,7 @@ class Noise:
         self.counters = {"garbage": 0, "dropped": 0, "flipped": 0}
 
     def apply(self, data: bytes) -> bytes:
+        """The bytes as they arrive: perhaps with a bit flipped, a byte lost, or up to 40 random bytes before them."""
         damaged = bytearray(data)
         if self._hits("flipped"):
             damaged[self._random.randrange(len(damaged))] ^= 1 << self._random.randrange(8)
@@ -53,12 +54,14 @@ class Noise:
         return bytes(damaged)
 
     def _hits(self, fault: str) -> bool:
-        hit = self._random.random() < getattr(self._faults, fault)
+        hit: bool = self._random.random() < getattr(self._faults, fault)
         self.counters[fault] += hit
         return hit
 
 
 class EmulatedDevice(Protocol):
+    """The other end of a device's line: what the driver reads is sent here."""
+
     channels: tuple[str, ...]
     """What the device measures."""
     counters: dict[str, int]
@@ -69,9 +72,14 @@ class EmulatedDevice(Protocol):
     def send(self, packed: Any, due_ns: int) -> None:
         """Put it on the line. due_ns: when a real device would have, host monotonic clock."""
 
-    def unplug(self) -> None: ...
-    def replug(self) -> None: ...
-    def close(self) -> None: ...
+    def unplug(self) -> None:
+        """Take the device off the line; what is sent meanwhile is lost."""
+
+    def replug(self) -> None:
+        """Put it back where it was."""
+
+    def close(self) -> None:
+        """Take it off the line for good and free what it holds."""
 
 
 class EmulatedSerial:
@@ -87,9 +95,11 @@ class EmulatedSerial:
         self.replug()
 
     def pack(self, m: Measurement) -> bytes:
+        """The bytes of the device's messages for a measurement; none where it cannot express it."""
         return self._encoder.encode(m)
 
     def send(self, packed: bytes, due_ns: int) -> None:
+        """Write the bytes, with the faults, at once; a serial line carries no time, so `due_ns` is not used."""
         if packed:
             self.counters["messages"] += 1
             self.write(self.noise.apply(packed))
@@ -127,6 +137,7 @@ class EmulatedSerial:
         fresh.replace(self.link)
 
     def close(self) -> None:
+        """Unplug it; the link is removed."""
         self.unplug()
 
 
@@ -146,9 +157,11 @@ class EmulatedCan:
         self._plugged = True
 
     def pack(self, m: Measurement) -> list[can.Message]:
+        """The frames that the measurement makes due."""
         return self._encoder.encode(m)
 
     def send(self, packed: list[can.Message], due_ns: int) -> None:
+        """Send the frames, stamped with the wall-clock time at which they were due (monotonic ns)."""
         for frame in packed:
             frame.timestamp = time.time() - (time.monotonic_ns() - due_ns) * 1e-9
             if self._plugged:
@@ -159,12 +172,15 @@ class EmulatedCan:
                     self.counters["send_errors"] += 1
 
     def unplug(self) -> None:
+        """Send nothing from now on; the bus stays open."""
         self._plugged = False
 
     def replug(self) -> None:
+        """Send again."""
         self._plugged = True
 
     def close(self) -> None:
+        """Close the bus."""
         self._bus.shutdown()
 
 

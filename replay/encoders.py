@@ -43,6 +43,7 @@ class XsensEncoder:
         self._counter = counter
 
     def encode(self, m: Measurement) -> bytes:
+        """One MTData2 message, with acceleration and rate of turn where all three axes are known."""
         data = _packet(xsens.PACKET_COUNTER, self._counter.to_bytes(2))
         self._counter = self._counter + 1 & 0xFFFF
         data += _packet(xsens.SAMPLE_TIME_FINE, (m.t // xsens.TICK_NS % xsens.TICKS).to_bytes(4))
@@ -58,6 +59,7 @@ class XsensEncoder:
 
 
 def xbus_message(identifier: int, data: bytes) -> bytes:
+    """A message of the Xbus protocol: preamble, bus and message identifiers, length, data, checksum."""
     length = bytes((len(data),)) if len(data) < 0xFF else b"\xff" + len(data).to_bytes(2)
     body = bytes((0xFF, identifier)) + length + data
     return b"\xfa" + body + bytes((-sum(body) & 0xFF,))
@@ -88,6 +90,7 @@ class VectorNavEncoder:
         self._form = form
 
     def encode(self, m: Measurement) -> bytes:
+        """One message; empty unless the measurement has all six channels of an IMU."""
         if not all(c in m.values for c in IMU_CHANNELS):
             return b""
         numbers = [m.values[c] for c in IMU_CHANNELS]
@@ -101,6 +104,7 @@ class VectorNavEncoder:
 
 
 def vectornav_line(body: str, crc: bool = False) -> bytes:
+    """An ASCII line between `$` and checksum, which is XOR in two hex digits or, with `crc`, CRC-16 in four."""
     text = body.encode("ascii")
     check = b"%04X" % crc_hqx(text, 0) if crc else b"%02X" % xor_checksum(text)
     return b"$" + text + b"*" + check + b"\r\n"
@@ -129,6 +133,7 @@ class NmeaEncoder:
         self._start_ns: int | None = None
 
     def encode(self, m: Measurement) -> bytes:
+        """RMC, VTG, GGA and, with accuracies, GST; fields without a value stay empty."""
         return b"".join(nmea_sentence("GN" + body) for body in self._bodies(m))
 
     def _bodies(self, m: Measurement) -> Iterator[str]:
@@ -159,6 +164,7 @@ class NmeaEncoder:
 
 
 def nmea_sentence(body: str) -> bytes:
+    """A sentence from its text between `$` and `*`, with its checksum."""
     text = body.encode("ascii")
     return b"$" + text + b"*%02X\r\n" % xor_checksum(text)
 
@@ -194,6 +200,7 @@ class CanEncoder:
             self._messages.setdefault(message, {})[channel] = signal, factor
 
     def encode(self, m: Measurement) -> list[can.Message]:
+        """Frames of the messages that have one of its channels, once all their signals have had a value."""
         self._last |= {c: v for c, v in m.values.items() if c in self.channels}
         return [
             self._frame(message, mapped)

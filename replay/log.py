@@ -42,7 +42,8 @@ class Log(Protocol):
 class LogWriter(Protocol):
     """What takes measurements. A context manager."""
 
-    def write(self, m: Measurement) -> None: ...
+    def write(self, m: Measurement) -> None:
+        """Take a measurement, in order of arrival. Raises OSError."""
 
     def __enter__(self) -> Self: ...
 

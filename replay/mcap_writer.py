@@ -95,6 +95,7 @@ class McapWriter:
 
     @property
     def chunk_is_full(self) -> bool:
+        """Whether the open chunk has reached the size at which it should be ended."""
         return len(self._body) >= _CHUNK_BYTES
 
     def end_chunk(self) -> None:
@@ -212,7 +213,8 @@ class McapWriter:
             summary_offset_start=offsets_start,
             summary_crc=zlib.crc32(footer_head, zlib.crc32(summary)),
         ).write(builder)
-        return data_end + summary + builder.end() + MAGIC
+        tail: bytes = data_end + summary + builder.end() + MAGIC
+        return tail
 
 
 def _describe_topics() -> tuple[bytes, int]:
@@ -240,6 +242,7 @@ class McapLogWriter:
         self._clock_written = False
 
     def write(self, m: Measurement) -> None:
+        """Append a measurement; the first one sets the recording's clock. Raises OSError."""
         if not self._clock_written:
             write_clock(self._writer, m.arrival, self._offset)
             self._clock_written = True
@@ -251,6 +254,7 @@ class McapLogWriter:
         self.rows += 1
 
     def close(self) -> None:
+        """End the file with its index."""
         self._writer.close()
 
     def __enter__(self) -> Self:

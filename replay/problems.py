@@ -31,6 +31,7 @@ class Problems:
 
     @property
     def total(self) -> int:
+        """How many there were, of all kinds."""
         return sum(self.counts.values())
 
     def __bool__(self) -> bool:

@@ -23,7 +23,9 @@ def study():
 def found(study):
     told: list[float] = []
     found = identify.bench_identify(study, lambda share, _: told.append(share))
-    assert told == sorted(told) and told[0] == 0.0 and told[-1] == 1.0
+    assert told == sorted(told)
+    assert told[0] == 0.0
+    assert told[-1] == 1.0
     return json.loads(json.dumps(found))
 
 
@@ -39,7 +41,8 @@ def test_counts(found):
     assert (found["parameters"], found["with_springs"], found["null"]) == (150, 154, 35)
     assert (found["remaining"], found["base"]) == (115, 83)
     ranks = found["ranks"]
-    assert ranks["extended"] == 83 and ranks["distance"] < 1e-10
+    assert ranks["extended"] == 83
+    assert ranks["distance"] < 1e-10
     assert ranks["pivots"][82] > 1e10 * ranks["pivots"][83]
     assert ranks["double"]["loose kinematics"] > 83 > ranks["double"]["any states"]
 
@@ -48,8 +51,11 @@ def test_base_sets(found):
     *valid, rejected = found["sets"]
     assert len(valid) == 4
     for row in valid:
-        assert row["valid"] and row["distance"] < 1e-10 and row["residual"] < 1e-10
-    assert not rejected["valid"] and "83 is needed" in rejected["reason"]
+        assert row["valid"]
+        assert row["distance"] < 1e-10
+        assert row["residual"] < 1e-10
+    assert not rejected["valid"]
+    assert "83 is needed" in rejected["reason"]
 
 
 def test_without_noise_every_set_predicts(found):
@@ -62,9 +68,13 @@ def test_with_noise_the_few_that_matter_predict_what_all_do_not(found):
     assert len(noisy) == 12
     for row in noisy:
         error = errors(row)
-        assert error[3] > 1.0 and error[25] < 0.4 and error[83] > 1.5 * error[25]
+        assert error[3] > 1.0
+        assert error[25] < 0.4
+        assert error[83] > 1.5 * error[25]
     means = {k: np.median([errors(row)[k] for row in noisy]) for k in (3, 25, 83)}
-    assert means[3] > 1.5 and means[25] < 0.25 and means[83] > 4 * means[25]
+    assert means[3] > 1.5
+    assert means[25] < 0.25
+    assert means[83] > 4 * means[25]
 
 
 def test_wrong_priors_hardly_change_the_order(found):
@@ -76,7 +86,8 @@ def test_motions_and_bodies(found):
     condition = found["excitation"]["condition"]
     assert condition["optimised"] < condition["drawn"]
     for row in found["feasible"]:
-        assert row["infeasible"] == 0 and row["validation_error"] < 0.3
+        assert row["infeasible"] == 0
+        assert row["validation_error"] < 0.3
     assert found["feasible"][-1]["prior_infeasible"] > 0
     for row in found["springs"]:
         assert abs(row["estimate"] - row["value"]) < 4.0 * row["deviation"]
@@ -93,9 +104,12 @@ def test_the_command_prints_one_object_or_a_table(study, found, monkeypatch, cap
     monkeypatch.setattr(identify, "bench_identify", lambda *_: found)
     assert main(["bench", "identify", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert err == "" and json.loads(out) == found
+    assert err == ""
+    assert json.loads(out) == found
     assert main(["bench", "identify", "--plots", str(tmp_path / "plots")]) == 0
     out, _ = capsys.readouterr()
-    assert "base parameters                    83" in out and "rejected" in out
-    assert "drawn, T1, 5 % noise" in out and "strut_left.stiffness" in out
+    assert "base parameters                    83" in out
+    assert "rejected" in out
+    assert "drawn, T1, 5 % noise" in out
+    assert "strut_left.stiffness" in out
     assert (tmp_path / "plots" / "errors.png").exists()

@@ -126,7 +126,8 @@ def test_sensors_that_observe_angles_through_gravity_alone(rows):
     """A gyroscope on the crank: filters with the transition of free masses cannot correct the angle."""
     by_filter = {r["filter"]: r for r in rows if r["sensors"] == "crank_gyros" and r["seed"] == 10}
     for row in by_filter.values():
-        assert row["observable"] and (row["rank"], row["rank_free_masses"]) == (2, 1)
+        assert row["observable"]
+        assert (row["rank"], row["rank_free_masses"]) == (2, 1)
     start = np.pi / 16
     for name in ("errorEKF", "DEKF"):
         assert by_filter[name]["position_rmse_second_half"] > 0.8 * start
@@ -138,7 +139,8 @@ def test_sensors_that_observe_angles_through_gravity_alone(rows):
 def test_literal_runs_say_what_is_not_as_published(short, name):
     setup = ("four_bar", "encoders", 20, "L2", name, 10)
     literal, usual = (observers.run_case(ObserverRun(*setup, literal=flag)) for flag in (True, False))
-    assert usual["notice"] is None and literal["notice"] == NOTICES.get(name)
+    assert usual["notice"] is None
+    assert literal["notice"] == NOTICES.get(name)
     table = "\n".join(observer_tables.format_linkages([literal]))
     assert ("NOT AS PUBLISHED" in table) == (name != "DEKF") == (f"{name:<13}not the published form" in table)
     assert "NOT AS PUBLISHED" not in "\n".join(observer_tables.format_linkages([usual]))
@@ -184,11 +186,13 @@ def test_repairs_are_reported(short, monkeypatch):
 def test_medians_are_over_seeds(rows):
     result = verdicts.gather(rows)[Setup("four_bar", "encoders", 200, "L2")]["DEKF"]
     both = [r["position_rmse"] for r in rows[:10] if r["filter"] == "DEKF"]
-    assert result.median("position_rmse") == pytest.approx(np.mean(both)) and len(both) == 2
+    assert result.median("position_rmse") == pytest.approx(np.mean(both))
+    assert len(both) == 2
     broken = verdicts.FilterResult(
         result.setup, "DEKF", (dict(result.rows[0], failed_at=0.5), result.rows[1])
     )
-    assert not broken.sound and broken.median("nis") == result.rows[1]["nis"]
+    assert not broken.sound
+    assert broken.median("nis") == result.rows[1]["nis"]
     assert result.median("failed_at") is None
     five = verdicts.gather(rows)[Setup("five_bar", "encoders", 20, "L2")]["DEKF"]
     assert five.consistency == pytest.approx(five.median("nis") / 2)
@@ -196,7 +200,8 @@ def test_medians_are_over_seeds(rows):
 
 def test_in_real_runs_filters_are_better_than_the_wrong_model_alone(rows):
     better = check(rows)["better"]
-    assert better.held and "24 runs" in better.numbers
+    assert better.held
+    assert "24 runs" in better.numbers
 
 
 def test_statements_are_decided_by_the_rows(rows):
@@ -207,7 +212,8 @@ def test_statements_are_decided_by_the_rows(rows):
     assert not check(worse)["accurate"].held
     # One that estimates forces does not count among those that do not.
     forces = changed(better, {"filter": "errorEKF_FE"}, position_rmse=1e-9)
-    assert not check(forces)["accurate"].held and check(forces)["accurate_otherwise"].held
+    assert not check(forces)["accurate"].held
+    assert check(forces)["accurate_otherwise"].held
 
     assert check(changed(rows, {"filter": "errorEKF_FE"}, position_rmse=9.0))["forces"].held is False
     assert check(changed(rows, {"filter": "errorEKF_FE"}, position_rmse=1e-9, velocity_rmse=1e-9))[
@@ -215,9 +221,11 @@ def test_statements_are_decided_by_the_rows(rows):
     ].held
 
     lost = check(changed(rows, {"filter": "DEKF", "seed": 11}, velocity_relative=1.5))["better"]
-    assert not lost.held and "1.5 of its error (DEKF" in lost.numbers
+    assert not lost.held
+    assert "1.5 of its error (DEKF" in lost.numbers
     broken = check(changed(rows, {"filter": "DEKF", "seed": 11}, failed_at=0.7))["better"]
-    assert not broken.held and "3 broke down, first DEKF in four_bar, encoders, 200 Hz" in broken.numbers
+    assert not broken.held
+    assert "3 broke down, first DEKF in four_bar, encoders, 200 Hz" in broken.numbers
     blind = {"filter": "DEKF", "sensors": "encoders"}
     hidden = changed(rows, blind, velocity_relative=1.5, observable=False)
     assert check(hidden)["better"].held
@@ -229,10 +237,12 @@ def test_statements_of_cost_are_decided_by_the_rows(rows):
     for name, value in cost.items():
         dear = changed(dear, {"filter": name}, cost=value)
     steady = check(dear)
-    assert steady["cheapest"].held and "DEKF 1.2 ×" in steady["cheapest"].numbers
+    assert steady["cheapest"].held
+    assert "DEKF 1.2 ×" in steady["cheapest"].numbers
     assert steady["growth"].held is False
     growing = check(changed(dear, {"filter": "UKF-TR", "mechanism": "five_bar"}, cost=7.5))["growth"]
-    assert growing.held and "UKF-TR 1.5 ×" in growing.numbers
+    assert growing.held
+    assert "UKF-TR 1.5 ×" in growing.numbers
     assert check(changed(dear, {"filter": "DEKF"}, cost=0.9))["cheapest"].held is False
     alone = [row for row in dear if row["mechanism"] == "four_bar"]
     assert check(alone)["growth"].held is None
@@ -285,7 +295,8 @@ def test_the_table_tells_who_broke_down_when_and_by_what(short, monkeypatch):
     text = "\n".join(observer_tables.format_linkages(found))
     assert found[0]["failed_at"] == pytest.approx(0.505, abs=0.006)
     assert f"DEKF          seed 3 broke down at {found[0]['failed_at']:.3f} s" in text
-    assert f"last reading {found[0]['last_readings']}: Breaks at t" in text and "out of order" in text
+    assert f"last reading {found[0]['last_readings']}: Breaks at t" in text
+    assert "out of order" in text
     assert "NOT HELD  every filter is better" in text
 
 
@@ -293,7 +304,8 @@ def test_the_table_has_medians_jobs_and_verdicts(rows):
     lines = observer_tables.format_linkages(rows)
     at = lines.index("four_bar, encoders, 200 Hz, L2, medians over seeds 10 11")
     cells = dict(zip(lines[at + 2].split()[1:], lines[at + 1].split(), strict=False))
-    assert lines[at + 2].startswith("errorEKF ") and len(cells) > 5
+    assert lines[at + 2].startswith("errorEKF ")
+    assert len(cells) > 5
     median = verdicts.gather(rows)[Setup("four_bar", "encoders", 200, "L2")]["errorEKF"].median
     assert float(lines[at + 2].split()[1]) == pytest.approx(median("position_rmse"), rel=0.01)
     text = "\n".join(lines)
@@ -322,7 +334,8 @@ def test_pictures(rows, short, tmp_path):
     observer_plots.draw(broken, tmp_path / "new")
     names = {f.name for f in (tmp_path / "new").iterdir()}
     assert {"errors_four_bar_encoders_L2.png", "errors_four_bar_crank_gyros_L2.png"} < names
-    assert "costs_four_bar_L2.png" in names and any(n.startswith("history_four_bar") for n in names)
+    assert "costs_four_bar_L2.png" in names
+    assert any(n.startswith("history_four_bar") for n in names)
     for name in names:
         assert matplotlib.image.imread(tmp_path / "new" / name).std() > 0.01
 
@@ -366,21 +379,24 @@ def test_one_list_or_a_table_and_resumption(capsys, tmp_path):
     assert KEYS.issubset(rows[0])
     assert rows[0]["position_rmse"] == rows[1]["position_rmse"] > 2.0
     assert rows[2]["position_rmse"] != rows[3]["position_rmse"] < 0.05
-    assert "four_bar, encoders, 10 Hz, L1: observable, rank 2 of 2\n" in err and "estimating" not in err
+    assert "four_bar, encoders, 10 Hz, L1: observable, rank 2 of 2\n" in err
+    assert "estimating" not in err
 
     lines = path.read_text().splitlines(keepends=True)
     assert sorted(map(json.loads, lines), key=lambda r: (r["filter"] != "none", r["seed"])) == rows
     path.write_text("".join(lines[:3]) + lines[3][:30])  # cut off in the fourth
     assert main(choice) == 0
     out, err = capsys.readouterr()
-    assert "4 runs, 3 of them known" in err and "1 of 1 runs" in err
+    assert "4 runs, 3 of them known" in err
+    assert "1 of 1 runs" in err
     assert out.startswith(
         "== four_bar, encoders ==\nfour_bar, encoders, 10 Hz, L1, medians over seeds 10 11\n"
     )
     again = [json.loads(line) for line in path.read_text().splitlines()]
     assert again[:3] == [json.loads(line) for line in lines[:3]]
     made = json.loads(lines[3])
-    assert again[3]["position_rmse"] == made["position_rmse"] and len(again) == 4
+    assert again[3]["position_rmse"] == made["position_rmse"]
+    assert len(again) == 4
 
 
 def test_ctrl_c_leaves_a_file_to_go_on_from(tmp_path):
@@ -398,8 +414,10 @@ def test_ctrl_c_leaves_a_file_to_go_on_from(tmp_path):
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and out == ""
-    assert f"of 40 runs are in {path}; the same command goes on" in err and "Traceback" not in err
+    assert process.returncode == 130
+    assert out == ""
+    assert f"of 40 runs are in {path}; the same command goes on" in err
+    assert "Traceback" not in err
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     ledger = Ledger(path, observers.get_run, "a run")
     assert 0 < len(rows) < 40

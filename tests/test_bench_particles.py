@@ -19,7 +19,8 @@ SMALL = Experiment(count=20, steps=10)
 def test_costs():
     told: list[float] = []
     rows = particles.bench_costs(told.append, counts=(8, 64), effort=100)
-    assert [row["count"] for row in rows] == [8, 64] and told == [1, 2]
+    assert [row["count"] for row in rows] == [8, 64]
+    assert told == [1, 2]
     least = min(row["step"] for row in rows)
     for row in rows:
         assert all(row[kind] > 0.0 for kind in ("advance", "step", "drawing", "keeping"))
@@ -45,7 +46,8 @@ def test_more_particles_converge_more_often():
         lambda _: None,
     )
     few, many = found["count"]
-    assert many["converged"] >= 12 and few["converged"] < many["converged"]
+    assert many["converged"] >= 12
+    assert few["converged"] < many["converged"]
     assert len(few["missed"]) == 15 - few["converged"]
     assert all(abs(miss["error"]) > np.radians(5.0) for miss in few["missed"])
 
@@ -56,7 +58,8 @@ def test_the_settled_filter_finds_what_the_readings_determine():
     for seed in range(25):
         if particle_ambiguity.find_posterior(settled, seed, per_turn=720).near > 0.999:
             converged.append(Try(settled, seed).run().peak_converged)
-    assert len(converged) >= 20 and sum(converged) >= len(converged) - 1
+    assert len(converged) >= 20
+    assert sum(converged) >= len(converged) - 1
 
 
 def test_the_posterior_is_calibrated():
@@ -77,10 +80,12 @@ def test_misses_are_marked_where_the_readings_are_ambiguous():
     (row,) = particles.sweep([("either_way", few)], 12, particles.open_ledger(None), lambda _: None)[
         "either_way"
     ]
-    assert row["missed"] and row["unobservable"] == sum(not m["observable"] for m in row["missed"])
+    assert row["missed"]
+    assert row["unobservable"] == sum(not m["observable"] for m in row["missed"])
     for miss in row["missed"]:
         near = particle_ambiguity.find_posterior(few, miss["seed"]).near
-        assert miss["posterior_near"] == near and miss["observable"] == (near >= particle_ambiguity.SURE)
+        assert miss["posterior_near"] == near
+        assert miss["observable"] == (near >= particle_ambiguity.SURE)
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -119,7 +124,8 @@ def test_similar_starts_are_similar_and_end_elsewhere():
         elsewhere = np.abs(wrapped(ends - ends[k])) > np.radians(7.0)
         others = np.linalg.norm(similar.rates[:, elsewhere] - similar.rates[:, k, None], axis=0) / x.gyroscope
         assert similar.distance[k] <= others.min() + 1e-9
-    assert similar.share_below(0.0) == 0.0 and similar.share_below(np.inf) == 1.0
+    assert similar.share_below(0.0) == 0.0
+    assert similar.share_below(np.inf) == 1.0
 
 
 def test_plots(tmp_path):
@@ -147,12 +153,16 @@ def test_the_command_prints_one_object_or_a_table(monkeypatch, capsys, tmp_path)
     assert main(["bench", "particles", "--json", "--tries", "2", "--resume", resume]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert err == "" and found["us_per_particle_step"] == 0.0234 and found["costs"] == costs
+    assert err == ""
+    assert found["us_per_particle_step"] == 0.0234
+    assert found["costs"] == costs
     assert set(found["sweeps"]) == {"count", "motion"}
     (row,) = found["sweeps"]["count"]
     assert len(found["rivals"]) == 6
-    assert row["tries"] == 2 and row["converged"] + len(row["missed"]) == 2
+    assert row["tries"] == 2
+    assert row["converged"] + len(row["missed"]) == 2
     assert main(["bench", "particles", "--tries", "2", "--resume", resume]) == 0
     out, _ = capsys.readouterr()
-    assert "0.0234" in out and f"{row['converged']}/2" in out
+    assert "0.0234" in out
+    assert f"{row['converged']}/2" in out
     assert main(["bench", "particles", "--tries", "0"]) == 2

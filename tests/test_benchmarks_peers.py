@@ -33,7 +33,8 @@ def test_exudyn_follows_the_published_path(capfd):
     turns = []
     record = exudyn_vehicle.drive(reference_vehicle(), STEPS, turns.append)
     assert turns == list(range(STEPS))
-    assert len(record.path) == STEPS + 1 and len(record.times_ns) == STEPS - 1
+    assert len(record.path) == STEPS + 1
+    assert len(record.times_ns) == STEPS - 1
     assert calc_deviation(np.array(record.path)) < 0.05
     assert capfd.readouterr().out == ""  # or `--json` would not be one object
 
@@ -91,7 +92,8 @@ def test_the_peers_tyre_is_ours(wheel):
     ahead = np.cross(axis, (0.0, 0.0, 1.0)) / np.hypot(axis[0], axis[1])
     force = fx * ahead + fy * np.cross((0.0, 0.0, 1.0), ahead) + (0.0, 0.0, fz)
     arm = -0.30 * np.cross(ahead, axis)
-    assert abs(fy) > 500.0 and abs(axis[2]) > 1e-3
+    assert abs(fy) > 500.0
+    assert abs(axis[2]) > 1e-3
     assert found[:3] == pytest.approx(force, rel=1e-6, abs=1e-3)
     assert found[3:] == pytest.approx(np.cross(arm, force), rel=1e-6, abs=1e-3)
 

@@ -66,4 +66,5 @@ def test_a_call_that_raises_counts(monkeypatch):
     times.begin_turn()
     with pytest.raises(ZeroDivisionError):
         times.call("step", lambda: 1 / 0)
-    assert times.in_turn == 1 and times.get_us("step") == pytest.approx([3.0])
+    assert times.in_turn == 1
+    assert times.get_us("step") == pytest.approx([3.0])

@@ -88,7 +88,8 @@ def test_the_jacobian_resists_what_violates_and_lets_pass_what_moves(car):
     names = car.compiled.vehicle_program
     jacobian = calc_constraint_jacobian(car)
     spin = [n for n, name in enumerate(names.coordinates) if name.startswith("wheel.spin")]
-    assert len(spin) == 4 and not jacobian[:, spin].any()
+    assert len(spin) == 4
+    assert not jacobian[:, spin].any()
     # A shift of everything: points move, directions stay.
     points = ("r1", "rack", "lower.joint", "upper.joint")
     shift = np.array([float(name.split(" ")[0] in {f"{p}.z" for p in points}) for name in names.coordinates])
@@ -143,7 +144,8 @@ def test_a_mechanism_is_counted_and_listed(capsys):
     found = json.loads(out)
     assert (status, err) == (0, "")
     assert (found["bodies"], found["coordinates"], found["rank"], found["dof"]) == (4, 8, 6, 2)
-    assert found["independent"] == ["theta1", "theta2"] and found["redundant"] == []
+    assert found["independent"] == ["theta1", "theta2"]
+    assert found["redundant"] == []
     status, out, err = check(capsys, "five_bar")
     rows = {line[:20].strip(): line[20:].strip() for line in out.splitlines()}
     assert rows["degrees of freedom"] == "2 = 8 − 6"
@@ -177,4 +179,5 @@ def test_a_mechanism_that_is_none_gets_one_line(capsys, tmp_path, old, new, part
 def test_no_such_configuration(capsys):
     status, out, err = check(capsys, "prototpye")
     assert (status, out) == (2, "")
-    assert "prototpye" in err and "prototype" in err
+    assert "prototpye" in err
+    assert "prototype" in err

@@ -110,7 +110,8 @@ def test_every_command_module_is_listed_and_has_its_three_names():
     assert set(names) <= set(COMMANDS)
     for name in names:
         module = importlib.import_module(f"vehicled.commands.{name}")
-        assert module.HELP.strip() and "\n" not in module.HELP
+        assert module.HELP.strip()
+        assert "\n" not in module.HELP
         make_parser(name)
         assert callable(module.run)
 

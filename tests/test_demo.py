@@ -92,13 +92,15 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_ports(tmp_path):
     )
     give_up = time.monotonic() + 60
     while not ((out / "daemon.log").exists() and b"can: connected" in (out / "daemon.log").read_bytes()):
-        assert time.monotonic() < give_up and demo.poll() is None
+        assert time.monotonic() < give_up
+        assert demo.poll() is None
         time.sleep(0.05)
     time.sleep(0.5)  # the drive runs
     os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
     stdout, stderr = demo.communicate(timeout=20)
     assert demo.returncode == 130
-    assert stdout == b"" and b"Traceback" not in stderr
+    assert stdout == b""
+    assert b"Traceback" not in stderr
     assert "Traceback" not in (out / "daemon.log").read_text()
     assert list(ports.iterdir()) == []
     while running_in_group(demo.pid):  # multiprocessing's own helper goes last
@@ -130,13 +132,15 @@ def test_only_the_devices_are_exchanged(tmp_path):
     for part in ("vehicle", "sensors", "filter", "world"):
         assert getattr(ours, part) == getattr(shipped, part)
     assert ours.daemon.loop == shipped.daemon.loop
-    assert ours.daemon.record is not None and ours.daemon.record.directory == tmp_path
+    assert ours.daemon.record is not None
+    assert ours.daemon.record.directory == tmp_path
     from drivers.can import CanOptions
     from drivers.nmea import NmeaOptions
 
     can = [d.daemon.devices["can"].options.to(CanOptions) for d in (ours, shipped)]
     assert can[0].interface == "virtual"
-    assert can[0].dbc.is_file() and can[0].signals == can[1].signals
+    assert can[0].dbc.is_file()
+    assert can[0].signals == can[1].signals
     gnss = ours.daemon.devices["gnss"].options.to(NmeaOptions)
     assert gnss.latency == pytest.approx(0.08)
     assert gnss.port == str(tmp_path / "ports: #1" / "gnss")
@@ -292,7 +296,8 @@ def test_the_map_shows_the_way_and_the_car():
     view.mark(100.0, 0.0, "●")
     lines = view.lines()
     assert [len(line) for line in lines] == [20, 20]
-    assert lines[0] == "⠄".ljust(20) and lines[-1] == "●".rjust(20)
+    assert lines[0] == "⠄".ljust(20)
+    assert lines[-1] == "●".rjust(20)
     view.dot(1e6, -1e6)  # outside: the size of the map stays
     view.mark(1e6, -1e6, "●")
     assert [len(line) for line in view.lines()] == [20, 20]

@@ -74,7 +74,8 @@ def test_prediction_is_f_p_ft_with_half_the_noise_before_and_half_after(n, coupl
     assert filter.ekf.covariance == pytest.approx(
         f @ (p + np.diag(q) / 2) @ f.T + np.diag(q) / 2, rel=1e-12, abs=1e-12
     )
-    assert not filter.ekf.x.any() and filter.view("count")[0] == count + 1
+    assert not filter.ekf.x.any()
+    assert filter.view("count")[0] == count + 1
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])

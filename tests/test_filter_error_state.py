@@ -92,7 +92,8 @@ def test_prediction_and_update_are_the_textbook_filter():
         gain, innovation = p @ model.C.T @ np.linalg.inv(s), reading - model.C @ x
         x, p = x + gain @ innovation, p - gain @ s @ gain.T
         update = f.update(reading)
-        assert update.accepted and update.reason is None
+        assert update.accepted
+        assert update.reason is None
         assert update.innovation == pytest.approx(innovation, rel=1e-9, abs=1e-12)
         assert update.covariance == pytest.approx(s, rel=1e-9)
         assert update.gain == pytest.approx(gain, rel=1e-9, abs=1e-12)
@@ -123,8 +124,10 @@ def test_several_readings_at_once_are_the_same_one_after_the_other():
 def test_a_rejected_reading_changes_nothing_and_has_its_reason(reading, reason):
     f = ErrorStateKalmanFilter(Oscillator(np.zeros(4), gate=chi2.ppf(0.999, 2)), 0.01 * np.eye(4))
     update = f.update(np.array(reading))
-    assert not update.accepted and update.reason == reason
-    assert np.array_equal(f.covariance, 0.01 * np.eye(4)) and not f.state.any()
+    assert not update.accepted
+    assert update.reason == reason
+    assert np.array_equal(f.covariance, 0.01 * np.eye(4))
+    assert not f.state.any()
     assert f.update(np.array([0.1, 0.1])).accepted
 
 

@@ -39,7 +39,8 @@ def test_errors_of_speed_spread_as_the_equations_of_motion_say(kind):
     f.car.view("h")[0] = H
     ahead, left, r = f.now[6], f.now[7], f.now[9]
     a = f.car.view("tyre_damping").reshape(3, 3) + np.array([[0, r, left], [-r, 0, -ahead], [0, 0, 0]])
-    assert a[1, 1] < -3.0 and a[2, 2] < -3.0  # tyres damp
+    assert a[1, 1] < -3.0
+    assert a[2, 2] < -3.0
     for place in (*SPEEDS, ACCELERATION_ERROR, ACCELERATION_ERROR + 1):
         f.ekf.covariance = np.zeros((f.ekf.size, f.ekf.size))
         f.ekf.set_variance(place, 1.0)

@@ -73,14 +73,16 @@ def test_nothing_depends():
     for find in (base.find_base_by_svd, base.find_base_by_qr):
         found = find(w)
         assert found.independent.tolist() == [0, 1, 2, 3]
-        assert found.beta.shape == (4, 0) and found.calc_null_space().shape == (4, 0)
+        assert found.beta.shape == (4, 0)
+        assert found.calc_null_space().shape == (4, 0)
 
 
 def test_change_of_set():
     w, values = known_dependence()
     found = base.find_base_by_svd(w)
     other = found.change([1, 3, 4, 6, 8])
-    assert other.dependent.tolist() == [0, 5] and other.null.tolist() == [2, 7]
+    assert other.dependent.tolist() == [0, 5]
+    assert other.null.tolist() == [2, 7]
     assert other.reduce(w) @ other.combine(values) == pytest.approx(w @ values, rel=1e-9)
     assert base.calc_space_distance(found, other) < 1e-12
     again = other.change(found.independent)
@@ -155,7 +157,8 @@ def test_rules_between_bodies(kind):
     kinds = [t.kind for t in found]
     assert tuple(kinds.count(k) for k in ("monopole", "dipole", "quadrupole")) == counts
     symbolic = find_symbolic_base(m).base
-    assert len(symbolic.dependent) == sum(counts) and len(symbolic.null) == 0
+    assert len(symbolic.dependent) == sum(counts)
+    assert len(symbolic.null) == 0
     # Nothing of them shows in any motion, and nothing else: the numeric rank says the same.
     w = observations(m, 20, 0.3)
     assert w @ symbolic.calc_null_space() == pytest.approx(np.zeros((len(w), sum(counts))), abs=1e-9)
@@ -338,7 +341,8 @@ def test_extended_precision_tells_the_rank_that_double_precision_misses(suspensi
     found = extended.find_extended_base(equations, 50)
     assert found.rank == 83
     # A cliff, where double precision has a slope.
-    assert found.pivots[82] > 1e-18 and found.pivots[83] < 1e-35
+    assert found.pivots[82] > 1e-18
+    assert found.pivots[83] < 1e-35
     doubles = base.calc_double_rank(
         observe(Regressor(suspension), draw_motion(suspension, 34, SUSPENSION_REACH)).stacked
     )

@@ -43,7 +43,8 @@ def test_trajectories_keep_their_ranges():
         use = RANGES.calc_use(drawn(seed), np.linspace(0.0, 2.0, 1001))
         assert use == pytest.approx([0.8, 0.8], abs=0.01)
     z, zd, zdd = drawn().fit(RANGES).calc(np.linspace(0.0, 2.0, 1001))
-    assert np.all(z > RANGES.low - 1e-4) and np.all(z < RANGES.high + 1e-4)
+    assert np.all(z > RANGES.low - 1e-4)
+    assert np.all(z < RANGES.high + 1e-4)
     assert np.all(np.abs(zd).max(axis=0) < RANGES.rate * 1.001)
     assert np.all(np.abs(zdd).max(axis=0) < RANGES.acceleration * 1.001)
 
@@ -83,7 +84,8 @@ def test_optimised_motions_of_a_mechanism_excite_more(criterion):
     best = optimise(start, ranges, equations, criterion, limit=4, progress=told.append)
     assert calc_criterion(equations(best), criterion) < calc_criterion(equations(start), criterion) - 0.3
     assert np.all(ranges.calc_use(best, np.linspace(0.0, 1.0, 1001)) < 1.02)
-    assert told == list(range(1, len(told) + 1)) and told
+    assert told == list(range(1, len(told) + 1))
+    assert told
 
 
 def test_a_closed_form_optimum_is_found():

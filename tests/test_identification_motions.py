@@ -142,7 +142,8 @@ def test_loose_kinematics_raise_the_rank_and_projection_puts_it_right(suspension
     assert tight.q == pytest.approx(motion.q, abs=1e-4)
     regressor = Regressor(m)
     w_loose, w_tight = (observe(regressor, x).stacked for x in (loose, tight))
-    assert len(base.find_null(w_tight)) == 35 and len(base.find_null(w_loose)) < 35
+    assert len(base.find_null(w_tight)) == 35
+    assert len(base.find_null(w_loose)) < 35
     assert base.calc_double_rank(w_tight) <= 83 < base.calc_double_rank(w_loose)
     for k in range(0, 34, 11):
         tight.put(m, k)

@@ -146,7 +146,8 @@ def test_mistake_in_the_file_is_told_with_line_and_key(old, new, says):
     with pytest.raises(settings.SettingsError) as error:
         describe(SOUND.replace(old, new))
     where, line, message = str(error.value).split(":", 2)
-    assert where == "test.yaml" and int(line) > 0
+    assert where == "test.yaml"
+    assert int(line) > 0
     assert message.strip().startswith(says)
     assert "\n" not in message
 

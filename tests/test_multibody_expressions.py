@@ -77,4 +77,5 @@ def test_anything_else_is_refused(graph, text, says):
     with pytest.raises(ExpressionError) as error:
         parse(text, graph, {"x": graph.symbol("x")})
     assert says in str(error.value)
-    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 300

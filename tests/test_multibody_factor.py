@@ -38,7 +38,7 @@ def star(root: int, branch: int, lanes: int, density: float, seed: int):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("root, branch, lanes", [(5, 0, 1), (3, 6, 4), (6, 9, 2)])
+@pytest.mark.parametrize(("root", "branch", "lanes"), [(5, 0, 1), (3, 6, 4), (6, 9, 2)])
 def test_solution_agrees_with_numpy(root, branch, lanes, seed):
     g, system, outer, inner = star(root, branch, lanes, 0.35, seed)
     program = Program(g, lanes)

@@ -288,7 +288,8 @@ def test_position_that_cannot_be_reached_is_told():
     m.set_independent(np.array([m.index("stroke")]))
     solution = problems.solve_position(m, np.array([0.3]))
     assert not solution.converged
-    assert solution.residual > 1e-4 and solution.iterations == 30
+    assert solution.residual > 1e-4
+    assert solution.iterations == 30
     with pytest.raises(
         RunError, match=r"^position did not converge in 30 iterations: residual .*, last step"
     ):
@@ -372,7 +373,8 @@ bodies: {mass: {kind: point_mass, point: P, mass: 1 kg}}
 forces: {push: {kind: force, point: P, force: [1 + P.x**2, 0]}}
 """
     solution = problems.solve_equilibrium(mechanism(text))
-    assert not solution.converged and solution.residual > 0.1
+    assert not solution.converged
+    assert solution.residual > 0.1
 
 
 def test_applied_forces_are_part_of_the_motion():

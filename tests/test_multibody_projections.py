@@ -48,7 +48,8 @@ def test_projection_goes_as_far_as_it_is_asked_to():
     for accuracy in (1e-3, 1e-12):
         m.q[:] = off
         solution = projections.project_positions(m, accuracy=accuracy)
-        assert solution.converged and solution.residual <= accuracy
+        assert solution.converged
+        assert solution.residual <= accuracy
         counts.append(np.abs(m.calc_constraints()).max())
     assert counts[1] <= 1e-12
     m.q[:] = off

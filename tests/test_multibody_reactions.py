@@ -110,7 +110,8 @@ independent: [theta]
         m.set_independent_state(np.array([0.8]), np.array([2.5])).require("state")
     by_joint = {r.joint: r for r in calc_reactions(apart)}
     by_point = {(r.joint, r.body): r.force for r in calc_reactions(shared)}
-    assert len(by_joint) == 4 and len(by_point) == 6
+    assert len(by_joint) == 4
+    assert len(by_point) == 6
     for joint, point, body in (
         ("at_A", "A", "crank"),
         ("at_P", "P", "coupler"),
@@ -169,7 +170,8 @@ def test_suspension_corner_is_in_balance_part_by_part(seed):
         assert found[name][:last] == pytest.approx(needed[:last], abs=1e-7 * scale)
     for ball in ("lower_ball", "upper_ball"):
         ends = [r.force for r in reactions if r.point == ball]
-        assert len(ends) == 2 and ends[0] == pytest.approx(-ends[1], abs=1e-6)
+        assert len(ends) == 2
+        assert ends[0] == pytest.approx(-ends[1], abs=1e-6)
 
 
 def test_reaction_on_a_pin_is_told_as_such():

@@ -151,7 +151,8 @@ def test_switches_belong_to_the_state():
     problems.solve_dynamics(m)
     locked, names = m.get_state(), m.constraint_names
     m.set_state(free)
-    assert m.constraint_names == m.compiled.constraints and not m.held.any()
+    assert m.constraint_names == m.compiled.constraints
+    assert not m.held.any()
     assert m.multipliers == pytest.approx(free.multipliers, abs=0)
     m.set_state(locked)
     assert m.constraint_names == names

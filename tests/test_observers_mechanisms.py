@@ -164,8 +164,10 @@ def test_the_benchmark_goes_on_after_a_filter_has_failed(monkeypatch):
     monkeypatch.setitem(bench.FILTERS, "DEKF", error_state(Breaks))
     row = bench.run_case(ObserverRun("four_bar", "encoders", 50, "L1", "DEKF", 3))
     assert row["failed_at"] == pytest.approx(1.01, abs=0.006)
-    assert row["position_rmse"] is None and row["nis"] is None
-    assert row["reason"].endswith("out of order") and len(row["last_readings"]) == 1
+    assert row["position_rmse"] is None
+    assert row["nis"] is None
+    assert row["reason"].endswith("out of order")
+    assert len(row["last_readings"]) == 1
 
 
 @pytest.mark.parametrize("kind", [PerfectMeasurementEKF, SmoothlyConstrainedKF])
@@ -196,8 +198,10 @@ def test_uncertainty_lives_where_the_constraints_let_the_mechanism_move(kind):
 )
 def test_filters_hold_where_their_published_forms_broke_down(name, mechanism, sensors, rate):
     row = bench.run_case(ObserverRun(mechanism, sensors, rate, "L2", name, 10))
-    assert row["failed_at"] is None and row["repairs"] == 0
-    assert row["position_relative"] < 0.05 and row["velocity_relative"] < 0.1
+    assert row["failed_at"] is None
+    assert row["repairs"] == 0
+    assert row["position_relative"] < 0.05
+    assert row["velocity_relative"] < 0.1
     # What is left of the 11° by which the model starts wrongly, after half of the time.
     assert row["position_rmse_second_half"] < 0.25 * np.pi / 16
     # By the factor that counts as consistent in the benchmark.

@@ -58,7 +58,8 @@ def test_an_encoder_on_a_free_bar_is_the_closed_form():
     _, expected, directions = np.linalg.svd(np.column_stack([np.ones(10), t]) * 0.1 / 0.02)
     assert found.values == pytest.approx(expected, rel=1e-9)
     assert found.names == ("theta", "rate of theta")
-    assert expected[1] < 1.0 < expected[0] and found.rank == 1
+    assert expected[1] < 1.0 < expected[0]
+    assert found.rank == 1
     # Hardly seen is the rate, with the angle such that the readings stay the same in the mean.
     angle, rate = directions[1]
     assert angle / rate == pytest.approx(-t.mean(), rel=0.05)
@@ -74,10 +75,13 @@ def test_what_is_better_known_from_the_start_counts_as_unseen():
 def test_a_gyroscope_sees_an_angle_only_where_gravity_depends_on_it():
     gyroscope, p = Gyroscope(("A", "P"), 1e-3), 0.1**2 * np.eye(2)
     free = calc_observability(*bar(gyroscope), H, p, 100)
-    assert free.rank == 1 and free.unobservable == ["theta"] and not free.complete
+    assert free.rank == 1
+    assert free.unobservable == ["theta"]
+    assert not free.complete
     assert free.values[1] < 1e-9 * free.values[0]
     swinging = calc_observability(*bar(gyroscope, gravity=True), H, p, 100)
-    assert swinging.complete and swinging.unobservable == []
+    assert swinging.complete
+    assert swinging.unobservable == []
     blind = calc_observability(*bar(gyroscope, gravity=True), H, p, 100, free_masses=True)
     assert blind.unobservable == ["theta"]
 
@@ -110,7 +114,8 @@ def test_singular_values_are_those_of_readings_from_displaced_starts():
 
 def test_a_sensor_that_sees_nothing_has_rank_zero():
     found = calc_observability(*five_bar(Sum({})), H, 0.01 * np.eye(4), 20)
-    assert found.rank == 0 and not found.values.any()
+    assert found.rank == 0
+    assert not found.values.any()
     assert found.unobservable == ["theta1", "theta2", "rate of theta1", "rate of theta2"]
 
 

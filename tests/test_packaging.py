@@ -80,7 +80,8 @@ def test_the_wheel_carries_configurations_and_units(installed):
 
 def test_the_wheel_brings_its_data(installed):
     here = {p.relative_to(ROOT) for p in (ROOT / "vehicled").rglob("*.csv")}
-    assert here and all((installed / p).exists() for p in here)
+    assert here
+    assert all((installed / p).exists() for p in here)
 
 
 def test_the_wheel_works_from_any_folder(installed, tmp_path):
@@ -93,7 +94,8 @@ def test_the_wheel_works_from_any_folder(installed, tmp_path):
     assert "degrees of freedom   1 = 23 − 22" in done.stdout
     # A name that no shipped file has: the message lists those of the wheel.
     done = run_there(installed, tmp_path, "check", "nothing")
-    assert done.returncode == 2 and "prototype" in done.stderr
+    assert done.returncode == 2
+    assert "prototype" in done.stderr
 
 
 # -- the README ----------------------------------------------------------------------------------------------
@@ -108,7 +110,8 @@ def test_the_readme_has_two_commands_for_a_new_user():
     lines = re.findall(r"^python3 -m venv .*$", README, re.M)
     assert len(lines) == 2
     for line, end in zip(lines, ("vehicled demo", "pytest"), strict=True):
-        assert "pip install" in line and line.endswith(end)
+        assert "pip install" in line
+        assert line.endswith(end)
 
 
 def test_the_readme_shows_commands_that_exist():

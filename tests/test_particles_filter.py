@@ -57,9 +57,10 @@ def test_without_a_reading_the_weights_stay():
     pf = ParticleFilter(swarm, [RateInstrument("crank", 0.1)], Noise(motion=0.01), random)
     for _ in range(5):
         pf.step(H, [None])
-    assert np.all(pf.weights == 1.0 / 20) and pf.resamplings == 0
+    assert np.all(pf.weights == 1.0 / 20)
+    assert pf.resamplings == 0
     assert swarm.t == pytest.approx(5 * H)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="zip"):
         pf.step(H, [])
 
 
@@ -112,7 +113,8 @@ def run(resampler, seed):
 @pytest.mark.parametrize("resampler", RESAMPLERS)
 def test_it_finds_a_crank_that_may_be_anywhere(resampler):
     pf, error = run(resampler, 2)
-    assert abs(error) < np.radians(5.0) and pf.resamplings > 3
+    assert abs(error) < np.radians(5.0)
+    assert pf.resamplings > 3
 
 
 def test_a_run_is_reproduced_by_its_seed():

@@ -86,9 +86,11 @@ def test_a_page_fits_the_terminal(size):
     finally:
         session.close()
     lines = particle_live.compose(frame, *size)
-    assert len(lines) <= size[1] and all(len(visible(line)) <= size[0] for line in lines)
+    assert len(lines) <= size[1]
+    assert all(len(visible(line)) <= size[0] for line in lines)
     if size[1] >= 24:
-        assert any("n new" in line for line in lines) and any("▲" in line for line in lines)
+        assert any("n new" in line for line in lines)
+        assert any("▲" in line for line in lines)
     assert frame.density.sum() == pytest.approx(1.0)
 
 
@@ -96,15 +98,19 @@ def test_keys_change_the_session_while_it_runs():
     session = particle_live.LiveSession(SMALL, 2, pace=1.0)
     try:
         first = session.frame().multiplier
-        assert session.press("++") and session.frame().multiplier == pytest.approx(2.0 * first)
-        assert session.press("-") and session.frame().multiplier == pytest.approx(2.0**0.5 * first)
+        assert session.press("++")
+        assert session.frame().multiplier == pytest.approx(2.0 * first)
+        assert session.press("-")
+        assert session.frame().multiplier == pytest.approx(2.0**0.5 * first)
         assert session.press(" ")  # the linkage is held: after what is on its way nothing comes
         session.follow(time.monotonic() + 0.2)
         held = session.frame().t
         session.follow(time.monotonic() + 0.3)
         assert session.frame().t == held
-        assert session.press("n") and session.seed == 3
-        assert session.frame().t == 0.0 and session.frame().multiplier == pytest.approx(2.0**0.5 * first)
+        assert session.press("n")
+        assert session.seed == 3
+        assert session.frame().t == 0.0
+        assert session.frame().multiplier == pytest.approx(2.0**0.5 * first)
         assert not session.press("q")
     finally:
         session.close()
@@ -114,8 +120,10 @@ def test_without_a_terminal_it_says_a_line_at_a_time():
     stream = io.StringIO()
     frame = particle_live.watch(SMALL, 5, seconds=0.4, stream=stream)
     (line,) = stream.getvalue().splitlines()
-    assert "truth" in line and "estimate" in line
-    assert 0.0 < frame.t <= 0.4 and frame.count == 60
+    assert "truth" in line
+    assert "estimate" in line
+    assert 0.0 < frame.t <= 0.4
+    assert frame.count == 60
     trial = Try(SMALL, 5)
     for _ in range(round(frame.t / STEP)):
         trial.step()

@@ -47,7 +47,8 @@ def test_schemes_spread_less_than_independent_draws():
 def test_the_comb_takes_the_whole_part_of_each_share_at_least():
     drawn = counts("systematic", WEIGHTS, 500)
     shares = len(WEIGHTS) * WEIGHTS
-    assert np.all(drawn >= np.floor(shares)) and np.all(drawn <= np.ceil(shares))
+    assert np.all(drawn >= np.floor(shares))
+    assert np.all(drawn <= np.ceil(shares))
 
 
 @pytest.mark.parametrize("name", ["systematic", "stratified", "residual"])

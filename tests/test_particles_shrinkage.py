@@ -36,7 +36,8 @@ def test_mean_and_covariance_stay_where_a_random_walk_would_spread(centre):
         angles, rates = states(pf)
         off = wrapped(angles - centre)
         covariance = np.cov([off, rates])
-        assert off.mean() == pytest.approx(0.0, abs=0.01) and rates.mean() == pytest.approx(1.0, abs=0.03)
+        assert off.mean() == pytest.approx(0.0, abs=0.01)
+        assert rates.mean() == pytest.approx(1.0, abs=0.03)
         assert covariance[0, 0] == pytest.approx(4e-3 + growth, rel=0.15)
         assert covariance[1, 1] == pytest.approx(9e-2, rel=0.1)
         assert covariance[0, 1] == pytest.approx(1.5e-2, rel=0.15)
@@ -67,7 +68,8 @@ def test_clusters_stay_apart():
         pf.predict(0.0)
     angles = states(pf)[0]
     for part, centre in ((angles[: COUNT // 3], 0.4), (angles[COUNT // 3 :], 0.9)):
-        assert part.mean() == pytest.approx(centre, abs=6e-3) and part.std() == pytest.approx(0.01, rel=0.2)
+        assert part.mean() == pytest.approx(centre, abs=6e-3)
+        assert part.std() == pytest.approx(0.01, rel=0.2)
 
 
 def test_particles_assembled_otherwise_stay_apart():
@@ -96,6 +98,7 @@ def test_weights_count_and_lost_particles_do_not():
     for _ in range(20):
         pf.predict(0.0)
     now = states(pf)[0]
-    assert np.isnan(now[7]) and np.isfinite(np.delete(now, 7)).all()
+    assert np.isnan(now[7])
+    assert np.isfinite(np.delete(now, 7)).all()
     now[7] = 0.0
     assert pf.weights @ now == pytest.approx(mean, abs=3e-3)

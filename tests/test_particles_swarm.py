@@ -67,10 +67,12 @@ def test_energy_and_constraints_hold_in_every_class(lengths):
     for _ in range(500):
         swarm.advance(2e-3)
     off, sliding = violation(swarm, lengths)
-    assert off.max() < 1e-9 and sliding.max() < 1e-9
+    assert off.max() < 1e-9
+    assert sliding.max() < 1e-9
     change = np.abs(energy(swarm) - before)
     # Some pass dead centres closely, where what is massless or light turns fast.
-    assert np.median(change) < 1e-7 and np.quantile(change, 0.9) < 1e-3
+    assert np.median(change) < 1e-7
+    assert np.quantile(change, 0.9) < 1e-3
 
 
 def test_the_same_motion_as_the_mechanism_to_integration_order():
@@ -95,7 +97,8 @@ def test_the_same_motion_as_the_mechanism_to_integration_order():
             stepper.step(reference, 1e-3).require("step")
         assert swarm_ends[1e-3][:, k] == pytest.approx(reference.q[:4], abs=1e-8)
     coarse, fine = (np.abs(swarm_ends[h] - swarm_ends[1e-3]).max() for h in (1.2e-2, 6e-3))
-    assert coarse < 1e-4 and coarse / fine > 10.0
+    assert coarse < 1e-4
+    assert coarse / fine > 10.0
 
 
 def test_angles_and_rates_follow_the_state():
@@ -136,7 +139,8 @@ def test_noise_moves_the_crank_by_what_is_asked_and_keeps_the_constraints():
     # To second order: the move is straight, and then projected.
     assert np.abs(moved - moves[0]).max() < 5.0 * np.abs(moves).max() ** 2
     off, sliding = violation(swarm, LENGTHS)
-    assert off.max() < 1e-9 and sliding.max() < 1e-9
+    assert off.max() < 1e-9
+    assert sliding.max() < 1e-9
 
 
 def test_noise_at_the_end_of_a_rocker_s_travel_is_bounded():
@@ -149,10 +153,12 @@ def test_noise_at_the_end_of_a_rocker_s_travel_is_bounded():
     for sign in (1.0, -1.0):
         swarm.shift(np.full((1, len(angles)), 0.03 * sign), np.full((1, len(angles)), 0.03))
         off, _ = violation(swarm, lengths)
-        assert off.max() < 1e-3 and np.abs(swarm.get_q() - before).max() < 0.7
+        assert off.max() < 1e-3
+        assert np.abs(swarm.get_q() - before).max() < 0.7
         swarm.shift(None)  # nothing but another projection
         off, sliding = violation(swarm, lengths)
-        assert off.max() < 1e-9 and sliding.max() < 1e-9
+        assert off.max() < 1e-9
+        assert sliding.max() < 1e-9
 
 
 def test_two_coordinates_of_a_five_bar_are_disturbed_apart():
@@ -181,7 +187,8 @@ def test_selection_copies_whole_states():
 @pytest.mark.parametrize(("kind", "lengths"), CLASSES.items(), ids=CLASSES)
 def test_classes(kind, lengths):
     found = four_bar.classify(lengths)
-    assert found.kind == kind and not found.folds
+    assert found.kind == kind
+    assert not found.folds
     assert found.turns_fully == kind.startswith("crank")
     # As brute force sees it: which bars turn fully, or swing through the ground's direction or against it. The output
     # is the input of the same linkage seen from the other side, its angle counted from there.
@@ -227,7 +234,8 @@ def test_velocities_of_the_assembly_meet_the_constraints():
     angles = four_bar.random_angles(LENGTHS, 30, random)
     q, qd = four_bar.assemble(LENGTHS, angles, four_bar.random_branches(30, random), 1.3)
     swarm.set_states(q, qd)
-    assert swarm.get_q() == pytest.approx(q, abs=1e-12) and swarm.get_qd() == pytest.approx(qd, abs=1e-11)
+    assert swarm.get_q() == pytest.approx(q, abs=1e-12)
+    assert swarm.get_qd() == pytest.approx(qd, abs=1e-11)
 
 
 def test_a_folding_linkage_is_none_of_the_eight():

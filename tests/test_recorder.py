@@ -98,7 +98,8 @@ def test_innovations_that_are_not_finite_are_recorded(tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.mcap", "", START, OFFSET) as recorder:
         recorder.record_step(START, [], None, [bad])
     (back,) = McapLog(tmp_path / "run.mcap").read_run().innovations
-    assert np.isnan(back.value[0]) and np.isnan(back.nis)
+    assert np.isnan(back.value[0])
+    assert np.isnan(back.nis)
     assert (back.test_ratio, back.reason) == (2.0, "gate")
 
 
@@ -116,7 +117,8 @@ def test_other_readers_find_everything(tmp_path: Path) -> None:
     with open(path, "rb") as file:
         reader = make_reader(file, validate_crcs=True)
         summary = reader.get_summary()
-        assert summary is not None and summary.statistics is not None
+        assert summary is not None
+        assert summary.statistics is not None
         assert summary.statistics.message_count == recorder.counters()["written"]
         assert {s.encoding for s in summary.schemas.values()} == {"jsonschema"}
         assert {c.message_encoding for c in summary.channels.values()} == {"json"}
@@ -127,7 +129,8 @@ def test_other_readers_find_everything(tmp_path: Path) -> None:
         found = [m for _, _, m in reader.iter_messages(["/position"], starting_at=since)]
     assert [m.log_time for m in found] == [UTC + i * PERIOD for i in range(100, 300)]
     first = json.loads(found[0].data)
-    assert first["schema"] == 1 and first["t"] == START + 100 * PERIOD
+    assert first["schema"] == 1
+    assert first["t"] == START + 100 * PERIOD
     assert first["lat"] is None
     with open(path, "rb") as file:
         assert sum(1 for _ in StreamReader(file, validate_crcs=True).records) > 300

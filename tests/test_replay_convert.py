@@ -90,7 +90,8 @@ def test_bad_usage_is_one_line_and_exit_status_two(
     (tmp_path / "a.xyz").write_text("?")
     assert main(["convert", *(a if a[0] == "-" else str(tmp_path / a) for a in arguments)]) == 2
     shown = capsys.readouterr().err
-    assert message in shown and shown.count("\n") == 1
+    assert message in shown
+    assert shown.count("\n") == 1
 
 
 def test_an_empty_log_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ def test_seconds_as_people_write_them(text: str, ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "nan", "inf", "1e30", "1.2.3", "9" * 40, "1,5", "1 2"])
 def test_what_is_no_time_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"^(not a|too large)"):
         parse_seconds(text)
 
 
@@ -113,7 +113,8 @@ def test_any_bytes_after_the_header_are_read_without_error(
     samples, _ = read(tmp_path_factory.mktemp("csv"), b"t,imu.ax,gnss.lat,gnss.arrival\n0,1,2,3\n" + damage)
     for m in samples:
         assert all(math.isfinite(v) for v in m.values.values())
-        assert m.values and m.arrival >= m.t
+        assert m.values
+        assert m.arrival >= m.t
 
 
 def test_problems_tell_line_and_value_but_not_all_of_them(tmp_path: Path) -> None:

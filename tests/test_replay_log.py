@@ -52,7 +52,8 @@ def test_can_logs_of_every_kind_give_the_same_measurements(
     path = tmp_path / f"drive.{kind}"
     write_can(path, car["car"])
     log = open_log(path, car)
-    assert isinstance(log, CanLog) and not log.recorded
+    assert isinstance(log, CanLog)
+    assert not log.recorded
     samples = list(log.measurements())
     assert [m.values["vehicle.speed"] for m in samples] == pytest.approx([i * 0.1 for i in range(50)])
     assert [m.t - samples[0].t for m in samples] == pytest.approx(

@@ -102,7 +102,8 @@ def test_units() -> None:
 def test_measurements_are_exact() -> None:
     values = dict.fromkeys(CHANNELS, 0.1 + 0.2)
     back = msgspec.json.decode(encode_measurement(None, Measurement("all", 1, 2, values)))
-    assert back["values"] == values and back["step"] is None
+    assert back["values"] == values
+    assert back["step"] is None
 
 
 @pytest.mark.parametrize("topic", TOPICS)

@@ -186,7 +186,8 @@ def test_a_recording_with_truth_shows_everything(
     assert page.headings == [
         "Track", "Summary", "Errors", "Motion", "Slip", "Tyre forces", "Suspension", "Innovations", "Timing"
     ]  # fmt: skip
-    assert page.open == [] and page.loaded == [], "well-formed, and nothing comes from elsewhere"
+    assert page.open == [], "not well-formed"
+    assert page.loaded == [], "something comes from elsewhere"
     assert not re.search(r"url\(|@import|https?://", output.read_text())
     assert len(page.images) == 8
     for image in page.images:
@@ -238,7 +239,8 @@ def test_thinning_keeps_every_peak_and_hole() -> None:
     y[20_000:40_000] = np.nan
     thin_t, thin_y = thin(t, y)
     assert len(thin_t) <= 3100
-    assert np.nanmax(thin_y) == 9 and np.nanmin(thin_y) == -9
+    assert np.nanmax(thin_y) == 9
+    assert np.nanmin(thin_y) == -9
     assert np.all(np.diff(thin_t) >= 0)
     assert np.isnan(thin_y[(thin_t > 20_100) & (thin_t < 39_900)]).all()
     assert all(y[int(at)] == v or math.isnan(v) for at, v in zip(thin_t, thin_y, strict=True))

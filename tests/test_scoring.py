@@ -36,9 +36,12 @@ def test_rmse_and_largest_error_by_hand() -> None:
     estimates = table([0, 1, 2, 3], x=[0, 1, 2, 3], y=[0, 0, 0, 0])
     truth = table([0, 1, 2, 3], x=[3, 1, 2, 3], y=[-4, 0, 0, 0])
     scores = score(compare(estimates, truth)).quantities
-    assert scores["x"].rmse == pytest.approx(1.5) and scores["x"].max == 3
-    assert scores["horizontal"].rmse == pytest.approx(2.5) and scores["horizontal"].max == 5
-    assert scores["x"].unit == "m" and scores["x"].samples == 4
+    assert scores["x"].rmse == pytest.approx(1.5)
+    assert scores["x"].max == 3
+    assert scores["horizontal"].rmse == pytest.approx(2.5)
+    assert scores["horizontal"].max == 5
+    assert scores["x"].unit == "m"
+    assert scores["x"].samples == 4
     assert scores["x"].nees is None
 
 
@@ -63,7 +66,8 @@ def test_truth_is_interpolated_at_its_own_rate_and_angles_over_the_seam() -> Non
 def test_only_the_time_in_common_counts() -> None:
     estimates = table([0, 1, 2, 3, 4], vy=[9, 9, 0, 0, 9])
     scores = score(compare(estimates, table([2, 3], vy=[0, 0])))
-    assert scores.quantities["vy"].max == 0 and scores.quantities["vy"].samples == 2
+    assert scores.quantities["vy"].max == 0
+    assert scores.quantities["vy"].samples == 2
     assert scores.overlap == (2, 3)
 
 
@@ -105,7 +109,8 @@ def test_nis_is_per_component_of_what_was_fused() -> None:
     sensors = score_sensors(records)
     assert sensors["gnss.position"].nis == pytest.approx(1.5)
     assert (sensors["gnss.position"].fused, sensors["gnss.position"].rejected) == (2, 0)
-    assert math.isnan(sensors["imu.gyro"].nis) and sensors["imu.gyro"].rejected == 1
+    assert math.isnan(sensors["imu.gyro"].nis)
+    assert sensors["imu.gyro"].rejected == 1
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,9 @@ def test_command_with_a_truth_of_few_columns(tmp_path: Path, capsys: pytest.Capt
         "samples": 100,
         "nees": pytest.approx(1.0),
     }
-    assert result["vx"]["rmse"] == 0 and "vy" not in result and "horizontal" not in result
+    assert result["vx"]["rmse"] == 0
+    assert "vy" not in result
+    assert "horizontal" not in result
     assert result["overlap"] == {"from": 0, "to": pytest.approx(0.396), "unit": "s"}
     assert main(arguments) == 0
     shown = capsys.readouterr().out

@@ -306,7 +306,8 @@ def test_any_yaml_under_known_keys_gives_a_value_or_one_line(tree: dict[str, Any
     except SettingsError as error:
         assert "\n" not in str(error)
     else:
-        assert math.isfinite(car.mass) and math.isfinite(car.friction)
+        assert math.isfinite(car.mass)
+        assert math.isfinite(car.friction)
 
 
 @settings(max_examples=100, deadline=None)

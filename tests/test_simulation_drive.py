@@ -46,7 +46,8 @@ def test_a_shift_of_lane_ends_straight_and_beside() -> None:
 
 def test_a_slalom_swings_to_both_sides_and_returns() -> None:
     path = CourseBuilder().weave(36.0, 1.0, 3).build()
-    assert path.y.max() == pytest.approx(1.0, abs=0.02) and path.y.min() == pytest.approx(-1.0, abs=0.02)
+    assert path.y.max() == pytest.approx(1.0, abs=0.02)
+    assert path.y.min() == pytest.approx(-1.0, abs=0.02)
     assert path.y[-1] == pytest.approx(0.0, abs=0.05)
     crossings = np.flatnonzero(np.diff(np.sign(path.y[50:-50])))
     assert len(crossings) == 5
@@ -85,8 +86,11 @@ def test_the_path_of_the_double_lane_change_stays_between_the_cones(width: float
 def test_speed_profiles_rest_where_they_rest_and_never_overshoot() -> None:
     speed = SpeedProfile((0, 0), (2, 0), (10, 20), (15, 20), (20, 0))
     values = np.array([speed(t) for t in np.linspace(0, 25, 2501)])
-    assert values.min() == 0.0 and values.max() == pytest.approx(20.0)
-    assert speed(1.0) == 0.0 and speed(12.0) == pytest.approx(20.0) and speed(30.0) == 0.0
+    assert values.min() == 0.0
+    assert values.max() == pytest.approx(20.0)
+    assert speed(1.0) == 0.0
+    assert speed(12.0) == pytest.approx(20.0)
+    assert speed(30.0) == 0.0
 
 
 # Manoeuvres
@@ -109,16 +113,20 @@ def test_the_mixed_drive_is_a_drive_of_a_human_in_a_car() -> None:
     assert 20.0 < c["vx"].max() < 30.0
     lateral = lateral_acceleration(track)
     assert 5.0 < np.abs(lateral).max() < 7.0
-    assert lateral.min() < -4.0 and lateral.max() > 4.0
+    assert lateral.min() < -4.0
+    assert lateral.max() > 4.0
     longitudinal = np.gradient(c["vx"], track.t)
-    assert 3.0 < longitudinal.max() < 5.0 and -7.5 < longitudinal.min() < -5.0
-    assert np.ptp(c["x"]) < 400 and np.ptp(c["y"]) < 400
+    assert 3.0 < longitudinal.max() < 5.0
+    assert -7.5 < longitudinal.min() < -5.0
+    assert np.ptp(c["x"]) < 400
+    assert np.ptp(c["y"]) < 400
     assert np.ptp(np.unwrap(c["yaw"])) > 5.5
     # Smooth: hands and feet have no steps in them, and bounded rates.
     assert np.abs(np.diff(c["steer.rack"])).max() / 1e-3 < 0.12
     assert np.abs(np.diff(c["steer.rack"], 2)).max() < 2e-6
     assert np.abs(np.diff(c["brake.pressure"])).max() / 1e-3 < 5e8
-    assert (c["brake.pressure"] >= 0).all() and (c["torque.rl"] >= 0).all()
+    assert (c["brake.pressure"] >= 0).all()
+    assert (c["torque.rl"] >= 0).all()
     # Not both feet at once, but for the moment of changing.
     both = (c["brake.pressure"] > 2e5) & (c["torque.rl"] > 50)
     assert both.mean() < 0.02
@@ -231,7 +239,8 @@ def test_a_scenario_in_yaml() -> None:
     scenario = loads(YAML, Scenario)
     assert scenario.length == 3.0
     assert scenario.begin == Initial(speed=20.0, yaw=math.pi / 2)
-    assert scenario.plant.mass == pytest.approx(0.05) and scenario.plant.tyre_stiffness == pytest.approx(-0.1)
+    assert scenario.plant.mass == pytest.approx(0.05)
+    assert scenario.plant.tyre_stiffness == pytest.approx(-0.1)
     assert scenario.plant.friction == 0.0
     assert scenario.sensors == Sensors(gnss="conventional", imu=None)
     controller = scenario.make_controller(SingleTrack().handling)
@@ -293,7 +302,8 @@ def test_truth_and_measurements_tell_of_the_same_drive() -> None:
     east, north, up = pymap3d.geodetic2enu(
         *(np.array([m.values[f"gnss.{c}"] for m in fixes]) for c in ("lat", "lon", "alt")), 60.0, 25.0, 30.0
     )
-    assert np.abs(east - at["x"][rows]).max() < 0.1 and np.abs(north - at["y"][rows]).max() < 0.1
+    assert np.abs(east - at["x"][rows]).max() < 0.1
+    assert np.abs(north - at["y"][rows]).max() < 0.1
     assert up - at["z"][rows] == pytest.approx(1.0, abs=0.15)
     racks = {m.t: m.values["steer.rack"] for m in measurements if m.source == "steer"}
     assert racks[1_000_000_000] == pytest.approx(0.004, abs=5e-4)
@@ -326,7 +336,8 @@ def test_a_plant_that_diverges_is_said_so() -> None:
 def test_progress_is_told() -> None:
     told: list[float] = []
     _drive(loads(YAML, Scenario), SingleTrack(), told.append)
-    assert told[0] == 0.0 and told[-1] == pytest.approx(3.0)
+    assert told[0] == 0.0
+    assert told[-1] == pytest.approx(3.0)
     assert told == sorted(told)
 
 
@@ -334,7 +345,8 @@ def test_a_driver_at_standstill_keeps_the_hands_still_and_the_brake_on() -> None
     controller = MANOEUVRES["mixed_drive"].make(SingleTrack().handling, Initial())
     for k in range(800):
         controls = controller.inputs(k * 1e-3, State(0.0, 0.4, 0.1, 0.0, 0.0, 0.0))
-    assert controls.rack == 0.0 and controls.rear_torque == 0.0
+    assert controls.rack == 0.0
+    assert controls.rear_torque == 0.0
     assert controls.brake_pressure > 1e6
 
 
@@ -366,8 +378,10 @@ def test_the_command_writes_log_and_truth(kind: str, tmp_path: Path, single_trac
     assert table.t.tolist() == real.t.tolist()
     assert table.columns["yaw"] == pytest.approx(real.values[:, ESTIMATE_INDEX["yaw"]], abs=1e-12)
     first = log.read_bytes()
-    assert main([*arguments, str(log)]) == 0 and log.read_bytes() == first
-    assert main([*arguments, str(log), "--seed", "2"]) == 0 and log.read_bytes() != first
+    assert main([*arguments, str(log)]) == 0
+    assert log.read_bytes() == first
+    assert main([*arguments, str(log), "--seed", "2"]) == 0
+    assert log.read_bytes() != first
 
 
 def test_the_receiver_is_chosen_on_the_command_line(tmp_path: Path, single_track: None) -> None:
@@ -405,4 +419,5 @@ def test_the_list_of_drives(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *arguments]) == 2
     error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+    assert message in error
+    assert error.count("\n") == 1

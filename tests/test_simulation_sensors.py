@@ -240,7 +240,8 @@ def test_hall_counters_lag_the_wheel_by_less_than_an_edge_and_a_constant() -> No
         off = -5 + k * t - counted
         assert off.max() - off.min() < edge + 1e-9
         assert off.max() - off.min() > 0.9 * edge
-        assert -edge <= off.min() and off.max() <= edge
+        assert -edge <= off.min()
+        assert off.max() <= edge
         phases.add(round(off.max() / edge, 2))
     assert len(phases) > 1
 
@@ -400,10 +401,13 @@ def test_sensors_in_yaml() -> None:
         Sensors,
     )
     assert isinstance(sensors.gnss, Gnss)
-    assert sensors.gnss.horizontal == pytest.approx(0.5) and sensors.gnss.wander == pytest.approx(0.5)
-    assert sensors.imu is not None and sensors.imu.gyro.noise == pytest.approx(math.radians(0.1))
+    assert sensors.gnss.horizontal == pytest.approx(0.5)
+    assert sensors.gnss.wander == pytest.approx(0.5)
+    assert sensors.imu is not None
+    assert sensors.imu.gyro.noise == pytest.approx(math.radians(0.1))
     assert sensors.imu.gyro.bias_walk == 0.001
-    assert sensors.wheel_speeds is not None and sensors.wheel_speeds.dropout == pytest.approx(0.01)
+    assert sensors.wheel_speeds is not None
+    assert sensors.wheel_speeds.dropout == pytest.approx(0.01)
     assert sensors.speed is None
     assert sensors.origin == pytest.approx((math.radians(48.1), math.radians(11.5), 500.0))
     assert sensors.outages == {"gnss": [(10.0, 12.0)]}

@@ -31,7 +31,8 @@ def test_results_are_in_order_and_equal_jobs_are_run_once():
     told, entered = [], []
     rows = run_jobs(square, [3, 1, 2, 3], 2, told.append, entered.append)
     assert [row["square"] for row in rows] == [9, 1, 4, 9]
-    assert told == [1, 2, 3] and sorted(map(get_n, entered)) == [1, 2, 3]
+    assert told == [1, 2, 3]
+    assert sorted(map(get_n, entered)) == [1, 2, 3]
     assert os.getpid() not in {row["process"] for row in rows}
 
 
@@ -45,7 +46,9 @@ def test_a_run_goes_on_from_its_file(tmp_path):
     path.write_text(path.read_text() + '{"n": 3, "squ')  # interrupted while it was written
     told = []
     again = run_resumable(square, [2, 3, 1], 1, told.append, Ledger(path, get_n, "a square"))
-    assert again[0] == first[1] and again[2] == first[0] and again[1]["square"] == 9
+    assert again[0] == first[1]
+    assert again[2] == first[0]
+    assert again[1]["square"] == 9
     assert told == [1]
     assert [json.loads(line) for line in path.read_text().splitlines()] == [*first, again[1]]
 

@@ -63,7 +63,8 @@ def test_sine_and_cosine(x):
         assert abs(double - 2 * sine * cosine) < Decimal("1e-47")
     assert float(sine) == pytest.approx(math.sin(float(x)), abs=1e-12)
     assert float(cosine) == pytest.approx(math.cos(float(x)), abs=1e-12)
-    assert len(sine.as_tuple().digits) <= 50 and getcontext().prec == 28
+    assert len(sine.as_tuple().digits) <= 50
+    assert getcontext().prec == 28
 
 
 def test_what_has_no_value_is_refused(graph):

@@ -226,7 +226,7 @@ def test_default_brakes_reach_1_g_at_80_bar_sharing_by_load():
     assert share == pytest.approx(front, rel=0.01)
 
 
-@pytest.mark.parametrize("track, radius", [(1.0, 0.22), (1.2, 0.36), (1.8, 0.3), (2.0, 0.45)])
+@pytest.mark.parametrize(("track", "radius"), [(1.0, 0.22), (1.2, 0.36), (1.8, 0.3), (2.0, 0.45)])
 @pytest.mark.parametrize("height", [-0.05, 0.0, 0.12])
 def test_template_fits_small_and_large_cars(track, radius, height):
     axle = replace(AXLE, track=track, wheel_radius=radius, roll_center_height=height)
@@ -252,7 +252,7 @@ rear: {{track: 1.5 m, wheel_radius: 0.31 m, cornering_stiffness: 95 kN/rad}}
 
 
 @pytest.mark.parametrize(
-    "extra, front, where",
+    ("extra", "front", "where"),
     [
         ("inertia: 50 1700 1850 kg·m²", "", "inertia: "),
         ("inertia: 420 900 1850 kg·m²", "", "inertia: of what remains"),

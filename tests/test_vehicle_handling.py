@@ -219,7 +219,7 @@ def steered(v: Vehicle, speed: float, acceleration: float) -> tuple[float, float
 
 
 @pytest.mark.parametrize(
-    "name, without_trail, within",
+    ("name", "without_trail", "within"),
     [
         ("ferrari_250lm", True, 4e-5),
         ("ferrari_250lm", False, 6e-5),

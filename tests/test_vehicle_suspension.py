@@ -14,14 +14,14 @@ def corner(name: str, end: str) -> Corner:
     return Corner.of(getattr(vehicle(name), end).hard_points)
 
 
-@pytest.mark.parametrize("name, end", AXLES)
+@pytest.mark.parametrize(("name", "end"), AXLES)
 def test_little_bump_steer(name, end):
     c = corner(name, end)
     toes = [moved(c, travel).toe - c.toe for travel in np.linspace(-0.06, 0.06, 9)]
     assert np.abs(toes).max() < np.radians(0.1)
 
 
-@pytest.mark.parametrize("name, end", AXLES)
+@pytest.mark.parametrize(("name", "end"), AXLES)
 def test_camber_gain_and_roll_center_are_those_of_a_car(name, end):
     c = corner(name, end)
     gain = (moved(c, 0.02).camber - moved(c, -0.02).camber) / 0.04
@@ -29,7 +29,7 @@ def test_camber_gain_and_roll_center_are_those_of_a_car(name, end):
     assert -0.02 < roll_center_height(c) < 0.12
 
 
-@pytest.mark.parametrize("name, end", AXLES)
+@pytest.mark.parametrize(("name", "end"), AXLES)
 def test_moving_a_corner_keeps_every_length(name, end):
     c = corner(name, end)
     for travel, rack in ((0.08, 0.0), (-0.08, 0.0), (0.05, 0.04 if end == "front" else 0.0)):

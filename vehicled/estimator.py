@@ -66,7 +66,7 @@ class Estimator:
     Not for several threads at once. Between `step` calls nothing happens.
     """
 
-    def __init__(self, configuration: Configuration, parts: Parts | None = None):
+    def __init__(self, configuration: Configuration, parts: Parts | None = None) -> None:
         """`parts`: for those who need the filter at work, such as identification."""
         self._vehicle = configuration.vehicle
         self._filter_settings, self._sensors = configuration.filter, configuration.sensors

@@ -17,17 +17,22 @@ class Geodetic(Protocol):
     """Latitude and longitude in radians, height above the ellipsoid in m."""
 
     @property
-    def latitude(self) -> float: ...
+    def latitude(self) -> float:
+        """rad, positive north."""
+
     @property
-    def longitude(self) -> float: ...
+    def longitude(self) -> float:
+        """rad, positive east."""
+
     @property
-    def height(self) -> float: ...
+    def height(self) -> float:
+        """m, above the WGS 84 ellipsoid."""
 
 
 class WorldOrigin:
     """A local east-north-up tangent plane and its place on the Earth."""
 
-    def __init__(self, latitude: float, longitude: float, height: float):
+    def __init__(self, latitude: float, longitude: float, height: float) -> None:
         """Degrees, degrees, metres above the ellipsoid."""
         self.latitude, self.longitude, self.height = latitude, longitude, height
         self._centre = np.full(3, np.inf)
@@ -51,7 +56,8 @@ class WorldOrigin:
         if not offset @ offset < _NEAR * _NEAR:
             self._expand(position)
             return self._value
-        return self._value + self._gradient @ offset
+        value: np.ndarray = self._value + self._gradient @ offset
+        return value
 
     def _expand(self, position: np.ndarray) -> None:
         points = position + np.vstack([np.zeros(3), np.eye(3)])

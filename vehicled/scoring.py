@@ -55,6 +55,8 @@ class SensorScore:
 
 @dataclass(frozen=True)
 class Scores:
+    """Errors by quantity and consistency by sensor, over the time that estimates and truth share."""
+
     quantities: dict[str, Score]
     """By column of the estimates table, and `horizontal`."""
     sensors: dict[str, SensorScore]
@@ -179,7 +181,7 @@ def _interpolate(t: np.ndarray, true_t: np.ndarray, values: np.ndarray, angle: b
         values = np.unwrap(values)
     # Relative to the first one, so that a double holds nanoseconds of a clock that has run for months.
     seconds, true_seconds = (t - true_t[0]) / 1e9, (true_t - true_t[0]) / 1e9
-    result = np.interp(seconds, true_seconds, values, left=np.nan, right=np.nan)
+    result: np.ndarray = np.interp(seconds, true_seconds, values, left=np.nan, right=np.nan)
     if len(true_t) > 1:
         spacing = np.diff(true_seconds)
         after = np.clip(np.searchsorted(true_seconds, seconds), 1, len(spacing))

@@ -147,7 +147,8 @@ class Deferred:
 
     def to(self, cls: type[T]) -> T:
         """This part as an instance of the dataclass `cls`. Raises SettingsError."""
-        return self._reader.convert(self._node, cls, (), self._path)
+        value: T = self._reader.convert(self._node, cls, (), self._path)
+        return value
 
     def fail(self, message: str) -> NoReturn:
         """Raises SettingsError with `message` at this part's place."""
@@ -175,7 +176,8 @@ def _loads(text: str, cls: type[T], name: str, folder: Path) -> T:
     if not isinstance(node, yaml.MappingNode):
         reader.fail(node, "", f"expected keys and values at the top level, got {_describe(node)}")
     try:
-        return reader.convert(node, cls, (), "")
+        value: T = reader.convert(node, cls, (), "")
+        return value
     except RecursionError:
         raise SettingsError(f"{name}: nested too deeply") from None
 

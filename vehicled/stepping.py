@@ -48,7 +48,7 @@ class Result:
 class Stepper:
     """Steps an estimator. After a step in which it failed it has to be reset, and goes on."""
 
-    def __init__(self, estimator: SteppedEstimator):
+    def __init__(self, estimator: SteppedEstimator) -> None:
         self._estimator = estimator
         self.failed = False
         """Whether the estimator failed in the last step and has not been reset since."""
@@ -116,9 +116,11 @@ class Summary:
 
     @property
     def drive_seconds(self) -> float:
+        """How long the drive lasted by the log's clock, s."""
         return (self.ended_ns - self.begun_ns) * 1e-9
 
     def line(self) -> str:
+        """One line for people: length, counts, speed against real time, errors."""
         speed = self.drive_seconds / self.seconds if self.seconds > 0 else 0.0
         rejected = sum(s["rejected"] for s in self.sensors.values())
         text = (

@@ -26,7 +26,7 @@ class Canvas:
     World coordinates are in any one unit, x to the right and y up. What lies outside is not drawn.
     """
 
-    def __init__(self, columns: int, rows: int, west: float, south: float, east: float, north: float):
+    def __init__(self, columns: int, rows: int, west: float, south: float, east: float, north: float) -> None:
         """Shows at least the rectangle of these bounds, in its middle, to the same scale both ways."""
         self._cells = [[0] * columns for _ in range(rows)]
         self._styles = [[""] * columns for _ in range(rows)]
@@ -36,6 +36,7 @@ class Canvas:
         self._marker: tuple[int, int, str] | None = None
 
     def dot(self, x: float, y: float, style: str = "") -> None:
+        """Draw a point at x, y (world units)."""
         column, row = self._place(x, y)
         if self._shows(column, row):
             self._cells[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
@@ -47,6 +48,7 @@ class Canvas:
         self._marker = (row // 4, column // 2, character) if self._shows(column, row) else None
 
     def line(self, start: tuple[float, float], end: tuple[float, float], style: str = "") -> None:
+        """Draw a straight line between two points (world units)."""
         (x, y), (u, v) = start, end
         steps = max(1, math.ceil(self._scale * max(abs(u - x), abs(v - y))))
         for k in range(steps + 1):
@@ -82,7 +84,7 @@ def _join_styled(characters: list[str], styles: list[str]) -> str:
 class Page:
     """A whole screen that is drawn again and again; the terminal is as it was when it is left. A context manager."""
 
-    def __init__(self, stream: TextIO | None = None):
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
 
     def size(self) -> tuple[int, int]:
@@ -124,7 +126,7 @@ def keys() -> Iterator[Keys]:
 class Keys:
     """What has been pressed and not been taken."""
 
-    def __init__(self, descriptor: int | None):
+    def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
     def take(self) -> str:

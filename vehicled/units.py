@@ -206,10 +206,12 @@ class Unit:
 
     @property
     def factor(self) -> float:
+        """What a number in this unit is multiplied by to be in SI units."""
         return parse_unit(self.symbol)[0]
 
     @property
     def dimension(self) -> Dimension:
+        """Exponents of mass, length, time and angle."""
         return parse_unit(self.symbol)[1]
 
     @property

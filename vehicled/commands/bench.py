@@ -17,6 +17,7 @@ BENCHMARKS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare a sub-command for each benchmark."""
     benchmarks = parser.add_subparsers(title="benchmarks", metavar="WHAT", required=True)
     for name, help_line in BENCHMARKS.items():
         module = importlib.import_module(f"vehicled.commands.benches.{name}")
@@ -31,4 +32,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the benchmark that was chosen; returns its exit status."""
     return int(args.benchmark(args))

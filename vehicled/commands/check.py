@@ -25,6 +25,7 @@ the cache."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled check`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("config", metavar="CONFIG", help="YAML file, or a shipped one's name")
@@ -32,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Load the file and describe its model; returns the exit status. Raises SettingsError, UsageError."""
     from vehicled.multibody.description import is_mechanism
 
     if is_mechanism(args.config):

@@ -19,6 +19,7 @@ HELP = "convert a log into another format"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled convert`."""
     parser.description = fill(
         "Converts the measurements of a log, or with --estimates the estimates of a recording. Formats go by "
         f"extension: it reads {FORMATS}, and writes .csv and .mcap. What the output cannot hold is reported.",
@@ -41,6 +42,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Write the log, or its estimates, in the other format; returns the exit status. Raises UsageError."""
     if args.output.exists() and args.output.samefile(args.input):
         raise UsageError(f"{args.output}: expected another file than the input")
     devices = {}

@@ -26,6 +26,7 @@ _REDRAW_S = 0.1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled demo`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = fill(
         "Simulates a drive of a car that is heavier and has less grip than its model, with the "
@@ -64,6 +65,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Simulate, run the daemon on emulated devices, score and report; returns the exit status. Raises UsageError."""
     from replay.csv_log import EstimatesWriter
     from vehicled.configuration import load_configuration
     from vehicled.demo.configuration import write_configuration

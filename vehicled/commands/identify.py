@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vehicled.daemon.daemon import DaemonOptions
+    from vehicled.identification.vehicle.names import Parameter
     from vehicled.identification.vehicle.session import Recording
 
 HELP = "Find parameters of a car (masses, tyres, springs, mounting of sensors) from recorded drives."
@@ -34,6 +37,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled identify`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
@@ -47,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `vehicled identify` and `vehicled tune` have in common: logs, configuration, output."""
     parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
     parser.add_argument(
         "--config", required=True, metavar="VEHICLE", help="YAML file, or a shipped one's name"
@@ -64,6 +69,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """List the parameters or estimate them from the logs; returns the exit status. Raises UsageError, RunError."""
     from vehicled.identification.vehicle.names import PARAMETERS, USUAL
 
     if args.list:
@@ -72,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
+    """Estimate parameters by name, or noise when `tuning`; returns the exit status. Raises UsageError, RunError."""
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import as_json, format_session
@@ -117,7 +124,7 @@ def _read(path: Path, daemon: "DaemonOptions") -> "Recording":
     return Recording(str(path), steps)
 
 
-def list_all(args: argparse.Namespace, known: dict) -> int:
+def list_all(args: argparse.Namespace, known: "Mapping[str, Parameter]") -> int:
     """Parameters of a configuration and their values."""
     from vehicled import settings
     from vehicled.configuration import File

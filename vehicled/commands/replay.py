@@ -17,6 +17,7 @@ estimates. Any other log is stepped at the configured rate from its first sample
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled replay`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("log", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
@@ -32,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Replay the log into files and sockets; returns the exit status. Raises UsageError, RunError."""
     import contextlib
     import dataclasses
     import sys

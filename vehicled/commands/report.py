@@ -9,6 +9,7 @@ HELP = "plot a run"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled report`."""
     parser.description = fill(
         "Draws a run into one HTML file that needs nothing else: track, errors, motion, slip, tyre forces, "
         "suspension, innovations and timing, as far as the run has them.",
@@ -37,6 +38,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Write the page and print its path; returns the exit status."""
     from vehicled.report import write_report  # matplotlib takes a second to load: --help should not
 
     data = write_report(args.run_file, args.output, args.truth)

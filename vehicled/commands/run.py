@@ -7,6 +7,7 @@ HELP = "Read the sensors, estimate, publish over ZeroMQ and record, until SIGTER
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled run`."""
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or a shipped one's name")
     parser.add_argument(
         "--verbose", action="store_true", help="a statistics line every second, not every ten"
@@ -14,6 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the daemon until it is told to end; returns the exit status. Raises SettingsError."""
     from vehicled.configuration import load_configuration
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.daemon import Daemon

@@ -11,6 +11,7 @@ HELP = "print the JSON Schemas of the published messages"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled schema`."""
     parser.description = fill(
         "Prints the JSON Schema (2020-12) of one topic, or one JSON object with those of all topics. "
         f"Published over ZeroMQ: {', '.join(PUBLISHED)}; recordings also have the others. "
@@ -26,6 +27,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print one schema or all; returns the exit status. Raises UsageError for an unknown topic."""
     if args.topic is not None and args.topic not in TOPICS:
         raise UsageError(f"schema: unknown topic {args.topic!r}; expected one of {', '.join(TOPICS)}")
     schema = json_schema(args.topic) if args.topic else {topic: json_schema(topic) for topic in TOPICS}

@@ -21,6 +21,7 @@ _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled score`."""
     parser.description = fill(
         "Root mean square and largest error of every quantity in both files, over the time that they "
         "have in common; truth is interpolated onto the times of the estimates.",
@@ -44,6 +45,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print the errors of the estimates; returns the exit status."""
     run, truth = read_run(args.estimates), read_estimates(args.truth)
     for table in (run.estimates, truth):
         table.problems.show(sys.stderr)

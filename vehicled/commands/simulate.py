@@ -10,6 +10,7 @@ HELP = "Drive the plant model and write what its sensors would measure, and the 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled simulate`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = """\
 examples:
@@ -28,6 +29,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Simulate the drive and write log and truth; returns the exit status. Raises UsageError before any work."""
     from vehicled.simulation.manoeuvres import MANOEUVRES
     from vehicled.simulation.scenario import find_scenario
 

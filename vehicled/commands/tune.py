@@ -20,6 +20,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled tune`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("--parameters", metavar="NAMES", help="between commas, with * for any; default: all")
@@ -28,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """List the noise settings or estimate them from logs; returns the exit status. Raises UsageError, RunError."""
     from vehicled.identification.vehicle.noise import NOISE
 
     if args.list:

@@ -21,6 +21,7 @@ class MonotonicClock:
     now = staticmethod(time.monotonic_ns)
 
     def sleep_until(self, deadline: int) -> None:
+        """Return at the deadline (ns), at once if it has passed."""
         # time.sleep is itself an absolute clock_nanosleep on this clock, so it is late by no more than the
         # few hundred nanoseconds between reading the clock here and there: measured, no later than a ctypes
         # call of clock_nanosleep.

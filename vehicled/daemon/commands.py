@@ -102,6 +102,7 @@ class CommandServer:
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
 
     def start(self) -> None:
+        """Begin to serve."""
         self._thread.start()
 
     def counters(self) -> dict[str, int]:
@@ -109,6 +110,7 @@ class CommandServer:
         return {"done": self._done, "refused": self._refused}
 
     def close(self) -> None:
+        """End the thread; returns when it has ended."""
         os.eventfd_write(self._wake, 1)
         self._thread.join()
         os.close(self._wake)

@@ -30,9 +30,11 @@ _COLLECT_ALL_EVERY = 60
 class Publisher(Protocol):
     """Takes results for subscribers; must neither block nor change them."""
 
-    def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None: ...
+    def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None:
+        """Take one step's result; None when it gave no estimate."""
 
-    def publish_status(self, status: Status) -> None: ...
+    def publish_status(self, status: Status) -> None:
+        """Take the status, once a second."""
 
 
 class Recorder(Protocol):
@@ -45,11 +47,14 @@ class Recorder(Protocol):
         estimate: Estimate | None,
         innovations: list[Innovation],
         duration_ns: int,
-    ) -> None: ...
+    ) -> None:
+        """Take what the step at `step_ns` consumed and gave, and how long it took."""
 
-    def record_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None: ...
+    def record_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
+        """Take a command that was executed before the step at `step_ns`."""
 
-    def record_status(self, status: Status) -> None: ...
+    def record_status(self, status: Status) -> None:
+        """Take the status, once a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +91,7 @@ class Loop:
         recorder: Recorder | None = None,
         counters: Callable[[], dict[str, Any]] = dict,
     ) -> None:
-        """`counters`: the other counters in `status`, by part: devices, publisher, …"""
+        """`counters`: the other counters in `status`, by part: devices, publisher and so on."""
         self._estimator = estimator
         self._queue = queue
         self._clock = clock

@@ -39,9 +39,11 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
+        """The daemon has begun to shut down."""
         self._send("STOPPING=1")
 
     def close(self) -> None:
+        """Close the socket; nothing is sent afterwards."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -53,6 +53,7 @@ class Publisher:
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
     def start(self) -> None:
+        """Begin to send."""
         self._thread.start()
 
     def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None:

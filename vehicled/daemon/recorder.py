@@ -116,6 +116,7 @@ class Recorder:
         self._put(CommandRecord(step_ns, name, arguments))
 
     def record_status(self, status: Status) -> None:
+        """Take the status as it is now."""
         self._put(status)
 
     def counters(self) -> dict[str, Any]:

@@ -57,7 +57,8 @@ def _child(node: yaml.Node, key: str) -> yaml.Node:
     assert isinstance(node, yaml.MappingNode)
     for name, value in node.value:
         if name.value == key:
-            return value
+            present: yaml.Node = value
+            return present
     fresh = yaml.MappingNode("tag:yaml.org,2002:map", [], flow_style=False)
     node.value.append((_text(key), fresh))
     return fresh

@@ -145,7 +145,7 @@ class Rig:
             self._process.join()
 
 
-class _Abandoned(Exception):
+class _AbandonedError(Exception):
     """The other end of the pipe was closed."""
 
 
@@ -161,7 +161,7 @@ def _run(pipe: Connection, job: Job) -> None:
             pipe.send(_drive(pipe, job))
     except VehicledError as error:
         pipe.send(_Failed(str(error), error.exit_status))
-    except (_Abandoned, BrokenPipeError):
+    except (_AbandonedError, BrokenPipeError):
         pass
 
 
@@ -176,7 +176,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
 
     def check() -> None:
         if pipe.poll():
-            raise _Abandoned
+            raise _AbandonedError
 
     scenario = job.scenario
     configuration = load_daemon_configuration(job.configuration)

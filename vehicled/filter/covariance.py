@@ -46,7 +46,7 @@ class CovarianceKernels:
     with the observation evaluated last, by its number of components.
     """
 
-    def __init__(self, program: Program, size: int, components: int):
+    def __init__(self, program: Program, size: int, components: int) -> None:
         """`components`: of the largest observation."""
         self._program, self._graph, self.size, self.components = program, program.graph, size, components
         self._p: dict[tuple[int, int], Atom] = {}
@@ -233,7 +233,7 @@ class Covariance:
         workspace: Workspace,
         updates: Sequence[KernelHandle],
         evaluations: Sequence[KernelHandle] = (),
-    ):
+    ) -> None:
         """`updates`, `evaluations`: kernels by number of components less one; without the latter there is no
         `evaluate_again`."""
         self.size = size
@@ -279,7 +279,8 @@ class Covariance:
     @property
     def variances(self) -> np.ndarray:
         """(n,) diagonal of the covariance, a copy."""
-        return self.packed[self._diagonal]
+        variances: np.ndarray = self.packed[self._diagonal]
+        return variances
 
     def set_variance(self, i: int, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""
@@ -295,7 +296,8 @@ class Covariance:
     def evaluate_again(self, m: int) -> float:
         """The same with `rows`, `innovation` and noise as they have been changed since."""
         self._evaluations[m - 1]()
-        return self.nis.item()
+        nis: float = self.nis.item()
+        return nis
 
     def update(self, m: int) -> None:
         """Update P and x with the observation of m components evaluated last."""

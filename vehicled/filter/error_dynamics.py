@@ -47,7 +47,7 @@ class ErrorDynamics:
 
     def __init__(
         self, graph: Graph, states: StateVector, rolling: Sequence[Atom], tyres: TyreResponse | None
-    ):
+    ) -> None:
         """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls; `tyres`: left
         out for errors that grow as those of free masses do."""
         self._graph, self._states, self._rolling, self._tyres = graph, states, rolling, tyres
@@ -130,7 +130,8 @@ class ErrorDynamics:
 
 def count_pairs(states: StateVector) -> int:
     """Of coordinates with their rates."""
-    return states[RATES[0]].start
+    count: int = states[RATES[0]].start
+    return count
 
 
 def _backward_euler(g: Graph, a: Matrix, h: Atom, stiff: tuple[int, int]) -> Matrix:

@@ -81,7 +81,7 @@ class ErrorModel:
     Sources build their measurement models on its public attributes and `observe…` methods.
     """
 
-    def __init__(self, program: Program, parts: Parts, structure: Structure):
+    def __init__(self, program: Program, parts: Parts, structure: Structure) -> None:
         kind = structure.kind
         self.exact, self.forces = kind in ("errorEKF_EJ", "errorEKF_FE"), kind == "errorEKF_FE"
         self.program, self.parts, self.g = program, parts, program.graph

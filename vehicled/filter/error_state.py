@@ -66,6 +66,7 @@ class StateUpdate:
 
     @property
     def accepted(self) -> bool:
+        """Whether the observation has corrected the state."""
         return self.reason is None
 
 
@@ -92,7 +93,7 @@ class ErrorStateModel(Protocol[Reading_contra]):
 class ErrorStateKalmanFilter(Generic[Reading]):
     """Estimates the errors of a simulation and corrects it. Raises what the model raises."""
 
-    def __init__(self, model: ErrorStateModel[Reading], covariance: np.ndarray):
+    def __init__(self, model: ErrorStateModel[Reading], covariance: np.ndarray) -> None:
         """`covariance` (n, n) of the errors at the start."""
         self.model = model
         self.repairs = 0
@@ -150,4 +151,5 @@ def calc_corrected(covariance: np.ndarray, update: StateUpdate, noise: np.ndarra
     """(n, n) covariance after an update, from that before it and R (m, m): (1 − K H) P (1 − K H)ᵀ + K R Kᵀ (Joseph),
     which rounding does not make indefinite."""
     rest = np.eye(len(covariance)) - update.gain @ update.jacobian
-    return rest @ covariance @ rest.T + update.gain @ noise @ update.gain.T
+    corrected: np.ndarray = rest @ covariance @ rest.T + update.gain @ noise @ update.gain.T
+    return corrected

@@ -17,7 +17,7 @@ FASTEST = 2000
 class History:
     """Ring of poses before and after each step's correction."""
 
-    def __init__(self, memory: float, size: int, pairs: int, directions: int = 0):
+    def __init__(self, memory: float, size: int, pairs: int, directions: int = 0) -> None:
         """`memory`: how far back it reaches, s, at up to FASTEST steps per second; `size` numbers per pose; `pairs`
         of (Δz, Δż). `directions`: with derivatives, all that is kept has a last axis (1 + directions,), as everything
         here is linear."""
@@ -37,6 +37,7 @@ class History:
         self._origin = 0
 
     def clear(self) -> None:
+        """Forget all poses and corrections, as the filter begins anew."""
         self._count = 0
         self._sums_now[:] = 0.0
 

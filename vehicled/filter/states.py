@@ -256,7 +256,7 @@ Group = ErrorStates[Any]
 class StateVector:
     """Where each error state stands in the vector."""
 
-    def __init__(self, groups: Sequence[Group]):
+    def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)
         self._begin: dict[str, int] = {}
         self.names: tuple[str, ...] = ()
@@ -298,6 +298,7 @@ class StateTable:
 
     @property
     def groups(self) -> tuple[Group, ...]:
+        """In the order of the states."""
         return tuple(group for group, _ in self.rows)
 
     def initial(self, initial: Initial) -> np.ndarray:

@@ -53,7 +53,8 @@ class Companion(NamedTuple):
 
 def width(directions: int) -> int:
     """The least number of directions that code is made for."""
-    return next(w for w in (8, 16, 32, *range(64, directions + 64, 64)) if w >= directions)
+    widths: tuple[int, ...] = (8, 16, 32, *range(64, directions + 64, 64))
+    return next(w for w in widths if w >= directions)
 
 
 class Tangents:
@@ -64,7 +65,7 @@ class Tangents:
         """What the car's program has to be differentiated by."""
         return Differentiation(width(len(companions)), _FIXED, _PLAIN) if companions else None
 
-    def __init__(self, filter: VehicleState, companions: Sequence[Companion], size: int):
+    def __init__(self, filter: VehicleState, companions: Sequence[Companion], size: int) -> None:
         """`size`: numbers of a pose in the history."""
         self._filter, self._companions = filter, companions
         self.directions = width(len(companions)) if companions else 0

@@ -102,7 +102,7 @@ def _extend(program: Program, parts: Parts) -> _PointKernels:
 class UnscentedVehicleFilter(VehicleFilter):
     """UKF: prediction and readings by sigma points; corrections as in `VehicleFilter`."""
 
-    def __init__(self, vehicle: Vehicle, settings: Filter, sensors: SensorSetup):
+    def __init__(self, vehicle: Vehicle, settings: Filter, sensors: SensorSetup) -> None:
         """As `VehicleFilter`; the suspensions are always among the states."""
         super().__init__(vehicle, _with_suspension(settings), sensors)
         states, view = self.states, self.car.view
@@ -125,6 +125,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._mean, self._posed = np.zeros(_N), False
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
+        """As `VehicleFilter.configure`; suspension states are always estimated, as the points move them."""
         super().configure(_with_suspension(settings), sensors)
 
     # -- prediction ---------------------------------------------------------------------------------------
@@ -209,6 +210,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     # -- observations -------------------------------------------------------------------------------------
 
     def evaluate(self, observation: Observation) -> float | None:
+        """As `VehicleFilter.evaluate`, the rows by statistical linearisation where sigma points predict this kind."""
         kind, m = observation.kind, len(observation.value)
         fresh = observation.t_ns != self._past
         nis = super().evaluate(observation)
@@ -232,6 +234,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         return errors.evaluate_again(m)
 
     def apply_corrections(self) -> None:
+        """Move the car by the errors found; the points' mean is then zero again."""
         super().apply_corrections()
         self._mean = np.zeros(_N)
 
@@ -240,7 +243,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         if not self._posed:
             self._pose_points()
         self._points.call(self._point_kernels.readings[kind])
-        readings = self._readings[:m] - self._readings[:m, [_CENTRE]]
+        readings: np.ndarray = self._readings[:m] - self._readings[:m, [_CENTRE]]
         if kind == "gnss.course":
             readings = _within_half_a_turn(readings)
         if kind == "imu.accel" and self._gravity_removed[0]:
@@ -276,7 +279,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         v1z, v2z = pose[V1Z], pose[V2Z]
         up = np.stack([v1z, v2z, np.sqrt(1.0 - v1z * v1z - v2z * v2z)])
         up -= up[:, [_CENTRE]]
-        return self.car.vehicle.gravity * self._mounting[6:15].reshape(3, 3) @ up
+        force: np.ndarray = self.car.vehicle.gravity * self._mounting[6:15].reshape(3, 3) @ up
+        return force
 
 
 def _with_suspension(settings: Filter) -> Filter:

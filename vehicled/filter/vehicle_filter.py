@@ -35,7 +35,7 @@ class VehicleFilter(VehicleState):
         settings: Filter,
         sensors: SensorSetup,
         companions: Sequence[Companion] = (),
-    ):
+    ) -> None:
         """`companions`: filters of changed parameters, by which everything is differentiated."""
         super().__init__(vehicle, settings, sensors, companions)
         kernels, bind = self._kernels, self.car.bind
@@ -97,7 +97,8 @@ class VehicleFilter(VehicleState):
         if self.directions:
             self._tangents.take_observation(observation.kind)
         self._evaluations[observation.kind]()
-        return p.nis.item()
+        nis: float = p.nis.item()
+        return nis
 
     def update(self, observation: Observation, threshold: float) -> Update:
         """Correct the estimate with an observation, unless its normalised innovation squared is above the

@@ -35,7 +35,7 @@ class VehicleState:
         settings: Filter,
         sensors: SensorSetup,
         companions: Sequence[Companion] = (),
-    ):
+    ) -> None:
         """`companions`: filters of changed parameters, by which everything is differentiated."""
         table = make_table(settings, sensors.states, sensors.model_error)
         structure = Structure(settings.kind, table.groups, sensors.observations)

@@ -44,12 +44,13 @@ class BaseSet:
 
     @property
     def size(self) -> int:
-        """p"""
+        """How many parameters the equations have, p."""
         return len(self.independent) + len(self.dependent) + len(self.null)
 
     def combine(self, values: np.ndarray) -> np.ndarray:
         """(r,) base parameters of parameters (p,): Φ₁ + β Φ₂."""
-        return values[self.independent] + self.beta @ values[self.dependent]
+        combined: np.ndarray = values[self.independent] + self.beta @ values[self.dependent]
+        return combined
 
     def distribute(self, base: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """(p,) parameters with these base parameters (r,), all but Φ₁ as in the prior (p,)."""

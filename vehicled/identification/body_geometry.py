@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Geometry:
     """Symbols of the geometry that the bodies' axes are given in. Coordinates that the description has as zero are no
     symbols, and are to stay zero."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         self.graph = Graph()
         self.symbols: dict[str, Atom] = {}
@@ -105,12 +106,14 @@ class Geometry:
             ]
         )
 
-    def evaluate(self, atoms: Sequence[Atom], arithmetic: Arithmetic = FLOAT) -> list:
+    def evaluate(self, atoms: Sequence[Atom], arithmetic: Arithmetic = FLOAT) -> list[Any]:
         """At the mechanism's geometry, in numbers of any kind."""
         own = {name: self.mechanism.get_parameter(name) for name in self.symbols}
         return self._evaluate(atoms, own, arithmetic)
 
-    def _evaluate(self, atoms: Sequence[Atom], values: Mapping[str, float], arithmetic: Arithmetic) -> list:
+    def _evaluate(
+        self, atoms: Sequence[Atom], values: Mapping[str, float], arithmetic: Arithmetic
+    ) -> list[Any]:
         known = {self.symbols[name].id: arithmetic["const"](float(v)) for name, v in values.items()}
         return evaluate(atoms, known, arithmetic)
 

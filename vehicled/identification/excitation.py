@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.optimize
@@ -38,7 +38,7 @@ class FourierTrajectory:
 
     @property
     def period(self) -> float:
-        """s"""
+        """Time after which the motion repeats, s."""
         return 1.0 / self.frequency
 
     def sample_times(self, count: int) -> np.ndarray:
@@ -87,7 +87,7 @@ class Ranges:
         """(f,) largest share of its ranges that each coordinate takes; above one, it leaves them."""
         z, zd, zdd = trajectory.calc(t)
         middle, half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
-        used = np.abs(z - middle).max(axis=0) / half
+        used: np.ndarray = np.abs(z - middle).max(axis=0) / half
         for values, limit in ((zd, self.rate), (zdd, self.acceleration)):
             if limit is not None:
                 used = np.maximum(used, np.abs(values).max(axis=0) / limit)
@@ -134,21 +134,23 @@ def optimise(
     def trajectory(x: np.ndarray) -> FourierTrajectory:
         return replace(start, coefficients=x.reshape(shape) * unit)
 
-    best: list = [calc_criterion(observe(start), criterion), start]
-    if not np.isfinite(best[0]):
+    least, best = calc_criterion(observe(start), criterion), start
+    if not np.isfinite(least):
         raise RunError("the trajectory to begin with does not excite the parameters")
 
     def objective(x: np.ndarray) -> float:
+        nonlocal least, best
         candidate = trajectory(x)
         try:
             value = calc_criterion(observe(candidate), criterion)
         except RunError:  # where the mechanism cannot follow, no line search should go
             value = np.inf
-        if value < best[0] and np.all(ranges.calc_use(candidate, t) <= 1.0 + 1e-6):
-            best[:] = value, candidate
+        if value < least and np.all(ranges.calc_use(candidate, t) <= 1.0 + 1e-6):
+            least, best = value, candidate
         return value if np.isfinite(value) else 1e3
 
-    constraint = _range_constraint(start, ranges, unit, t)
+    matrix, bound = _range_constraint(start, ranges, unit, t)
+    constraint: Any = {"type": "ineq", "fun": lambda x: bound - matrix @ x, "jac": lambda _: -matrix}
     scipy.optimize.minimize(
         objective,
         (start.coefficients / unit).ravel(),
@@ -157,22 +159,22 @@ def optimise(
         options={"maxiter": limit, "eps": 1e-5, "ftol": 1e-6},
         callback=_Counter(progress),
     )
-    return best[1]
+    return best
 
 
 class _Counter:
-    def __init__(self, progress: Callable[[int], None]):
+    def __init__(self, progress: Callable[[int], None]) -> None:
         self._progress, self._count = progress, 0
 
-    def __call__(self, _: np.ndarray) -> None:
+    def __call__(self, xk: np.ndarray) -> None:
         self._count += 1
         self._progress(self._count)
 
 
 def _range_constraint(
     start: FourierTrajectory, ranges: Ranges, unit: np.ndarray, t: np.ndarray
-) -> dict[str, object]:
-    """Linear in the coefficients: matrix · x ≤ bound, as SLSQP wants it."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Linear in the coefficients x of length n: matrix (m, n) · x ≤ bound (m,), each row in halves of its range."""
     _, f, harmonics = start.coefficients.shape
     shapes = start._shapes(t)
     limits = [(ranges.low - start.centre, ranges.high - start.centre)]
@@ -188,5 +190,4 @@ def _range_constraint(
             scale = 0.5 * (high[k] - low[k])
             rows += [flat / scale, -flat / scale]
             bounds += [np.full(len(t), high[k] / scale), np.full(len(t), -low[k] / scale)]
-    matrix, bound = np.vstack(rows), np.concatenate(bounds)
-    return {"type": "ineq", "fun": lambda x: bound - matrix @ x, "jac": lambda _: -matrix}
+    return np.vstack(rows), np.concatenate(bounds)

@@ -45,13 +45,14 @@ class ExtendedBase:
 
     @property
     def rank(self) -> int:
+        """How many independent parameters there are, r."""
         return len(self.base.independent)
 
 
 class _Extended:
     """A mechanism's arrays in decimal numbers."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         self.workspace = [Decimal(float(x)) for x in mechanism.workspace]
         self.places = mechanism.layout.places

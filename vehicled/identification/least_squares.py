@@ -30,7 +30,10 @@ class Estimate:
     def relative_deviations(self) -> np.ndarray:
         """(r,) shares of the values; infinite for a value of zero."""
         size = np.abs(self.values)
-        return np.divide(self.deviations, size, out=np.full(len(size), np.inf), where=size > 0.0)
+        relative: np.ndarray = np.divide(
+            self.deviations, size, out=np.full(len(size), np.inf), where=size > 0.0
+        )
+        return relative
 
 
 def compress(w: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

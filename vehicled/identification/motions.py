@@ -88,7 +88,7 @@ class Observations:
 
     @property
     def stacked(self) -> np.ndarray:
-        """(N f, p)"""
+        """Regressor W (N f, p), sample after sample."""
         return self.w.reshape(-1, self.w.shape[-1])
 
     def on_coordinates(self) -> tuple[np.ndarray, np.ndarray]:

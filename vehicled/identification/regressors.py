@@ -25,7 +25,8 @@ class Column(Protocol):
     """A parameter of the forces, beside the inertial ones."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the parameter, unique among the columns."""
 
     def get_value(self, mechanism: Mechanism) -> float:
         """As described; zero for what the description does not have."""
@@ -69,12 +70,15 @@ class Stiffness:
 
     @property
     def name(self) -> str:
+        """`SPRING.stiffness`, as in the mechanism's parameters."""
         return f"{self.spring}.stiffness"
 
     def get_value(self, mechanism: Mechanism) -> float:
+        """As the mechanism has it now, N/m or N·m/rad."""
         return mechanism.get_parameter(self.name)
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
+        """(n,) (s − s₀) ∂s/∂q at the present q, with s₀ from the mechanism's parameters."""
         travel = calc_travel(mechanism, self.spring)
         turns = isinstance(mechanism.description.forces[self.spring], TorsionSpring)
         free = mechanism.get_parameter(f"{self.spring}.{'free_angle' if turns else 'free_length'}")
@@ -89,12 +93,15 @@ class Damping:
 
     @property
     def name(self) -> str:
+        """`SPRING.damping`, as in the mechanism's parameters."""
         return f"{self.spring}.damping"
 
     def get_value(self, mechanism: Mechanism) -> float:
+        """As the mechanism has it now, N·s/m or N·m·s/rad."""
         return mechanism.get_parameter(self.name)
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
+        """(n,) ṡ ∂s/∂q at the present q, q̇."""
         travel = calc_travel(mechanism, self.spring)
         return travel.rate * travel.gradient
 
@@ -107,12 +114,15 @@ class ViscousFriction:
 
     @property
     def name(self) -> str:
+        """`ALONG.viscous_friction`."""
         return f"{self.along}.viscous_friction"
 
     def get_value(self, mechanism: Mechanism) -> float:
+        """Zero: a description has no friction."""
         return 0.0
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
+        """(n,) ṡ ∂s/∂q at the present q, q̇. Raises UsageError where nothing lies along that name."""
         travel = calc_travel(mechanism, self.along)
         return travel.rate * travel.gradient
 
@@ -125,14 +135,18 @@ class CoulombFriction:
 
     @property
     def name(self) -> str:
+        """`ALONG.coulomb_friction`."""
         return f"{self.along}.coulomb_friction"
 
     def get_value(self, mechanism: Mechanism) -> float:
+        """Zero: a description has no friction."""
         return 0.0
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
+        """(n,) sign(ṡ) ∂s/∂q at the present q, q̇. Raises UsageError where nothing lies along that name."""
         travel = calc_travel(mechanism, self.along)
-        return np.sign(travel.rate) * travel.gradient
+        column: np.ndarray = np.sign(travel.rate) * travel.gradient
+        return column
 
 
 def spring_columns(mechanism: Mechanism) -> list[Column]:
@@ -151,7 +165,7 @@ class Regressor:
     Of the mechanism as its parameters are when this is made.
     """
 
-    def __init__(self, mechanism: Mechanism, columns: Sequence[Column] = ()):
+    def __init__(self, mechanism: Mechanism, columns: Sequence[Column] = ()) -> None:
         self.mechanism = mechanism
         self.columns = tuple(columns)
         bodies = mechanism.placement.bodies.values()
@@ -201,4 +215,5 @@ class Regressor:
         mechanism.qdd[:] = 0.0
         at_rest = self.calc() @ self.values
         mechanism.qdd[:] = moving
-        return mechanism.calc_forces() + at_rest
+        forces: np.ndarray = mechanism.calc_forces() + at_rest
+        return forces

@@ -18,7 +18,8 @@ from vehicled.identification.least_squares import Estimate, calc_prediction_erro
 
 def calc_contributions(w: np.ndarray, prior: np.ndarray, forces: np.ndarray) -> np.ndarray:
     """(r,) ζ of base parameters with prior values (r,), W (rows, r), τ (rows,), as shares of one."""
-    return np.linalg.norm(w, axis=0) * np.abs(prior) / np.linalg.norm(forces)
+    shares: np.ndarray = np.linalg.norm(w, axis=0) * np.abs(prior) / np.linalg.norm(forces)
+    return shares
 
 
 def order_by_contribution(contributions: np.ndarray) -> np.ndarray:
@@ -35,7 +36,7 @@ class Equations:
 
     @property
     def rows(self) -> np.ndarray:
-        """(N f, r)"""
+        """W (N f, r), sample after sample."""
         return self.w.reshape(-1, self.w.shape[-1])
 
 

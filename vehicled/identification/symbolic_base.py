@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,7 @@ class SymbolicBase:
     beta: Mapping[tuple[int, int], Atom]
     """By independent and dependent parameter; what is not there is zero."""
 
-    def calc_beta(self, arithmetic: Arithmetic = FLOAT) -> list[list]:
+    def calc_beta(self, arithmetic: Arithmetic = FLOAT) -> list[list[Any]]:
         """(r, d) β in numbers of any kind, of the mechanism's parameters as they are now."""
         values = dict(
             zip(self.beta, self.geometry.evaluate(list(self.beta.values()), arithmetic), strict=True)

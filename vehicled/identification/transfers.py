@@ -64,7 +64,7 @@ Common = list[tuple[Element, Element]]
 
 
 class _Finder:
-    def __init__(self, mechanism: Mechanism, geometry: Geometry):
+    def __init__(self, mechanism: Mechanism, geometry: Geometry) -> None:
         self.mechanism, self.geometry = mechanism, geometry
         zero, one = geometry.graph.zero, geometry.graph.one
         self.origin = Element(True, Vector(zero, zero, zero))

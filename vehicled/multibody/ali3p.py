@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from vehicled.multibody.factor import Factorisation, elimination_order
 from vehicled.multibody.system import Coordinate, System
@@ -40,7 +41,7 @@ RHS = dict[Coordinate, Atom]
 class Assembly:
     """Sums contributions to the rows of a vector, those of branches apart from those of the root."""
 
-    def __init__(self, system: System):
+    def __init__(self, system: System) -> None:
         self.branch: RHS = {}
         self.root: RHS = {}
         self.graph = system.graph
@@ -160,12 +161,13 @@ def build(
     alphas = [alpha] * len(phis) if isinstance(alpha, Atom) else alpha
     holds = holds or {}
 
-    def held(c: Coordinate, free: Atom, part: str) -> Atom:
+    def held(c: Coordinate, free: Atom, part: Literal["value", "rate", "acceleration"]) -> Atom:
         """What a coordinate or its rate is, unless it is held."""
         if c not in holds:
             return free
         hold = holds[c]
-        return free + hold.switch * (getattr(hold, part) - free)
+        target: Atom = getattr(hold, part)
+        return free + hold.switch * (target - free)
 
     # Prediction: constant acceleration; then q̇ and q̈ as the trapezoidal rule sees them at that position.
     two_h, four_hh = 2.0 / h, 4.0 / (h * h)

@@ -19,7 +19,7 @@ from vehicled.symbolic.program import KernelHandle
 class MechanismBatch:
     """`count` instances; arrays (count, …) have one row each."""
 
-    def __init__(self, mechanism: Mechanism, count: int):
+    def __init__(self, mechanism: Mechanism, count: int) -> None:
         width = next(w for w in (2, 4, *range(8, count + 8, 8)) if w >= count)
         self._mechanism, self.count = mechanism, count
         self._compiled = _compile(mechanism.compiled, width)
@@ -125,7 +125,8 @@ def _solve(blocks: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Of a stack of systems; least squares where constraints are redundant."""
     if blocks.shape[1] == blocks.shape[2]:
         return np.linalg.solve(blocks, right)
-    return np.linalg.pinv(blocks, rcond=problems.RANK_TOLERANCE) @ right
+    solution: np.ndarray = np.linalg.pinv(blocks, rcond=problems.RANK_TOLERANCE) @ right
+    return solution
 
 
 @lru_cache(maxsize=8)

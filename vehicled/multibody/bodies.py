@@ -215,7 +215,8 @@ def _rotation(model: Model, geometry: LocalGeometry) -> np.ndarray:
         if size > 0:
             moment += np.outer(there, here) / size
     u, _, vt = np.linalg.svd(moment)
-    return u @ np.diag([1.0, 1.0, np.linalg.det(u @ vt)]) @ vt
+    rotation: np.ndarray = u @ np.diag([1.0, 1.0, np.linalg.det(u @ vt)]) @ vt
+    return rotation
 
 
 def _constrain(model: Model, name: str, geometry: LocalGeometry, directions: Sequence[_Direction]) -> None:

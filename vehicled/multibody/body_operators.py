@@ -58,7 +58,8 @@ def calc_point_map(mechanism: Mechanism, point: str) -> np.ndarray:
     points = mechanism.placement.points
     if point not in points:
         raise UsageError(f"unknown point '{point}'; known here: {', '.join(points)}")
-    return points[point]
+    position: np.ndarray = points[point]
+    return position
 
 
 def calc_body_point_map(mechanism: Mechanism, body: str, place: Place) -> np.ndarray:
@@ -82,7 +83,8 @@ def calc_twist_map(mechanism: Mechanism, body: str, place: Place | None = None) 
 def calc_twist(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
     """(6,) of a body at a place of its own, its centre of mass when left out: J q̇. Raises UsageError as
     `calc_pose`."""
-    return calc_twist_map(mechanism, body, place) @ mechanism.qd
+    twist: np.ndarray = calc_twist_map(mechanism, body, place) @ mechanism.qd
+    return twist
 
 
 def _oriented(mechanism: Mechanism, name: str) -> PlacedBody:
@@ -106,7 +108,7 @@ class Forces:
     them too, to separate what acts on a body from what acts on a joint.
     """
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self._mechanism = mechanism
         self.generalised = np.zeros(len(mechanism.q))
         """(n,) Q"""

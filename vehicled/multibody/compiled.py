@@ -101,7 +101,7 @@ class CompiledMechanism:
         *,
         angle_form: AngleForm = add_angle,
         width: int = 1,
-    ):
+    ) -> None:
         """`angle_form`: constraints of angles as another program has them; `width`: instances computed side by side,
         1, 2, 4 or a multiple of 8. Raises MechanismError for a description that makes no mechanism."""
         self.description, self.extensions = description, tuple(extensions)

@@ -47,7 +47,7 @@ def parse(
 
 
 class _Parser:
-    def __init__(self, graph: Graph, names: Mapping[str, Atom], rate: Callable[[Atom], Atom] | None):
+    def __init__(self, graph: Graph, names: Mapping[str, Atom], rate: Callable[[Atom], Atom] | None) -> None:
         self.graph, self.names, self.rate = graph, names, rate
 
     def visit(self, node: ast.expr) -> Atom:
@@ -110,5 +110,6 @@ class _Parser:
         if name == "rate" and self.rate is not None:
             return self.rate(arguments[0])
         if count == 2:
-            return getattr(self.graph, name)(*arguments)
+            atom: Atom = getattr(self.graph, name)(*arguments)
+            return atom
         return self.graph.function(name, arguments[0])

@@ -46,7 +46,7 @@ class Factorisation:
 
     def __init__(
         self, graph: Graph, order: list[Coordinate], matrix: dict[Pair, Atom], root_matrix: dict[Pair, Atom]
-    ):
+    ) -> None:
         """Either (a, b) or (b, a) of each symmetric pair is given. `matrix` holds what belongs to a branch,
         also on pairs of root unknowns (lane vectors, to be summed); `root_matrix` holds plain numbers."""
         self.graph = graph

@@ -6,6 +6,7 @@ mechanism in a state and leave it at the end of the step, with q̇, q̈ and λ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,10 +27,10 @@ class Stepper(Protocol):
         """From t to t + h (s). When it has not converged, the mechanism is left where the iteration ended."""
 
 
-class _Unsolved(Exception):
+class _UnsolvedError(Exception):
     """A position problem within a step has not converged."""
 
-    def __init__(self, solution: Solution):
+    def __init__(self, solution: Solution) -> None:
         self.solution = solution
 
 
@@ -73,7 +74,7 @@ _OUTWEIGHS = 1e3
 class _SecondOrder:
     """A formulation that gives accelerations of what it integrates, by any of the rules."""
 
-    def __init__(self, integrator: str):
+    def __init__(self, integrator: str) -> None:
         self._rule = RULES[integrator]
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
@@ -91,12 +92,13 @@ class _SecondOrder:
             mechanism.t = t
             mechanism.q[chosen], mechanism.qd[chosen] = x, v
             self.accelerate(mechanism)
-            return mechanism.qdd[chosen]
+            accelerations: np.ndarray = mechanism.qdd[chosen]
+            return accelerations
 
         start = [a[chosen] for a in (mechanism.q, mechanism.qd, mechanism.qdd)]
         try:
             *_, solution = self._rule(acceleration, mechanism.t, *start, h)
-        except _Unsolved as failure:
+        except _UnsolvedError as failure:
             return failure.solution
         except np.linalg.LinAlgError:
             return Solution(False, 1, np.inf, np.inf)
@@ -112,7 +114,7 @@ class MatrixR(_SecondOrder):
     worst_growth = 5.0
     """‖R‖ over what it was when the coordinates were chosen, from which others are taken."""
 
-    def __init__(self, integrator: str):
+    def __init__(self, integrator: str) -> None:
         super().__init__(integrator)
         self._growth = 0.0
         """‖R‖ when the coordinates were chosen."""
@@ -141,7 +143,7 @@ class MatrixR(_SecondOrder):
     def accelerate(self, mechanism: Mechanism) -> None:
         solution = problems.solve_position(mechanism, mechanism.z)
         if not solution.converged:
-            raise _Unsolved(solution)
+            raise _UnsolvedError(solution)
         problems.solve_velocity(mechanism, mechanism.zd)
         r, s = problems.calc_velocity_map(mechanism)
         drift = s @ mechanism.calc_gamma()
@@ -154,7 +156,7 @@ class MatrixR(_SecondOrder):
 class Lagrange(_SecondOrder):
     """Multipliers as further unknowns, violations damped out (Baumgarte)."""
 
-    def __init__(self, integrator: str, rate: float = 10.0):
+    def __init__(self, integrator: str, rate: float = 10.0) -> None:
         """`rate` (1/s): of the decay of violations, Φ̈ + 2 rate Φ̇ + rate² Φ = 0."""
         super().__init__(integrator)
         self.rate = rate
@@ -167,7 +169,7 @@ class Penalty(_SecondOrder):
     """Index-1 augmented Lagrangian: (M + α Φ_qᵀ Φ_q) q̈ = Q − Φ_qᵀ (λ + α (2 ω Φ̇ + ω² Φ − γ)), with
     λ ← λ + α (Φ_q q̈ − γ + 2 ω Φ̇ + ω² Φ) from iteration to iteration (Bayo, García de Jalón and Serna 1988)."""
 
-    def __init__(self, integrator: str, penalty: float = 1e5, rate: float = 10.0):
+    def __init__(self, integrator: str, penalty: float = 1e5, rate: float = 10.0) -> None:
         """`penalty`: α over the largest element of the mass matrix; `rate` (1/s): ω, of the decay of violations."""
         super().__init__(integrator)
         self.penalty, self.rate = penalty, rate
@@ -196,7 +198,7 @@ _PENALTY_ITERATIONS = 20
 
 def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: float) -> Stepper:
     """A formulation with an integrator. Raises UsageError for names that do not exist or do not fit."""
-    kinds = {"matrix_r": MatrixR, "penalty": Penalty, "lagrange": Lagrange}
+    kinds: dict[str, Callable[..., Stepper]] = {"matrix_r": MatrixR, "penalty": Penalty, "lagrange": Lagrange}
     if formulation not in ("ali3p", *kinds):
         raise UsageError(f"formulation: expected ali3p, {', '.join(kinds)}, got '{formulation}'")
     if integrator not in RULES:

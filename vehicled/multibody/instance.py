@@ -34,7 +34,7 @@ class MechanismInstance:
     the next call of the same. Units: m, rad, s, N, N·m.
     """
 
-    def __init__(self, compiled: CompiledMechanism):
+    def __init__(self, compiled: CompiledMechanism) -> None:
         """With the parameters as described, and all coordinates zero."""
         self.compiled, self.kernels = compiled, compiled.kernels
         self._by_constraint = frozenset(compiled.kernels.by_constraint)
@@ -132,7 +132,8 @@ class MechanismInstance:
     @property
     def held(self) -> np.ndarray:
         """(n,) which coordinates are held at their targets."""
-        return self._holds[:, 0] != 0.0
+        held: np.ndarray = self._holds[:, 0] != 0.0
+        return held
 
     def set_switches(self, enabled: np.ndarray, held: np.ndarray) -> None:
         """Let those constraints (m,) of the description hold, and hold those coordinates (n,). λ of what does not
@@ -171,15 +172,18 @@ class MechanismInstance:
     @property
     def z(self) -> np.ndarray:
         """(f,) copy of the independent coordinates."""
-        return self.q[self.independent]
+        z: np.ndarray = self.q[self.independent]
+        return z
 
     @property
     def zd(self) -> np.ndarray:
-        return self.qd[self.independent]
+        zd: np.ndarray = self.qd[self.independent]
+        return zd
 
     @property
     def zdd(self) -> np.ndarray:
-        return self.qdd[self.independent]
+        zdd: np.ndarray = self.qdd[self.independent]
+        return zdd
 
     def set_independent(self, coordinates: np.ndarray) -> None:
         """Indices (f,) of the coordinates that are to determine the position."""

@@ -6,6 +6,7 @@ from vehicled.multibody.elements import Actuator, CoordinateForce, Force, Load, 
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.natural import Combination
 from vehicled.multibody.system import Soft
+from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.vector import Vector
 
 
@@ -43,7 +44,7 @@ def _push(model: Model, name: str, point: Combination, force: Vector) -> None:
     model.load_forces[name] = force
 
 
-def _vector(model: Model, parts: list) -> Vector:
+def _vector(model: Model, parts: list[Atom]) -> Vector:
     return Vector.of(parts + [model.graph.zero] * (3 - len(parts)))
 
 

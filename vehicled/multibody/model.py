@@ -57,7 +57,7 @@ class LocalGeometry:
 class Model:
     """Collects what the description names; bodies, joints and loads add themselves to it."""
 
-    def __init__(self, description: Description, width: int = 1):
+    def __init__(self, description: Description, width: int = 1) -> None:
         self.description = description
         self.dimension = description.dimension
         self.planar = self.dimension == 2
@@ -176,7 +176,8 @@ class Model:
         if name in self.places:
             return self.places[name]
         combination = self.points[name] if name in self.points else self.vectors[name]
-        return np.zeros(3) + self.evaluate(combination)
+        position: np.ndarray = np.zeros(3) + self.evaluate(combination)
+        return position
 
     def evaluate(self, combination: Combination) -> np.ndarray:
         """(3,) of a combination at the start, about."""

@@ -34,7 +34,7 @@ class Basic:
 class Combination:
     """Linear combination of basic vectors with coefficients that depend on parameters only."""
 
-    def __init__(self, graph: Graph, terms: Mapping[Basic, Atom]):
+    def __init__(self, graph: Graph, terms: Mapping[Basic, Atom]) -> None:
         self.graph = graph
         self.terms = {b: c for b, c in terms.items() if c is not graph.zero}
 
@@ -82,7 +82,7 @@ class Frame:
         origin: Combination,
         directions: Sequence[Combination],
         local: tuple[Vector, Sequence[Vector]] | None = None,
-    ):
+    ) -> None:
         """`local`: origin and directions in axes of the body's own; left out, those of the design configuration
         are the body's axes. Places and directions given to the methods are in these axes."""
         self.origin = origin

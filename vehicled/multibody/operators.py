@@ -64,7 +64,8 @@ class MassProperties:
     def central_inertia(self) -> np.ndarray:
         """(3, 3) about the centre of mass, kg·m²."""
         r = self.centre
-        return self.inertia - self.mass * (r @ r * np.eye(3) - np.outer(r, r))
+        central: np.ndarray = self.inertia - self.mass * (r @ r * np.eye(3) - np.outer(r, r))
+        return central
 
 
 def calc_total_mass(mechanism: Mechanism) -> float:
@@ -180,7 +181,7 @@ def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
 class MassFactorisation:
     """M⁻¹ v by a sparse factorisation of M, which is constant: to be made again when parameters have changed."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         """Raises UsageError when the mass matrix is singular (on other coordinates than those without any mass)."""
         self._names = mechanism.coordinate_names
         self._massive = np.flatnonzero(mechanism.mass.any(axis=1))
@@ -222,27 +223,33 @@ class CoordinateMaps:
 
     def calc_rates(self, zd: np.ndarray) -> np.ndarray:
         """(n,) q̇ of ż (f,)."""
-        return self.r @ zd + self.b
+        qd: np.ndarray = self.r @ zd + self.b
+        return qd
 
     def calc_independent(self, q: np.ndarray) -> np.ndarray:
         """(f,) of (n,): z of q, ż of q̇, z̈ of q̈."""
-        return self.d @ q
+        z: np.ndarray = self.d @ q
+        return z
 
     def calc_accelerations(self, zdd: np.ndarray) -> np.ndarray:
         """(n,) q̈ of z̈ (f,)."""
-        return self.r @ zdd + self.c
+        qdd: np.ndarray = self.r @ zdd + self.c
+        return qdd
 
     def calc_independent_forces(self, forces: np.ndarray) -> np.ndarray:
         """(f,) what generalised forces (n,) do to z, by virtual power: Rᵀ Q."""
-        return self.r.T @ forces
+        projected: np.ndarray = self.r.T @ forces
+        return projected
 
     def calc_covariance(self, p: np.ndarray) -> np.ndarray:
         """(n, n) of q, or q̇, of that of z, or ż (f, f): R P Rᵀ."""
-        return self.r @ p @ self.r.T
+        covariance: np.ndarray = self.r @ p @ self.r.T
+        return covariance
 
     def calc_independent_covariance(self, p: np.ndarray) -> np.ndarray:
         """(f, f) of z, or ż, of that of q, or q̇ (n, n): D P Dᵀ."""
-        return self.d @ p @ self.d.T
+        covariance: np.ndarray = self.d @ p @ self.d.T
+        return covariance
 
 
 def calc_coordinate_maps(mechanism: Mechanism) -> CoordinateMaps:

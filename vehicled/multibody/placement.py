@@ -96,17 +96,19 @@ class PlacedBody:
 
     def place(self, q: np.ndarray) -> np.ndarray:
         """(k, 3) elements."""
-        return self.map @ q + self.offset
+        position: np.ndarray = self.map @ q + self.offset
+        return position
 
     def move(self, rates: np.ndarray) -> np.ndarray:
         """(k, 3) their velocities of q̇, or accelerations of q̈."""
-        return self.map @ rates
+        velocity: np.ndarray = self.map @ rates
+        return velocity
 
 
 class Placement:
     """The maps of one mechanism, as views into its workspace: they follow its parameters."""
 
-    def __init__(self, model: Model, view: Callable[[str], np.ndarray]):
+    def __init__(self, model: Model, view: Callable[[str], np.ndarray]) -> None:
         """`view` gives an array of the workspace by its name."""
         n = len(model.system.coordinates)
         maps, offsets = view("map").reshape(-1, 3, n), view("offset").reshape(-1, 3)
@@ -129,4 +131,5 @@ class Placement:
 
     def vector(self, name: str, q: np.ndarray) -> np.ndarray:
         """(3,) a direction in world axes."""
-        return self.vectors[name] @ q + self._vector_offsets[name]
+        vector: np.ndarray = self.vectors[name] @ q + self._vector_offsets[name]
+        return vector

@@ -54,7 +54,8 @@ def tolerance(mechanism: MechanismInstance) -> float:
 
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
     """The shortest x of least ‖a x − b‖; singular values below `cut` of the largest count as zero."""
-    return np.linalg.lstsq(a, b, rcond=cut)[0]
+    solution: np.ndarray = np.linalg.lstsq(a, b, rcond=cut)[0]
+    return solution
 
 
 def nullspace(jacobian: np.ndarray) -> np.ndarray:

@@ -49,7 +49,8 @@ def calc_projector(mechanism: Mechanism, weights: np.ndarray | None = None) -> n
     n = len(mechanism.q)
     root = problems.inverse_root(weights, n)
     scaled = mechanism.calc_jacobian() @ root
-    return np.eye(n) - root @ problems.least_squares(scaled, mechanism.calc_jacobian())
+    projector: np.ndarray = np.eye(n) - root @ problems.least_squares(scaled, mechanism.calc_jacobian())
+    return projector
 
 
 def calc_projected_covariance(
@@ -58,4 +59,5 @@ def calc_projected_covariance(
     """(n, n) of q, or of q̇, after its projection with these weights: N P Nᵀ, and so symmetric. That of z or ż is
     `CoordinateMaps.calc_independent_covariance` of it. Raises UsageError for weights that are no metric."""
     projector = calc_projector(mechanism, weights)
-    return projector @ covariance @ projector.T
+    projected: np.ndarray = projector @ covariance @ projector.T
+    return projected

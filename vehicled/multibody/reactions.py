@@ -55,7 +55,8 @@ def calc_generalised_reaction(mechanism: Mechanism, name: str) -> np.ndarray:
     declared = find_constraints(mechanism, name)
     places = np.cumsum(mechanism.enabled) - 1
     rows = places[declared[mechanism.enabled[declared]]]
-    return -mechanism.calc_jacobian()[rows].T @ mechanism.multipliers[rows]
+    forces: np.ndarray = -mechanism.calc_jacobian()[rows].T @ mechanism.multipliers[rows]
+    return forces
 
 
 def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[Reaction]:
@@ -84,7 +85,7 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
 class _Balance:
     """Newton's and Euler's equations of all bodies, with what is known to act on them."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         model, bodies = mechanism.compiled.model, mechanism.description.bodies
         self.point_owners: dict[str, list[str]] = {p: [] for p in model.points}
@@ -301,4 +302,5 @@ def _calc_generic(mechanism: Mechanism) -> np.ndarray:
         for k, label in enumerate(mechanism.constraint_names)
         if label in generic or k >= mechanism.enabled.sum()
     ]
-    return -mechanism.calc_jacobian()[rows].T @ mechanism.multipliers[rows]
+    forces: np.ndarray = -mechanism.calc_jacobian()[rows].T @ mechanism.multipliers[rows]
+    return forces

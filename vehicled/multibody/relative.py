@@ -116,7 +116,7 @@ class RelativeSystem:
     """Along a coordinate, N or N·m."""
     springs: list[RelativeSpring] = field(default_factory=list)
     _used: set[Coordinate] = field(default_factory=set)
-    _known: dict[tuple, Vector] = field(default_factory=dict)
+    _known: dict[tuple[object, ...], Vector] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         zero = self.graph.zero

@@ -73,7 +73,7 @@ class Composite:
 class Dynamics:
     """What the trees of a finished system collect from their leaves."""
 
-    def __init__(self, system: RelativeSystem, gravity: Vector):
+    def __init__(self, system: RelativeSystem, gravity: Vector) -> None:
         """`gravity`: its acceleration in world axes, m/s²."""
         self.system = system
         self._ground = -gravity  # to hold the ground up against gravity

@@ -112,7 +112,7 @@ def _segment(model: Model, who: str, points: tuple[str, str]) -> tuple[Vector, V
 class SensorSet:
     """Sensors in order, k readings in all, as kernels of one compiled mechanism."""
 
-    def __init__(self, sensors: Sequence[Sensor]):
+    def __init__(self, sensors: Sequence[Sensor]) -> None:
         """Raises UsageError without any sensor."""
         if not sensors:
             raise UsageError("sensors: expected at least one")

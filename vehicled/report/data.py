@@ -61,6 +61,7 @@ class RunData:
 
     @cached_property
     def sensor_scores(self) -> dict[str, SensorScore]:
+        """By sensor: consistency of its innovations."""
         return score_sensors(self.innovations)
 
     @cached_property

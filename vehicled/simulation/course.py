@@ -41,14 +41,17 @@ class Path:
         )
 
     def heading_at(self, s: float) -> float:
+        """Direction of the path at arc length s (m), rad; at the nearest node, continued with its curvature."""
         i = self._index(s)
         return float(self.heading[i] + self.curvature[i] * (s - self.s[i]))
 
     def curvature_at(self, s: float) -> float:
+        """1/m at arc length s (m), positive to the left; linear between nodes."""
         return float(np.interp(s, self.s, self.curvature))
 
     def _index(self, s: float) -> int:
-        return min(max(round(s / (self.s[1] - self.s[0])), 0), len(self.s) - 1)
+        nearest: int = min(max(round(s / (self.s[1] - self.s[0])), 0), len(self.s) - 1)
+        return nearest
 
 
 class CourseBuilder:
@@ -59,6 +62,7 @@ class CourseBuilder:
         self._pieces: list[np.ndarray] = []
 
     def straight(self, length: float) -> "CourseBuilder":
+        """Append a straight piece, m."""
         return self._append(length, lambda s: np.zeros_like(s))
 
     def corner(self, radius: float, angle: float, transition: float) -> "CourseBuilder":
@@ -93,6 +97,7 @@ class CourseBuilder:
         return self.shift(half, amplitude)
 
     def build(self) -> Path:
+        """The path of all pieces so far."""
         curvature = np.concatenate([*self._pieces, [0.0]])
         s = _STEP * np.arange(len(curvature))
         x0, y0, heading0 = self._start
@@ -122,6 +127,7 @@ class Lane:
 
     @property
     def middle(self) -> float:
+        """y of its centre line, m."""
         return self.right + self.width / 2
 
 

@@ -53,6 +53,7 @@ class Truth:
     """(n, len(ESTIMATE_COLUMNS)) in the order of `ESTIMATE_COLUMNS`; NaN where not known."""
 
     def rows(self) -> list[Estimate]:
+        """One estimate per instant, as files of estimates have them."""
         return [Estimate(int(t), row) for t, row in zip(self.t, self.values, strict=True)]
 
 

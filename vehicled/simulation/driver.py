@@ -41,7 +41,8 @@ class Controls(NamedTuple):
 class Controller(Protocol):
     """Something that drives from t = 0 on, asked at rising times."""
 
-    def inputs(self, t: float, state: State) -> Controls: ...
+    def inputs(self, t: float, state: State) -> Controls:
+        """The inputs at t (s), for the vehicle in `state`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +152,7 @@ class DriverModel:
         self._t: float | None = None
 
     def inputs(self, t: float, state: State) -> Controls:
+        """Rack for the curvature ahead, torque and pressure for the speed. Times must not fall."""
         dt = 0.0 if self._t is None else t - self._t
         self._t = t
         path = self._path
@@ -186,6 +188,7 @@ class SteeredAtSpeed:
         self._pedals = SpeedPedals(handling, speed)
 
     def inputs(self, t: float, state: State) -> Controls:
+        """The rack as given for t (s), torque and pressure for the speed. Times must not fall."""
         return Controls(self._rack(t), *self._pedals.inputs(t, state.speed))
 
 
@@ -199,4 +202,5 @@ class SpeedProfile:
         self._t, self._v = fine, np.maximum(PchipInterpolator(t, v)(fine), 0.0)
 
     def __call__(self, t: float) -> float:
+        """Speed at t (s), m/s; constant before the first and after the last point."""
         return float(np.interp(t, self._t, self._v))

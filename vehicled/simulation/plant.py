@@ -24,7 +24,7 @@ _CORNER_PLACES = np.array(
 class MultibodyPlant:
     """A car with parameter errors against its vehicle file; see `drive.Plant`."""
 
-    def __init__(self, configuration: Configuration, errors: PlantErrors):
+    def __init__(self, configuration: Configuration, errors: PlantErrors) -> None:
         vehicle = configuration.vehicle
         self._car = Car(vehicle)
         _spoil(self._car, errors)
@@ -39,6 +39,7 @@ class MultibodyPlant:
         )
 
     def reset(self, initial: Initial, ground: Ground) -> None:
+        """Place the car on the plane, wheels rolling at the initial speed, or settled if it stands."""
         car = self._car
         up = np.array([-ground.slope, -ground.bank, 1.0])
         up /= np.linalg.norm(up)
@@ -67,6 +68,7 @@ class MultibodyPlant:
         self._started = False
 
     def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+        """Integrate from t to t + dt (s); rack rate and acceleration follow from the last two steps."""
         car = self._car
         rate = (rack - self._rack) / dt if self._started else 0.0
         acceleration = (rate - self._rate) / dt if self._started else 0.0
@@ -78,6 +80,7 @@ class MultibodyPlant:
         car.step(dt)
 
     def truth(self) -> np.ndarray:
+        """(len(ESTIMATE_COLUMNS),) outputs of the model now; NaN in columns that it does not have."""
         car = self._car
         car.report()
         row = np.full(len(ESTIMATE_COLUMNS), np.nan)
@@ -86,6 +89,7 @@ class MultibodyPlant:
         return row
 
     def road_wheel_angles(self) -> tuple[float, float]:
+        """Front left and right, rad, positive to the left, from the steering geometry without compliance."""
         return self._geometry.angle(0, self._rack), self._geometry.angle(1, self._rack)
 
 
@@ -146,7 +150,7 @@ def _understeer(vehicle: Vehicle, wheelbase: float) -> float:
     origin = vehicle.center_of_mass()
     to_front = vehicle.front.hard_points.wheel_center[0] - origin[0]
     shares = {"front": 1 - to_front / wheelbase, "rear": to_front / wheelbase}
-    slips = {}
+    slips: dict[str, float] = {}
     for name, axle in (("front", vehicle.front), ("rear", vehicle.rear)):
         load = vehicle.mass * shares[name]
         tyre = axle.tyre

@@ -22,7 +22,8 @@ _Time = Annotated[float, Unit("s", plain=True)]
 class Input(Protocol):
     """A scalar over time; derivatives are taken piece by piece and ignore kinks and jumps."""
 
-    def value(self, t: float) -> float: ...
+    def value(self, t: float) -> float:
+        """At t (s)."""
 
     def first(self, t: float) -> float:
         """Time derivative, per s."""
@@ -33,15 +34,20 @@ class Input(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
+    """The same value at all times."""
+
     level: float
 
     def value(self, t: float) -> float:
+        """The level, at any t."""
         return self.level
 
     def first(self, t: float) -> float:
+        """First derivative: zero."""
         return 0.0
 
     def second(self, t: float) -> float:
+        """Second derivative: zero."""
         return 0.0
 
 
@@ -52,12 +58,14 @@ class Table:
     points: tuple[tuple[float, float], ...]
 
     def value(self, t: float) -> float:
+        """At t (s), linear between the points."""
         i = bisect_right(self.points, t, key=lambda p: p[0])
         if i == 0:
             return self.points[0][1]
         return self.points[i - 1][1] + self.first(t) * (t - self.points[i - 1][0])
 
     def first(self, t: float) -> float:
+        """First derivative at t (s): the slope of the piece that begins at or before it; zero outside."""
         i = bisect_right(self.points, t, key=lambda p: p[0])
         if i in (0, len(self.points)):
             return 0.0
@@ -65,6 +73,7 @@ class Table:
         return (v1 - v0) / (t1 - t0)
 
     def second(self, t: float) -> float:
+        """Second derivative: zero."""
         return 0.0
 
 
@@ -77,13 +86,16 @@ class Sine:
     start: _Time = 0.0
 
     def value(self, t: float) -> float:
+        """At t (s)."""
         return self.amplitude * math.sin(self._phase(t)) if t >= self.start else 0.0
 
     def first(self, t: float) -> float:
+        """First derivative at t (s)."""
         rate = 2 * math.pi * self.frequency
         return self.amplitude * rate * math.cos(self._phase(t)) if t >= self.start else 0.0
 
     def second(self, t: float) -> float:
+        """Second derivative at t (s)."""
         return -((2 * math.pi * self.frequency) ** 2) * self.value(t)
 
     def _phase(self, t: float) -> float:
@@ -108,6 +120,7 @@ class Inputs:
     brake_pressure: Annotated[_Course, Unit("Pa", plain=True)] = 0.0
 
     def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for tables that are empty or whose times do not rise."""
         for name in ("rack", "rear_torque", "brake_pressure"):
             course = getattr(self, name)
             if isinstance(course, list):
@@ -118,6 +131,7 @@ class Inputs:
                         yield f"{name}[{i}]", f"expected rising times, got {course[i][0]:g} s"
 
     def make(self) -> "OpenLoop":
+        """These settings as functions of time."""
         return OpenLoop(_input(self.rack), _input(self.rear_torque), _input(self.brake_pressure))
 
 
@@ -136,6 +150,7 @@ class OpenLoop:
     brake_pressure: Input
 
     def inputs(self, t: float, state: State | None = None) -> Controls:
+        """At t (s); the vehicle's state has no influence."""
         return Controls(self.rack.value(t), self.rear_torque.value(t), self.brake_pressure.value(t))
 
 
@@ -180,6 +195,7 @@ class Scenario:
     sensors: Sensors = field(default_factory=Sensors)
 
     def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong): either a known manoeuvre, or inputs with a duration."""
         if self.manoeuvre is not None and self.manoeuvre not in MANOEUVRES:
             yield "manoeuvre", f"expected one of {', '.join(MANOEUVRES)}, got '{self.manoeuvre}'"
         if (self.inputs is None) == (self.manoeuvre is None):
@@ -196,6 +212,7 @@ class Scenario:
 
     @property
     def begin(self) -> Initial:
+        """How the drive begins: as written, else as the manoeuvre has it, else at rest."""
         if self.initial is not None:
             return self.initial
         return MANOEUVRES[self.manoeuvre].initial if self.manoeuvre is not None else Initial()

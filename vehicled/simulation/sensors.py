@@ -45,8 +45,10 @@ class Errors:
         bias, scale = random.standard_normal((2, k))
         walk[0] = 0.0
         drift = self.bias * bias + self.bias_walk * math.sqrt(dt) * np.cumsum(walk, axis=0)
-        value = true * (1 + self.scale * scale) + drift + self.noise * white
-        return np.round(value / self.quantisation) * self.quantisation if self.quantisation > 0 else value
+        value: np.ndarray = true * (1 + self.scale * scale) + drift + self.noise * white
+        if self.quantisation > 0:
+            value = np.round(value / self.quantisation) * self.quantisation
+        return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +151,7 @@ class Sensors:
     """Per sensor, [from, to) during which it is silent; a GNSS receiver says that it has no fix."""
 
     def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for outages that do not end after they begin."""
         for source, intervals in self.outages.items():
             for i, (begin, end) in enumerate(intervals):
                 if end <= begin:
@@ -213,7 +216,8 @@ def specific_force(track: Track, position: Vector) -> np.ndarray:
     rate_dot = np.gradient(rate, track.t, axis=0, edge_order=2)
     r = np.array(position)
     origin = velocity_dot + np.cross(rate, velocity) + track.gravity * up
-    return origin + np.cross(rate_dot, r) + np.cross(rate, np.cross(rate, r))
+    acceleration: np.ndarray = origin + np.cross(rate_dot, r) + np.cross(rate, np.cross(rate, r))
+    return acceleration
 
 
 def measure(track: Track, sensors: Sensors, mounting: Mounting, seed: int) -> list[Measurement]:

@@ -56,12 +56,15 @@ class FixNoise:
     """Per horizontal axis: of the speed, and, divided by it, of the course."""
 
     def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) where the slow part of the noise is not smaller than the whole."""
         if self.wander >= self.horizontal:
             yield "wander", "the part that wanders must be smaller than the whole horizontal noise"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gnss(SourceSettings):
+    """Settings of the GNSS receiver: its antenna in vehicle axes (m), noise by kind of fix, use of its course."""
+
     LIMITS: ClassVar[Mapping[str, float]] = {
         "gnss.lat": 90.0,
         "gnss.lon": 360.0,
@@ -90,17 +93,19 @@ class Gnss(SourceSettings):
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
     def make_source(self, context: Context) -> GnssSource:
+        """The source that uses this section."""
         return GnssSource(self, context)
 
 
 class GnssSource(Source[Gnss]):
     """Position, speed and course of one receiver."""
 
-    def __init__(self, settings: Gnss, context: Context):
+    def __init__(self, settings: Gnss, context: Context) -> None:
         self._world, self._start, self._counters = context.world, context.start, context.counters
         super().__init__(settings, context)
 
     def register(self) -> None:
+        """Register position, which may reset the filter's position, and speed and course, which may not."""
         s = self.settings
         self.updates.register("gnss.position", s.gate, self._reset_position)
         for kind in ("gnss.speed", "gnss.course"):
@@ -116,11 +121,13 @@ class GnssSource(Source[Gnss]):
         return v["gnss.lat"], v["gnss.lon"], v.get("gnss.alt", math.nan)
 
     def measure_speed(self, m: Measurement) -> float | None:
+        """Speed over ground, m/s, if the measurement has it."""
         return m.values.get("gnss.speed")
 
     # -- while it runs ---------------------------------------------------------------------------------
 
     def observe(self, m: Measurement) -> None:
+        """Find or align the world where that is still to be done, then update with position, speed and course."""
         s, v, updates = self.settings, m.values, self.updates
         fix = self.find_fix(v)
         if fix is None and ("gnss.lat" in v or v.get("gnss.quality", 1.0) < 1.0):

@@ -16,7 +16,7 @@ class Health:
     `lost` after silence.
     """
 
-    def __init__(self, gate: Gate):
+    def __init__(self, gate: Gate) -> None:
         self.set_gate(gate)
         self.state = "waiting"
         self.last_ns: int | None = None
@@ -38,11 +38,13 @@ class Health:
         self.last_ns = t_ns
 
     def accept(self) -> None:
+        """An observation has corrected the filter."""
         self.state = "active"
         self.failures = 0
         self.fused += 1
 
     def reject(self, reason: str) -> None:
+        """An observation was not used, for `reason`."""
         self.rejected += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
@@ -66,6 +68,7 @@ class Health:
             self.failures = 0
 
     def status(self) -> dict[str, Any]:
+        """What `status` publishes of a source."""
         return {
             "state": self.state,
             "fused": self.fused,

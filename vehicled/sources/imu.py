@@ -43,6 +43,8 @@ ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
 
 @dataclass(frozen=True, kw_only=True)
 class Gyroscopes:
+    """Noise, bias and gate of the gyroscopes; the same for all axes where there is one number."""
+
     noise: Annotated[RadiansPerSecond, Positive] = 0.003
     """Of one sample, with what the model leaves unexplained."""
     bias: Annotated[RadiansPerSecond, NonNegative] = 0.01
@@ -56,6 +58,8 @@ class Gyroscopes:
 
 @dataclass(frozen=True, kw_only=True)
 class Accelerometers:
+    """Noise, bias and gate of the accelerometers, and how far the model's accelerations are trusted."""
+
     noise: Annotated[MetresPerSecondSquared, Positive] = 0.06
     """Of one sample: sensor, vibration, uneven road."""
     model_error: Annotated[Vector, Unit("m/s²"), NonNegative] = (0.2, 0.2, 0.05)
@@ -145,6 +149,8 @@ def add_accelerometers(model: ErrorModel) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Imu(SourceSettings):
+    """Settings of the inertial measurement unit: where it is mounted in vehicle axes, and its sensors."""
+
     LIMITS = dict.fromkeys(ACCELEROMETERS, 500.0) | dict.fromkeys(GYROSCOPES, 50.0)
     STATES = (GYRO_BIAS, ACCELEROMETER_BIAS)
     OBSERVATIONS = (add_gyroscopes, add_accelerometers)
@@ -164,9 +170,11 @@ class Imu(SourceSettings):
     accelerometers: Accelerometers | None = field(default_factory=Accelerometers)
 
     def make_source(self, context: Context) -> ImuSource:
+        """The source that uses this section."""
         return ImuSource(self, context)
 
     def calc_variances(self) -> dict[str, float]:
+        """Of one sample of each axis: `imu.gyro` (rad/s)², `imu.accel` (m/s²)², where there are such sensors."""
         found = {}
         if self.gyroscopes is not None:
             found["imu.gyro"] = self.gyroscopes.noise**2
@@ -175,6 +183,7 @@ class Imu(SourceSettings):
         return found
 
     def get_offsets(self) -> dict[str, tuple[float, ...]]:
+        """Known biases by axis: `imu.gyro` rad/s, `imu.accel` m/s²."""
         found: dict[str, tuple[float, ...]] = {}
         if self.gyroscopes is not None:
             found["imu.gyro"] = self.gyroscopes.offset
@@ -205,6 +214,7 @@ class ImuSource(Source[Imu]):
     """Angular rates and specific forces, with whatever axes a measurement has."""
 
     def register(self) -> None:
+        """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
         self._kinds = []
         for kind, channels, settings in (
@@ -216,6 +226,7 @@ class ImuSource(Source[Imu]):
                 self._kinds.append((kind, channels, self._variances[kind], offsets[kind]))
 
     def observe(self, m: Measurement) -> None:
+        """Update with the axes present, less their known offsets; an absent axis has no information."""
         v = m.values
         for kind, channels, variance, offsets in self._kinds:
             present = [k for k, c in enumerate(channels) if c in v]

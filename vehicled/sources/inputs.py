@@ -18,7 +18,7 @@ CHANNELS = frozenset(LIMITS)
 class Inputs:
     """Keeps the latest inputs and writes them into a car before each step."""
 
-    def __init__(self, car: Car, steering: SteeringInput, torques: WheelTorques):
+    def __init__(self, car: Car, steering: SteeringInput, torques: WheelTorques) -> None:
         self._car, self._settings = car, (steering, torques)
         self.reset()
 

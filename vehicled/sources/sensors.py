@@ -99,7 +99,7 @@ def find_limits() -> dict[str, float]:
 class Sources:
     """The sources of all sensors that are used."""
 
-    def __init__(self, sensors: Sensors, context: Context):
+    def __init__(self, sensors: Sensors, context: Context) -> None:
         self._context = context
         self._sources: dict[str, Source[SourceSettings]] = {}
         self.configure(sensors)

@@ -65,7 +65,7 @@ T = TypeVar("T", bound=SourceSettings, covariant=True)
 class Source(ABC, Generic[T]):
     """Hands one kind of sensor's measurements to the filter."""
 
-    def __init__(self, settings: T, context: Context):
+    def __init__(self, settings: T, context: Context) -> None:
         self.settings = settings
         self.filter, self.updates = context.filter, context.updates
         self._variances = settings.calc_variances()

@@ -10,7 +10,7 @@ from vehicled.sources.world import Fix
 class StartConditions:
     """The latest fix, speed and course that were measured."""
 
-    def __init__(self, sources: Sources):
+    def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self.reset()
 

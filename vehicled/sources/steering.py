@@ -40,7 +40,7 @@ class Tracker:
     Its memory is a time, not a number of samples, so that any rate of samples will do.
     """
 
-    def __init__(self, memory: float):
+    def __init__(self, memory: float) -> None:
         self._memory = memory
         self._t: float | None = None
         self.value = self.rate = 0.0
@@ -73,7 +73,7 @@ class Tracker:
 class Steering:
     """Keeps the latest displacement of both tie rods."""
 
-    def __init__(self, settings: SteeringInput, car: Car):
+    def __init__(self, settings: SteeringInput, car: Car) -> None:
         self.geometry = SteeringGeometry(car.vehicle)
         self._car, self._settings = car, settings
         self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))

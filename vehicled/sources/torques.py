@@ -25,12 +25,13 @@ class WheelTorques:
 class Torques:
     """Keeps the latest torques of the rear wheels."""
 
-    def __init__(self, settings: WheelTorques, car: Car):
+    def __init__(self, settings: WheelTorques, car: Car) -> None:
         self._settings, self._car = settings, car
         self.rear = [0.0, 0.0]
         """Left and right, N·m."""
 
     def take(self, values: Mapping[str, float]) -> None:
+        """Keep the torques of the rear wheels (N·m, times `gain`) that are among the channels."""
         for n, channel in enumerate(("torque.rl", "torque.rr")):
             if channel in values:
                 self.rear[n] = self._settings.gain * values[channel]

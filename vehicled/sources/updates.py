@@ -20,7 +20,7 @@ OnUpdate = Callable[[Innovation], None]
 class MeasurementUpdates:
     """Updates a filter with observations, by the gates of their sources."""
 
-    def __init__(self, filter: VehicleFilter, on_update: OnUpdate | None = None):
+    def __init__(self, filter: VehicleFilter, on_update: OnUpdate | None = None) -> None:
         self._filter, self._on_update = filter, on_update
         self.health: dict[str, Health] = {}
         """By kind of observation, such as `imu.gyro`."""

@@ -35,6 +35,8 @@ def add_vehicle_speed(model: ErrorModel) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class VehicleSpeed(SourceSettings):
+    """Settings of the speed that the car's own bus gives."""
+
     LIMITS: ClassVar[Mapping[str, float]] = {"vehicle.speed": FASTEST}
     STATES = (SPEED_SCALE,)
     OBSERVATIONS = (add_vehicle_speed,)
@@ -54,9 +56,11 @@ class VehicleSpeed(SourceSettings):
     gate: Gate = field(default_factory=Gate)
 
     def make_source(self, context: Context) -> VehicleSpeedSource:
+        """The source that uses this section."""
         return VehicleSpeedSource(self, context)
 
     def calc_variances(self) -> dict[str, float]:
+        """`vehicle.speed`, (m/s)²."""
         return {"vehicle.speed": self.noise**2}
 
 
@@ -64,13 +68,16 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
     """Speed as one observation."""
 
     def register(self) -> None:
+        """Register `vehicle.speed`."""
         self.updates.register("vehicle.speed", self.settings.gate)
 
     def observe(self, m: Measurement) -> None:
+        """Update with the speed if the measurement has it."""
         if "vehicle.speed" in m.values:
             self.updates.update(
                 m, "vehicle.speed", [m.values["vehicle.speed"]], [self._variances["vehicle.speed"]]
             )
 
     def measure_speed(self, m: Measurement) -> float | None:
+        """The speed, m/s, if the measurement has it."""
         return m.values.get("vehicle.speed")

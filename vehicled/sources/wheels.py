@@ -59,14 +59,18 @@ class WheelAngles(SourceSettings):
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
     def make_source(self, context: Context) -> WheelAngleSource:
+        """The source that uses this section."""
         return WheelAngleSource(self, context)
 
     def calc_variances(self) -> dict[str, float]:
+        """By wheel, rad²: that of rounding to a tooth, and the noise."""
         return dict.fromkeys(ANGLES, self.resolution**2 / 12 + self.noise**2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WheelSpeeds(SourceSettings):
+    """Settings of rotation rates, as control units of the car report them."""
+
     LIMITS = dict.fromkeys(SPEEDS, 1000.0)
     OBSERVATIONS = (add_wheel_speeds,)
     NOISE = (
@@ -80,29 +84,34 @@ class WheelSpeeds(SourceSettings):
     gate: Gate = field(default_factory=Gate)
 
     def make_source(self, context: Context) -> WheelSpeedSource:
+        """The source that uses this section."""
         return WheelSpeedSource(self, context)
 
     def calc_variances(self) -> dict[str, float]:
+        """By wheel, (rad/s)²."""
         return dict.fromkeys(SPEEDS, self.noise**2)
 
 
 class WheelAngleSource(Source[WheelAngles]):
     """Angles of the four wheels. Counters start anywhere: the first reading sets the angle."""
 
-    def __init__(self, settings: WheelAngles, context: Context):
+    def __init__(self, settings: WheelAngles, context: Context) -> None:
         super().__init__(settings, context)
         self.reset()
 
     def register(self) -> None:
+        """Register the four angles; a reset sets the wheel's angle in the model."""
         for n, channel in enumerate(ANGLES):
             self.updates.register(channel, self.settings.gate, partial(self._set_angle, n))
 
     def reset(self) -> None:
+        """The filter begins anew: the next reading of each wheel sets its angle again."""
         self._is_set = [False] * len(WHEELS)
         self._turned: tuple[int, float] | None = None
         """Time, ns, and mean angle of the rear wheels, from which the speed is measured."""
 
     def observe(self, m: Measurement) -> None:
+        """Update with the angles that the measurement has; the first of a wheel, or after a loss, sets it."""
         for n, channel in enumerate(ANGLES):
             if channel in m.values:
                 self._observe_angle(m, n, channel)
@@ -136,14 +145,17 @@ class WheelSpeedSource(Source[WheelSpeeds]):
     """Rotation rates of the four wheels."""
 
     def register(self) -> None:
+        """Register the four rates."""
         for channel in SPEEDS:
             self.updates.register(channel, self.settings.gate)
 
     def observe(self, m: Measurement) -> None:
+        """Update with the rates that the measurement has."""
         for channel in SPEEDS:
             if channel in m.values:
                 self.updates.update(m, channel, [m.values[channel]], [self._variances[channel]])
 
     def measure_speed(self, m: Measurement) -> float | None:
+        """Mean of the rear wheels' rates times their radius, m/s; None unless both are present."""
         left, right = m.values.get("wheel.rl.speed"), m.values.get("wheel.rr.speed")
         return None if left is None or right is None else 0.5 * (left + right) * self.filter.rear_radius

@@ -19,7 +19,7 @@ Fix = tuple[float, float, float]
 class WorldFrame:
     """The tangent plane of the estimates, as far as it is known."""
 
-    def __init__(self, given: World | None):
+    def __init__(self, given: World | None) -> None:
         self._given = None if given is None else WorldOrigin.of(given)
         self.reset()
 

@@ -20,7 +20,7 @@ R = TypeVar("R")
 class Ledger(Generic[J]):
     """Results of jobs, each a row of JSON that names its job; in a file too, a line each, if there is one."""
 
-    def __init__(self, path: Path | None, key: Callable[[dict[str, Any]], J], expected: str):
+    def __init__(self, path: Path | None, key: Callable[[dict[str, Any]], J], expected: str) -> None:
         """`key`: the job of a row, KeyError or TypeError if it is none; `expected`: what to call the rows.
         Without a path they are kept for this run alone. Raises UsageError for a file of something else."""
         self._path, self._key = path, key

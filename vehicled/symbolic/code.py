@@ -14,7 +14,9 @@ from vehicled.symbolic.tangent import PREFIX, Tangents
 class Functions:
     """Functions on the address of a workspace."""
 
-    def __init__(self, code: llvm.MachineCode, program: Program, routines: Sequence[Routine], prefix: str):
+    def __init__(
+        self, code: llvm.MachineCode, program: Program, routines: Sequence[Routine], prefix: str
+    ) -> None:
         self.kernels: dict[KernelHandle, Callable[[int], None]] = {
             handle: code.function(prefix + handle.name, None, ctypes.c_void_p)
             for handle in (*program.kernels, *program.sequences)
@@ -34,7 +36,9 @@ def _types(routine: Routine) -> list[type]:
 class ProgramCode:
     """Compiled, or taken from the cache; immutable."""
 
-    def __init__(self, program: Program, routines: Sequence[Routine] = (), tangents: Tangents | None = None):
+    def __init__(
+        self, program: Program, routines: Sequence[Routine] = (), tangents: Tangents | None = None
+    ) -> None:
         """With `tangents` of the program there are the differentiated functions too."""
         prefixes = ("",) if tangents is None else ("", PREFIX)
         text = [loop.declarations(program.layout.width)] if routines else []

@@ -29,7 +29,7 @@ def declarations(sizes: Iterable[int]) -> str:
 class Emitter:
     """Lines of one function, and a new name for every value."""
 
-    def __init__(self, layout: Layout):
+    def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.lines: list[str] = []
         self._count = 0

@@ -32,7 +32,7 @@ class Atom:
 
     __slots__ = ("args", "depends", "graph", "id", "name", "op", "rank", "value")
 
-    def __init__(self, graph: Graph, op: str, args: tuple[Atom, ...], rank: int):
+    def __init__(self, graph: Graph, op: str, args: tuple[Atom, ...], rank: int) -> None:
         self.graph = graph
         self.op = op
         self.args = args
@@ -93,7 +93,7 @@ class Graph:
 
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
-        self._known: dict[tuple, Atom] = {}
+        self._known: dict[tuple[object, ...], Atom] = {}
         self._symbols: dict[str, Atom] = {}
         self.zero = self.constant(0.0)
         self.one = self.constant(1.0)

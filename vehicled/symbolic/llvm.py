@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -144,7 +145,8 @@ def compile_object(ir: str) -> bytes:
     module = llvm.parse_assembly(ir)
     module.verify()
     machine = _target_machine(_OPTIMISATION)
-    return machine.emit_object(module)
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 def _target_machine(optimisation: int) -> llvm.TargetMachine:
@@ -163,7 +165,7 @@ def _target_machine(optimisation: int) -> llvm.TargetMachine:
 class MachineCode:
     """Compiled and loaded code. Calls release the interpreter's lock for their duration."""
 
-    def __init__(self, ir: str):
+    def __init__(self, ir: str) -> None:
         """Compile IR text, or take its object code from the cache. Raises RuntimeError if it is not valid."""
         _initialise()
         object_code = cache.load_or_build(ir, target_description(), lambda: compile_object(ir))
@@ -171,7 +173,7 @@ class MachineCode:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
         self._engine.finalize_object()
 
-    def function(self, name: str, result: type | None = None, *arguments: type) -> Callable:
+    def function(self, name: str, result: type | None = None, *arguments: type) -> Callable[..., Any]:
         """The function `name` as a foreign function of ctypes. Raises KeyError when there is none."""
         address = self._engine.get_function_address(name)
         if not address:

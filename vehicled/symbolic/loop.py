@@ -138,7 +138,7 @@ class _LoopNames:
 class _RoutineEmitter:
     """Lines of one routine. Numbers of all instances are held as one vector."""
 
-    def __init__(self, program: Program, prefix: str):
+    def __init__(self, program: Program, prefix: str) -> None:
         self._program, self._prefix = program, prefix
         self._width = program.layout.width
         self._vector, self._flags = f"<{self._width} x double>", f"<{self._width} x i1>"

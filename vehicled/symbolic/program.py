@@ -42,7 +42,7 @@ class ArrayPlace:
 class Layout:
     """The named arrays of a workspace."""
 
-    def __init__(self, lanes: int, width: int = 1):
+    def __init__(self, lanes: int, width: int = 1) -> None:
         self.lanes = lanes
         """Branches of a model that are computed side by side."""
         self.width = width
@@ -136,7 +136,7 @@ class Kernel:
 class Program:
     """The kernels of one model and the storage that they share."""
 
-    def __init__(self, graph: Graph, lanes: int = 1, width: int = 1):
+    def __init__(self, graph: Graph, lanes: int = 1, width: int = 1) -> None:
         self.graph = graph
         self.layout = Layout(lanes, width)
         self.kernels: dict[KernelHandle, Kernel] = {}

@@ -6,6 +6,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ _WIDE = 90
 class _Writer:
     """The text of one kernel. An expression is its text and how tightly its outermost operation binds."""
 
-    def __init__(self, kernel: Kernel, layout: Layout):
+    def __init__(self, kernel: Kernel, layout: Layout) -> None:
         self.kernel = kernel
         self.layout = layout
         self.lines: list[str] = []
@@ -122,6 +123,7 @@ def function(kernel: Kernel, layout: Layout) -> Callable[[np.ndarray], None]:
     """The kernel as a Python function on a workspace (instances one at a time: width 1)."""
     if layout.width != 1:
         raise ValueError("the Python back end computes one instance at a time")
-    namespace: dict = {"np": np}
+    namespace: dict[str, Any] = {"np": np}
     exec(source(kernel, layout), namespace)
-    return namespace[kernel.name]
+    compiled: Callable[[np.ndarray], None] = namespace[kernel.name]
+    return compiled

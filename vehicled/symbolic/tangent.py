@@ -48,7 +48,7 @@ class Tangents:
     made before a workspace is allocated.
     """
 
-    def __init__(self, program: Program, by: Differentiation):
+    def __init__(self, program: Program, by: Differentiation) -> None:
         """Raises ValueError for several instances, and for arrays and kernels that the program does not have."""
         if program.layout.width != 1:
             raise ValueError("tangents are taken of one instance")
@@ -150,7 +150,7 @@ _COEFFICIENTS = ("coefficients", "lane_coefficients")
 class _Differentiated:
     """One kernel's values with coefficients, and its tangents."""
 
-    def __init__(self, kernel: Kernel, tangents: Tangents):
+    def __init__(self, kernel: Kernel, tangents: Tangents) -> None:
         self.kernel, self._tangents = kernel, tangents
         graph = tangents.graph
         known = {a.id: a for a in graph.atoms}
@@ -228,7 +228,7 @@ class _LinearStage(wide.StageEmitter):
 
     pointers = (*wide.POINTERS, "%values", "%values.lane")
 
-    def __init__(self, layout: Layout, plan: wide.Plan, kernel: _Differentiated):
+    def __init__(self, layout: Layout, plan: wide.Plan, kernel: _Differentiated) -> None:
         super().__init__(layout, plan)
         self._kernel = kernel
 

@@ -12,7 +12,7 @@ class Vector:
 
     __slots__ = ("x", "y", "z")
 
-    def __init__(self, x: Atom, y: Atom, z: Atom):
+    def __init__(self, x: Atom, y: Atom, z: Atom) -> None:
         self.x, self.y, self.z = x, y, z
 
     @classmethod

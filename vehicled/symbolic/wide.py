@@ -37,7 +37,7 @@ class _Stage:
 class Plan:
     """The stages of a kernel, and where on the stack they leave values to each other."""
 
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel) -> None:
         self.loads = kernel.loads
         atoms = [a for a in kernel.schedule() if a.op not in _LEAVES]
         level: dict[int, int] = {}
@@ -112,7 +112,7 @@ class StageEmitter(Emitter):
 
     pointers: tuple[str, ...] = POINTERS
 
-    def __init__(self, layout: Layout, plan: Plan):
+    def __init__(self, layout: Layout, plan: Plan) -> None:
         super().__init__(layout)
         self._plan = plan
         self._names: dict[int, str] = {}

@@ -15,7 +15,7 @@ class CarBatch(Instances):
     converged; the others rest meanwhile, so that each comes to what it would come to alone.
     """
 
-    def __init__(self, car: Car, width: int, extensions: tuple[model.Extension, ...] = ()):
+    def __init__(self, car: Car, width: int, extensions: tuple[model.Extension, ...] = ()) -> None:
         """`width`: 2, 4 or a multiple of 8, which is what vectors hold. Raises ValueError on others."""
         if width not in (2, 4) and (width < 8 or width % 8):
             raise ValueError(f"{width} cars side by side: expected 2, 4 or a multiple of 8")
@@ -36,4 +36,5 @@ class CarBatch(Instances):
     @property
     def converged(self) -> np.ndarray:
         """(width,) whether the last step reached its tolerance."""
-        return self._newton[0] < self.tolerance**2
+        converged: np.ndarray = self._newton[0] < self.tolerance**2
+        return converged

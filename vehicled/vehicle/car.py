@@ -39,7 +39,7 @@ class CompiledCar:
         extensions: tuple[model.Extension, ...] = (),
         width: int = 1,
         differentiation: Differentiation | None = None,
-    ):
+    ) -> None:
         self.vehicle_program = model.build(tyre, extensions, width)
         program, routine = self.vehicle_program.program, self.vehicle_program.step.routine
         self.layout = program.layout
@@ -81,7 +81,7 @@ class Instances:
     """‖Δq‖ of an iteration above which the tangent is factorised again, m."""
     projection_passes = 2
 
-    def __init__(self, code: CompiledCar):
+    def __init__(self, code: CompiledCar) -> None:
         self.compiled = code
         self.kernels = code.kernels
         self.layout = code.layout
@@ -182,7 +182,7 @@ class Car(Instances):
         vehicle: Vehicle,
         extensions: tuple[model.Extension, ...] = (),
         differentiation: Differentiation | None = None,
-    ):
+    ) -> None:
         super().__init__(compiled(vehicle.tyre, extensions, differentiation=differentiation))
         self.vehicle = vehicle
         self._is_differentiated = differentiation is not None
@@ -237,7 +237,8 @@ class Car(Instances):
 
     def get_corner_parameter(self, name: str) -> np.ndarray:
         """(4,) values of the corners."""
-        return self.corner_parameters[self._corner_parameter[name]]
+        parameters: np.ndarray = self.corner_parameters[self._corner_parameter[name]]
+        return parameters
 
     # -- state ----------------------------------------------------------------------------------------
 
@@ -298,4 +299,5 @@ class Car(Instances):
         return float(self.outputs[ROOT_OUTPUTS.index(name)])
 
     def corner_output(self, name: str) -> np.ndarray:
-        return self.corner_outputs[CORNER_OUTPUTS.index(name)]
+        outputs: np.ndarray = self.corner_outputs[CORNER_OUTPUTS.index(name)]
+        return outputs

@@ -365,7 +365,8 @@ def _tyre(axle: HandbookAxle, load: float) -> TMeasyTyre:
 
 def _squares(r: np.ndarray) -> np.ndarray:
     """Diagonal of |r|² 1 − r rᵀ."""
-    return r @ r - r * r
+    squares: np.ndarray = r @ r - r * r
+    return squares
 
 
 def _tuple(values: np.ndarray) -> tuple[float, float, float]:

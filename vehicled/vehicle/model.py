@@ -34,7 +34,7 @@ AIR_DENSITY = 1.225
 class _Parameters:
     """Parameter symbols by name, made when first asked for, of one rank."""
 
-    def __init__(self, graph: Graph, prefix: str, rank: int):
+    def __init__(self, graph: Graph, prefix: str, rank: int) -> None:
         self.graph, self.prefix, self.rank = graph, prefix, rank
         self.symbols: dict[str, Atom] = {}
 
@@ -91,7 +91,7 @@ def build(tyre: str, extensions: Sequence[Extension] = (), width: int = 1) -> Ve
 class _Builder:
     """Puts the car together part by part; each method adds bodies, constraints and forces of one part."""
 
-    def __init__(self, law: TyreLaw, width: int):
+    def __init__(self, law: TyreLaw, width: int) -> None:
         self.law = law
         self.g = g = Graph()
         self.program = Program(g, len(WHEELS), width)

@@ -276,7 +276,8 @@ class Vehicle:
         parts = [(b.mass, np.array(b.center_of_mass)) for b in (self.chassis, self.rack)]
         parts += self._corner_masses()
         masses = np.array([m for m, _ in parts])
-        return masses @ np.array([r for _, r in parts]) / masses.sum()
+        center: np.ndarray = masses @ np.array([r for _, r in parts]) / masses.sum()
+        return center
 
     def _corner_masses(self) -> list[tuple[float, np.ndarray]]:
         parts = []
@@ -329,7 +330,8 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
     p, mirror = axle.hard_points, np.array([1.0, LEFT_RIGHT[wheel], 1.0])
 
     def place(point: tuple[float, float, float]) -> np.ndarray:
-        return mirror * point - origin
+        moved: np.ndarray = mirror * point - origin
+        return moved
 
     def axis(direction: tuple[float, float, float]) -> np.ndarray:
         # Forward on both sides, as a direction and not as the pseudo-vector of a rotation.

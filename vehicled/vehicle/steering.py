@@ -14,13 +14,14 @@ _POINTS = 281
 def _rotated(v: np.ndarray, axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """v turned about a unit axis by each angle, (n, 3) (Rodrigues)."""
     c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
-    return v * c + np.cross(axis, v) * s + axis * (axis @ v) * (1 - c)
+    turned: np.ndarray = v * c + np.cross(axis, v) * s + axis * (axis @ v) * (1 - c)
+    return turned
 
 
 class SteeringGeometry:
     """Kinematics of the front corners about their kingpins, at design height."""
 
-    def __init__(self, vehicle: Vehicle):
+    def __init__(self, vehicle: Vehicle) -> None:
         self._tables = [self._table(corner_parameters(vehicle, w)) for w in LEFT_RIGHT if w[0] == "f"]
         self.ratio = vehicle.steering.ratio
         """Rack displacement per steering-wheel angle, m/rad."""

@@ -15,6 +15,7 @@ locomotive (Plaza et al. 2017): 264 and 36,695 with operators, 285 and 636,695 b
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled bench codegen`."""
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     output.add_argument(
@@ -26,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print operation counts and times, or generated code; returns the exit status."""
     from vehicled.progress import Progress
     from vehicled.studies.benchmarks.codegen import bench_codegen, python_text
 

@@ -33,6 +33,7 @@ _COUNTS = (5, 10, 15, 20, 25, 30, 40, 60, 83)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled bench identify`."""
     parser.epilog = EPILOG
     parser.add_argument(
         "--mechanism",
@@ -56,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print the study of a suspension or of a car; returns the exit status. Raises UsageError."""
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if args.mechanism == "vehicle":

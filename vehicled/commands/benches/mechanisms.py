@@ -12,10 +12,12 @@ time of three runs counts, of steps alone, without compiling."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled bench mechanisms`."""
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print errors and processor times of the IFToMM problems; returns the exit status."""
     from vehicled.progress import Progress
     from vehicled.studies.benchmarks.mechanisms import BENCHMARKS, bench_mechanisms
 

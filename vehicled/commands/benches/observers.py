@@ -87,6 +87,7 @@ def _filter(name: str) -> str:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled bench observers`."""
     parser.epilog = EPILOG
 
     def choose(option: str, choices: Iterable[Any], of: str, kind: Callable[[str], Any] = str) -> None:
@@ -139,6 +140,7 @@ def _listed(choice: Iterable[Any]) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print, and draw if asked, a row for each filter in each set-up; returns the exit status."""
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if args.mechanism and _VEHICLE in args.mechanism:

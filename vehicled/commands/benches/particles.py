@@ -13,6 +13,7 @@ that do not, how many are unobservable: their readings leave even the exact post
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled bench particles`."""
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--tries", type=int, default=100, metavar="N", help="of each setting (100)")
     parser.add_argument(
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print costs and sweeps, or show one try live; returns the exit status. Raises UsageError."""
     if args.live or args.window:
         return _watch(args)
     from vehicled.errors import UsageError

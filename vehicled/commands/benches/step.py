@@ -16,10 +16,12 @@ reference vehicle beside our model of it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled bench step`."""
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print what model and filter steps cost on this machine, µs; returns the exit status."""
     # One thread for the dense solver, as everything else has: before numpy loads its library.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.daemon.configuration import load_daemon_configuration

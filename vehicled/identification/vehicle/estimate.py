@@ -117,7 +117,7 @@ class _Fit:
         considered: Sequence[Parameter],
         drives: Drives,
         tell: Progress,
-    ):
+    ) -> None:
         self.file, self.text, self.parameters = file, text, list(parameters)
         # What is asked for is estimated, as long as the drives tell of it.
         self._may_be_considered = {p.name: p for p in considered}
@@ -269,7 +269,8 @@ def fit(
     found, place = [], 0
     for k, p in enumerate(f.parameters):
         prior, value = p.get(file), p.get(after_file)
-        assert prior is not None and value is not None
+        assert prior is not None
+        assert value is not None
         sigma = p.sigma
         if free[k]:
             sigma = float(np.sqrt(covariance[place, place]))

@@ -108,7 +108,8 @@ def _either(hard_points: tuple[Getter, Setter], handbook: tuple[Getter, Setter])
 def _mass() -> tuple[Getter, Setter]:
     def put(file: File, value: float) -> File:
         path = ("vehicle", "chassis", "mass")
-        return put_at(file, path, get_at(file, path) + value - get_mass(file))
+        changed: File = put_at(file, path, get_at(file, path) + value - get_mass(file))
+        return changed
 
     def get_mass(file: File) -> float:
         return file.vehicle.mass
@@ -151,7 +152,8 @@ def _inertia(axis: int, alone: bool = False) -> tuple[Getter, Setter]:
     def put_yaw(path: Path) -> Setter:
         def put(file: File, value: float) -> File:
             roll, pitch, yaw = get_at(file, path)
-            return put_at(file, path, (roll, pitch + value - yaw, value))
+            changed: File = put_at(file, path, (roll, pitch + value - yaw, value))
+            return changed
 
         return put
 
@@ -219,7 +221,8 @@ def _friction(axle: str) -> tuple[Getter, Setter]:
 
     def put(file: File, value: float) -> File:
         if isinstance(get_at(file, _tyre_path(axle)), LinearTyre):
-            return put_at(file, _tyre_path(axle, "friction"), value)
+            changed: File = put_at(file, _tyre_path(axle, "friction"), value)
+            return changed
         factor = value / get(file)
         return _scale_characteristic(file, axle, {"fm": factor, "fs": factor, "sm": factor})
 

@@ -50,7 +50,7 @@ class ObservedEstimator:
     """Gives no estimates, but the observations of its last step; with `changes`, their derivatives by each of
     these."""
 
-    def __init__(self, configuration: Configuration, changes: Sequence[Change] = ()):
+    def __init__(self, configuration: Configuration, changes: Sequence[Change] = ()) -> None:
         c = configuration
         companions = [Companion(_make_filter(change.configuration), change.step) for change in changes]
         self._filter = _make_filter(c, companions)
@@ -113,7 +113,7 @@ class _DifferentiatedInputs(Inputs):
 
     def __init__(
         self, car: Car, sensors: Sensors, changes: Sequence[Change], companions: Sequence[Companion]
-    ):
+    ) -> None:
         self._others: list[tuple[int, Inputs, Car, float]] = []
         super().__init__(car, sensors.steering, sensors.wheel_torques)
         for k, (change, companion) in enumerate(zip(changes, companions, strict=True)):

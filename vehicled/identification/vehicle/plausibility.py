@@ -28,7 +28,7 @@ _STEERING = {"rack": ("steer.rack",), "wheel": ("steer.wheel",), "road_wheels": 
 class Channels:
     """Samples of a log by channel."""
 
-    def __init__(self, steps: Iterable[Step]):
+    def __init__(self, steps: Iterable[Step]) -> None:
         found: dict[str, tuple[list[float], list[float]]] = {}
         first = last = None
         for step in steps:
@@ -52,9 +52,11 @@ class Channels:
         """Interpolated."""
         t, v = self._samples[channel]
         order = np.argsort(t, kind="stable")
-        return np.interp(times, t[order], v[order])
+        values: np.ndarray = np.interp(times, t[order], v[order])
+        return values
 
     def times(self, channel: str) -> np.ndarray:
+        """(n,) when the channel was measured, s. Raises KeyError for one that the log does not have."""
         return self._samples[channel][0]
 
 

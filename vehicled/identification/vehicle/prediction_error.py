@@ -55,10 +55,12 @@ class PredictionError:
 
     @property
     def criterion(self) -> float:
+        """Sum of ½ (νᵀS⁻¹ν + ln |S|) over all observations: the negative log likelihood, up to a constant."""
         return sum(s.likelihood for s in self.sensors.values())
 
     @property
     def count(self) -> int:
+        """How many observations it is of."""
         return sum(s.count for s in self.sensors.values())
 
     @property
@@ -75,6 +77,7 @@ class PredictionError:
         return PredictionError(sensors)
 
     def add(self, record: Innovation, log_determinant: float) -> None:
+        """Count an innovation, with ln det S of its covariance; beyond its gate it counts less than quadratically."""
         sensor = self.sensors.setdefault(record.sensor, SensorError())
         sensor.count += 1
         surprise = record.nis

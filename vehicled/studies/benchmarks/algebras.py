@@ -26,7 +26,7 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 class _Peer:
     """A package as an algebra (see `explicit.Algebra`) that takes the atoms of a description over."""
 
-    def __init__(self, package: ModuleType):
+    def __init__(self, package: ModuleType) -> None:
         self.package = package
         self.sin, self.cos, self.sqrt = package.sin, package.cos, package.sqrt
         self._known: dict[int, Any] = {}

@@ -47,7 +47,7 @@ def explicit(system: RelativeSystem, gravity: Vector, algebra: Algebra) -> tuple
 
 
 class _Derivation:
-    def __init__(self, system: RelativeSystem, algebra: Algebra):
+    def __init__(self, system: RelativeSystem, algebra: Algebra) -> None:
         self.system = system
         self.algebra = algebra
         self.zero = algebra.take(system.graph.zero)
@@ -202,7 +202,7 @@ def product(a: list[Row], b: list[Row]) -> list[Row]:
 class Atoms:
     """Atomisation alone: the algebra is the graph of the system itself."""
 
-    def __init__(self, system: RelativeSystem):
+    def __init__(self, system: RelativeSystem) -> None:
         self.graph = system.graph
         self.sin, self.cos, self.sqrt = self.graph.sin, self.graph.cos, self.graph.sqrt
 

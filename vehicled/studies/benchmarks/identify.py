@@ -50,7 +50,8 @@ def _bench_ranks(study: Study, progress: Callable[[float], None]) -> dict[str, A
     centre = 0.5 * (study.ranges.high + study.ranges.low)
     # Wheels turn by an eighth at most, so that their angles do not matter more than all else.
     z = centre + shares[0] * np.minimum(reach, 0.8)
-    assert study.ranges.rate is not None and study.ranges.acceleration is not None
+    assert study.ranges.rate is not None
+    assert study.ranges.acceleration is not None
     rates = (shares[1] * study.ranges.rate, shares[2] * study.ranges.acceleration)
     blocks, q = [], mechanism.q
     for k in range(states):

@@ -67,7 +67,7 @@ class Effort:
 class Study:
     """The suspension with its motions and base sets; what takes time is made when it is first asked for."""
 
-    def __init__(self, effort: Effort = Effort(), seed: int = 1):
+    def __init__(self, effort: Effort = Effort(), seed: int = 1) -> None:
         self.effort = effort
         self.random = np.random.default_rng(seed)
         self.mechanism = Mechanism.load(MECHANISM)

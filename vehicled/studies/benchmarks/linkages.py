@@ -121,7 +121,8 @@ class _Locomotive(SymbolicLinkage):
         centre, spun = self.suspended(f"wheelset.{name}", seat, frame_base, "primary", "zxy")
         # Wheelsets spin: what does not spin with them, but lies along the axle, is given in the base before.
         base, spin = spun.parent, spun.coordinate
-        assert base is not None and spin is not None
+        assert base is not None
+        assert spin is not None
         across = f"wheelset.{name}.Ixx"
         moments = vector(across, f"wheelset.{name}.Iyy", across)
         system.body(f"wheelset.{name}", centre, spun, self.parameter(f"wheelset.{name}.m"), moments)

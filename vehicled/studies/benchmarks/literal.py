@@ -36,7 +36,8 @@ def add_angle(model: Model, name: str, angle: Angle) -> None:
     """
     graph = model.graph
     (x_axis, _), (crank, _) = (model.segment(s) for s in angle.between)
-    assert angle.start is not None and not isinstance(angle.between[1], str)
+    assert angle.start is not None
+    assert not isinstance(angle.between[1], str)
     points = set(angle.between[1])
     (body,) = (n for n, b in model.description.bodies.items() if set(getattr(b, "points", ())) == points)
     length = model.symbols[f"{body}.length"]

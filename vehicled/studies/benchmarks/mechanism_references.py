@@ -93,7 +93,8 @@ def _third_point(a: np.ndarray, b: np.ndarray, from_a: float, from_b: float) -> 
     square = np.sum(apart**2, axis=0)
     along = (square + from_a**2 - from_b**2) / (2 * square)
     across = np.sqrt(from_a**2 / square - along**2)
-    return a + along * apart + across * np.array([-apart[1], apart[0]])
+    joint: np.ndarray = a + along * apart + across * np.array([-apart[1], apart[0]])
+    return joint
 
 
 def squeezer_crank(times: np.ndarray) -> np.ndarray:
@@ -119,7 +120,8 @@ def squeezer_crank(times: np.ndarray) -> np.ndarray:
         down = x[14:16]  # from B to E
         right = np.array([-down[1], down[0]])
         d = b + 0.018 * down + 0.02 * right
-        return 0.5 * 4530.0 * (np.linalg.norm(d - c, axis=0) - 0.07785) ** 2
+        energy: np.ndarray = 0.5 * 4530.0 * (np.linalg.norm(d - c, axis=0) - 0.07785) ** 2
+        return energy
 
     turning = (
         (0.04325, 0.00092, 0.0, 2.194e-6),
@@ -130,7 +132,8 @@ def squeezer_crank(times: np.ndarray) -> np.ndarray:
     k1, k3, k5, k7 = (mass * (x * x + y * y) + inertia for mass, x, y, inertia in turning)
     weights = np.repeat([k1, 0.00365, 4.410e-7, 0.00706, 5.667e-7, 0.00706, 5.667e-7, k3, k5, k7], 2)
     mechanism = OneCoordinate(places, weights, potential, 2 * np.pi, force=0.033)
-    return mechanism.solve(times, -0.0617138900142764496)[0]
+    angles: np.ndarray = mechanism.solve(times, -0.0617138900142764496)[0]
+    return angles
 
 
 def squeezer(times: np.ndarray) -> np.ndarray:
@@ -175,7 +178,8 @@ def bricard(times: np.ndarray) -> np.ndarray:
 
     weights = np.tile(np.repeat([1.0, lengthwise, crosswise, crosswise], 3), 5)
     mechanism = OneCoordinate(places, weights, lambda x: _G * x[1::12].sum(axis=0), 4 * np.pi)
-    return bricard_chain(mechanism.solve(times, 0.0)[0])[0][3].T
+    path: np.ndarray = bricard_chain(mechanism.solve(times, 0.0)[0])[0][3].T
+    return path
 
 
 def flyball_governor(times: np.ndarray) -> np.ndarray:

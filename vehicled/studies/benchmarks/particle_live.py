@@ -40,7 +40,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 class LinkageThread(threading.Thread):
     """The true linkage with its gyroscope, as a device with a clock of its own that puts readings into `samples`."""
 
-    def __init__(self, trial: Try, pace: float):
+    def __init__(self, trial: Try, pace: float) -> None:
         super().__init__(name="linkage", daemon=True)
         self._trial = trial
         self.pace = pace
@@ -105,7 +105,7 @@ class LiveFrame:
 class LiveSession:
     """One release after the other, and the filter that follows."""
 
-    def __init__(self, experiment: Experiment, seed: int, pace: float = 0.2):
+    def __init__(self, experiment: Experiment, seed: int, pace: float = 0.2) -> None:
         self.experiment, self._seed = experiment, seed
         self._linkage: LinkageThread | None = None
         self._pace = pace

@@ -84,7 +84,7 @@ class Outcome:
 class Try:
     """One linkage that is released, and the filter that estimates its motion. Reproduced by its seed."""
 
-    def __init__(self, experiment: Experiment, seed: int):
+    def __init__(self, experiment: Experiment, seed: int) -> None:
         self.experiment = experiment
         # The readings are the same for any filter.
         x, (plant, random) = experiment, np.random.default_rng(seed).spawn(2)

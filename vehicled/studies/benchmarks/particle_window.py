@@ -53,7 +53,7 @@ def watch(experiment: Experiment, seed: int) -> None:
 class ParticleFigure:
     """The linkage with its particles on the left, the density of crank angles on the right."""
 
-    def __init__(self, figure: Figure):
+    def __init__(self, figure: Figure) -> None:
         self._linkage, self._angles = figure.subplots(1, 2)
         self._figure = figure
 

@@ -65,7 +65,8 @@ class OurVehicle:
 
     @property
     def place(self) -> np.ndarray:
-        return self._q[0] + self._arm @ self._q[1:]
+        position: np.ndarray = self._q[0] + self._arm @ self._q[1:]
+        return position
 
 
 @dataclass

@@ -41,7 +41,7 @@ class _DependentEKF(MechanismObserver):
         covariance: np.ndarray,
         plant_noise: np.ndarray | PlantNoise,
         stepper: Stepper | None = None,
-    ):
+    ) -> None:
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f) of z, ż; the others' follow from the
         constraints. `stepper`: ALI3-P when left out."""
         super().__init__(mechanism, sensors, h, covariance, plant_noise)
@@ -56,7 +56,8 @@ class _DependentEKF(MechanismObserver):
 
     @property
     def z_deviation(self) -> np.ndarray:
-        return np.sqrt(np.maximum(np.diag(self.covariance)[self.independent], 0.0))
+        sigmas: np.ndarray = np.sqrt(np.maximum(np.diag(self.covariance)[self.independent], 0.0))
+        return sigmas
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         m = self.mechanism
@@ -83,12 +84,14 @@ class _DependentEKF(MechanismObserver):
 
     def _get_moving(self) -> np.ndarray:
         """(2f, 2f) covariance of z, ż."""
-        return self.covariance[np.ix_(self.chosen, self.chosen)]
+        block: np.ndarray = self.covariance[np.ix_(self.chosen, self.chosen)]
+        return block
 
     @staticmethod
     def _carry(tangent: np.ndarray, moving: np.ndarray) -> np.ndarray:
         p = tangent @ moving @ tangent.T
-        return 0.5 * (p + p.T)
+        symmetric: np.ndarray = 0.5 * (p + p.T)
+        return symmetric
 
     def _observe(self, readings: np.ndarray) -> LinearObservation:
         h_q, h_qd, _ = self.sensors.calc_jacobians(self.mechanism)

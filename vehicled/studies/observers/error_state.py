@@ -12,7 +12,7 @@ from vehicled.studies.observers.linkage_errors import LinkageErrors
 class ErrorStateObserver:
     """An observer by the errors of its simulation; its plant noise follows the innovations where it can."""
 
-    def __init__(self, model: LinkageErrors, h: float, covariance: np.ndarray):
+    def __init__(self, model: LinkageErrors, h: float, covariance: np.ndarray) -> None:
         """`h`: s; `covariance`: (errors, errors) at the start."""
         self.model, self.h = model, h
         self.filter = ErrorStateKalmanFilter(model, covariance)

@@ -56,22 +56,25 @@ class Observer(Protocol):
 class MechanismEstimate:
     """The state that a mechanism is in, as an observer's estimate."""
 
-    def __init__(self, mechanism: Mechanism):
+    def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         self.independent = mechanism.independent.copy()
         """Indices (f,) of the coordinates that are the filter's state."""
 
     @property
     def z(self) -> np.ndarray:
-        return self.mechanism.q[self.independent]
+        z: np.ndarray = self.mechanism.q[self.independent]
+        return z
 
     @property
     def zd(self) -> np.ndarray:
-        return self.mechanism.qd[self.independent]
+        zd: np.ndarray = self.mechanism.qd[self.independent]
+        return zd
 
     @property
     def zdd(self) -> np.ndarray:
-        return self.mechanism.qdd[self.independent]
+        zdd: np.ndarray = self.mechanism.qdd[self.independent]
+        return zdd
 
     def fail(self, what: str) -> RunError:
         return RunError(f"{type(self).__name__} at t = {self.mechanism.t:.6g} s: {what}")
@@ -87,7 +90,7 @@ class MechanismObserver(MechanismEstimate):
         h: float,
         covariance: np.ndarray,
         plant_noise: np.ndarray | PlantNoise,
-    ):
+    ) -> None:
         """`h`: s; `covariance`: of the filter's state at the start; `plant_noise`: an array (states, states) is the
         covariance that every step adds."""
         super().__init__(mechanism)

@@ -37,7 +37,7 @@ class LikelihoodWindow:
     found at θ₀, the likelihood at θ is that of (e + g (θ − θ₀)) exp(−½ ρ (θ − θ₀)).
     """
 
-    def __init__(self, start: np.ndarray, length: int = WINDOW):
+    def __init__(self, start: np.ndarray, length: int = WINDOW) -> None:
         """`start`: (m,) θ; `length`: innovations."""
         m = len(start)
         self.logs = np.array(start, dtype=float)
@@ -85,7 +85,7 @@ class AdaptedNoise(WhiteNoise):
         densities: np.ndarray,
         base: np.ndarray | None = None,
         window: int = WINDOW,
-    ):
+    ) -> None:
         """Uⱼ (m, n, n); dⱼ (m,) at the start; U₀ (n, n), which stays; `window`: innovations."""
         super().__init__(units, densities, base)
         m, n = units.shape[:2]

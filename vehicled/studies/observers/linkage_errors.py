@@ -34,7 +34,7 @@ class LinkageErrors(MechanismEstimate):
         stepper: Stepper | None = None,
         *,
         from_rest: bool = False,
-    ):
+    ) -> None:
         """`plant_noise`: an array (errors, errors) is the covariance that every step adds. `stepper`: ALI3-P when
         left out.
 
@@ -184,7 +184,7 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         *,
         memory: float = MEMORY,
         from_rest: bool = False,
-    ):
+    ) -> None:
         """`plant_noise`: (4f, 4f); `memory`: s."""
         super().__init__(mechanism, sensors, plant_noise, stepper, from_rest=from_rest)
         self.memory = memory

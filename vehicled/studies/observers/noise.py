@@ -31,7 +31,7 @@ class PlantNoise(Protocol):
 class StepNoise:
     """The same covariance whatever the slope."""
 
-    def __init__(self, covariance: np.ndarray):
+    def __init__(self, covariance: np.ndarray) -> None:
         """(n, n)"""
         self._covariance = np.array(covariance, dtype=float)
 
@@ -53,7 +53,7 @@ def as_plant_noise(noise: np.ndarray | PlantNoise) -> PlantNoise:
 class WhiteNoise(StepNoise):
     """White noise with the spectral density U₀ + Σ dⱼ Uⱼ, discretised along the slope of each step."""
 
-    def __init__(self, units: np.ndarray, densities: np.ndarray, base: np.ndarray | None = None):
+    def __init__(self, units: np.ndarray, densities: np.ndarray, base: np.ndarray | None = None) -> None:
         """Uⱼ (m, n, n), dⱼ (m,) and U₀ (n, n), none when left out."""
         self.densities = np.array(densities, dtype=float)
         base = np.zeros(units.shape[1:]) if base is None else base
@@ -67,7 +67,8 @@ class WhiteNoise(StepNoise):
         if slope is not self._slope:
             self._slope, steps = slope, discretise(slope, self._units, h)
             self._base, self.steps = steps[0], steps[1:]
-        return self._base + (self.densities[:, None, None] * self.steps).sum(axis=0)
+        total: np.ndarray = self._base + (self.densities[:, None, None] * self.steps).sum(axis=0)
+        return total
 
 
 def discretise(slope: np.ndarray, density: np.ndarray, h: float) -> np.ndarray:

@@ -37,7 +37,7 @@ class UnscentedKF(MechanismObserver):
         beta: float = 2.0,
         kappa: float = 0.0,
         redraw: bool = True,
-    ):
+    ) -> None:
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the transform.
         `redraw`: readings are predicted from points drawn with the plant noise of the step; otherwise from where the
         points of the step arrive, which is cheaper and predicts too small a covariance for good sensors.
@@ -91,7 +91,8 @@ class UnscentedKF(MechanismObserver):
     def _draw(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """(points, 2f) sigma points."""
         away = np.sqrt(self._scale) * np.linalg.cholesky(covariance).T
-        return mean + np.vstack([np.zeros((1, len(away))), away, -away])
+        points: np.ndarray = mean + np.vstack([np.zeros((1, len(away))), away, -away])
+        return points
 
     def _propagate(self, points: np.ndarray) -> np.ndarray:
         """(points, 2f) over one step; the instances are left where they arrive."""

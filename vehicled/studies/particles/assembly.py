@@ -39,11 +39,12 @@ def assemble(
         swarm.shift(np.clip(left, -stride, stride))
     now = np.array([swarm.get_rates(name) for name in swarm.noisy])
     swarm.shift(None, rates - now)
-    return np.all(np.abs(_left(swarm, wanted)) <= 1e-6, axis=0)
+    assembled: np.ndarray = np.all(np.abs(_left(swarm, wanted)) <= 1e-6, axis=0)
+    return assembled
 
 
 def _left(swarm: Swarm, wanted: np.ndarray) -> np.ndarray:
-    left = wanted - np.array([swarm.get(name) for name in swarm.noisy])
+    left: np.ndarray = wanted - np.array([swarm.get(name) for name in swarm.noisy])
     angles = [name in swarm.angles for name in swarm.noisy]
     left[angles] = wrapped(left[angles])
     return left

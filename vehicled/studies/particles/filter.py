@@ -49,7 +49,7 @@ class ParticleFilter:
         random: np.random.Generator,
         resampler: str = "systematic",
         threshold: float = 0.5,
-    ):
+    ) -> None:
         """Resampled when the effective sample size is below `threshold` of the particles. Raises ValueError."""
         if resampler not in RESAMPLERS:
             raise ValueError(f"resampler {resampler!r}: expected one of {', '.join(RESAMPLERS)}")

@@ -88,7 +88,8 @@ def random_angles(lengths: Lengths, count: int, random: np.random.Generator) -> 
     widths = ranges[:, 1] - ranges[:, 0]
     along = random.random(count) * widths.sum()
     which = np.searchsorted(np.cumsum(widths), along, side="right").clip(0, len(ranges) - 1)
-    return ranges[which, 0] + along - np.concatenate(([0.0], np.cumsum(widths)))[which]
+    angles: np.ndarray = ranges[which, 0] + along - np.concatenate(([0.0], np.cumsum(widths)))[which]
+    return angles
 
 
 def random_branches(count: int, random: np.random.Generator) -> np.ndarray:

@@ -33,7 +33,8 @@ class RateInstrument:
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
-        return (reading - swarm.get_rates(self.angle)[None]) / self.sigma
+        normalised: np.ndarray = (reading - swarm.get_rates(self.angle)[None]) / self.sigma
+        return normalised
 
 
 @dataclass
@@ -63,4 +64,5 @@ class PositionInstrument:
         if not names:
             raise ValueError(f"no point {self.point!r} with coordinates of its own")
         predicted = np.array([swarm.get_coordinate(n) for n in names])
-        return (np.reshape(reading, (-1, 1)) - predicted) / self.sigma
+        normalised: np.ndarray = (np.reshape(reading, (-1, 1)) - predicted) / self.sigma
+        return normalised

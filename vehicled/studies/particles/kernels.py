@@ -44,7 +44,7 @@ cannot be moved at the end of its travel."""
 class _Equations:
     """What the equations of motion consist of, as atoms at the state q, q̇ of the coordinates' symbols."""
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model) -> None:
         self.model = model
         self.graph = g = model.graph
         system = model.system

@@ -30,7 +30,7 @@ class Follower:
     The filter's noise and its instruments' multipliers may be changed meanwhile, by any thread.
     """
 
-    def __init__(self, particles: ParticleFilter, longest: float):
+    def __init__(self, particles: ParticleFilter, longest: float) -> None:
         """`longest` step of integration, s: where readings are further apart, several are made."""
         self.filter, self._longest = particles, longest
         self._last: int | None = None

@@ -98,7 +98,8 @@ def _numbered(labels: np.ndarray) -> np.ndarray:
     """(N,) labels from 0 on, numbered without gaps; sorted only where there are too many to count."""
     if labels.max() > 4 * len(labels):
         return np.unique(labels, return_inverse=True)[1]
-    return (np.cumsum(np.bincount(labels) > 0) - 1)[labels]
+    consecutive: np.ndarray = (np.cumsum(np.bincount(labels) > 0) - 1)[labels]
+    return consecutive
 
 
 def _averages(cells: np.ndarray, weights: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,7 @@ class Swarm:
     machine code release the interpreter's lock.
     """
 
-    def __init__(self, description: Description, count: int, noisy: Sequence[str] = ()):
+    def __init__(self, description: Description, count: int, noisy: Sequence[str] = ()) -> None:
         """`noisy` names the angles, distances and components of points that `advance` and `shift` can disturb.
 
         All particles are at zero, which is no state of a mechanism: `set_states` follows. Raises MechanismError for
@@ -150,7 +151,8 @@ class Swarm:
         """(N,) an angle of the description, rad in (−π, π]. Raises ValueError for one that is not there."""
         k = self._rows["sides"].start + 2 * self.angles.index(name)
         sides = self._get(slice(k, k + 2))
-        return np.arctan2(sides[0], sides[1])
+        angle: np.ndarray = np.arctan2(sides[0], sides[1])
+        return angle
 
     def get_coordinate(self, name: str) -> np.ndarray:
         """(N,) a distance of the description or a component of a point, m. Raises ValueError."""
@@ -158,7 +160,8 @@ class Swarm:
             k = self._rows["distances"].start + self.distances.index(name)
         else:
             k = self.coordinates.index(name)
-        return self._get(slice(k, k + 1))[0]
+        values: np.ndarray = self._get(slice(k, k + 1))[0]
+        return values
 
     def get(self, name: str) -> np.ndarray:
         """(N,) an angle in (−π, π] or any other coordinate, rad or m. Raises ValueError."""
@@ -171,7 +174,8 @@ class Swarm:
             k = self._rows["rates"].start + relative.index(name)
         else:
             k = self._rows["qd"].start + self.coordinates.index(name)
-        return self._get(slice(k, k + 1))[0]
+        values: np.ndarray = self._get(slice(k, k + 1))[0]
+        return values
 
     def set_states(self, q: np.ndarray, qd: np.ndarray, t: float = 0.0) -> None:
         """(n, N) each, brought onto the constraints."""
@@ -216,7 +220,9 @@ class Swarm:
         self._call[what](self._workspace.ctypes.data, self._records.ctypes.data, len(self._records))
 
 
-def _compile(program: Program, offset: int, size: int, read: int, written: int) -> dict:
+def _compile(
+    program: Program, offset: int, size: int, read: int, written: int
+) -> dict[str, Callable[..., Any]]:
     """The loops over all particles, and `prepare`. `offset` and `size` count float64, the others bytes."""
     numbers = {"offset": offset, "size": size, "read": read, "written": written}
     sequences = {KernelHandle(name): [*map(KernelHandle, calls)] for name, calls in _SEQUENCES.items()}

@@ -14,7 +14,8 @@ def normalised(log_weights: np.ndarray) -> np.ndarray:
     if not np.isfinite(largest):
         raise FloatingPointError("no particle has a weight above zero")
     weights = np.exp(log_weights - largest)
-    return weights / np.sum(weights)
+    normalised: np.ndarray = weights / np.sum(weights)
+    return normalised
 
 
 def effective_fraction(weights: np.ndarray) -> float:

@@ -51,7 +51,8 @@ def _exudyn() -> Any:
 
 
 def version() -> str:
-    return _exudyn().__version__
+    number: str = _exudyn().__version__
+    return number
 
 
 def drive(vehicle: Vehicle, steps: int, turn: Callable[[int], None]) -> Record:
@@ -192,7 +193,8 @@ class _Model:
         begun = 0
 
         def place() -> np.ndarray:
-            return system.GetNodeOutput(node, exu.OutputVariableType.Position)
+            position: np.ndarray = system.GetNodeOutput(node, exu.OutputVariableType.Position)
+            return position
 
         def between(mbs: Any, t: float) -> bool:
             """Called at the beginning of each step; t is its end."""

@@ -47,7 +47,8 @@ class MujocoVehicle:
 
     @property
     def place(self) -> np.ndarray:
-        return self._data.qpos[:3].copy()
+        position: np.ndarray = self._data.qpos[:3].copy()
+        return position
 
     def steer(self, t: float) -> None:
         # A soft constraint lags behind a target that moves; this target is ahead by just as much.
