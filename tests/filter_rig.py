@@ -10,6 +10,7 @@ import numpy as np
 from vehicle_rig import vehicle
 
 from vehicled.filter.boundary import Mounting, Observation, Pose
+from vehicled.filter.error_model import FilterKernels, Structure, make_extension
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter, Kind
 from vehicled.filter.states import Group
@@ -44,6 +45,17 @@ def turn_left(f: VehicleFilter, steps: int, rack: float = 0.008) -> None:
     for k in range(1, steps + 1):
         f.car.inputs[0] = f.car.corner_inputs[0, :2] = rack * min(k / 50, 1.0)
         f.predict(k * STEP_NS, H)
+
+
+def kernels(f: VehicleFilter) -> FilterKernels:
+    """Of a filter with sensors of any settings; each is called by `f.car.call`."""
+    observations = Sensors().make_setup().observations
+    return f.car.result(make_extension(Structure(f.settings.kind, f.states.groups, observations)))
+
+
+def propagate(f: VehicleFilter) -> None:
+    """The covariance one step on, at the state that the car has."""
+    f.car.call(kernels(f).propagate)
 
 
 def index(f: VehicleFilter, group: Group, element: str = "") -> int:

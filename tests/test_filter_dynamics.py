@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from filter_rig import STEP_NS, H, index, new_filter, place, turn_left, without_noise
+from filter_rig import STEP_NS, H, index, new_filter, place, propagate, turn_left, without_noise
 
 from vehicled.filter.settings import DriveForce
 from vehicled.filter.states import (
@@ -56,7 +56,7 @@ def calc_column(f: VehicleFilter, i: int) -> np.ndarray:
     n = len(f.states)
     f.errors.matrix = np.zeros((n, n))
     f.errors.set_variance(i, 1.0)
-    f.car.call("propagate_covariance")
+    propagate(f)
     column = f.covariance[:, i]
     return column / np.sqrt(column[i])
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from estimator_rig import Run, mixed, prototype, rms, steps
-from filter_rig import STEP_NS, H, index, new_filter, observation, place, turn_left, without_noise
+from filter_rig import STEP_NS, H, index, new_filter, observation, place, propagate, turn_left, without_noise
 
 from vehicled.filter.settings import Kind
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, MODEL_ERROR, POSITION, VELOCITY
@@ -57,7 +57,7 @@ def test_errors_of_speed_propagate_as_the_equations_of_motion_say(kind):
     for n, place_of in enumerate((*speeds, *lacking)):
         f.errors.matrix = np.zeros((len(f.states),) * 2)
         f.errors.set_variance(place_of, 1.0)
-        f.car.call("propagate_covariance")
+        propagate(f)
         p = f.covariance
         if n < len(speeds):
             error = np.eye(3)[n]

@@ -2,8 +2,20 @@
 
 import numpy as np
 import pytest
-from filter_rig import STEP_NS, H, index, linearise, new_filter, observation, place, turn_left
+from filter_rig import (
+    STEP_NS,
+    H,
+    index,
+    kernels,
+    linearise,
+    new_filter,
+    observation,
+    place,
+    propagate,
+    turn_left,
+)
 
+from vehicled.filter.boundary import Mounting
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
@@ -13,7 +25,7 @@ from vehicled.filter.states import (
     WHEEL_ANGLE,
     WHEEL_SLIP,
 )
-from vehicled.filter.vehicle_filter import Mounting, VehicleFilter
+from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.gnss import WANDER
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
@@ -57,7 +69,7 @@ def in_chart(f: VehicleFilter) -> list[int]:
 
 def calc_tyre_rows(f: VehicleFilter) -> np.ndarray:
     """(3, n) what the tyres' response to speeds, as accelerations (ẍ, ÿ, α_z), is at the IMU."""
-    f.car.call("observe_tyres")
+    f.car.call(kernels(f).sensors.observe_tyres)
     damping, arm = f.car.view("tyre_damping").reshape(3, 3), IMU
     rows = np.zeros((3, len(f.states)))
     at_imu = np.stack([damping[0] - damping[2] * arm[1], damping[1] + damping[2] * arm[0], np.zeros(3)])
@@ -101,10 +113,10 @@ def test_rows_are_the_change_of_the_reading_when_the_car_is_corrected(drive, sen
     """For each state in turn, with the accelerations that the car has kept as they are."""
     f, (kind, m) = drive, SENSORS[sensor]
     predicted, rows = linearise(f, kind, T_NOW, m)
-    car, saved = f.car, f.save()
-    car.call("observe_pose")
+    car, saved, models = f.car, f.save(), kernels(f).sensors
+    car.call(models.observe_pose)
     accelerations = car.view("pose")[ACCELERATIONS].copy()
-    car.call(sensor)
+    car.call(getattr(models, sensor))
     assert predicted == pytest.approx(car.view("predicted")[:m], abs=1e-9)
     differences = np.zeros((m, len(f.states)))
     step = 1e-5
@@ -115,9 +127,9 @@ def test_rows_are_the_change_of_the_reading_when_the_car_is_corrected(drive, sen
             change = np.zeros(CHART_SIZE)
             change[j] = sign * step
             car.correct(change, carry=True)
-            car.call("observe_pose")
+            car.call(models.observe_pose)
             car.view("pose")[ACCELERATIONS] = accelerations
-            car.call(sensor)
+            car.call(getattr(models, sensor))
             seen.append(car.view("predicted")[:m].copy())
         differences[:, state] = (seen[0] - seen[1]) / (2 * step)
     f.restore(saved)
@@ -288,7 +300,7 @@ def test_what_is_known_of_roads_settles_at_their_standard_deviation():
             f.car.view("density")[f.states[group]] = 0.0
         f.car.view("h")[0] = 0.1
         for _ in range(300):
-            f.car.call("propagate_covariance")
+            propagate(f)
             f.update_road(0.1)
             f.errors.x[:] = 0.0
         assert np.sqrt(f.variances[slopes]) == pytest.approx([0.02, 0.02], rel=0.05)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from filter_rig import STEP_NS, H, new_filter, place, turn_left
 
+from vehicled.filter.boundary import Observation
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.error_state import ErrorStateKalmanFilter, Observation, Transition
+from vehicled.filter.error_state import ErrorStateKalmanFilter, LinearObservation, Transition
 from vehicled.filter.settings import Kind, Suspension
 from vehicled.filter.states import VELOCITY, Initial, Process, StateTable, make_table
-from vehicled.filter.vehicle_filter import Observation as VehicleObservation
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.sources.sensors import Sensors
@@ -47,10 +47,10 @@ class Linear:
     def calc_transition(self, h: float) -> Transition:
         return self._transition
 
-    def observe(self, reading: Observation) -> Observation:
+    def observe(self, reading: LinearObservation) -> LinearObservation:
         """A reading that was linearised before any correction."""
         left = reading.innovation - reading.jacobian @ self.state
-        return Observation(left, reading.jacobian, reading.noise, reading.gate)
+        return LinearObservation(left, reading.jacobian, reading.noise, reading.gate)
 
     def apply(self, correction: np.ndarray) -> None:
         self.state = self.state + correction
@@ -200,7 +200,7 @@ def run_updates(compared, rng, given, gate: float = math.inf) -> list[bool]:
         # Linearised without the corrections that are gathered: the filter on matrices subtracts these itself.
         gathered = f.errors.x.copy()
         f.errors.x[:] = 0.0
-        f.evaluate(VehicleObservation(kind, t, [0.0] * m, [1.0] * m))
+        f.evaluate(Observation(kind, t, [0.0] * m, [1.0] * m))
         predicted, rows = -f.errors.innovation[:m], f.errors.rows[:m][chosen].copy()
         noise = sigma**2 + f.errors.more_noise[:m][chosen]
         f.errors.x[:] = gathered
@@ -209,8 +209,8 @@ def run_updates(compared, rng, given, gate: float = math.inf) -> list[bool]:
         value = np.where(np.isin(range(m), chosen), predicted, 0.0)
         value[chosen] += difference
         variance = [sigma**2 if k in chosen else MISSING for k in range(m)]
-        update = f.update(VehicleObservation(kind, t, value.tolist(), variance), gate)
-        expected = oracle.update(Observation(difference, rows, np.diag(noise), gate))
+        update = f.update(Observation(kind, t, value.tolist(), variance), gate)
+        expected = oracle.update(LinearObservation(difference, rows, np.diag(noise), gate))
         assert update.accepted == expected.accepted
         assert update.nis == pytest.approx(expected.nis, rel=1e-8)
         assert np.array(update.innovation)[chosen] == pytest.approx(expected.innovation, rel=1e-7, abs=1e-9)

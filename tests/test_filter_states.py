@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from filter_rig import H, new_filter
+from filter_rig import H, new_filter, propagate
 
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
@@ -151,7 +151,7 @@ def test_a_fading_state_settles_at_its_stationary_variance():
         for i in f.states.places(MODEL_ERROR):
             f.errors.set_variance(i, start)
         for _ in range(round(20 * process.time / H)):
-            f.car.call("propagate_covariance")
+            propagate(f)
         expected = np.square(process.sigma) * (1.0 - H / process.time)
         assert f.variances[f.states[MODEL_ERROR]] == pytest.approx(expected, rel=1e-3)
 
