@@ -13,6 +13,7 @@ from replay.problems import Problems
 from replay.steps import make_steps, sort_by_arrival
 from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
+from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement, Step
 from vehicled.simulation.drive import STEP_NS, _drive
 from vehicled.simulation.manoeuvres import Initial
@@ -34,6 +35,14 @@ def with_sensors(**changes: Any) -> Configuration:
     """The prototype with some of its sensors changed; None for absent."""
     given = prototype()
     return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
+
+
+class WithFilter(Estimator):
+    """An estimator whose filter can be got at, to see into it or to spoil it."""
+
+    def make_filter(self) -> VehicleFilter:
+        self.filter = super().make_filter()
+        return self.filter
 
 
 class Drive:
@@ -82,7 +91,7 @@ def steps(measurements: Iterable[Measurement], period: int = PERIOD) -> list[Ste
 
 
 class Run:
-    """An estimator after its measurements, and all that it said."""
+    """An estimator after its measurements, and all that it published."""
 
     def __init__(
         self,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from vehicle_rig import vehicle
 
 from vehicled.filter.boundary import Mounting, Observation, Pose
+from vehicled.filter.error_model import FilterKernels, Structure, make_extension
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter, Kind
 from vehicled.filter.states import Group
@@ -21,9 +23,14 @@ AT_IMU = Mounting()
 """Everything at the vehicle origin, axes of the car."""
 
 
-def new_filter(kind: Kind = "errorEKF", mounting: Mounting = AT_IMU, **settings: Any) -> VehicleFilter:
-    """Of the prototype, with default sensors."""
-    setup = dataclasses.replace(Sensors().make_setup(), mounting=mounting)
+def new_filter(
+    kind: Kind = "errorEKF",
+    mounting: Mounting = AT_IMU,
+    sensors: Sensors = Sensors(),  # noqa: B008 (frozen)
+    **settings: Any,
+) -> VehicleFilter:
+    """Of the prototype; `settings` are fields of the section `filter`."""
+    setup = dataclasses.replace(sensors.make_setup(), mounting=mounting)
     return make_filter(vehicle("prototype"), Filter(kind=kind, **settings), setup)
 
 
@@ -33,31 +40,41 @@ def place(f: VehicleFilter, position: np.ndarray, yaw: float, speed: float) -> N
     f.restart_history(0)
 
 
+def turn_left(f: VehicleFilter, steps: int, rack: float = 0.008) -> None:
+    """Drive a left-hand bend from time 0 on; the rack moves during the first 0.2 s."""
+    for k in range(1, steps + 1):
+        f.car.inputs[0] = f.car.corner_inputs[0, :2] = rack * min(k / 50, 1.0)
+        f.predict(k * STEP_NS, H)
+
+
+def kernels(f: VehicleFilter) -> FilterKernels:
+    """Of a filter with sensors of any settings; each is called by `f.car.call`."""
+    observations = Sensors().make_setup().observations
+    return f.car.result(make_extension(Structure(f.settings.kind, f.states.groups, observations)))
+
+
+def propagate(f: VehicleFilter) -> None:
+    """The covariance one step on, at the state that the car has."""
+    f.car.call(kernels(f).propagate)
+
+
 def index(f: VehicleFilter, group: Group, element: str = "") -> int:
+    """Of one error state."""
     return f.states.index(group, element)
 
 
-def evaluate(f: VehicleFilter, kind: str, t: int, value: Any, variance: Any) -> float | None:
-    return f.evaluate(Observation(kind, t, list(value), list(variance)))
+def observation(kind: str, t: int, value: Sequence[float], variance: Sequence[float]) -> Observation:
+    return Observation(kind, t, list(value), list(variance))
 
 
 def linearise(f: VehicleFilter, kind: str, t: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     """What an observation should read (m,), and its Jacobian (m, n)."""
     f.errors.x[:] = 0.0
-    zero = [0.0] * m
-    assert evaluate(f, kind, t, zero, [1.0] * m) is not None
+    assert f.evaluate(observation(kind, t, [0.0] * m, [1.0] * m)) is not None
     return -f.errors.innovation[:m], f.errors.rows[:m].copy()
 
 
 def without_noise(f: VehicleFilter) -> None:
-    """No plant noise on any state; what fades keeps its time."""
+    """No white noise on any state; processes stay."""
     f.car.view("density")[:] = 0.0
     f.car.view("lateral_per_speed")[:] = 0.0
-
-
-def set_slow(f: VehicleFilter, group: Group, values: Any) -> None:
-    """Estimates of one group of slow states."""
-    every, place = f.all_slow_states(), f.states[group]
-    begin = len(f.states) - len(every)
-    every[place.start - begin : place.stop - begin] = values
-    f.set_slow_states(every)

@@ -8,6 +8,7 @@ import pytest
 
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
+from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.simulation import drive
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
@@ -20,7 +21,7 @@ TIMES = ("model_step_us", "filter_step_us", "filter_step_with_fix_us", "lu169_us
 @pytest.fixture(scope="module")
 def found():
     """A second of the drive, and the progress that was told."""
-    configuration = load_configuration("prototype")
+    configuration = load_daemon_configuration("prototype")
     scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=1.0)
     measurements, _ = simulate(scenario, make_plant(configuration, scenario.plant), seed=1)
     told: list[float] = []

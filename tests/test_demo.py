@@ -17,7 +17,7 @@ import pytest
 
 from replay.mcap_log import McapLog
 from vehicled.cli import main
-from vehicled.configuration import load_configuration
+from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.demo.configuration import write_configuration
 from vehicled.demo.result import Result
 from vehicled.demo.rig import Ended
@@ -128,7 +128,7 @@ def test_a_file_in_the_way_is_one_line(tmp_path, capsys):
 def test_only_the_devices_are_exchanged(tmp_path):
     path = tmp_path / "odd: name #1.yaml"
     write_configuration("prototype", path, tmp_path / "ports: #1", tmp_path, gnss_latency=0.08)
-    ours, shipped = load_configuration(path), load_configuration("prototype")
+    ours, shipped = load_daemon_configuration(path), load_daemon_configuration("prototype")
     for part in ("vehicle", "sensors", "filter", "world"):
         assert getattr(ours, part) == getattr(shipped, part)
     assert ours.daemon.loop == shipped.daemon.loop

@@ -1,4 +1,4 @@
-"""How good the estimates are on the mixed drive, and whether they know how good they are."""
+"""Errors of the estimates on the mixed drive, and whether their standard deviations describe them."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from estimator_rig import Run, mixed, prototype, rms, steps
 from vehicled.messages import WHEELS
 
 SECONDS = 25.0
-SEEDS = range(2)
+SEEDS = range(3)
 _runs: dict[tuple[str, int], Run] = {}
 
 
@@ -28,7 +28,7 @@ def test_errors_with_rtk_are_below_the_promised_figures(seed):
     assert r.summary.errors == 0
     moving = truth.truth(r.t, "vx") > 1.0
     assert rms(np.hypot(r.error(truth, "x"), r.error(truth, "y"))) < 0.02
-    assert np.degrees(rms(r.error(truth, "yaw")[moving])) < 0.3
+    assert np.degrees(rms(r.error(truth, "yaw")[moving])) < 0.2
     assert np.degrees(rms(r.error(truth, "sideslip")[moving])) < 0.3
     for w in WHEELS:
         assert rms(r.error(truth, f"suspension.{w}.deflection")) < 0.005
@@ -54,8 +54,9 @@ def test_conventional_gnss_halves_its_own_error_and_keeps_sideslip():
 
 
 @pytest.mark.parametrize("gnss", ["rtk", "conventional"])
-def test_innovations_are_as_large_as_they_are_said_to_be(gnss):
-    """Mean normalised innovation squared per degree of freedom, over the seeds."""
+def test_innovations_are_as_large_as_expected(gnss):
+    """Mean normalised innovation squared per degree of freedom, over the seeds: what is promised of the whole
+    drive (0.82 to 1.23 there), of its first 25 s too."""
     total: dict[str, list[float]] = {}
     for seed in SEEDS:
         for i in run(gnss, seed).innovations:
@@ -67,29 +68,37 @@ def test_innovations_are_as_large_as_they_are_said_to_be(gnss):
         total
     )
     ratios = {sensor: nis / n for sensor, (nis, n) in total.items() if n > 50}
-    assert all(0.6 < ratio < 1.5 for ratio in ratios.values()), ratios
+    assert all(0.8 < ratio < 1.25 for ratio in ratios.values()), ratios
+
+
+NEES = {"place": (0.4, 2.0), "vx": (0.5, 2.0), "yaw": (0.5, 4.0), "sideslip": (0.5, 4.0)}
+"""Least and greatest mean normalised estimation error squared per degree of freedom. An error lasts for seconds, so
+that 20 s have few independent ones: over seeds 0 to 5 single drives reach 0.15 to 1.7 in the place, 0.7 to 1.7 in
+the speed, 0.5 to 4.5 in the heading and 2.7 to 3.7 in the sideslip. That of heading and sideslip stays above 1:
+tyres that are 10 % too stiff err to the same side throughout a bend, which no white noise describes."""
 
 
 @pytest.mark.parametrize("gnss", ["rtk", "conventional"])
-def test_errors_stay_within_what_the_standard_deviations_say(gnss):
-    """NEES of position, heading, speed and sideslip. Errors last for seconds, so that a drive has few independent
-    ones: wide bounds on the mean, and hardly anything beyond 4 σ."""
+@pytest.mark.parametrize("quantity", NEES)
+def test_errors_are_as_large_as_their_standard_deviations(gnss, quantity):
+    """Mean over the seeds within its bounds, and hardly anything beyond 4 σ."""
     truth = mixed(SECONDS)
-    for column in ("x", "y", "yaw", "vx", "sideslip"):
-        ratios = []
-        for seed in SEEDS:
-            r = run(gnss, seed)
-            keep = (truth.truth(r.t, "vx") > 3.0) & (r.t > 5e9)
-            ratios.append((r.error(truth, column) / r[f"sigma.{column}"])[keep])
-        nees = np.square(np.concatenate(ratios))
-        assert nees.mean() < 6.0, (column, nees.mean())
-        assert (nees > 16.0).mean() < 0.1, (column, (nees > 16.0).mean())
-
-
-def test_gates_refuse_hardly_anything_of_good_sensors():
+    squares = []
     for seed in SEEDS:
-        judged = [i for i in run("rtk", seed).innovations if not np.isnan(i.nis)]
-        assert np.mean([i.fused for i in judged]) > 0.998
+        r = run(gnss, seed)
+        keep = (truth.truth(r.t, "vx") > 3.0) & (r.t > 5e9)
+        for column in ("x", "y") if quantity == "place" else (quantity,):
+            squares.append(np.square(r.error(truth, column) / r[f"sigma.{column}"])[keep])
+    nees = np.concatenate(squares)
+    least, greatest = NEES[quantity]
+    assert least < nees.mean() < greatest
+    assert (nees > 16.0).mean() < 0.06
+
+
+def test_gates_reject_hardly_anything_of_good_sensors():
+    for seed in SEEDS:
+        evaluated = [i for i in run("rtk", seed).innovations if not np.isnan(i.nis)]
+        assert np.mean([i.fused for i in evaluated]) > 0.998
 
 
 def test_one_record_for_every_observation():

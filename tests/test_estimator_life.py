@@ -9,6 +9,7 @@ from estimator_rig import (
     PERIOD,
     SECOND,
     Run,
+    WithFilter,
     cruise,
     mixed,
     parked,
@@ -21,7 +22,9 @@ from estimator_rig import (
 
 from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
-from vehicled.messages import CHANNELS, ESTIMATE_INDEX, Measurement
+from vehicled.filter.states import ANGULAR_RATE
+from vehicled.messages import CHANNELS, ESTIMATE_INDEX, Estimate, Measurement
+from vehicled.sources.imu import GYRO_BIAS
 
 SECONDS = 10.0
 DEGREES_PER_METRE = 1 / 111e3
@@ -183,23 +186,29 @@ def outage_run() -> Run:
     return Run(prototype(), steps(mixed(25.0).measurements(outages={"gnss": [(4.0, 24.0)]})))
 
 
-def test_an_outage_of_20_s_keeps_the_position_within_what_sigma_says(outage_run):
+def test_an_outage_of_20_s_keeps_the_position_within_its_sigma(outage_run):
+    """Over seeds 0 to 5 errors reach 3.1 σ, and their mean square over the outage is 1.1 to 1.6 σ²."""
     drive, run = mixed(25.0), outage_run
     outage = (run.t > 4 * SECOND) & (run.t < 24 * SECOND)
+    ratios = []
     for column in ("x", "y"):
         error, sigma = run.error(drive, column)[outage], run[f"sigma.{column}"][outage]
         assert (np.abs(error) < 4 * sigma + 0.02).all(), column
+        ratios.append(error / sigma)
+    assert 0.5 < np.square(ratios).mean() < 2.5
 
 
-def test_an_outage_of_20_s_is_said_and_ends(outage_run):
+def test_an_outage_of_20_s_is_reported_and_ends(outage_run):
+    """Over seeds 0 to 5 the drift reaches 0.15 to 0.58 m, where σ is 0.39 m at the end."""
     drive, run = mixed(25.0), outage_run
     outage = (run.t > 4 * SECOND) & (run.t < 24 * SECOND)
-    assert horizontal(run, drive).max() < 2.0
-    assert run["sigma.x"][outage][-1] > 10 * run["sigma.x"][outage][0]
+    distance = np.hypot(run.error(drive, "x"), run.error(drive, "y"))
+    assert 0.05 < distance[outage].max() < 0.8
+    assert 10 * run["sigma.x"][outage][0] < run["sigma.x"][outage][-1] < 0.5
     reasons = {i.reason for i in run.of("gnss.position") if 4.1 * SECOND < i.step < 24 * SECOND}
     assert reasons == {"no fix"}
-    after = run.t > 24.3 * SECOND
-    assert np.hypot(run.error(drive, "x"), run.error(drive, "y"))[after & (run.t < 25 * SECOND)].max() < 0.1
+    after = (run.t > 24.3 * SECOND) & (run.t < 25 * SECOND)
+    assert distance[after].max() < 0.04
 
 
 def test_gnss_that_comes_later_joins_the_world():
@@ -221,7 +230,7 @@ def test_gnss_that_comes_later_joins_the_world():
     assert run.estimator.status()["state"] == "running"
 
 
-def test_one_wild_fix_is_refused_and_said():
+def test_one_wild_fix_is_rejected_and_recorded():
     drive = mixed(SECONDS)
     when = 8 * SECOND
     wild = change(drive.measurements(), lambda m: when <= m.t < when + 15_000_000, gnss__lat=3e-5)
@@ -241,7 +250,7 @@ def test_one_wild_fix_is_refused_and_said():
         300.0,
     ],
 )
-def test_a_receiver_that_stays_elsewhere_is_believed_after_its_gate_has_failed_long_enough(metres):
+def test_a_receiver_that_stays_elsewhere_resets_the_position_after_persistent_gate_failures(metres):
     drive = mixed(SECONDS)
     jump = metres * DEGREES_PER_METRE
     run = Run(prototype(), steps(change(drive.measurements(), lambda m: m.t > 8 * SECOND, gnss__lat=jump)))
@@ -252,7 +261,7 @@ def test_a_receiver_that_stays_elsewhere_is_believed_after_its_gate_has_failed_l
     assert rms(run.error(drive, "y")[end] - metres) < 0.05 + 2e-3 * metres
 
 
-def test_distrust_goes_on_refusing():
+def test_distrust_goes_on_rejecting():
     drive = mixed(SECONDS)
     gnss = prototype().sensors.gnss
     configuration = with_sensors(
@@ -318,29 +327,29 @@ def test_any_number_in_any_channel_is_survived(value, begin):
 
 # -- divergence --------------------------------------------------------------------------------------------
 
-POISON = {
-    "position": lambda e: e._filter.car.view("q").__setitem__(0, math.nan),
-    "rates": lambda e: e._filter.car.view("qd").__setitem__(slice(None), math.nan),
-    "multipliers": lambda e: e._filter.car.view("branch.lambda").__setitem__(slice(None), math.nan),
-    "covariance": lambda e: e._filter.ekf.packed.__setitem__(5, math.nan),
-    "400 m/s": lambda e: e._filter.car.view("qd").__setitem__(0, 400.0),
+SPOIL = {
+    "position": lambda f: f.car.view("q").__setitem__(0, math.nan),
+    "rates": lambda f: f.car.view("qd").__setitem__(slice(None), math.nan),
+    "multipliers": lambda f: f.car.view("branch.lambda").__setitem__(slice(None), math.nan),
+    "covariance": lambda f: f.errors.set_variance(5, math.nan),
+    "400 m/s": lambda f: f.car.view("qd").__setitem__(0, 400.0),
 }
 
 
-@pytest.mark.parametrize("what", POISON)
+@pytest.mark.parametrize("what", SPOIL)
 def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
     """Up to a second old, and so at another speed: it takes some seconds to find its way."""
     drive = mixed(12.0)
     given = steps(drive.measurements())
-    e = Estimator(prototype())
+    e = WithFilter(prototype())
 
-    def poisoned():
+    def spoilt():
         for s in given:
             if s.t == given[1500].t:
-                POISON[what](e)
+                SPOIL[what](e.filter)
             yield s
 
-    run = Run(prototype(), poisoned(), estimator=e)
+    run = Run(prototype(), spoilt(), estimator=e)
     assert run.summary.errors == 0
     assert e.status()["restarts"] == 1
     assert np.isfinite(run["x"]).all()
@@ -351,49 +360,54 @@ def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
 def test_noise_that_was_reloaded_outlives_a_divergence():
     """The last good state may be older than the noise."""
     given = steps(parked(2.0).measurements())
-    e = Estimator(prototype())
+    e = WithFilter(prototype())
     Run(prototype(), given[:300], estimator=e)
     arguments = prototype().noise_arguments()
     arguments["filter"]["rate_noise"]["yaw"] = 7.0
     arguments["sensors"]["imu"]["gyroscopes"]["bias_drift"] = 0.5
     e.command("reload_noise", arguments)
-    POISON["position"](e)
+    SPOIL["position"](e.filter)
     Run(prototype(), given[300:], estimator=e)
     assert e.status()["restarts"] == 1
-    assert 49.0 in e._filter.plant
-    assert e._filter.extra_drift[0] == 0.25
+    density, states = e.filter.car.view("density"), e.filter.states
+    assert density[states.index(ANGULAR_RATE, "yaw")] == 49.0
+    assert density[states[GYRO_BIAS]] == pytest.approx(0.25)
 
 
 # -- commands ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def running() -> Estimator:
-    e = Estimator(prototype())
-    Run(prototype(), steps(parked(2.0).measurements()), estimator=e)
-    return e
+def run() -> Run:
+    """Of a parked car, which goes on after it."""
+    return Run(prototype(), steps(parked(2.0).measurements()))
 
 
-def step_on(e: Estimator, n: int = 5):
+@pytest.fixture
+def running(run) -> Estimator:
+    return run.estimator
+
+
+def step_on(run: Run, n: int = 5) -> Estimate:
     estimate = None
-    for _ in range(n):
-        estimate = e.step(e._t_ns + PERIOD, [])
+    for k in range(1, n + 1):
+        estimate = run.estimator.step(run.summary.ended_ns + k * PERIOD, [])
     assert estimate is not None
     return estimate
 
 
-def test_set_position_puts_the_car_there(running):
+def test_set_position_puts_the_car_there(run, running):
     assert running.command("set_position", {"x": 12.0, "y": -7.0, "yaw": 1.2, "sigma": 0.5}) == {}
-    estimate = step_on(running)
+    estimate = step_on(run)
     assert (estimate["x"], estimate["y"], estimate["yaw"]) == pytest.approx((12.0, -7.0, 1.2), abs=1e-3)
     assert estimate["sigma.x"] == pytest.approx(0.5, rel=1e-2)
     assert running.status()["position_sets"] == 1
     assert running.status()["state"] == "running"
 
 
-def test_set_position_takes_places_on_the_earth(running):
+def test_set_position_takes_places_on_the_earth(run, running):
     running.command("set_position", {"lat": 43.33 + 100 * DEGREES_PER_METRE, "lon": -8.41})
-    estimate = step_on(running)
+    estimate = step_on(run)
     assert (estimate["x"], estimate["y"]) == pytest.approx((0.0, 100.0), abs=0.2)
     assert estimate["lat"] == pytest.approx(43.33 + 100 * DEGREES_PER_METRE, abs=1e-8)
 
@@ -409,10 +423,10 @@ def test_set_position_takes_places_on_the_earth(running):
         {"x": None, "y": 1.0},
     ],
 )
-def test_set_position_says_what_is_wrong(running, arguments):
+def test_set_position_reports_what_is_wrong(run, running, arguments):
     with pytest.raises(UsageError, match="set_position: "):
         running.command("set_position", arguments)
-    assert np.isfinite(step_on(running)["x"])
+    assert np.isfinite(step_on(run)["x"])
 
 
 @pytest.mark.parametrize(
@@ -424,12 +438,12 @@ def test_set_position_says_what_is_wrong(running, arguments):
         {"x": 0.0, "y": 0.0, "sigma": -1.0},
     ],
 )
-def test_set_position_refuses_impossible_numbers(running, arguments):
+def test_set_position_rejects_impossible_numbers(running, arguments):
     with pytest.raises(UsageError, match="set_position: "):
         running.command("set_position", arguments)
 
 
-def test_set_position_before_the_start_and_unknown_commands_are_refused():
+def test_set_position_before_the_start_and_unknown_commands_are_rejected():
     e = Estimator(prototype())
     with pytest.raises(UsageError, match="has not started"):
         e.command("set_position", {"x": 0.0, "y": 0.0})
@@ -474,13 +488,13 @@ def test_reload_noise_changes_the_noise_and_nothing_else():
         {"sensors": {"vehicle_speed": {"noise": math.nan}}, "filter": {}},
     ],
 )
-def test_reload_noise_says_what_is_wrong_and_changes_nothing(running, arguments):
+def test_reload_noise_reports_what_is_wrong_and_changes_nothing(run, running, arguments):
     with pytest.raises(UsageError, match="reload_noise: "):
         running.command("reload_noise", arguments)
-    assert np.isfinite(step_on(running)["x"])
+    assert np.isfinite(step_on(run)["x"])
 
 
-def test_a_filter_without_position_fixes_says_that_it_waits():
+def test_the_status_of_a_filter_without_position_fixes_is_waiting():
     e = Estimator(prototype())
     assert e.status()["state"] == "waiting"
     given = steps(without(parked(2.0).measurements(), "gnss"))

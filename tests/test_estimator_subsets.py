@@ -58,14 +58,15 @@ def test_with_gnss_the_rest_may_be_missing(name):
     assert rms(run.error(truth, "vx")) < speed
 
 
-# Without GNSS: RMS of speed (m/s) and of distance (m) over the 8 s from standstill to 17 m/s.
+# Without GNSS: RMS of speed (m/s) and of distance (m) over the 8 s from standstill to 17 m/s. Without wheels and
+# speed the speed follows from torque and mass alone, and the mass is 5 % off.
 DEAD_RECKONING = {
-    "imu, wheels, speed": (("imu", "wheel", "vehicle"), 0.06, 0.6),
-    "imu and speed": (("imu", "vehicle"), 0.25, 1.0),
-    "speed": (("vehicle",), 0.25, 1.0),
-    "imu": (("imu",), 1.5, 10.0),
-    "wheels": (("wheel",), 1.5, 10.0),
-    "inputs alone": ((), 1.5, 10.0),
+    "imu, wheels, speed": (("imu", "wheel", "vehicle"), 0.05, 0.15),
+    "imu and speed": (("imu", "vehicle"), 0.2, 0.5),
+    "speed": (("vehicle",), 0.2, 0.5),
+    "imu": (("imu",), 1.5, 6.0),
+    "wheels": (("wheel",), 0.05, 0.4),
+    "inputs alone": ((), 1.5, 6.0),
 }
 
 
@@ -91,15 +92,15 @@ def test_channels_that_are_no_sensors_of_this_configuration_are_left_alone():
     assert np.abs(run["vx"]).max() < 0.1
 
 
-def test_it_waits_for_the_first_word_and_then_not_for_ever():
-    """Nothing at all, then one steering sensor that says nothing of place or speed."""
-    silent = [(k * 4_000_000, [], ()) for k in range(1000)]
-    assert len(Run(prototype(), silent).t) == 0
-    spoken = [
+def test_it_waits_for_the_first_measurement_and_then_not_for_ever():
+    """Nothing at all, then one steering sensor, from which neither place nor speed follows."""
+    without_any = [(k * 4_000_000, [], ()) for k in range(1000)]
+    assert len(Run(prototype(), without_any).t) == 0
+    steering_alone = [
         (k * 4_000_000, [Measurement("steer", k * 4_000_000, k * 4_000_000, {"steer.rack": 0.0})], ())
         for k in range(1250)
     ]
-    run = Run(prototype(), spoken)
+    run = Run(prototype(), steering_alone)
     assert run.summary.errors == 0
     assert run.t[0] * 1e-9 == pytest.approx(prototype().filter.start.wait_for_gnss, abs=0.01)
     assert rms(run["vx"]) < 1e-3
@@ -137,5 +138,5 @@ def test_standing_still_stays_put():
     run = within(drive(truth.measurements()), 6.0)
     assert horizontal(run, truth) < 0.02
     assert np.abs(run["vx"]).max() < 0.1
-    assert (run["sigma.yaw"] == prototype().filter.start.yaw_sigma).all()  # nothing tells the heading yet
+    assert (run["sigma.yaw"] == prototype().filter.start.yaw_sigma).all()  # the heading is not yet known
     assert run.estimator.status()["state"] == "aligning"

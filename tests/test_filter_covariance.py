@@ -1,54 +1,74 @@
 """The compiled covariance kernels against textbook matrices, and late measurements against timely ones."""
 
-import ctypes
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 import numpy as np
 import pytest
 
-from vehicled.filter.covariance import LARGEST, UNSEEN, ErrorEKF, ErrorKernels
+from vehicled.filter.covariance import MISSING, Covariance, CovarianceKernels
 from vehicled.filter.history import History
-from vehicled.symbolic import llvm
+from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.graph import Graph
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 
+COMPONENTS = 3
+"""Of the largest observation."""
 KINDS = [(2, ()), (7, ((0, 3), (1, 0), (2, 6))), (9, ((0, 4), (3, 4), (7, 8)))]
 """Numbers of states, and places of F beside its diagonal."""
 
 
 class Dense:
-    """A compiled errorEKF whose F, Q and observations are all inputs."""
+    """A compiled covariance whose F, Q and observations are all inputs."""
 
     def __init__(self, n: int, coupling: tuple[tuple[int, int], ...] = ()):
         program = Program(Graph())
-        kernels = ErrorKernels(program, n)
+        kernels = CovarianceKernels(program, n, COMPONENTS)
         diagonal, coupled = program.array("diagonal", n), program.array("coupled", max(len(coupling), 1))
         rows = [{i: d} for i, d in enumerate(diagonal)]
         for (i, j), value in zip(coupling, coupled, strict=False):
             rows[i][j] = value
         (count,) = program.array("count", 1)
-        kernels.spread(rows, program.array("q", n), [(count, count + 1.0)])
-        given = program.array("given", LARGEST * n)
-        predicted, more = program.array("predicted", LARGEST), program.array("more", LARGEST)
-        for m in range(1, LARGEST + 1):
+        propagate = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
+        given = program.array("given", COMPONENTS * n)
+        predicted, more = program.array("predicted", COMPONENTS), program.array("more", COMPONENTS)
+        observations = []
+        for m in range(1, COMPONENTS + 1):
             h = [dict(enumerate(given[k * n : (k + 1) * n])) for k in range(m)]
-            kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m])
-        kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
+            observations.append(kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m]))
+        angle = kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
         program.finish([])
-        code = llvm.MachineCode(llvm.emit(list(program.kernels.values()), program.layout))
-        functions = {k.name: code.function(k.name, None, ctypes.c_void_p) for k in program.kernels}
-        w = program.layout.allocate()
-        self.view = lambda name: program.layout.view(w, name)
-        self.call = lambda name: functions[name](w.ctypes.data)
-        self.ekf = ErrorEKF(n, program.layout, w, self.call)
+        self._functions = ProgramCode(program).functions.kernels
+        self._layout, self._workspace = program.layout, program.layout.allocate()
+        self.propagate, self._angle = self.bind(propagate), self.bind(angle)
+        self._observations = [self.bind(kernel) for kernel in observations]
+        self.errors = Covariance(n, self, kernels.updates)
         self.view("diagonal")[:] = 1.0
 
-    def judge(self, rows: np.ndarray, noise: np.ndarray, innovation: np.ndarray) -> float:
+    def view(self, name: str) -> np.ndarray:
+        return self._layout.view(self._workspace, name)
+
+    def tangent(self, name: str) -> np.ndarray:
+        return np.zeros((self.view(name).size, 0))
+
+    def bind(self, kernel: KernelHandle) -> Callable[[], None]:
+        return partial(self._functions[kernel], self._workspace.ctypes.data)
+
+    def evaluate(self, rows: np.ndarray, noise: np.ndarray, innovation: np.ndarray) -> float:
+        """Normalised innovation squared of an observation with these rows (m, n)."""
         m = len(rows)
         self.view("given")[: rows.size] = rows.ravel()
         self.view("predicted")[:m] = 10.0
-        self.ekf.value[:m], self.ekf.noise[:m] = 10.0 + innovation, noise
-        return self.ekf.judge(f"dense{m}")
+        self.errors.value[:m], self.errors.noise[:m] = 10.0 + innovation, noise
+        self._observations[m - 1]()
+        return self.errors.nis.item()
+
+    def evaluate_angle(self, value: float, predicted: float) -> float:
+        """The innovation."""
+        self.view("predicted")[0] = predicted
+        self.errors.value[0], self.errors.noise[0], self.errors.x[:] = value, 1.0, 0.0
+        self._angle()
+        return self.errors.innovation[0].item()
 
 
 dense = lru_cache(Dense)
@@ -64,103 +84,100 @@ def test_prediction_is_f_p_ft_with_half_the_noise_before_and_half_after(n, coupl
     rng = np.random.default_rng(n)
     filter = dense(n, coupling)
     p, q, count = random_covariance(rng, n), rng.uniform(0, 2, n), filter.view("count")[0]
-    filter.ekf.covariance = p
+    filter.errors.matrix = p
     f = np.diag(rng.uniform(0.5, 1, n))
     filter.view("diagonal")[:], filter.view("q")[:] = np.diag(f), q
-    filter.ekf.x[:] = 3.0
+    filter.errors.x[:] = 3.0
     for k, place in enumerate(coupling):
         f[place] = filter.view("coupled")[k] = rng.normal()
-    filter.call("spread")
-    assert filter.ekf.covariance == pytest.approx(
+    filter.propagate()
+    assert filter.errors.matrix == pytest.approx(
         f @ (p + np.diag(q) / 2) @ f.T + np.diag(q) / 2, rel=1e-12, abs=1e-12
     )
-    assert not filter.ekf.x.any()
+    assert not filter.errors.x.any()
     assert filter.view("count")[0] == count + 1
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize(("n", "coupling"), KINDS)
-def test_judging_and_fusing_are_the_textbook_update(n, coupling, m):
+def test_evaluating_and_updating_are_the_textbook_update(n, coupling, m):
     rng = np.random.default_rng(m)
     filter = dense(n, coupling)
-    ekf, p, x = filter.ekf, random_covariance(rng, n), np.zeros(n)
-    ekf.covariance, ekf.x[:] = p, 0.0
+    errors, p, x = filter.errors, random_covariance(rng, n), np.zeros(n)
+    errors.matrix, errors.x[:] = p, 0.0
     for _ in range(2):  # the second time with a correction that is already gathered
         rows, noise, innovation = rng.normal(size=(m, n)), rng.uniform(0.1, 2, m), rng.normal(size=m)
         more = filter.view("more")[:m] = rng.uniform(0, 1, m)
         s = rows @ p @ rows.T + np.diag(noise + more)
         left = innovation - rows @ x
-        nis = filter.judge(rows, noise, innovation)
+        nis = filter.evaluate(rows, noise, innovation)
         assert nis == pytest.approx(left @ np.linalg.solve(s, left), rel=1e-9)
-        assert ekf.innovation[:m] == pytest.approx(left, rel=1e-9)
-        assert ekf.variance[:m] == pytest.approx(np.diag(s), rel=1e-12)
-        assert np.array_equal(ekf.rows[:m], rows)
-        assert ekf.covariance == pytest.approx(p, rel=1e-15)  # judging alone changes nothing
-        ekf.fuse(m)
+        assert errors.innovation[:m] == pytest.approx(left, rel=1e-9)
+        assert errors.variance[:m] == pytest.approx(np.diag(s), rel=1e-12)
+        assert np.array_equal(errors.rows[:m], rows)
+        assert errors.matrix == pytest.approx(p, rel=1e-15)  # evaluating alone changes nothing
+        errors.update(m)
         gain = np.linalg.solve(s, rows @ p).T
         x, p = x + gain @ left, p - gain @ s @ gain.T
-        assert ekf.x == pytest.approx(x, rel=1e-8, abs=1e-10)
-        assert ekf.covariance == pytest.approx(p, rel=1e-8, abs=1e-9)
+        assert errors.x == pytest.approx(x, rel=1e-8, abs=1e-10)
+        assert errors.matrix == pytest.approx(p, rel=1e-8, abs=1e-9)
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_an_unseen_component_is_as_good_as_none(missing):
+def test_a_missing_component_is_as_good_as_none(missing):
     rng = np.random.default_rng(missing)
     filter, there = dense(7, KINDS[1][1]), [k for k in range(3) if k != missing]
     p, rows, noise, left = random_covariance(rng, 7), rng.normal(size=(3, 7)), np.ones(3), rng.normal(size=3)
-    noise[missing] = UNSEEN
+    noise[missing] = MISSING
     found = []
     for chosen in (list(range(3)), there):
-        filter.ekf.covariance, filter.ekf.x[:] = p, 0.0
+        filter.errors.matrix, filter.errors.x[:] = p, 0.0
         filter.view("more")[:] = 0.0
-        nis = filter.judge(rows[chosen], noise[chosen], left[chosen])
-        filter.ekf.fuse(len(chosen))
-        found.append((nis, filter.ekf.x.copy(), filter.ekf.covariance))
+        nis = filter.evaluate(rows[chosen], noise[chosen], left[chosen])
+        filter.errors.update(len(chosen))
+        found.append((nis, filter.errors.x.copy(), filter.errors.matrix))
     for with_it, without in zip(*found, strict=True):
         assert with_it == pytest.approx(without, rel=1e-9, abs=1e-12)
 
 
 def test_innovations_of_angles_stay_within_half_a_turn():
     filter = dense(2)
-    filter.ekf.covariance, filter.ekf.noise[0] = np.eye(2), 1.0
+    filter.errors.matrix = np.eye(2)
     for difference in (-7.0, -3.0, 0.0, 2.0, 9.0):
-        filter.view("predicted")[0], filter.ekf.x[:] = 50.0, 0.0
-        filter.ekf.value[0] = 50.0 + difference
-        filter.ekf.judge("angle")
         expected = (difference + np.pi) % (2 * np.pi) - np.pi
-        assert filter.ekf.innovation[0] == pytest.approx(expected, abs=1e-9)
+        assert filter.evaluate_angle(50.0 + difference, 50.0) == pytest.approx(expected, abs=1e-9)
 
 
-def test_variances_are_the_diagonal_and_forgetting_one_state_leaves_the_others():
+def test_variances_are_the_diagonal_and_setting_one_leaves_the_other_states():
     rng = np.random.default_rng(0)
-    ekf = dense(7, KINDS[1][1]).ekf
-    p = random_covariance(rng, ekf.size)
-    ekf.covariance = p
-    assert np.array_equal(ekf.variances, np.diag(p))
-    ekf.set_variance(3, 7.0)
+    errors = dense(7, KINDS[1][1]).errors
+    p = random_covariance(rng, errors.size)
+    errors.matrix = p
+    assert np.array_equal(errors.variances, np.diag(p))
+    errors.set_variance(3, 7.0)
     expected = p.copy()
     expected[3, :] = expected[:, 3] = 0.0
     expected[3, 3] = 7.0
-    assert ekf.covariance == pytest.approx(expected, rel=1e-15)
-    assert (np.linalg.eigvalsh(ekf.covariance) > 0).all()
+    assert errors.matrix == pytest.approx(expected, rel=1e-15)
+    assert (np.linalg.eigvalsh(errors.matrix) > 0).all()
 
 
 def test_covariance_stays_symmetric_and_positive_definite_over_many_updates():
     rng = np.random.default_rng(5)
     filter = dense(7, KINDS[1][1])
-    ekf = filter.ekf
-    ekf.covariance, filter.view("more")[:] = np.eye(7) * 100.0, 0.0
+    errors = filter.errors
+    errors.matrix, filter.view("more")[:] = np.eye(7) * 100.0, 0.0
     filter.view("diagonal")[:] = (1.0, 1.0, 1.0, 1.0, 1.0, 0.999, 0.9)
     filter.view("q")[:] = (1e-10, 1e-10, 1e-5, 1e-5, 1e-9, 1e-6, 1e-2)
     for k in range(10_000):
         m = 1 + k % 3
         filter.view("coupled")[:] = rng.normal(size=3) * 0.01
-        filter.call("spread")
+        filter.propagate()
         rows = rng.normal(size=(m, 7)) * 10.0 ** rng.uniform(-2, 1, size=7)
-        filter.judge(rows, 10.0 ** rng.uniform(-5, 3, m), np.zeros(m))
-        ekf.fuse(m)
+        filter.evaluate(rows, 10.0 ** rng.uniform(-5, 3, m), np.zeros(m))
+        errors.update(m)
         if k % 50 == 0:
-            p = ekf.covariance
+            p = errors.matrix
             assert np.array_equal(p, p.T)
             scale = np.sqrt(np.diag(p))
             assert np.linalg.eigvalsh(p / np.outer(scale, scale)).min() > 1e-12
@@ -169,7 +186,7 @@ def test_covariance_stays_symmetric_and_positive_definite_over_many_updates():
 def constant_velocity(p: np.ndarray, density: float, h: float) -> Dense:
     """Position and velocity, with white noise on the velocity."""
     filter = dense(2, ((0, 1),))
-    filter.ekf.covariance, filter.ekf.x[:], filter.view("more")[:] = p, 0.0, 0.0
+    filter.errors.matrix, filter.errors.x[:], filter.view("more")[:] = p, 0.0, 0.0
     filter.view("diagonal")[:], filter.view("coupled")[0], filter.view("q")[:] = 1.0, h, (0.0, density * h)
     return filter
 
@@ -179,8 +196,8 @@ def test_noise_of_a_step_is_van_loans_but_for_a_third_order_term():
     q, error = 3.0, {}
     for h in (0.04, 0.02, 0.01):
         filter = constant_velocity(np.zeros((2, 2)), q, h)
-        filter.call("spread")
-        difference = filter.ekf.covariance - q * np.array([[h**3 / 3, h**2 / 2], [h**2 / 2, h]])
+        filter.propagate()
+        difference = filter.errors.matrix - q * np.array([[h**3 / 3, h**2 / 2], [h**2 / 2, h]])
         assert np.abs(difference[:, 1]).max() < 1e-15
         error[h] = difference[0, 0]
     assert error[0.04] / error[0.02] == pytest.approx(8.0, rel=1e-6)
@@ -188,12 +205,12 @@ def test_noise_of_a_step_is_van_loans_but_for_a_third_order_term():
     # Over one second of such steps that is no more than some millionths of the variance.
     filter = constant_velocity(np.zeros((2, 2)), q, 0.004)
     for _ in range(250):
-        filter.call("spread")
-    assert filter.ekf.covariance[0, 0] == pytest.approx(q / 3, rel=2e-5)
+        filter.propagate()
+    assert filter.errors.matrix[0, 0] == pytest.approx(q / 3, rel=2e-5)
 
 
 class Trolley:
-    """A body that runs straight on, with the errorEKF, beside a true one."""
+    """A body that runs straight on, with an error-state filter, beside a true one."""
 
     H_NS = 4_000_000
 
@@ -207,7 +224,7 @@ class Trolley:
     def step(self) -> None:
         h = self.H_NS * 1e-9
         self.pose = self.pose + np.array([h * self.pose[1], 0.0])
-        self.filter.call("spread")
+        self.filter.propagate()
         self.t += self.H_NS
         self.history.step(self.t, self.pose)
 
@@ -216,21 +233,21 @@ class Trolley:
         assert past is not None
         pose, since = past
         rows = np.array([[1.0, (t - self.t) * 1e-9]])
-        self.filter.judge(rows, np.array([0.01]), np.array([value - (pose[0] + since[0])]))
-        self.filter.ekf.fuse(1)
-        x = self.filter.ekf.x.copy()
-        self.filter.ekf.x[:] = 0.0
+        self.filter.evaluate(rows, np.array([0.01]), np.array([value - (pose[0] + since[0])]))
+        self.filter.errors.update(1)
+        x = self.filter.errors.x.copy()
+        self.filter.errors.x[:] = 0.0
         self.pose = self.pose + x
         self.history.correct(x[[0, 1, 1]], self.pose)
 
     def drive(self, fixes: list[tuple[int, int, float]]) -> "Trolley":
-        """`fixes`: step at which one arrives, time (ns) of which it tells, value."""
+        """`fixes`: step at which one arrives, time (ns) when it was measured, value."""
         for k in range(1, 101):
             self.step()
             for arrival, t, value in fixes:
                 if arrival == k:
                     self.fix(t, value)
-        self.covariance = self.filter.ekf.covariance
+        self.covariance = self.filter.errors.matrix
         return self
 
 

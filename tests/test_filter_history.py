@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vehicled.filter.history import History
+from vehicled.filter.history import FASTEST, History
 
 H = 4_000_000
 
@@ -43,12 +43,24 @@ def test_what_is_older_than_the_memory_is_forgotten():
 
 
 def test_steps_too_many_for_the_ring_push_out_the_oldest():
-    history = History(0.036, 1, 1)
+    memory, steps, h = 0.036, 1000, round(1e9 / FASTEST) // 10
+    history = History(memory, 1, 1)
+    for k in range(steps):
+        history.step(k * h, np.array([10.0 * k]))
+    room = round(memory * FASTEST) + 2
+    assert steps > 2 * room
+    assert history.at((steps - room) * h - 1) is None
+    assert history.at(int((steps - room + 0.5) * h))[0] == pytest.approx([10 * (steps - room + 0.5)])
+
+
+def test_at_the_highest_rate_the_memory_still_suffices():
+    memory, h = 0.036, round(1e9 / FASTEST)
+    history = History(memory, 1, 1)
     for k in range(1000):
-        history.step(k * 100_000, np.array([10.0 * k]))
-    room = 36 + 2
-    assert history.at((1000 - room) * 100_000 - 1) is None
-    assert history.at(int((1000 - room + 0.5) * 100_000))[0] == pytest.approx([10 * (1000 - room + 0.5)])
+        history.step(k * h, np.array([10.0 * k]))
+    oldest = 999 - round(memory * FASTEST)
+    assert history.at(oldest * h)[0] == pytest.approx([10.0 * oldest])
+    assert history.at(oldest * h - 1) is None
 
 
 def test_clearing_leaves_nothing_of_the_past():

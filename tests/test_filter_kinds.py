@@ -1,128 +1,138 @@
-"""The errorEKF's later forms on the vehicle: tyres that answer in the transition, and lacking force that acts."""
+"""The other kinds of the filter on the vehicle: tyre response in the transition, forces that act, sigma points."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 from estimator_rig import Run, mixed, prototype, rms, steps
-from vehicle_rig import vehicle
-from vehicled.filter.vehicle_errors import ACCELERATION_ERROR, AHEAD, GYRO_BIAS, LEFT, YAW, YAW_RATE
+from filter_rig import STEP_NS, H, index, new_filter, observation, place, propagate, turn_left, without_noise
 
-from vehicled.filter.kinds import make_filter
-from vehicled.filter.settings import Filter, Kind
+from vehicled.filter.settings import Kind
+from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, MODEL_ERROR, POSITION, VELOCITY
 from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.sources.imu import GYRO_BIAS, Accelerometers, Imu
+from vehicled.sources.sensors import Sensors
+from vehicled.vehicle.sensor_models import POSE
 
-STEP_NS = 4_000_000
-H = 4e-3
-SPEEDS = [AHEAD, LEFT, YAW_RATE]
+T = 100 * STEP_NS
+SPEEDS = ((VELOCITY, "ahead"), (VELOCITY, "left"), (ANGULAR_RATE, "yaw"))
+AHEAD, LEFT, TURNING = (POSE.index(n) for n in ("ahead", "left", "wz"))
 
 
-def driving(kind: Kind, speed: float = 15.0) -> VehicleFilter:
-    """In a left-hand bend."""
-    f = make_filter(vehicle("prototype"), Filter(kind=kind))
-    f.car.view("mounting")[6:] = np.eye(3).ravel()
-    f.place(np.zeros(3), 0.3, speed)
-    f.remember(0)
-    for k in range(1, 100):
-        f.car.inputs[0] = f.car.corner_inputs[0, :2] = 0.008 * min(k / 50, 1.0)
-        f.advance(k * STEP_NS, H)
+def with_model_error(sigma: float, time: float = 1.0) -> Sensors:
+    return Sensors(imu=Imu(accelerometers=Accelerometers(model_error=(sigma,) * 3, model_error_time=time)))
+
+
+def driving(kind: Kind) -> VehicleFilter:
+    """At 15 m/s in a left-hand bend, one step before T; a model error keeps what variance it is given."""
+    f = new_filter(kind, sensors=with_model_error(0.0))
+    place(f, np.zeros(3), 0.3, 15.0)
+    turn_left(f, 99)
     return f
 
 
+def planar(f: VehicleFilter) -> list[int]:
+    """Errors of place, heading and planar speeds."""
+    return [
+        index(f, POSITION, "x"),
+        index(f, POSITION, "y"),
+        index(f, ATTITUDE, "yaw"),
+        *(index(f, *s) for s in SPEEDS),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["errorEKF_EJ", "errorEKF_FE"])
-def test_errors_of_speed_spread_as_the_equations_of_motion_say(kind):
-    """Of a car in the plane: v̇x = ax + vy r, v̇y = ay − vx r, with the tyres' part of ax, ay, α as they answer;
+def test_errors_of_speed_propagate_as_the_equations_of_motion_say(kind):
+    """Of a car in the plane: v̇x = ax + vy r, v̇y = ay − vx r, with the tyres' part of ax, ay, α;
     implicit in vy and r."""
     f = driving(kind)
-    f.plant[:] = 0.0
-    f.plant[-1] = 1.0
+    without_noise(f)
     f.car.view("h")[0] = H
-    ahead, left, r = f.now[6], f.now[7], f.now[9]
+    speeds = [index(f, *s) for s in SPEEDS]
+    lacking = [index(f, MODEL_ERROR, axis) for axis in "xy"]
+    ahead, left, r = f.pose[AHEAD], f.pose[LEFT], f.pose[TURNING]
     a = f.car.view("tyre_damping").reshape(3, 3) + np.array([[0, r, left], [-r, 0, -ahead], [0, 0, 0]])
     assert a[1, 1] < -3.0
     assert a[2, 2] < -3.0
-    for place in (*SPEEDS, ACCELERATION_ERROR, ACCELERATION_ERROR + 1):
-        f.ekf.covariance = np.zeros((f.ekf.size, f.ekf.size))
-        f.ekf.set_variance(place, 1.0)
-        f.car.call("spread")
-        spread = f.ekf.covariance
-        column = spread[SPEEDS, place] / np.sqrt(spread[place, place])
-        if place in SPEEDS:
-            error = np.eye(3)[SPEEDS.index(place)]
+    block = np.linalg.inv(np.eye(2) - H * a[1:, 1:])
+    for n, place_of in enumerate((*speeds, *lacking)):
+        f.errors.matrix = np.zeros((len(f.states),) * 2)
+        f.errors.set_variance(place_of, 1.0)
+        propagate(f)
+        p = f.covariance
+        if n < len(speeds):
+            error = np.eye(3)[n]
             expected = error + H * a @ error
-            block = np.linalg.inv(np.eye(2) - H * a[1:, 1:])
             expected[1:] = block @ (error[1:] + H * a[1:, 0] * error[0])
-            found = spread[SPEEDS][:, SPEEDS]
-            assert found == pytest.approx(np.outer(expected, expected), abs=1e-12)
+            assert p[np.ix_(speeds, speeds)] == pytest.approx(np.outer(expected, expected), abs=1e-12)
         else:
-            pushed = np.eye(3)[place - ACCELERATION_ERROR] * H
-            pushed[1:] = np.linalg.inv(np.eye(2) - H * a[1:, 1:]) @ pushed[1:]
-            expected = pushed if kind == "errorEKF_FE" else np.zeros(3)
-            assert column == pytest.approx(expected, abs=1e-9)
+            expected = np.eye(3)[n - len(speeds)] * H
+            expected[1:] = block @ expected[1:]
+            if kind == "errorEKF_EJ":
+                expected[:] = 0.0
+            assert p[speeds, place_of] / np.sqrt(p[place_of, place_of]) == pytest.approx(expected, abs=1e-9)
 
 
-def test_points_find_how_errors_spread():
+def test_points_find_how_errors_propagate():
     """Of whole cars, without plant noise: places and heading as the equations of motion say, planar speeds between
-    those of free masses and those of a car whose tyres answer at once (they take some centimetres to)."""
+    those of free masses and those of a car whose tyres respond at once (they take some centimetres to)."""
     found = {}
     for kind in ("UKF", "errorEKF_EJ"):
         f = driving(kind)
-        f.plant[:-1], f.extra_drift[:] = 0.0, 0.0
-        variances = np.full(f.ekf.size, 1e-10)
-        variances[[0, 1, YAW, *SPEEDS]] = 1e-6
-        f.ekf.covariance = np.diag(variances)
-        f.advance(100 * STEP_NS, H)
+        without_noise(f)
+        variances = np.full(len(f.states), 1e-10)
+        variances[planar(f)] = 1e-6
+        f.errors.matrix = np.diag(variances)
+        f.predict(T, H)
         found[kind] = f
-    spread, expected = (f.ekf.covariance for f in found.values())
-    placed = [0, 1, YAW]
-    assert spread[np.ix_(placed, placed)] == pytest.approx(
-        expected[np.ix_(placed, placed)], rel=1e-3, abs=1e-10
-    )
-    for place in (LEFT, YAW_RATE):
-        assert expected[place, place] < spread[place, place] < 1e-6
-    turning = found["UKF"].now[9]
+    f = found["UKF"]
+    p, expected = (f.covariance for f in found.values())
+    placed = planar(f)[:3]
+    assert p[np.ix_(placed, placed)] == pytest.approx(expected[np.ix_(placed, placed)], rel=1e-3, abs=1e-10)
+    ahead, left, turning = planar(f)[3:]
+    for i in (left, turning):
+        assert expected[i, i] < p[i, i] < 1e-6
     # Velocity turns against a car that turns.
-    assert spread[AHEAD, LEFT] == pytest.approx(0.0, abs=0.2 * H * turning * 1e-6)
+    assert p[ahead, left] == pytest.approx(0.0, abs=0.2 * H * f.pose[TURNING] * 1e-6)
     # The mean of so narrow a swarm is the car itself.
-    assert np.abs(found["UKF"].ekf.x).max() < 1e-5
+    assert np.abs(f.errors.x).max() < 1e-5
 
 
-def test_points_read_what_the_sensors_see():
-    """Rows by pairs of points against those that the compiler has derived."""
+def test_points_give_the_rows_that_the_compiler_derives():
     f = driving("UKF")
-    f.ekf.covariance = np.diag(np.full(f.ekf.size, 1e-6))
-    f.advance(100 * STEP_NS, H)
-    t = 99 * STEP_NS + 1_500_000
-    values = {"gnss.position": 3, "gnss.speed": 1, "gnss.course": 1, "imu.gyro": 3, "vehicle.speed": 1}
-    planar = [0, 1, YAW, *SPEEDS, GYRO_BIAS, GYRO_BIAS + 2]
-    for sensor, m in values.items():
-        assert VehicleFilter.judge(f, sensor, t, [0.0] * m, [1.0] * m) is not None
-        expected, innovation = f.ekf.rows[:m].copy(), f.ekf.innovation[:m].copy()
-        assert f.judge(sensor, t, [0.0] * m, [1.0] * m) is not None
-        assert f.ekf.rows[:m, planar] == pytest.approx(expected[:, planar], abs=2e-3)
-        assert f.ekf.innovation[:m] == pytest.approx(innovation, abs=1e-4)
-    # A state that was opened by hand is read as linearised: so wide no point was drawn.
-    f.ekf.set_variance(0, 25.0)
-    f.judge("gnss.position", t, [0.0] * 3, [1.0] * 3)
-    assert f.ekf.rows[0, 0] == 1.0
+    f.errors.matrix = np.eye(len(f.states)) * 1e-6
+    f.predict(T, H)
+    t = T - STEP_NS + 1_500_000
+    sizes = {"gnss.position": 3, "gnss.speed": 1, "gnss.course": 1, "imu.gyro": 3, "vehicle.speed": 1}
+    columns = [*planar(f), index(f, GYRO_BIAS, "x"), index(f, GYRO_BIAS, "z")]
+    for kind, m in sizes.items():
+        of_zero = observation(kind, t, [0.0] * m, [1.0] * m)
+        assert VehicleFilter.evaluate(f, of_zero) is not None
+        expected, innovation = f.errors.rows[:m].copy(), f.errors.innovation[:m].copy()
+        assert f.evaluate(of_zero) is not None
+        assert f.errors.rows[:m, columns] == pytest.approx(expected[:, columns], abs=2e-3)
+        assert f.errors.innovation[:m] == pytest.approx(innovation, abs=1e-4)
+    # A state whose variance was set from outside is linearised: no points were drawn for so much.
+    f.set_variance(POSITION, "x", 25.0)
+    f.evaluate(observation("gnss.position", t, [0.0] * 3, [1.0] * 3))
+    assert f.errors.rows[0, index(f, POSITION, "x")] == 1.0
 
 
 def test_curvature_moves_the_mean_and_widens():
-    """Of a course over ground by velocities as uncertain as they are large: the mean of atan2 over the points."""
+    """Of a speed over ground by velocities as uncertain as they are large: the mean of the norm over the points."""
     f = driving("UKF")
-    p = np.full(f.ekf.size, 1e-8)
-    p[LEFT] = 3.0**2
-    f.plant[:-1] = 0.0
-    f.ekf.covariance = np.diag(p)
-    f.advance(100 * STEP_NS, H)
-    f.judge("gnss.speed", 100 * STEP_NS, [0.0], [1e-6])
-    widened = f.ekf.variance[0]
-    predicted = -f.ekf.innovation[0]
-    VehicleFilter.judge(f, "gnss.speed", 100 * STEP_NS, [0.0], [1e-6])
+    without_noise(f)
+    f.errors.matrix = np.eye(len(f.states)) * 1e-8
+    f.set_variance(VELOCITY, "left", 3.0**2)
+    f.predict(T, H)
+    of_zero = observation("gnss.speed", T, [0.0], [1e-6])
+    f.evaluate(of_zero)
+    widened, predicted = f.errors.variance[0], -f.errors.innovation[0]
+    VehicleFilter.evaluate(f, of_zero)
     # |v| = √(v² + u²) ≈ v + u²/2v: more by σ²/2v, and with a variance of σ⁴/2v² beside the linear part.
-    v, sigma = f.now[6], np.sqrt(f.ekf.covariance[LEFT, LEFT])
-    assert predicted + f.ekf.innovation[0] == pytest.approx(sigma**2 / (2 * v), rel=0.1)
-    assert widened - f.ekf.variance[0] == pytest.approx(sigma**4 / (2 * v * v), rel=0.2)
+    v, sigma = f.pose[AHEAD], np.sqrt(f.variances[index(f, VELOCITY, "left")])
+    assert predicted + f.errors.innovation[0] == pytest.approx(sigma**2 / (2 * v), rel=0.1)
+    assert widened - f.errors.variance[0] == pytest.approx(sigma**4 / (2 * v * v), rel=0.2)
 
 
 @pytest.mark.parametrize("kind", ["DEKF", "UKF"])
@@ -143,19 +153,18 @@ def test_all_kinds_follow_the_drive(kind, gnss):
 
 
 def test_what_the_model_lacks_acts_on_the_car():
-    cars = []
+    speeds = []
     for lack in (0.0, 0.5):
-        f = VehicleFilter(vehicle("prototype"), Filter(kind="errorEKF_FE"))
-        f.car.view("mounting")[6:] = np.eye(3).ravel()
-        f.car.view("acceleration_error")[0] = 1e9
-        f.place(np.zeros(3), 0.0, 15.0)
-        f.remember(0)
-        f.extra[ACCELERATION_ERROR - GYRO_BIAS] = lack
+        f = new_filter("errorEKF_FE", sensors=with_model_error(0.2, time=1e9))
+        place(f, np.zeros(3), 0.0, 15.0)
+        slow = np.zeros(len(f.states))
+        slow[index(f, MODEL_ERROR, "x")] = lack
+        f.set_slow_states(slow[-len(f.all_slow_states()) :])
         for k in range(1, 126):
-            f.advance(k * STEP_NS, H)
-        cars.append(f.now.copy())
+            f.predict(k * STEP_NS, H)
+        speeds.append(f.pose[AHEAD])
     # Wheels that turn count as mass too: about 4 % of the prototype's.
-    assert cars[1][6] - cars[0][6] == pytest.approx(0.5 * 0.5 * 0.96, rel=0.03)
+    assert speeds[1] - speeds[0] == pytest.approx(0.5 * 0.5 * 0.96, rel=0.03)
 
 
 def test_estimated_forces_make_sideslip_better():
@@ -174,11 +183,13 @@ def test_estimated_forces_make_sideslip_better():
     assert errors["errorEKF_FE"][0] < 0.8 * errors["errorEKF"][0]
 
 
-def test_a_filter_of_points_outlives_what_is_not_finite():
+def test_a_filter_of_points_survives_what_is_not_finite():
     """The estimator begins anew from its last good state; nothing raises."""
     f = driving("UKF")
-    f.ekf.packed[5] = np.nan
-    f.advance(100 * STEP_NS, H)
-    f.judge("imu.gyro", 100 * STEP_NS, [0.0] * 3, [1.0] * 3)
-    f.correct()
-    assert not np.isfinite(f.ekf.packed).all()
+    p = f.covariance
+    p[0, 5] = p[5, 0] = np.nan
+    f.errors.matrix = p
+    f.predict(T, H)
+    f.evaluate(observation("imu.gyro", T, [0.0] * 3, [1.0] * 3))
+    f.apply_corrections()
+    assert not f.is_sound

@@ -75,8 +75,8 @@ def test_what_no_sensor_can_give_is_left_out():
 def test_the_model_takes_them_for_what_they_are():
     file = at_once(prototype_file())
     sensors = configure(file, TEXT).sensors
-    inputs = Inputs(Car(file.vehicle), sensors)
-    car = inputs._car
+    car = Car(file.vehicle)
+    inputs = Inputs(car, sensors.steering, sensors.wheel_torques)
     for k in range(20):
         t = k * PERIOD
         inputs.take(t, {"steer.rack": 0.001 * k})

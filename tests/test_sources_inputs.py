@@ -1,18 +1,17 @@
-"""Steering, torque and pressure on their way into the model, and the life of a source."""
+"""Steering, torque and pressure on their way into the model."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vehicle_rig import vehicle
-from vehicled.sources.settings import Gate, Sensors, SteeringInput, WheelTorques
 
-from vehicled.sources.inputs import HORIZON, Inputs, Tracker
-from vehicled.sources.source import Source
+from vehicled.sources.inputs import Inputs
+from vehicled.sources.steering import HORIZON, SteeringInput, Tracker
+from vehicled.sources.torques import WheelTorques
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.sensor_models import add_sensor_kernels
-
-SECOND = 1_000_000_000
+from vehicled.vehicle.steering import SteeringGeometry
 
 
 def track(times, signal, memory: float = 0.02) -> Tracker:
@@ -70,6 +69,12 @@ def car() -> Car:
     return Car(vehicle("prototype"), (add_sensor_kernels,))
 
 
+def make_inputs(
+    car: Car, steering: SteeringInput | None = None, torques: WheelTorques | None = None
+) -> Inputs:
+    return Inputs(car, steering or SteeringInput(), torques or WheelTorques())
+
+
 def feed(inputs: Inputs, values: dict[str, float]) -> None:
     for k in range(30):
         inputs.take(k * 10_000_000, values)
@@ -79,7 +84,7 @@ def feed(inputs: Inputs, values: dict[str, float]) -> None:
 def test_each_source_of_steering_moves_the_same_rods(car):
     """A rack, the wheel that turns it, or the road wheels that it turns; each with its offset."""
     rack = 0.012
-    geometry = Inputs(car, Sensors()).geometry
+    geometry = SteeringGeometry(car.vehicle)
     rods = geometry.sign * rack
     angles = {f"steer.{w}": geometry.angle(n, rods) for n, w in enumerate(("fl", "fr"))}
     given = {
@@ -89,7 +94,7 @@ def test_each_source_of_steering_moves_the_same_rods(car):
     }
     others = {"steer.rack": 0.5, "steer.wheel": 3.0, "steer.fl": 0.5, "steer.fr": 0.5}
     for source, (values, offset) in given.items():
-        inputs = Inputs(car, Sensors(steering=SteeringInput(source=source, offset=offset)))
+        inputs = make_inputs(car, SteeringInput(source=source, offset=offset))
         feed(inputs, others | values)
         assert car.corner_inputs[0, :2] == pytest.approx([rods, rods], abs=1e-7), source
         assert car.inputs[0] == pytest.approx(rods, abs=1e-7)
@@ -97,7 +102,7 @@ def test_each_source_of_steering_moves_the_same_rods(car):
 
 
 def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
-    inputs = Inputs(car, Sensors())
+    inputs = make_inputs(car)
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0, "brake.pressure": 2e6})
     inputs.take(1_000_000_000, {"imu.ax": 3.0})
     inputs.apply(1.0)
@@ -109,45 +114,20 @@ def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
 
 
 def test_torque_is_taken_in_true_scale(car):
-    inputs = Inputs(car, Sensors(wheel_torques=WheelTorques(gain=1.02)))
+    inputs = make_inputs(car, torques=WheelTorques(gain=1.02))
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0})
     inputs.apply(0.0)
     assert car.corner_inputs[3].tolist() == [0.0, 0.0, 102.0, -51.0]
 
 
-def test_thresholds_let_the_configured_share_of_good_measurements_pass():
-    rng = np.random.default_rng(1)
-    source = Source(Gate(probability=0.99))
-    for m in (1, 2, 3):
-        nis = np.square(rng.normal(size=(100_000, m))).sum(axis=1)
-        assert np.mean(nis <= source.thresholds[m - 1]) == pytest.approx(0.99, abs=0.002)
-
-
-def test_a_source_from_waiting_over_active_to_lost_and_back():
-    source = Source(Gate(timeout=1.0))
-    assert source.state == "waiting"
-    source.look(10 * SECOND)
-    assert source.state == "waiting"
-    source.heard(10 * SECOND)
-    source.accept()
-    source.look(11 * SECOND)
-    assert source.state == "active"
-    source.look(11 * SECOND + 1)
-    assert source.state == "lost"
-    source.heard(12 * SECOND)
-    source.accept()
-    assert source.state == "active"
-
-
-@pytest.mark.parametrize("policy", ["reset", "distrust"])
-def test_persistent_failures_in_a_row_make_the_policy_apply(policy):
-    source = Source(Gate(persistent=3, policy=policy))
-    source.accept()
-    assert [source.fail(), source.fail()] == [False, False]
-    source.accept()  # one good one, and counting begins anew
-    wanted = [source.fail() for _ in range(6)]
-    assert wanted == ([False, False, True] * 2 if policy == "reset" else [False] * 6)
-    status = source.status()
-    assert status["state"] == ("active" if policy == "reset" else "distrusted")
-    assert status["resets"] == (2 if policy == "reset" else 0)
-    assert (status["fused"], status["rejected"], status["reasons"]) == (2, 8, {"gate": 8})
+def test_other_settings_take_effect_with_the_next_reset(car):
+    inputs = make_inputs(car)
+    inputs.reconfigure(SteeringInput(), WheelTorques(gain=2.0))
+    for gain in (1.0, 2.0):
+        inputs.take(0, {"torque.rl": 100.0})
+        inputs.apply(0.0)
+        assert car.corner_inputs[3, 2] == gain * 100.0
+        inputs.reset()
+    inputs.apply(0.0)
+    assert not car.corner_inputs[3:].any()
+    assert not car.corner_inputs[:2].any()

@@ -8,7 +8,7 @@ from vehicled.vehicle.car import Car
 from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.sensor_models import (
     CHART_SIZE,
-    LARGEST,
+    COMPONENTS,
     MOUNTING,
     POSE,
     SensorKernels,
@@ -104,7 +104,7 @@ def test_jacobian_agrees_with_differences_in_the_pose(car, sensor, seed):
     pose, m = Pose(seed).write(car), SENSORS[sensor]
     start = pose.copy()
     car.call(getattr(kernels(car), sensor))
-    jacobian = car.view("sensitivity").reshape(LARGEST, CHART_SIZE)[:m].copy()
+    jacobian = car.view("sensitivity").reshape(COMPONENTS, CHART_SIZE)[:m].copy()
     differences = np.empty_like(jacobian)
     step = 1e-5
     for j in range(CHART_SIZE):

@@ -62,6 +62,7 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     car = estimator.make_filter().car
     topology = calc_topology(car)
     car.rest()
+    car.ground[:] = (0.0, 0.0, 1.0, 0.0)  # the filter has moved it to where it put the car
     car.report()
     return {
         "bodies": len(topology.bodies),

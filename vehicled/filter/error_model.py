@@ -29,7 +29,7 @@ from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.chart import CHART
 from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.sensor_models import AHEAD, COMPONENTS, POSE, YAW, add_sensor_kernels
+from vehicled.vehicle.sensor_models import AHEAD, COMPONENTS, POSE, YAW, SensorKernels, add_sensor_kernels
 
 CHART_PAIRS = len(CHART)
 SIGMAS = ("x", "y", "z", "yaw", "vx", "vy", "sideslip")
@@ -71,8 +71,8 @@ class FilterKernels:
     evaluations: tuple[KernelHandle, ...]
     observations: dict[str, KernelHandle]
     """By kind: evaluate an observation."""
-    observe_pose: KernelHandle
-    gnss_position: KernelHandle
+    sensors: SensorKernels
+    """Of the chassis' sensor models."""
 
 
 class ErrorModel:
@@ -129,8 +129,7 @@ class ErrorModel:
             updates=self._covariance.updates,
             evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
             observations=self._observations,
-            observe_pose=self.models.kernels.observe_pose,
-            gnss_position=self.models.kernels.gnss_position,
+            sensors=self.models.kernels,
         )
 
     # -- states --------------------------------------------------------------------------------------------

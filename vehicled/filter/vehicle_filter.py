@@ -205,7 +205,7 @@ class VehicleFilter(VehicleState):
         self._pose[:] = self.read_state()
         self.car.tangent("pose")[:] = self.car.tangent("now")
         self._past = None
-        self.car.call(self._kernels.gnss_position)
+        self.car.call(self._kernels.sensors.gnss_position)
         offset = place - self.car.view("predicted")
         d_offset = -self.car.tangent("predicted")[:3]
         unknown = np.isnan(offset)

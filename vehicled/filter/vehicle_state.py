@@ -195,7 +195,7 @@ class VehicleState:
         car = self.car
         car.rest()
         car.ground[:] = (0.0, 0.0, 1.0, 0.0)
-        car.call(self._kernels.observe_pose)
+        car.call(self._kernels.sensors.observe_pose)
         change = np.zeros(2 * CHART_PAIRS)
         change[:3] = pose.position - self._pose[:3]
         change[YAW] = pose.yaw - self._pose[YAW]

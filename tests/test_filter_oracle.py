@@ -1,0 +1,221 @@
+"""The compiled filter on the car against the error-state filter on plain matrices."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from filter_rig import STEP_NS, H, new_filter, place, turn_left
+
+from vehicled.filter.boundary import Observation
+from vehicled.filter.covariance import MISSING
+from vehicled.filter.error_state import ErrorStateKalmanFilter, LinearObservation, Transition
+from vehicled.filter.settings import Kind, Suspension
+from vehicled.filter.states import VELOCITY, Initial, Process, StateTable, make_table
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.messages import WHEELS
+from vehicled.sources.sensors import Sensors
+from vehicled.vehicle.sensor_models import POSE
+
+BEGIN = 60 * STEP_NS
+T = BEGIN + STEP_NS
+TIMES = (T, T - STEP_NS // 3)
+"""Of observations: now, and a little late."""
+OBSERVATIONS = {
+    "gnss.position": 3,
+    "gnss.speed": 1,
+    "gnss.course": 1,
+    "imu.gyro": 3,
+    "imu.accel": 3,
+    "vehicle.speed": 1,
+    **{f"wheel.{w}.{what}": 1 for w in WHEELS for what in ("angle", "speed")},
+}
+NOISE = {"gnss": 0.02, "imu.gyro": 0.003, "imu.accel": 0.06, "vehicle": 0.03, "wheel": 0.02}
+TYPICAL = Initial(speed=15.0, position_known=True, yaw_variance=0.03**2)
+
+
+class Linear:
+    """What the filter on plain matrices has to know: errors that propagate by F and Q, and are observed by rows."""
+
+    def __init__(self, transition: Transition):
+        self._transition = transition
+        self.state = np.zeros(len(transition.matrix))
+
+    def simulate(self, h: float) -> None:
+        """The car is simulated by the compiled filter."""
+
+    def calc_transition(self, h: float) -> Transition:
+        return self._transition
+
+    def observe(self, reading: LinearObservation) -> LinearObservation:
+        """A reading that was linearised before any correction."""
+        left = reading.innovation - reading.jacobian @ self.state
+        return LinearObservation(left, reading.jacobian, reading.noise, reading.gate)
+
+    def apply(self, correction: np.ndarray) -> None:
+        self.state = self.state + correction
+
+
+def drive(kind: Kind, suspension: bool) -> VehicleFilter:
+    """In a bend at 15 m/s, at BEGIN."""
+    f = new_filter(kind, suspension=Suspension() if suspension else None)
+    place(f, np.array([3.0, -2.0, 0.5]), 0.3, 15.0)
+    turn_left(f, BEGIN // STEP_NS)
+    return f
+
+
+def table_of(f: VehicleFilter) -> StateTable:
+    setup = Sensors().make_setup()
+    return make_table(f.settings, setup.states, setup.model_error)
+
+
+def calc_noise(f: VehicleFilter, table: StateTable) -> np.ndarray:
+    """(n,) diagonal of Q over one step, from the table: h times the density, and what processes lose in h."""
+    noise = table.densities()
+    left = f.states.index(VELOCITY, "left")
+    ahead = abs(f.pose[POSE.index("ahead")])
+    noise[left] = (math.sqrt(noise[left]) + f.settings.rate_noise.lateral_per_speed * ahead) ** 2
+    noise *= H
+    for group, process in table.processes():
+        process = process or Process(1.0, 0.0)
+        lost = 1.0 - math.exp(-2.0 * H / process.time)
+        noise[f.states[group]] += lost * np.square(process.sigma)
+    return noise
+
+
+def draw_covariance(f: VehicleFilter, rng: np.random.Generator) -> np.ndarray:
+    """(n, n) with correlations of all signs, as large as the states' own deviations."""
+    n = len(f.states)
+    root = rng.normal(size=(n, 2 * n)) / math.sqrt(2 * n)
+    scale = np.sqrt(np.maximum(table_of(f).initial(TYPICAL), 1e-6)) * 10.0 ** rng.uniform(-0.5, 0.5, n)
+    return scale[:, None] * (root @ root.T + 0.1 * np.eye(n)) * scale
+
+
+class Stepped:
+    """One step of a filter from the same state with any covariance."""
+
+    def __init__(self, f: VehicleFilter):
+        self.filter, self._saved = f, f.save()
+
+    def predict(self, p: np.ndarray) -> np.ndarray:
+        """(n, n) covariance after the step."""
+        f = self.filter
+        f.restore(self._saved)
+        f.restart_history(BEGIN)
+        f.errors.matrix = p
+        f.predict(T, H)
+        return f.covariance
+
+    def calc_transition(self) -> np.ndarray:
+        """(n, n) F, column by column: of one uncertain state, what the covariance gains is f fᵀ."""
+        n = len(self.filter.states)
+        f, noise = np.zeros((n, n)), self.predict(np.zeros((n, n)))
+        for j in range(n):
+            p = np.zeros((n, n))
+            p[j, j] = 1.0
+            column = (self.predict(p) - noise)[:, j]
+            f[:, j] = column / math.sqrt(column[j])  # no state loses its sign in a step
+        return f
+
+
+FILTERS = [("errorEKF", False), ("errorEKF", True), ("errorEKF_EJ", False), ("errorEKF_FE", False)]
+
+
+@pytest.fixture(scope="module", params=FILTERS, ids=lambda p: f"{p[0]}{' with suspensions' * p[1]}")
+def compared(request) -> tuple[Stepped, Transition]:
+    """The compiled filter, and the transition of its step with noise from the table of states."""
+    f = drive(*request.param)
+    stepped = Stepped(f)
+    matrix = stepped.calc_transition()
+    half = np.diag(calc_noise(f, table_of(f)) / 2)
+    return stepped, Transition(matrix, matrix @ half @ matrix.T + half)
+
+
+def assert_same(found: np.ndarray, expected: np.ndarray, p: np.ndarray) -> None:
+    """Of a covariance (n, n) or a correction (n,), in units of the deviations of P."""
+    sigma = np.sqrt(np.maximum(p.diagonal(), 1e-12))
+    unit = sigma if found.ndim == 1 else np.outer(sigma, sigma)
+    assert np.abs((found - expected) / unit).max() < 1e-9
+
+
+def test_prediction(compared):
+    stepped, transition = compared
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        p = draw_covariance(stepped.filter, rng)
+        oracle = ErrorStateKalmanFilter(Linear(transition), p)
+        oracle.predict(H)
+        assert_same(stepped.predict(p), oracle.covariance, p)
+        assert not stepped.filter.errors.x.any()
+
+
+def test_noise_of_the_table_is_that_of_the_step(compared):
+    stepped, transition = compared
+    n = len(stepped.filter.states)
+    noise = transition.noise
+    assert_same(stepped.predict(np.zeros((n, n))), noise, noise + 1e-9 * np.eye(n))
+
+
+def find_sigma(kind: str) -> float:
+    return next(sigma for prefix, sigma in NOISE.items() if kind.startswith(prefix))
+
+
+def choices(m: int) -> list[tuple[int, ...]]:
+    """Of the components, those that were measured."""
+    return [c for k in range(1, m + 1) for c in combinations(range(m), k)]
+
+
+@pytest.mark.parametrize("kind", OBSERVATIONS)
+def test_update_by_any_components(compared, kind):
+    f, m = compared[0].filter, OBSERVATIONS[kind]
+    rng = np.random.default_rng(2)
+    for present in choices(m):
+        p = draw_covariance(f, rng)
+        compared[0].predict(p)
+        run_updates(compared, rng, [(kind, present, t) for t in TIMES])
+
+
+def test_updates_of_one_step_add_up(compared):
+    """All kinds one after the other, with missing components and a gate that some of them fail."""
+    f = compared[0].filter
+    rng = np.random.default_rng(3)
+    compared[0].predict(draw_covariance(f, rng))
+    given = []
+    for kind, m in OBSERVATIONS.items():
+        present = choices(m)[int(rng.integers(len(choices(m))))]
+        given.append((kind, present, T))
+    accepted = run_updates(compared, rng, given, gate=2.0)
+    assert 3 < sum(accepted) < len(accepted)
+
+
+def run_updates(compared, rng, given, gate: float = math.inf) -> list[bool]:
+    """Both filters with the same observations of the car's present state; whether each was accepted."""
+    f, transition = compared[0].filter, compared[1]
+    oracle = ErrorStateKalmanFilter(Linear(transition), f.covariance)
+    assert not f.errors.x.any()
+    accepted = []
+    for kind, present, t in given:
+        chosen, before = list(present), oracle.covariance
+        m, sigma = OBSERVATIONS[kind], find_sigma(kind)
+        # Linearised without the corrections that are gathered: the filter on matrices subtracts these itself.
+        gathered = f.errors.x.copy()
+        f.errors.x[:] = 0.0
+        f.evaluate(Observation(kind, t, [0.0] * m, [1.0] * m))
+        predicted, rows = -f.errors.innovation[:m], f.errors.rows[:m][chosen].copy()
+        noise = sigma**2 + f.errors.more_noise[:m][chosen]
+        f.errors.x[:] = gathered
+        s = rows @ before @ rows.T + np.diag(noise)
+        difference = rows @ oracle.state + np.linalg.cholesky(s) @ rng.normal(size=len(chosen))
+        value = np.where(np.isin(range(m), chosen), predicted, 0.0)
+        value[chosen] += difference
+        variance = [sigma**2 if k in chosen else MISSING for k in range(m)]
+        update = f.update(Observation(kind, t, value.tolist(), variance), gate)
+        expected = oracle.update(LinearObservation(difference, rows, np.diag(noise), gate))
+        assert update.accepted == expected.accepted
+        assert update.nis == pytest.approx(expected.nis, rel=1e-8)
+        assert np.array(update.innovation)[chosen] == pytest.approx(expected.innovation, rel=1e-7, abs=1e-9)
+        assert np.array(update.variance)[chosen] == pytest.approx(expected.covariance.diagonal(), rel=1e-9)
+        assert_same(f.covariance, oracle.covariance, before)
+        assert_same(f.errors.x, oracle.state, before)
+        accepted.append(update.accepted)
+    return accepted
