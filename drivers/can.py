@@ -36,8 +36,8 @@ from typing import Annotated, Any
 
 import can
 import cantools
-from cantools.database.can import Database, Message
 from cantools.database.can import Signal as DbcSignal
+from cantools.database.can import Database, Message
 
 from drivers.base import Driver
 from drivers.serial_port import nanoseconds
@@ -51,7 +51,7 @@ _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signal:
+class CanSignal:
     """Where on the bus a channel comes from."""
 
     message: str
@@ -81,7 +81,7 @@ class CanOptions:
 
     dbc: Path
     """DBC file with the messages."""
-    signals: dict[str, Signal]
+    signals: dict[str, CanSignal]
     """Channel to signal."""
     interface: str = "socketcan"
     """Interface of python-can: `socketcan` on the car; `udp_multicast` and `virtual` need no hardware."""
@@ -215,7 +215,7 @@ def load_dbc(path: Path) -> Database:
     return database
 
 
-def find_signal(database: Database, path: Path, channel: str, signal: Signal) -> tuple[Message, DbcSignal]:
+def find_signal(database: Database, path: Path, channel: str, signal: CanSignal) -> tuple[Message, DbcSignal]:
     """The message and signal of a channel. Raises UsageError naming what there is instead."""
     try:
         message = database.get_message_by_name(signal.message)
@@ -233,7 +233,7 @@ def find_signal(database: Database, path: Path, channel: str, signal: Signal) ->
         ) from None
 
 
-def unit_factor(channel: str, signal: Signal, dbc_unit: str | None) -> float:
+def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
     """What a value of the signal is to be multiplied by to be in the channel's unit. Raises UsageError."""
     if signal.roll_over is not None:
         return 1.0
@@ -251,7 +251,7 @@ def unit_factor(channel: str, signal: Signal, dbc_unit: str | None) -> float:
     return factor / to_factor
 
 
-def _source(channel: str, signal: Signal, dbc_signal: DbcSignal) -> _Source:
+def _source(channel: str, signal: CanSignal, dbc_signal: DbcSignal) -> _Source:
     low = -math.inf if dbc_signal.minimum is None else float(dbc_signal.minimum)
     high = math.inf if dbc_signal.maximum is None else float(dbc_signal.maximum)
     counter = None

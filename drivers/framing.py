@@ -11,7 +11,7 @@ from collections import deque
 from vehicled.messages import Measurement
 
 
-class Found(enum.Enum):
+class FoundFrame(enum.Enum):
     """What a decoder finds at one place of its buffer."""
 
     MESSAGE = enum.auto()
@@ -84,7 +84,7 @@ class FrameDecoder:
             self.counters["garbage_bytes"] += len(self._buffer)
             self._drop(len(self._buffer))
 
-    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         """What stands at `start`, and how many bytes that is (0 for MORE; the bytes to skip if not good)."""
         raise NotImplementedError
 
@@ -110,16 +110,16 @@ class FrameDecoder:
         at = 0
         while at < len(buffer):
             verdict, length = self._parse(buffer, at)
-            if verdict is Found.MORE:
+            if verdict is FoundFrame.MORE:
                 break
-            if verdict is Found.MESSAGE:
+            if verdict is FoundFrame.MESSAGE:
                 counters["messages"] += 1
                 self._decode(bytes(buffer[at : at + length]), self._stamp(at + length), arrival_ns, out)
             else:
                 counters["garbage_bytes"] += length
-                if verdict is Found.DAMAGED:
+                if verdict is FoundFrame.DAMAGED:
                     counters["checksum_errors"] += 1
-                elif verdict is Found.TRUNCATED:
+                elif verdict is FoundFrame.TRUNCATED:
                     counters["truncated"] += 1
             at += length
         self._drop(at)
@@ -135,7 +135,7 @@ class FrameDecoder:
 _LINE_BREAKERS = re.compile(rb"[^ -#%-~]")  # whatever is not printable, and the dollar sign
 
 
-def parse_line(buffer: bytearray, start: int, longest: int) -> tuple[Found, int]:
+def parse_line(buffer: bytearray, start: int, longest: int) -> tuple[FoundFrame, int]:
     """As `FrameDecoder._parse` for a text line that begins with the `$` at `start`; MESSAGE with its line end.
 
     Checks only the shape; the checksum is left to the caller.
@@ -143,18 +143,18 @@ def parse_line(buffer: bytearray, start: int, longest: int) -> tuple[Found, int]
     found = _LINE_BREAKERS.search(buffer, start + 1, start + longest)
     if found is None:
         too_long = len(buffer) - start >= longest
-        return (Found.GARBAGE, longest) if too_long else (Found.MORE, 0)
+        return (FoundFrame.GARBAGE, longest) if too_long else (FoundFrame.MORE, 0)
     end = found.start()
     match buffer[end]:
         case 0x0D:
             if end + 1 == len(buffer):
-                return Found.MORE, 0
-            return Found.MESSAGE, end - start + (2 if buffer[end + 1] == 0x0A else 1)
+                return FoundFrame.MORE, 0
+            return FoundFrame.MESSAGE, end - start + (2 if buffer[end + 1] == 0x0A else 1)
         case 0x0A:
-            return Found.MESSAGE, end - start + 1
+            return FoundFrame.MESSAGE, end - start + 1
         case 0x24:
-            return Found.TRUNCATED, end - start
-    return Found.DAMAGED, end - start
+            return FoundFrame.TRUNCATED, end - start
+    return FoundFrame.DAMAGED, end - start
 
 
 def xor_checksum(text: bytes) -> int:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import pynmea2
 
 from drivers.clock import DeviceClock
-from drivers.framing import Found, FrameDecoder, parse_line, xor_checksum
+from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
 from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
 from vehicled.messages import Measurement
 from vehicled.units import NonNegative, Seconds
@@ -84,18 +84,18 @@ class NmeaDecoder(FrameDecoder):
         super().reset()
         self._epoch = None
 
-    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         sync = buffer.find(b"$", start)
         if sync != start:
-            return Found.GARBAGE, (len(buffer) if sync < 0 else sync) - start
+            return FoundFrame.GARBAGE, (len(buffer) if sync < 0 else sync) - start
         verdict, length = parse_line(buffer, start, _LONGEST_LINE)
-        if verdict is Found.MESSAGE:
+        if verdict is FoundFrame.MESSAGE:
             line = bytes(buffer[start : start + length])
             check = _CHECKSUM.search(line)
             if check is None:
-                return Found.TRUNCATED, length
+                return FoundFrame.TRUNCATED, length
             if int(check[1], 16) != xor_checksum(line[1 : check.start()]):
-                return Found.DAMAGED, length
+                return FoundFrame.DAMAGED, length
         return verdict, length
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from drivers.clock import DeviceClock
-from drivers.framing import Found, FrameDecoder, parse_line, xor_checksum
+from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
 from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
 from vehicled.messages import Measurement
 
@@ -71,7 +71,7 @@ class VectorNavOptions(SerialOptions):
     """Both kinds of output are understood, even mixed; only the binary one can carry the device's time."""
 
 
-class Layout(NamedTuple):
+class MessageLayout(NamedTuple):
     """The contents of a binary message, from its header."""
 
     offsets: dict[Field, int]
@@ -83,7 +83,7 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def layout(header: bytes) -> Layout | None:
+def layout(header: bytes) -> MessageLayout | None:
     """The layout of the messages with a given header (sync byte to last field word); None if not a header."""
     words = iter(struct.unpack_from(f"<{(len(header) - 2) // 2}H", header, 2))
     offsets: dict[Field, int] = {}
@@ -107,7 +107,7 @@ def layout(header: bytes) -> Layout | None:
             order.append((group, number))
             variable = variable or _has_satellites(group, number)
             at += length
-    return Layout(offsets, at + 2, tuple(order) if variable else ())
+    return MessageLayout(offsets, at + 2, tuple(order) if variable else ())
 
 
 def _has_satellites(group: int, number: int) -> bool:
@@ -122,40 +122,40 @@ class VectorNavDecoder(FrameDecoder):
         self._latency_ns = nanoseconds(options.latency)
         self._clock = DeviceClock(tick_ns=1, latency_ns=self._latency_ns)
 
-    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         if buffer[start] == 0xFA:
             return self._parse_at_binary(buffer, start)
         if buffer[start] == 0x24:
             return _parse_at_ascii(buffer, start)
         syncs = [at for at in (buffer.find(0xFA, start), buffer.find(0x24, start)) if at >= 0]
-        return Found.GARBAGE, min(syncs, default=len(buffer)) - start
+        return FoundFrame.GARBAGE, min(syncs, default=len(buffer)) - start
 
-    def _parse_at_binary(self, buffer: bytearray, start: int) -> tuple[Found, int]:
+    def _parse_at_binary(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         have = len(buffer) - start
         if have < 2:
-            return Found.MORE, 0
+            return FoundFrame.MORE, 0
         groups = buffer[start + 1]
         if not groups or groups & 0x80:
-            return Found.GARBAGE, 1
+            return FoundFrame.GARBAGE, 1
         header = 2 + 2 * groups.bit_count()
         if have < header:
-            return Found.MORE, 0
+            return FoundFrame.MORE, 0
         form = layout(bytes(buffer[start : start + header]))
         if form is None:
-            return Found.GARBAGE, 1
+            return FoundFrame.GARBAGE, 1
         total = form.fixed
         if form.order:
             extra = _satellites(form, buffer, start)
             if extra is None:
-                return Found.MORE, 0
+                return FoundFrame.MORE, 0
             total += extra
             if total > self.LONGEST:
-                return Found.GARBAGE, 1
+                return FoundFrame.GARBAGE, 1
         if have < total:
-            return Found.MORE, 0
+            return FoundFrame.MORE, 0
         if crc_hqx(buffer[start + 1 : start + total], 0):
-            return Found.DAMAGED, 1
-        return Found.MESSAGE, total
+            return FoundFrame.DAMAGED, 1
+        return FoundFrame.MESSAGE, total
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         t = stamp_ns - self._latency_ns
@@ -178,7 +178,7 @@ class VectorNavDecoder(FrameDecoder):
         return {k: v for k, v in (values or {}).items() if math.isfinite(v)}
 
 
-def _satellites(form: Layout, buffer: bytearray, start: int) -> int | None:
+def _satellites(form: MessageLayout, buffer: bytearray, start: int) -> int | None:
     """Bytes that the lists of satellites add to a message; None while their counts have not arrived."""
     at = start + form.fixed - 2 - sum(FIELD_LENGTHS[g][n] for g, n in form.order)
     extra = 0
@@ -193,15 +193,15 @@ def _satellites(form: Layout, buffer: bytearray, start: int) -> int | None:
     return extra
 
 
-def _parse_at_ascii(buffer: bytearray, start: int) -> tuple[Found, int]:
+def _parse_at_ascii(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
     verdict, length = parse_line(buffer, start, _LONGEST_LINE)
-    if verdict is Found.MESSAGE:
+    if verdict is FoundFrame.MESSAGE:
         body, star, check = bytes(buffer[start + 1 : start + length]).rstrip().rpartition(b"*")
         if not star or len(check) not in (2, 4):
-            return Found.TRUNCATED, length
+            return FoundFrame.TRUNCATED, length
         computed = b"%02X" % xor_checksum(body) if len(check) == 2 else b"%04X" % crc_hqx(body, 0)
         if check.upper() != computed:
-            return Found.DAMAGED, length
+            return FoundFrame.DAMAGED, length
     return verdict, length
 
 

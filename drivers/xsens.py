@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from drivers.clock import DeviceClock
-from drivers.framing import Found, FrameDecoder
+from drivers.framing import FoundFrame, FrameDecoder
 from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
 from vehicled.messages import Measurement
 
@@ -70,30 +70,30 @@ class XsensDecoder(FrameDecoder):
         super().reset()
         self._packet = None  # what the device sent while it was not connected is not missed
 
-    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         sync = buffer.find(0xFA, start)
         if sync != start:
-            return Found.GARBAGE, (len(buffer) if sync < 0 else sync) - start
+            return FoundFrame.GARBAGE, (len(buffer) if sync < 0 else sync) - start
         have = len(buffer) - start
         if have < 2:
-            return Found.MORE, 0
+            return FoundFrame.MORE, 0
         if buffer[start + 1] != 0xFF:
-            return Found.GARBAGE, 1
+            return FoundFrame.GARBAGE, 1
         if have < 4:
-            return Found.MORE, 0
+            return FoundFrame.MORE, 0
         header, length = 4, buffer[start + 3]
         if length == 0xFF:
             if have < 6:
-                return Found.MORE, 0
+                return FoundFrame.MORE, 0
             header, length = 6, buffer[start + 4] << 8 | buffer[start + 5]
             if length > _LONGEST_DATA:
-                return Found.GARBAGE, 1
+                return FoundFrame.GARBAGE, 1
         total = header + length + 1
         if have < total:
-            return Found.MORE, 0
+            return FoundFrame.MORE, 0
         if sum(buffer[start + 1 : start + total]) & 0xFF:
-            return Found.DAMAGED, 1
-        return Found.MESSAGE, total
+            return FoundFrame.DAMAGED, 1
+        return FoundFrame.MESSAGE, total
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         if message[2] != MTDATA2:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import can
 import msgspec
 
-from replay.encoders import CanEncoder, Encoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
+from replay.encoders import CanEncoder, DeviceEncoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 
@@ -34,7 +34,7 @@ class Faults:
     seed: int = 0
 
 
-class Noise:
+class LineNoise:
     """Applies `Faults` to a stream, reproducibly, and counts what it did."""
 
     def __init__(self, faults: Faults) -> None:
@@ -85,10 +85,10 @@ class EmulatedDevice(Protocol):
 class EmulatedSerial:
     """A serial device on a pseudo-terminal. The driver opens `link`, which stays the same when replugged."""
 
-    def __init__(self, link: Path, encoder: Encoder, faults: Faults | None = None) -> None:
+    def __init__(self, link: Path, encoder: DeviceEncoder, faults: Faults | None = None) -> None:
         self.link = link
         self.channels = encoder.channels
-        self.noise = Noise(faults or Faults())
+        self.noise = LineNoise(faults or Faults())
         self.counters = {"messages": 0, "bytes": 0, "unread_bytes": 0}
         self._encoder = encoder
         self._ends: tuple[int, int] | None = None
@@ -192,7 +192,7 @@ def emulate(kind: str, options: Any, faults: Faults | None = None) -> EmulatedDe
     """
     if kind == "can":
         return EmulatedCan(options.interface, options.channel, CanEncoder(options))
-    encoder: Encoder
+    encoder: DeviceEncoder
     match kind:
         case "nmea":
             encoder = NmeaEncoder(separation=0.0 if options.altitude == "as sent" else 45.0)

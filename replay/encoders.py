@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import can
 
 from drivers import vectornav, xsens
-from drivers.can import CanOptions, Signal, find_signal, load_dbc, unit_factor
+from drivers.can import CanOptions, CanSignal, find_signal, load_dbc, unit_factor
 from drivers.framing import xor_checksum
 from drivers.nmea import KNOT
 from vehicled.messages import Measurement
@@ -22,7 +22,7 @@ GNSS_CHANNELS = (
 )
 
 
-class Encoder(Protocol):
+class DeviceEncoder(Protocol):
     """A device on a serial line: what it would send for a measurement."""
 
     channels: tuple[str, ...]
@@ -192,7 +192,7 @@ class CanEncoder:
     def __init__(self, options: CanOptions) -> None:
         self.channels = tuple(options.signals)
         self._last: dict[str, float] = {}
-        self._messages: dict[Any, dict[str, tuple[Signal, float]]] = {}
+        self._messages: dict[Any, dict[str, tuple[CanSignal, float]]] = {}
         database = load_dbc(options.dbc)
         for channel, signal in options.signals.items():
             message, dbc_signal = find_signal(database, options.dbc, channel, signal)
@@ -208,7 +208,7 @@ class CanEncoder:
             if not mapped.keys().isdisjoint(m.values) and mapped.keys() <= self._last.keys()
         ]
 
-    def _frame(self, message: Any, mapped: dict[str, tuple[Signal, float]]) -> can.Message:
+    def _frame(self, message: Any, mapped: dict[str, tuple[CanSignal, float]]) -> can.Message:
         physical = {s.name: 0.0 for s in message.signals}
         for channel, (signal, factor) in mapped.items():
             value = (self._last[channel] - signal.offset) / factor

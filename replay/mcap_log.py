@@ -16,9 +16,9 @@ from vehicled.messages import ESTIMATE_COLUMNS, Command, Innovation, Measurement
 from vehicled.schemas import (
     TOPIC_COLUMNS,
     TOPICS,
-    Clock,
+    ClockRecord,
     CommandRecord,
-    Configuration,
+    ConfigurationRecord,
     MeasurementRecord,
     StepRecord,
 )
@@ -78,10 +78,10 @@ class McapLog:
     def _read_head(self) -> None:
         for m in self.messages(("clock", "configuration", "measurement", "step")):
             if m.topic == "clock":
-                clock = self._decode(m, Clock)
+                clock = self._decode(m, ClockRecord)
                 self.utc_offset_ns = clock.utc - clock.t if clock and clock.utc else 0
             elif m.topic == "configuration":
-                configuration = self._decode(m, Configuration)
+                configuration = self._decode(m, ConfigurationRecord)
                 self.configuration = configuration.text if configuration else None
             elif m.topic == "step":
                 self.recorded = True

@@ -30,7 +30,7 @@ from mcap.records import (
 from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS
 from vehicled import __version__
 from vehicled.messages import Measurement
-from vehicled.schemas import TOPICS, Clock, encode, encode_measurement, viewer_schema
+from vehicled.schemas import TOPICS, ClockRecord, encode, encode_measurement, viewer_schema
 
 CHANNEL = {topic: i for i, topic in enumerate(TOPICS, start=1)}
 """Channel (and schema) number of every topic in a file that is written here."""
@@ -267,4 +267,4 @@ class McapLogWriter:
 def write_clock(writer: McapWriter, t: int, utc_offset_ns: int) -> None:
     """Record one instant on both clocks."""
     utc = t + utc_offset_ns if utc_offset_ns else 0
-    writer.write(CHANNEL["clock"], t + utc_offset_ns, t + utc_offset_ns, encode(Clock(t, utc)))
+    writer.write(CHANNEL["clock"], t + utc_offset_ns, t + utc_offset_ns, encode(ClockRecord(t, utc)))

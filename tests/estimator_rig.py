@@ -16,9 +16,9 @@ from vehicled.estimator import Estimator
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement, Step
 from vehicled.simulation.drive import STEP_NS, _drive
-from vehicled.simulation.manoeuvres import Initial
+from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import make_plant
-from vehicled.simulation.scenario import Inputs, Scenario, find_scenario
+from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
 from vehicled.simulation.sensors import measure
 from vehicled.stepping import Summary, play_back
 
@@ -76,13 +76,13 @@ def mixed(seconds: float = 25.0) -> Drive:
 @lru_cache
 def cruise(seconds: float = 8.0) -> Drive:
     """From the first instant at 15 m/s, with a gentle bend; the plant as the file says."""
-    inputs = Inputs(rack=[(1.0, 0.0), (2.0, 0.004), (5.0, 0.004), (6.0, 0.0)], rear_torque=90.0)
-    return Drive(Scenario(duration=seconds, initial=Initial(speed=15.0, yaw=0.5), inputs=inputs))
+    inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, 0.004), (5.0, 0.004), (6.0, 0.0)], rear_torque=90.0)
+    return Drive(Scenario(duration=seconds, initial=InitialMotion(speed=15.0, yaw=0.5), inputs=inputs))
 
 
 @lru_cache
 def parked(seconds: float = 6.0) -> Drive:
-    return Drive(Scenario(duration=seconds, inputs=Inputs(brake_pressure=20e5)))
+    return Drive(Scenario(duration=seconds, inputs=DriveInputs(brake_pressure=20e5)))
 
 
 def steps(measurements: Iterable[Measurement], period: int = PERIOD) -> list[Step]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from vehicle_rig import vehicle
 
-from vehicled.filter.boundary import Mounting, Observation, Pose
+from vehicled.filter.boundary import InitialPose, Mounting, Observation
 from vehicled.filter.error_model import FilterKernels, Structure, make_extension
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter, Kind
@@ -36,7 +36,7 @@ def new_filter(
 
 def place(f: VehicleFilter, position: np.ndarray, yaw: float, speed: float) -> None:
     """Put the car there, at time 0."""
-    f.place(Pose(position, yaw, speed))
+    f.place(InitialPose(position, yaw, speed))
     f.restart_history(0)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.driver import Handling
-from vehicled.simulation.manoeuvres import Initial
+from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground
-from vehicled.simulation.sensors import Mounting
+from vehicled.simulation.sensors import SensorPlaces
 
 G = 9.81
 
@@ -16,13 +16,15 @@ G = 9.81
 class SingleTrack:
     """1500 kg, evenly loaded axles, so neutral at equal cornering stiffness; friction as given."""
 
-    def __init__(self, friction: float = 0.81, errors: float = 1.0, mounting: Mounting | None = None) -> None:
+    def __init__(
+        self, friction: float = 0.81, errors: float = 1.0, mounting: SensorPlaces | None = None
+    ) -> None:
         self.mass, self.inertia = 1500.0 * errors, 2200.0 * errors
         self.a = self.b = 1.35
         self.stiffness = 100e3
         self.friction = friction
         self.gravity = G
-        self.mounting = mounting or Mounting()
+        self.mounting = mounting or SensorPlaces()
         self.handling = Handling(
             wheelbase=self.a + self.b,
             width=1.8,
@@ -32,7 +34,7 @@ class SingleTrack:
             brake_torque_per_pressure=3e-4,
         )
 
-    def reset(self, initial: Initial, ground: Ground) -> None:
+    def reset(self, initial: InitialMotion, ground: Ground) -> None:
         self.x, self.y, self.yaw = initial.x, initial.y, initial.yaw
         self.vx, self.vy, self.r = initial.speed, 0.0, 0.0
         self.wheel = 0.0

@@ -19,7 +19,7 @@ from replay.mcap_log import McapLog
 from vehicled.cli import main
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.demo.configuration import write_configuration
-from vehicled.demo.result import Result
+from vehicled.demo.result import DemoResult
 from vehicled.demo.rig import Ended
 from vehicled.demo.screen import Screen, make_map, swing_bar
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
@@ -176,7 +176,7 @@ def make_result(**changes):
         counters[part] = counters[part] | {key: value}
     end = Ended(counters, {"imu": 100, "gnss": 50}, 0, 0, 0.1)
     scores = Scores({"horizontal": Score(0.01, 0.1, "m", 9, None)}, {}, (0.0, 1.0))
-    return Result(1.0, {"horizontal": Score(0.03, 0.1, "m", 9, None)}, scores, end)
+    return DemoResult(1.0, {"horizontal": Score(0.03, 0.1, "m", 9, None)}, scores, end)
 
 
 def test_a_good_run_has_no_fault():

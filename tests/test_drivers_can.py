@@ -6,7 +6,7 @@ from pathlib import Path
 import can
 import pytest
 
-from drivers.can import CanDecoder, CanOptions, Signal
+from drivers.can import CanDecoder, CanOptions, CanSignal
 from replay.encoders import CanEncoder
 from vehicled.errors import UsageError
 from vehicled.messages import WHEELS, Measurement
@@ -16,7 +16,7 @@ DBC = Path(__file__).parent.parent / "config" / "prototype.dbc"
 
 
 def hall(wheel, roll_over=65536, pulses=96, scale=1.0):
-    return Signal(
+    return CanSignal(
         message="WheelHall",
         signal=f"Hall{wheel}",
         roll_over=roll_over,
@@ -28,17 +28,17 @@ def hall(wheel, roll_over=65536, pulses=96, scale=1.0):
 SIGNALS = {
     **{f"wheel.{w}.angle": hall(w.upper()) for w in WHEELS},
     **{
-        f"wheel.{w}.speed": Signal(message="WheelSpeed", signal=f"Speed{w.upper()}")
+        f"wheel.{w}.speed": CanSignal(message="WheelSpeed", signal=f"Speed{w.upper()}")
         for w in ("fl", "fr", "rl", "rr")
     },
-    "steer.wheel": Signal(message="Steering", signal="SteeringWheelAngle"),
-    "steer.rack": Signal(message="Steering", signal="RackPosition"),
-    "steer.fl": Signal(message="Steering", signal="RoadWheelAngleFL"),
-    "steer.fr": Signal(message="Steering", signal="RoadWheelAngleFR"),
-    "brake.pressure": Signal(message="Brake", signal="BrakePressure"),
-    "torque.rl": Signal(message="WheelTorque", signal="TorqueRL"),
-    "torque.rr": Signal(message="WheelTorque", signal="TorqueRR"),
-    "vehicle.speed": Signal(message="Vehicle", signal="VehicleSpeed"),
+    "steer.wheel": CanSignal(message="Steering", signal="SteeringWheelAngle"),
+    "steer.rack": CanSignal(message="Steering", signal="RackPosition"),
+    "steer.fl": CanSignal(message="Steering", signal="RoadWheelAngleFL"),
+    "steer.fr": CanSignal(message="Steering", signal="RoadWheelAngleFR"),
+    "brake.pressure": CanSignal(message="Brake", signal="BrakePressure"),
+    "torque.rl": CanSignal(message="WheelTorque", signal="TorqueRL"),
+    "torque.rr": CanSignal(message="WheelTorque", signal="TorqueRR"),
+    "vehicle.speed": CanSignal(message="Vehicle", signal="VehicleSpeed"),
 }
 
 
@@ -151,10 +151,13 @@ def test_frames_that_are_none_of_ours_are_counted():
 @pytest.mark.parametrize(
     ("signal", "message"),
     [
-        (Signal(message="Wheel", signal="x"), "no message 'Wheel'.*expected one of WheelHall, WheelSpeed"),
-        (Signal(message="Brake", signal="x"), "no signal 'x' in Brake: expected one of BrakePressure"),
-        (Signal(message="Steering", signal="RackPosition"), "expected a unit like Pa, the signal's is 'mm'"),
-        (Signal(message="Brake", signal="BrakePressure", unit="psi"), "unknown 'psi'"),
+        (CanSignal(message="Wheel", signal="x"), "no message 'Wheel'.*expected one of WheelHall, WheelSpeed"),
+        (CanSignal(message="Brake", signal="x"), "no signal 'x' in Brake: expected one of BrakePressure"),
+        (
+            CanSignal(message="Steering", signal="RackPosition"),
+            "expected a unit like Pa, the signal's is 'mm'",
+        ),
+        (CanSignal(message="Brake", signal="BrakePressure", unit="psi"), "unknown 'psi'"),
     ],
 )
 def test_a_wrong_map_is_refused_with_what_was_expected(signal, message):
@@ -175,7 +178,7 @@ def test_the_options_are_read_from_settings_as_the_docstring_shows():
     text += "signals:\n  steer.fl: {message: Steering, signal: RoadWheelAngleFL}\n"
     read = loads(text, CanOptions)
     assert read.latency == 0.002
-    assert read.signals["steer.fl"] == Signal(message="Steering", signal="RoadWheelAngleFL")
+    assert read.signals["steer.fl"] == CanSignal(message="Steering", signal="RoadWheelAngleFL")
     with pytest.raises(UsageError, match="unknown channel"):
         loads(text.replace("steer.fl", "steer.left"), CanOptions)
     with pytest.raises(UsageError, match="roll_over and pulses_per_revolution together"):

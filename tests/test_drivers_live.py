@@ -10,7 +10,7 @@ from typing import Any
 import can
 import pytest
 
-from drivers.can import Can, CanOptions, Signal
+from drivers.can import Can, CanOptions, CanSignal
 from drivers.nmea import Nmea, NmeaOptions
 from drivers.registry import GROUP, known_drivers, load_driver
 from drivers.vectornav import VectorNav, VectorNavOptions
@@ -25,7 +25,7 @@ GNSS = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5, "gnss.quality": 4
 MS = 1_000_000
 BRAKE = CanOptions(
     dbc=Path(__file__).parent.parent / "config" / "prototype.dbc",
-    signals={"brake.pressure": Signal(message="Brake", signal="BrakePressure")},
+    signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
     interface="virtual",
     channel="test_drivers_live",
 )

@@ -11,7 +11,7 @@ from vehicled.filter.boundary import Observation
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.error_state import ErrorStateKalmanFilter, LinearObservation, Transition
 from vehicled.filter.settings import Kind, Suspension
-from vehicled.filter.states import VELOCITY, Initial, Process, StateTable, make_table
+from vehicled.filter.states import VELOCITY, InitialConditions, Process, StateTable, make_table
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.sources.sensors import Sensors
@@ -31,7 +31,7 @@ OBSERVATIONS = {
     **{f"wheel.{w}.{what}": 1 for w in WHEELS for what in ("angle", "speed")},
 }
 NOISE = {"gnss": 0.02, "imu.gyro": 0.003, "imu.accel": 0.06, "vehicle": 0.03, "wheel": 0.02}
-TYPICAL = Initial(speed=15.0, position_known=True, yaw_variance=0.03**2)
+TYPICAL = InitialConditions(speed=15.0, position_known=True, yaw_variance=0.03**2)
 
 
 class Linear:

@@ -19,7 +19,7 @@ from vehicled.filter.states import (
     SUSPENSION,
     VELOCITY,
     WHEEL_SLIP,
-    Initial,
+    InitialConditions,
     Process,
     StateTable,
     StateVector,
@@ -30,7 +30,7 @@ from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS, Gyroscopes, Imu
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.vehicle_speed import SPEED_SCALE
 
-INITIAL = Initial(speed=10.0, position_known=True, yaw_variance=0.04)
+INITIAL = InitialConditions(speed=10.0, position_known=True, yaw_variance=0.04)
 NO_SENSORS = Sensors(imu=None, gnss=None, wheel_angles=None, wheel_speeds=None, vehicle_speed=None)
 UNITS = {"m", "rad", "m/s", "rad/s", "m/s²", "–"}
 
@@ -133,7 +133,7 @@ def test_the_start_says_how_large_the_first_errors_are():
 def test_a_filter_is_initialised_with_the_table():
     f = new_filter()
     assert f.states.names == StateVector(table().groups).names
-    at_rest = Initial(speed=0.0, position_known=False, yaw_variance=1e-6)
+    at_rest = InitialConditions(speed=0.0, position_known=False, yaw_variance=1e-6)
     assert f.covariance == pytest.approx(np.diag(table().initial(at_rest)))
     assert f.car.view("density") == pytest.approx(table().densities())
     for group, process in table().processes():

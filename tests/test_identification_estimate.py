@@ -11,8 +11,8 @@ from vehicled.identification.vehicle.names import PARAMETERS, apply, choose
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.prediction_error import Drive, measure
 from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs
-from vehicled.simulation.manoeuvres import Initial
-from vehicled.simulation.scenario import Inputs, Scenario
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import DriveInputs, Scenario
 
 SPEED = 15.0
 
@@ -78,18 +78,20 @@ def test_forces_are_known_no_better_than_the_torques(corners, fitted):
 
 def test_another_drive_is_predicted_better(fitted):
     truth, estimate, _ = fitted
-    inputs = Inputs(
+    inputs = DriveInputs(
         rack=[(1.0, 0.0), (1.4, 0.012), (4.0, 0.012), (4.4, -0.01), (7.0, -0.01)], rear_torque=150.0
     )
-    other = kept(drive(truth, Scenario(duration=8.0, initial=Initial(speed=SPEED), inputs=inputs), seed=9))
+    other = kept(
+        drive(truth, Scenario(duration=8.0, initial=InitialMotion(speed=SPEED), inputs=inputs), seed=9)
+    )
     before, after = (measure(configure(f, TEXT), other) for f in (prototype_file(), estimate.file))
     # By far more than a few units of chance, which three free numbers could make.
     assert after.criterion < before.criterion - 50.0
 
 
 def test_straight_on_tells_nothing_of_friction():
-    inputs = Inputs(rear_torque=[(1.0, 100.0), (2.0, 500.0), (6.0, 500.0), (7.0, 0.0)])
-    steps = drive(prototype_file(), Scenario(duration=8.0, initial=Initial(speed=SPEED), inputs=inputs))
+    inputs = DriveInputs(rear_torque=[(1.0, 100.0), (2.0, 500.0), (6.0, 500.0), (7.0, 0.0)])
+    steps = drive(prototype_file(), Scenario(duration=8.0, initial=InitialMotion(speed=SPEED), inputs=inputs))
     _, parameters = found(steps, "mass", "front.friction", "steering.offset")
     friction = parameters["front.friction"]
     assert not friction.identified
@@ -117,7 +119,7 @@ def test_what_only_a_combination_tells_is_named(corners):
 def test_noise_is_found():
     """Sensors of known noise, settings that think otherwise."""
     scenario = Scenario(
-        duration=9.0, initial=Initial(speed=SPEED), inputs=Inputs(rack=[(1.0, 0.0), (2.0, 0.005)])
+        duration=9.0, initial=InitialMotion(speed=SPEED), inputs=DriveInputs(rack=[(1.0, 0.0), (2.0, 0.005)])
     )
     steps = drive(prototype_file(), scenario)
     names = ["gyro.noise", "accel.noise", "vehicle_speed.noise"]

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from drives_rig import prototype_file
 
-from vehicled.identification.vehicle.estimate import Estimate, Found
+from vehicled.identification.vehicle.estimate import FitResult, FoundParameter
 from vehicled.identification.vehicle.names import PARAMETERS, apply
 from vehicled.identification.vehicle.prediction_error import PredictionError, SensorError
 from vehicled.identification.vehicle.session import find_what_carries_over
@@ -23,11 +23,11 @@ class Bench:
         self.truth = apply(self.file, [PARAMETERS[n] for n in truth], truth.values())
         self.asked: list[tuple[str, ...]] = []
 
-    def find(self, parameters) -> Estimate:
+    def find(self, parameters) -> FitResult:
         self.asked.append(tuple(p.name for p in parameters))
         found_file = apply(self.file, parameters, [FITTED[p.name] for p in parameters])
         found = [
-            Found(
+            FoundParameter(
                 p,
                 p.get(self.file),
                 p.get(found_file),
@@ -37,7 +37,7 @@ class Bench:
             )
             for p in parameters
         ]
-        return Estimate(found, [], found_file, plant_noise=0.1, passes=3, redundancy=1.0)
+        return FitResult(found, [], found_file, plant_noise=0.1, passes=3, redundancy=1.0)
 
     def validate(self, file) -> PredictionError | None:
         off = [PARAMETERS[n].get(file) / PARAMETERS[n].get(self.truth) - 1.0 for n in NAMES]
@@ -49,7 +49,7 @@ class Bench:
         return find_what_carries_over(self.file, [PARAMETERS[n] for n in NAMES], self.find, self.validate)
 
 
-def identified(estimate: Estimate) -> set[str]:
+def identified(estimate: FitResult) -> set[str]:
     return {f.parameter.name for f in estimate.found if f.identified}
 
 

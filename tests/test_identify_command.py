@@ -12,7 +12,7 @@ from vehicled import settings
 from vehicled.cli import main
 from vehicled.configuration import File
 from vehicled.messages import Measurement
-from vehicled.simulation.scenario import Inputs, Scenario
+from vehicled.simulation.scenario import DriveInputs, Scenario
 
 
 def write(path: Path, steps, factors: dict[str, float]) -> Path:
@@ -33,7 +33,7 @@ def logs(tmp_path_factory) -> dict[str, Path]:
         "again": write(folder / "again.mcap", drive(changed(mass=0.15), mixed(12.0), seed=4), {}),
         "other": write(folder / "other.mcap", drive(changed(mass=0.15), mixed(14.0), seed=5), {}),
         "parked": write(
-            folder / "parked.mcap", drive(changed(), Scenario(duration=12.0, inputs=Inputs())), {}
+            folder / "parked.mcap", drive(changed(), Scenario(duration=12.0, inputs=DriveInputs())), {}
         ),
         "kmh": write(folder / "kmh.csv", steps, {"vehicle.speed": 3.6}),
         "short": write(folder / "short.mcap", steps[:1000], {}),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.filter import Noise, ParticleFilter
+from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
 from vehicled.studies.particles.instruments import AngleInstrument, PositionInstrument, RateInstrument
 from vehicled.studies.particles.resampling import RESAMPLERS
 from vehicled.studies.particles.swarm import Swarm
@@ -30,7 +30,7 @@ def test_weights_are_the_product_of_all_instruments_normal_densities():
         PositionInstrument("Q", 0.7),
     ]
     readings = [0.2, 3.0, np.array([3.0, 2.5])]
-    pf = ParticleFilter(swarm, instruments, Noise(), random)
+    pf = ParticleFilter(swarm, instruments, MotionNoise(), random)
     pf.weigh(readings)
     angle, (_, _, *q) = swarm.get_angles("crank"), swarm.get_q()
     density = np.exp(-0.5 * ((0.2 - swarm.get_rates("crank")) / 0.6) ** 2)
@@ -44,7 +44,7 @@ def test_weights_are_the_product_of_all_instruments_normal_densities():
 def test_a_multiplier_changed_while_running_counts_from_then_on():
     swarm, random = start(2, speeds=np.array([0.0, 1.0]))
     gyroscope = RateInstrument("crank", 0.5)
-    pf = ParticleFilter(swarm, [gyroscope], Noise(), random)
+    pf = ParticleFilter(swarm, [gyroscope], MotionNoise(), random)
     pf.weigh([0.0])
     assert np.log(pf.weights[1] / pf.weights[0]) == pytest.approx(-2.0)
     gyroscope.multiplier = 10.0
@@ -54,7 +54,7 @@ def test_a_multiplier_changed_while_running_counts_from_then_on():
 
 def test_without_a_reading_the_weights_stay():
     swarm, random = start(20)
-    pf = ParticleFilter(swarm, [RateInstrument("crank", 0.1)], Noise(motion=0.01), random)
+    pf = ParticleFilter(swarm, [RateInstrument("crank", 0.1)], MotionNoise(motion=0.01), random)
     for _ in range(5):
         pf.step(H, [None])
     assert np.all(pf.weights == 1.0 / 20)
@@ -69,7 +69,9 @@ def test_a_particle_that_is_lost_weighs_nothing():
     q, qd = swarm.get_q(), swarm.get_qd()
     q[:, 4] = np.nan
     swarm.set_states(q, qd)
-    pf = ParticleFilter(swarm, [RateInstrument("crank", 0.1)], Noise(motion=0.01), random, threshold=2.0)
+    pf = ParticleFilter(
+        swarm, [RateInstrument("crank", 0.1)], MotionNoise(motion=0.01), random, threshold=2.0
+    )
     pf.step(H, [0.0])
     assert np.all(np.isfinite(swarm.get_q()))
     q[:] = np.nan
@@ -84,7 +86,7 @@ def test_noise_of_motion_has_the_size_that_is_asked(sigma):
     count = 4000
     swarm = Swarm(four_bar.describe(LENGTHS), count, ["crank"])
     swarm.set_states(*four_bar.assemble(LENGTHS, np.full(count, 0.9), np.ones(count)))
-    pf = ParticleFilter(swarm, [], Noise(motion=sigma), np.random.default_rng(3))
+    pf = ParticleFilter(swarm, [], MotionNoise(motion=sigma), np.random.default_rng(3))
     before = swarm.get_angles("crank")
     pf.predict(0.0)
     moved = wrapped(swarm.get_angles("crank") - before)
@@ -95,14 +97,14 @@ def test_noise_of_motion_has_the_size_that_is_asked(sigma):
 def test_an_unknown_resampler():
     swarm, random = start(2)
     with pytest.raises(ValueError, match="expected one of systematic"):
-        ParticleFilter(swarm, [], Noise(), random, resampler="comb")
+        ParticleFilter(swarm, [], MotionNoise(), random, resampler="comb")
 
 
 def run(resampler, seed):
     swarm, random = start(500, seed)
     truth = Swarm(swarm.description, 1)
     truth.set_states(*four_bar.assemble(LENGTHS, np.array([2.0]), np.ones(1)))
-    noise = Noise(motion=0.005, resampling=0.02)
+    noise = MotionNoise(motion=0.005, resampling=0.02)
     pf = ParticleFilter(swarm, [RateInstrument("crank", 0.01, 10.0)], noise, random, resampler)
     for _ in range(170):
         truth.advance(H)

@@ -10,7 +10,7 @@ from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 from vehicled.studies.particles.assembly import assemble
-from vehicled.studies.particles.filter import Noise, ParticleFilter
+from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
 from vehicled.studies.particles.instruments import PositionInstrument, RateInstrument
 from vehicled.studies.particles.swarm import Swarm
 from vehicled.studies.particles.weights import wrapped
@@ -85,13 +85,15 @@ def test_noise_on_a_distance_and_on_several_coordinates_has_the_size_that_is_ask
     mechanism = Mechanism(CompiledMechanism(description))
     swarm = Swarm(description, 4000, ["stroke"])
     assemble(swarm, mechanism, np.full((1, 4000), 0.2))
-    pf = ParticleFilter(swarm, [], Noise(motion=1e-3, speed=0.02), np.random.default_rng(3))
+    pf = ParticleFilter(swarm, [], MotionNoise(motion=1e-3, speed=0.02), np.random.default_rng(3))
     pf.predict(0.0)
     assert swarm.get("stroke").std() == pytest.approx(1e-3, rel=0.05)
     assert swarm.get_rates("stroke").std() == pytest.approx(0.02, rel=0.05)
     swarm, _ = swarm_of("five_bar", 4000)
     before = np.array([swarm.get(n) for n in swarm.noisy])
-    pf = ParticleFilter(swarm, [], Noise(motion=(1e-3, 3e-3), speed=(0.0, 0.1)), np.random.default_rng(3))
+    pf = ParticleFilter(
+        swarm, [], MotionNoise(motion=(1e-3, 3e-3), speed=(0.0, 0.1)), np.random.default_rng(3)
+    )
     pf.predict(0.0)
     moved = wrapped(np.array([swarm.get(n) for n in swarm.noisy]) - before)
     assert moved.std(axis=1) == pytest.approx([1e-3, 3e-3], rel=0.05)
@@ -110,7 +112,7 @@ def test_a_mechanism_that_may_be_anywhere_is_found(name):
     assemble(truth, mechanism, np.full((len(swarm.noisy), 1), 0.7))
     crank = swarm.noisy[0]
     instruments = [RateInstrument(crank, 0.05, 2.0), PositionInstrument("Q", 0.01, 10.0)]
-    noise = Noise(motion=0.02, keeps_covariance=True)
+    noise = MotionNoise(motion=0.02, keeps_covariance=True)
     pf = ParticleFilter(swarm, instruments, noise, np.random.default_rng(4))
     random = np.random.default_rng(5)
     for _ in range(150):

@@ -1,10 +1,10 @@
-"""Noise that renews particles: the swarm stays as it is, though none of its particles does."""
+"""MotionNoise that renews particles: the swarm stays as it is, though none of its particles does."""
 
 import numpy as np
 import pytest
 
 from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.filter import Noise, ParticleFilter
+from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
 from vehicled.studies.particles.swarm import Swarm
 from vehicled.studies.particles.weights import wrapped
 
@@ -15,7 +15,7 @@ COUNT = 3000
 def filter_of(angles, speeds, branches=1.0, keeps=True, sigma=0.01, seed=1):
     swarm = Swarm(four_bar.describe(LENGTHS), len(angles), ["crank"])
     swarm.set_states(*four_bar.assemble(LENGTHS, angles, branches * np.ones(len(angles)), speeds))
-    noise = Noise(motion=sigma, keeps_covariance=keeps)
+    noise = MotionNoise(motion=sigma, keeps_covariance=keeps)
     return ParticleFilter(swarm, [], noise, np.random.default_rng(seed))
 
 

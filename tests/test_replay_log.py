@@ -8,7 +8,7 @@ import can
 import cantools
 import pytest
 
-from drivers.can import CanOptions, Signal
+from drivers.can import CanOptions, CanSignal
 from drivers.nmea import NmeaOptions
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog
@@ -31,7 +31,7 @@ EPOCH = 1_700_000_000
 def car(tmp_path: Path) -> dict[str, CanOptions]:
     dbc = tmp_path / "car.dbc"
     dbc.write_text(DBC)
-    return {"car": CanOptions(dbc=dbc, signals={"vehicle.speed": Signal(message="Speed", signal="Speed")})}
+    return {"car": CanOptions(dbc=dbc, signals={"vehicle.speed": CanSignal(message="Speed", signal="Speed")})}
 
 
 def write_can(path: Path, options: CanOptions, count: int = 50) -> None:

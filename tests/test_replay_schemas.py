@@ -13,9 +13,9 @@ from vehicled.schemas import (
     PUBLISHED,
     TOPIC_COLUMNS,
     TOPICS,
-    Clock,
+    ClockRecord,
     CommandRecord,
-    Configuration,
+    ConfigurationRecord,
     StepRecord,
     encode,
     encode_estimate,
@@ -38,8 +38,8 @@ MESSAGES: dict[str, bytes] = {
     "measurement": encode_measurement(7, Measurement("imu", 1, 2, {"imu.ax": 1.0, "gnss.lat": -0.0})),
     "step": encode(StepRecord(5, 3, None)),
     "command": encode(CommandRecord(5, "reset", {})),
-    "configuration": encode(Configuration(5, "rate: 250 Hz")),
-    "clock": encode(Clock(5, 0)),
+    "configuration": encode(ConfigurationRecord(5, "rate: 250 Hz")),
+    "clock": encode(ClockRecord(5, 0)),
 }
 
 

@@ -20,9 +20,9 @@ from vehicled.settings import SettingsError, loads
 from vehicled.simulation.course import CourseBuilder, double_lane_change, double_lane_change_lanes
 from vehicled.simulation.drive import _drive, simulate
 from vehicled.simulation.driver import Controls, SpeedProfile, State
-from vehicled.simulation.manoeuvres import MANOEUVRES, Initial
-from vehicled.simulation.scenario import OpenLoop, Scenario, Sine, Table, find_scenario
-from vehicled.simulation.sensors import Mounting, Sensors, Track
+from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
+from vehicled.simulation.scenario import InputTable, OpenLoop, Scenario, Sine, find_scenario
+from vehicled.simulation.sensors import SensorPlaces, SimulatedSensors, Track
 
 # Courses
 
@@ -194,7 +194,9 @@ def test_acceleration_and_braking_go_straight_on() -> None:
 
 def test_a_manoeuvre_begins_where_it_is_told_to() -> None:
     scenario = dataclasses.replace(
-        find_scenario("slalom"), duration=4.0, initial=Initial(speed=13.0, x=50.0, y=20.0, yaw=math.pi / 2)
+        find_scenario("slalom"),
+        duration=4.0,
+        initial=InitialMotion(speed=13.0, x=50.0, y=20.0, yaw=math.pi / 2),
     )
     c = _drive(scenario, SingleTrack(), None)[0].columns
     assert c["x"] == pytest.approx(50.0, abs=1.5)
@@ -205,7 +207,7 @@ def test_a_manoeuvre_begins_where_it_is_told_to() -> None:
 
 
 def test_a_table_is_linear_in_between_and_constant_outside() -> None:
-    table = Table(((1.0, 0.0), (3.0, 4.0), (4.0, 4.0)))
+    table = InputTable(((1.0, 0.0), (3.0, 4.0), (4.0, 4.0)))
     assert [table.value(t) for t in (0.0, 1.0, 2.0, 3.0, 3.5, 9.0)] == [0.0, 0.0, 2.0, 4.0, 4.0, 4.0]
     assert [table.first(t) for t in (0.0, 2.0, 3.5, 9.0)] == [0.0, 2.0, 0.0, 0.0]
     assert table.second(2.0) == 0.0
@@ -238,11 +240,11 @@ sensors: {gnss: conventional, imu: null}
 def test_a_scenario_in_yaml() -> None:
     scenario = loads(YAML, Scenario)
     assert scenario.length == 3.0
-    assert scenario.begin == Initial(speed=20.0, yaw=math.pi / 2)
+    assert scenario.begin == InitialMotion(speed=20.0, yaw=math.pi / 2)
     assert scenario.plant.mass == pytest.approx(0.05)
     assert scenario.plant.tyre_stiffness == pytest.approx(-0.1)
     assert scenario.plant.friction == 0.0
-    assert scenario.sensors == Sensors(gnss="conventional", imu=None)
+    assert scenario.sensors == SimulatedSensors(gnss="conventional", imu=None)
     controller = scenario.make_controller(SingleTrack().handling)
     assert isinstance(controller, OpenLoop)
     assert controller.inputs(1.0) == pytest.approx(Controls(0.004, 200.0, 0.0))
@@ -290,9 +292,9 @@ def test_built_in_drives_have_a_plant_that_the_estimator_does_not_know() -> None
 
 
 def test_truth_and_measurements_tell_of_the_same_drive() -> None:
-    sensors = Sensors(origin=(math.radians(60.0), math.radians(25.0), 30.0))
+    sensors = SimulatedSensors(origin=(math.radians(60.0), math.radians(25.0), 30.0))
     scenario = dataclasses.replace(loads(YAML, Scenario), sensors=sensors)
-    measurements, truth = simulate(scenario, SingleTrack(mounting=Mounting(antenna=(0.0, 0.0, 1.0))), 1)
+    measurements, truth = simulate(scenario, SingleTrack(mounting=SensorPlaces(antenna=(0.0, 0.0, 1.0))), 1)
     assert truth.t.tolist() == [4_000_000 * k for k in range(751)]
     at = {c: truth.values[:, i] for c, i in ESTIMATE_INDEX.items()}
     back = pymap3d.geodetic2enu(at["lat"], at["lon"], at["alt"], 60.0, 25.0, 30.0)
@@ -307,7 +309,9 @@ def test_truth_and_measurements_tell_of_the_same_drive() -> None:
     assert up - at["z"][rows] == pytest.approx(1.0, abs=0.15)
     racks = {m.t: m.values["steer.rack"] for m in measurements if m.source == "steer"}
     assert racks[1_000_000_000] == pytest.approx(0.004, abs=5e-4)
-    assert simulate(scenario, SingleTrack(mounting=Mounting(antenna=(0.0, 0.0, 1.0))), 1)[0] == measurements
+    assert (
+        simulate(scenario, SingleTrack(mounting=SensorPlaces(antenna=(0.0, 0.0, 1.0))), 1)[0] == measurements
+    )
 
 
 def test_inputs_reach_the_plant_at_the_end_of_each_step() -> None:
@@ -342,7 +346,7 @@ def test_progress_is_told() -> None:
 
 
 def test_a_driver_at_standstill_keeps_the_hands_still_and_the_brake_on() -> None:
-    controller = MANOEUVRES["mixed_drive"].make(SingleTrack().handling, Initial())
+    controller = MANOEUVRES["mixed_drive"].make(SingleTrack().handling, InitialMotion())
     for k in range(800):
         controls = controller.inputs(k * 1e-3, State(0.0, 0.4, 0.1, 0.0, 0.0, 0.0))
     assert controls.rack == 0.0

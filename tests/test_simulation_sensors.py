@@ -14,15 +14,15 @@ from vehicled.settings import SettingsError, loads
 from vehicled.simulation.sensors import (
     CONVENTIONAL,
     Errors,
-    Gnss,
-    Imu,
-    Mounting,
     Sampling,
-    Sensors,
-    Signal,
-    Steering,
+    SensorPlaces,
+    SimulatedGnss,
+    SimulatedImu,
+    SimulatedSensors,
+    SimulatedSignal,
+    SimulatedSteering,
+    SimulatedWheelAngles,
     Track,
-    WheelAngles,
     gauss_markov,
     measure,
     rotations,
@@ -30,11 +30,11 @@ from vehicled.simulation.sensors import (
 )
 
 G = 9.81
-NONE = Sensors(
+NONE = SimulatedSensors(
     imu=None, gnss=None, wheel_angles=None, steering=None, brake_pressure=None, wheel_torques=None, speed=None
 )
-AT_ORIGIN = Mounting()
-PERFECT_IMU = Imu(accelerometer=Errors(), gyro=Errors())
+AT_ORIGIN = SensorPlaces()
+PERFECT_IMU = SimulatedImu(accelerometer=Errors(), gyro=Errors())
 
 
 def make_track(duration: float, gravity: float = G, dt: float = 1e-3, **columns: Any) -> Track:
@@ -51,7 +51,7 @@ def make_track(duration: float, gravity: float = G, dt: float = 1e-3, **columns:
 
 
 def only(
-    duration: float, columns: dict[str, Any], mounting: Mounting = AT_ORIGIN, **sensors: Any
+    duration: float, columns: dict[str, Any], mounting: SensorPlaces = AT_ORIGIN, **sensors: Any
 ) -> list[Measurement]:
     """What these sensors and no others say of a drive."""
     track = make_track(duration, **columns)
@@ -101,12 +101,12 @@ def test_steady_cornering_is_felt_as_speed_squared_over_radius() -> None:
 def test_off_the_origin_the_rotation_is_felt_too() -> None:
     speed, radius, r = 20.0, 80.0, (1.2, -0.4, 0.3)
     w = speed / radius
-    found = only(1.0, circling(speed, radius), Mounting(imu_position=r), imu=PERFECT_IMU)
+    found = only(1.0, circling(speed, radius), SensorPlaces(imu_position=r), imu=PERFECT_IMU)
     assert channel(found, "imu.ax") == pytest.approx(-(w**2) * r[0], abs=1e-6)
     assert channel(found, "imu.ay") == pytest.approx(speed * w - w**2 * r[1], abs=1e-6)
     # Spinning up about the vertical: tangential acceleration.
     spin_up = {"wz": lambda t: 0.5 * t, "yaw": lambda t: 0.25 * t**2}
-    found = only(1.0, spin_up, Mounting(imu_position=r), imu=PERFECT_IMU)
+    found = only(1.0, spin_up, SensorPlaces(imu_position=r), imu=PERFECT_IMU)
     t = np.arange(251) / 250
     assert channel(found, "imu.ay") == pytest.approx(0.5 * r[0] - (0.5 * t) ** 2 * r[1], abs=1e-6)
     assert channel(found, "imu.ax") == pytest.approx(-0.5 * r[1] - (0.5 * t) ** 2 * r[0], abs=1e-6)
@@ -143,19 +143,19 @@ def test_accelerations_agree_with_the_path_of_the_sensor_in_the_world() -> None:
 
 def test_a_turned_imu_reports_in_its_own_axes() -> None:
     # Yawed by +90°, its x points to the car's left and its y to the rear.
-    mounting = Mounting(imu_rotation=(0.0, 0.0, math.pi / 2))
+    mounting = SensorPlaces(imu_rotation=(0.0, 0.0, math.pi / 2))
     found = only(0.5, circling(20.0, 80.0), mounting, imu=PERFECT_IMU)
     assert channel(found, "imu.ax") == pytest.approx(5.0)
     assert channel(found, "imu.ay") == pytest.approx(0.0, abs=1e-9)
     # Upside down, about x.
-    found = only(0.5, {"wz": 0.25}, Mounting(imu_rotation=(math.pi, 0.0, 0.0)), imu=PERFECT_IMU)
+    found = only(0.5, {"wz": 0.25}, SensorPlaces(imu_rotation=(math.pi, 0.0, 0.0)), imu=PERFECT_IMU)
     assert channel(found, "imu.az") == pytest.approx(-G)
     assert channel(found, "imu.wz") == pytest.approx(-0.25)
 
 
 def test_gravity_is_that_of_the_plant() -> None:
     track = make_track(0.1, gravity=9.7)
-    found = measure(track, dataclasses.replace(NONE, imu=PERFECT_IMU), Mounting(), 1)
+    found = measure(track, dataclasses.replace(NONE, imu=PERFECT_IMU), SensorPlaces(), 1)
     assert channel(found, "imu.az") == pytest.approx(9.7)
 
 
@@ -201,10 +201,10 @@ def test_signals_of_the_car() -> None:
     found = only(
         1.0,
         {"brake_pressure": 50e5, "vx": 12.3, "torque_rl": 200.0, "torque_rr": -100.0, "wheel_fl_speed": 41.0},
-        brake_pressure=Signal(),
-        speed=Signal(rate=50),
-        wheel_torques=Signal(),
-        wheel_speeds=Signal(rate=20.0),
+        brake_pressure=SimulatedSignal(),
+        speed=SimulatedSignal(rate=50),
+        wheel_torques=SimulatedSignal(),
+        wheel_speeds=SimulatedSignal(rate=20.0),
     )
     assert channel(found, "brake.pressure") == pytest.approx(50e5)
     assert channel(found, "vehicle.speed") == pytest.approx(12.3)
@@ -217,10 +217,10 @@ def test_signals_of_the_car() -> None:
 
 def test_steering_encoders_are_optional_one_by_one() -> None:
     columns = {"steer_rack": 0.01, "steer_fl": 0.1, "steer_fr": 0.09}
-    found = only(0.1, columns, steering=Steering(rack=None, road_wheels=Errors()))
+    found = only(0.1, columns, steering=SimulatedSteering(rack=None, road_wheels=Errors()))
     assert set(found[0].values) == {"steer.fl", "steer.fr"}
     assert found[0].values["steer.fr"] == pytest.approx(0.09)
-    assert only(0.1, columns, steering=Steering(rack=None, road_wheels=None)) == []
+    assert only(0.1, columns, steering=SimulatedSteering(rack=None, road_wheels=None)) == []
 
 
 # Hall sensors
@@ -230,7 +230,7 @@ def test_hall_counters_lag_the_wheel_by_less_than_an_edge_and_a_constant() -> No
     angle = {
         f"wheel_{w}_angle": (lambda t, k=k: -5 + k * t) for k, w in enumerate(("fl", "fr", "rl", "rr"), 10)
     }
-    found = only(5.0, angle, wheel_angles=WheelAngles(edges=48, rate=200.0))
+    found = only(5.0, angle, wheel_angles=SimulatedWheelAngles(edges=48, rate=200.0))
     edge = 2 * math.pi / 48
     t = np.arange(1001) / 200
     phases = set()
@@ -248,7 +248,7 @@ def test_hall_counters_lag_the_wheel_by_less_than_an_edge_and_a_constant() -> No
 
 # GNSS
 
-EXACT = Gnss(rate=10.0, horizontal=0.0, vertical=0.0, velocity=0.0, quality=4)
+EXACT = SimulatedGnss(rate=10.0, horizontal=0.0, vertical=0.0, velocity=0.0, quality=4)
 ORIGIN = (math.radians(60.0), math.radians(25.0), 30.0)
 
 
@@ -263,19 +263,21 @@ def test_a_fix_is_where_the_antenna_is() -> None:
     found = only(
         3.0,
         {"x": 100.0, "y": -50.0, "z": 0.4, "yaw": math.pi / 2},
-        Mounting(antenna=lever),
+        SensorPlaces(antenna=lever),
         gnss=EXACT,
         origin=ORIGIN,
     )
     # Facing north, forward is north and left is west.
     assert enu(found) == pytest.approx(np.tile([100 + 0.3, -50 + 0.5, 1.5], (31, 1)), abs=1e-6)
-    leaning = only(0.1, {"roll": 0.1}, Mounting(antenna=(0.0, 0.0, 2.0)), gnss=EXACT, origin=ORIGIN)
+    leaning = only(0.1, {"roll": 0.1}, SensorPlaces(antenna=(0.0, 0.0, 2.0)), gnss=EXACT, origin=ORIGIN)
     assert enu(leaning)[0] == pytest.approx([0.0, -2 * math.sin(0.1), 2 * math.cos(0.1)], abs=1e-6)
 
 
 def test_course_and_speed_are_those_of_the_antenna() -> None:
     speed, radius, ahead = 10.0, 25.0, 2.0
-    found = only(6.0, circling(speed, radius), Mounting(antenna=(ahead, 0.0, 1.0)), gnss=EXACT, origin=ORIGIN)
+    found = only(
+        6.0, circling(speed, radius), SensorPlaces(antenna=(ahead, 0.0, 1.0)), gnss=EXACT, origin=ORIGIN
+    )
     w = speed / radius
     assert channel(found, "gnss.speed") == pytest.approx(math.hypot(speed, w * ahead))
     t = np.arange(61) / 10
@@ -298,7 +300,7 @@ def test_a_standing_receiver_has_no_course() -> None:
 
 def test_rtk_errors() -> None:
     track = make_track(300.0, dt=0.1)
-    found = measure(track, dataclasses.replace(NONE, gnss="rtk", origin=ORIGIN), Mounting(), 2)
+    found = measure(track, dataclasses.replace(NONE, gnss="rtk", origin=ORIGIN), SensorPlaces(), 2)
     assert enu(found).std(axis=0) == pytest.approx([0.02, 0.02, 0.03], rel=0.03)
     assert set(channel(found, "gnss.quality")) == {4.0}
     assert set(channel(found, "gnss.h_acc")) == {0.02}
@@ -307,7 +309,7 @@ def test_rtk_errors() -> None:
 
 def test_conventional_errors_are_half_wander() -> None:
     day = make_track(40_000.0, dt=10.0)
-    found = measure(day, dataclasses.replace(NONE, gnss="conventional", origin=ORIGIN), Mounting(), 2)
+    found = measure(day, dataclasses.replace(NONE, gnss="conventional", origin=ORIGIN), SensorPlaces(), 2)
     x = enu(found)[:, :2]
     assert x.std() == pytest.approx(1.0, rel=0.05)
     # What two neighbouring fixes share is the wander; their difference has the white part only.
@@ -328,7 +330,7 @@ def test_wander_is_stationary() -> None:
 def test_velocity_noise() -> None:
     track = make_track(100.0, dt=0.1, vx=30.0)
     quiet = dataclasses.replace(CONVENTIONAL, rate=20.0, velocity=0.3)
-    found = measure(track, dataclasses.replace(NONE, gnss=quiet), Mounting(), 5)
+    found = measure(track, dataclasses.replace(NONE, gnss=quiet), SensorPlaces(), 5)
     assert channel(found, "gnss.speed").std() == pytest.approx(0.3, rel=0.07)
     assert channel(found, "gnss.course").std() == pytest.approx(0.3 / 30, rel=0.07)
 
@@ -338,7 +340,7 @@ def test_velocity_noise() -> None:
 
 def test_samples_arrive_in_order_and_late_by_their_latency() -> None:
     track = make_track(2.0, vx=5.0)
-    found = measure(track, dataclasses.replace(Sensors(), gnss="conventional"), Mounting(), 1)
+    found = measure(track, dataclasses.replace(SimulatedSensors(), gnss="conventional"), SensorPlaces(), 1)
     assert all(a.arrival <= b.arrival for a, b in pairwise(found))
     assert {(m.source, m.arrival - m.t) for m in found} >= {("gnss", 80_000_000), ("imu", 0)}
     assert {c for m in found for c in m.values} <= set(CHANNELS)
@@ -347,7 +349,7 @@ def test_samples_arrive_in_order_and_late_by_their_latency() -> None:
 
 def test_outages_silence_a_sensor_and_tell_of_a_lost_fix() -> None:
     outages = {"gnss": [(0.5, 1.0)], "imu": [(0.2, 0.3), (0.4, 0.5)]}
-    found = only(2.0, {}, gnss="rtk", imu=Imu(), outages=outages)
+    found = only(2.0, {}, gnss="rtk", imu=SimulatedImu(), outages=outages)
     imu = [m.t for m in found if m.source == "imu"]
     assert not [t for t in imu if 200_000_000 <= t < 300_000_000 or 400_000_000 <= t < 500_000_000]
     assert len(imu) == 501 - 50
@@ -358,21 +360,25 @@ def test_outages_silence_a_sensor_and_tell_of_a_lost_fix() -> None:
 
 
 def test_dropouts_are_as_frequent_as_asked() -> None:
-    found = only(20.0, {}, speed=Signal(rate=500.0, dropout=0.2))
+    found = only(20.0, {}, speed=SimulatedSignal(rate=500.0, dropout=0.2))
     assert len(found) == pytest.approx(8000, rel=0.03)
 
 
 def test_the_seed_says_it_all() -> None:
     track = make_track(1.0, vx=10.0)
-    assert measure(track, Sensors(), Mounting(), 7) == measure(track, Sensors(), Mounting(), 7)
-    assert measure(track, Sensors(), Mounting(), 7) != measure(track, Sensors(), Mounting(), 8)
+    assert measure(track, SimulatedSensors(), SensorPlaces(), 7) == measure(
+        track, SimulatedSensors(), SensorPlaces(), 7
+    )
+    assert measure(track, SimulatedSensors(), SensorPlaces(), 7) != measure(
+        track, SimulatedSensors(), SensorPlaces(), 8
+    )
 
 
 @pytest.mark.parametrize("gone", ["imu", "gnss", "wheel_angles", "steering", "brake_pressure", "speed"])
 def test_switching_a_sensor_off_leaves_the_others_alone(gone: str) -> None:
     track = make_track(0.5, vx=10.0)
-    everything = measure(track, Sensors(), Mounting(), 7)
-    rest = measure(track, Sensors(**dict[str, Any]({gone: None})), Mounting(), 7)
+    everything = measure(track, SimulatedSensors(), SensorPlaces(), 7)
+    rest = measure(track, SimulatedSensors(**dict[str, Any]({gone: None})), SensorPlaces(), 7)
     sources = {m.source for m in rest}
     assert len({m.source for m in everything} - sources) == 1
     assert rest == [m for m in everything if m.source in sources]
@@ -380,8 +386,8 @@ def test_switching_a_sensor_off_leaves_the_others_alone(gone: str) -> None:
 
 def test_an_outage_leaves_the_other_samples_alone() -> None:
     track = make_track(0.5, vx=10.0)
-    everything = measure(track, Sensors(), Mounting(), 7)
-    holed = measure(track, Sensors(outages={"imu": [(0.1, 0.2)]}), Mounting(), 7)
+    everything = measure(track, SimulatedSensors(), SensorPlaces(), 7)
+    holed = measure(track, SimulatedSensors(outages={"imu": [(0.1, 0.2)]}), SensorPlaces(), 7)
     assert holed == [m for m in everything if m.source != "imu" or not 100_000_000 <= m.t < 200_000_000]
 
 
@@ -398,9 +404,9 @@ def test_sensors_in_yaml() -> None:
         origin: [48.1, 11.5, 500 m]
         outages: {gnss: [[10, 12 s]]}
         """,
-        Sensors,
+        SimulatedSensors,
     )
-    assert isinstance(sensors.gnss, Gnss)
+    assert isinstance(sensors.gnss, SimulatedGnss)
     assert sensors.gnss.horizontal == pytest.approx(0.5)
     assert sensors.gnss.wander == pytest.approx(0.5)
     assert sensors.imu is not None
@@ -411,7 +417,7 @@ def test_sensors_in_yaml() -> None:
     assert sensors.speed is None
     assert sensors.origin == pytest.approx((math.radians(48.1), math.radians(11.5), 500.0))
     assert sensors.outages == {"gnss": [(10.0, 12.0)]}
-    assert sensors.steering == Steering()
+    assert sensors.steering == SimulatedSteering()
 
 
 @pytest.mark.parametrize(
@@ -429,7 +435,7 @@ def test_sensors_in_yaml() -> None:
 )
 def test_mistakes_in_sensors(text: str, message: str) -> None:
     with pytest.raises(SettingsError) as error:
-        loads(text, Sensors)
+        loads(text, SimulatedSensors)
     assert message in str(error.value)
 
 

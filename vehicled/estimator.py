@@ -18,10 +18,10 @@ import numpy as np
 
 from vehicled.configuration import Configuration
 from vehicled.errors import RunError, UsageError
-from vehicled.filter.boundary import Pose
+from vehicled.filter.boundary import InitialPose
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, Initial
+from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialConditions
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement
@@ -51,7 +51,7 @@ _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 
 
 @dataclass(frozen=True)
-class Parts:
+class EstimatorParts:
     """What an estimator is made of, in place of what it makes from its configuration."""
 
     filter: VehicleFilter
@@ -66,7 +66,7 @@ class Estimator:
     Not for several threads at once. Between `step` calls nothing happens.
     """
 
-    def __init__(self, configuration: Configuration, parts: Parts | None = None) -> None:
+    def __init__(self, configuration: Configuration, parts: EstimatorParts | None = None) -> None:
         """`parts`: for those who need the filter at work, such as identification."""
         self._vehicle = configuration.vehicle
         self._filter_settings, self._sensors = configuration.filter, configuration.sensors
@@ -272,8 +272,8 @@ class Estimator:
             yaw, yaw_sigma = math.pi / 2 - conditions.course, _COURSE_SIGMA
         if not known:
             yaw_sigma = min(yaw_sigma, 1e-3)
-        initial = Initial(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
-        f.initialise(t_ns, Pose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
+        initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
+        f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         if conditions.fix is not None:
             measured_ns, fix = conditions.fix
             world.find_origin(fix)

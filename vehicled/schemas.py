@@ -51,14 +51,14 @@ class CommandRecord(msgspec.Struct):
     arguments: dict[str, Any]
 
 
-class Configuration(msgspec.Struct):
+class ConfigurationRecord(msgspec.Struct):
     """The text of the program's configuration file."""
 
     t: int
     text: str
 
 
-class Clock(msgspec.Struct):
+class ClockRecord(msgspec.Struct):
     """One instant on both clocks: the monotonic one that everything is stamped with, and the time of day."""
 
     t: int
@@ -129,8 +129,8 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "measurement": MeasurementRecord,
     "step": StepRecord,
     "command": CommandRecord,
-    "configuration": Configuration,
-    "clock": Clock,
+    "configuration": ConfigurationRecord,
+    "clock": ClockRecord,
 }
 
 PUBLISHED = (*TOPIC_COLUMNS, "status", "innovation")

@@ -33,7 +33,7 @@ class SteppedEstimator(Protocol):
 
 
 @dataclass(slots=True)
-class Result:
+class StepResult:
     """What came of a step."""
 
     t: int
@@ -45,7 +45,7 @@ class Result:
     """Of an estimator that failed; it is reset before the next step."""
 
 
-class Stepper:
+class EstimatorStepper:
     """Steps an estimator. After a step in which it failed it has to be reset, and goes on."""
 
     def __init__(self, estimator: SteppedEstimator) -> None:
@@ -58,9 +58,9 @@ class Stepper:
         self.failed = self.failed and name != RESET
         return self._estimator.command(name, arguments)
 
-    def step(self, t_ns: int, measurements: list[Measurement]) -> Result:
+    def step(self, t_ns: int, measurements: list[Measurement]) -> StepResult:
         """One step, whatever becomes of it."""
-        result = Result(t_ns, measurements)
+        result = StepResult(t_ns, measurements)
         try:
             result.estimate = self._estimator.step(t_ns, measurements)
             result.innovations = self._estimator.innovations()
@@ -76,9 +76,9 @@ OnCommand = Callable[[int, str, dict[str, Any], Exception | None], None]
 
 def run_steps(
     estimator: SteppedEstimator, steps: Iterable[Step], on_command: OnCommand | None = None
-) -> Iterator[Result]:
+) -> Iterator[StepResult]:
     """Step an estimator through a drive, with the commands that were recorded."""
-    stepper = Stepper(estimator)
+    stepper = EstimatorStepper(estimator)
     for t, measurements, commands in steps:
         if stepper.failed and all(c.name != RESET for c in commands):
             stepper.execute(RESET, {})

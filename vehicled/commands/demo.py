@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from replay.csv_log import EstimatesWriter
     from vehicled.configuration import load_configuration
     from vehicled.demo.configuration import write_configuration
-    from vehicled.demo.result import Result
+    from vehicled.demo.result import DemoResult
     from vehicled.demo.rig import Job, Rig
     from vehicled.geodesy import WorldOrigin
     from vehicled.messages import ESTIMATE_COLUMNS
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     origin = WorldOrigin(math.degrees(latitude), math.degrees(longitude), height)
     columns = dict(zip(ESTIMATE_COLUMNS, drive.truth.values.T, strict=True))
     receiver = score_receiver(drive.measurements, drive.truth.t, columns, gnss.antenna, origin)
-    result = Result(scenario.length, receiver, data.scores, end)
+    result = DemoResult(scenario.length, receiver, data.scores, end)
     if args.json:
         print(json.dumps(result.as_json() | {"files": {k: str(v) for k, v in files.items()}}))
     else:

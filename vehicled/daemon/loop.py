@@ -14,7 +14,7 @@ from vehicled.daemon.clock import Clock, tighten_timers
 from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.messages import Estimate, Innovation, Measurement, Status
-from vehicled.stepping import RESET, SteppedEstimator, Stepper
+from vehicled.stepping import RESET, EstimatorStepper, SteppedEstimator
 from vehicled.units import Hertz, Range
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _COLLECT_ALL_EVERY = 60
 """Status periods between collections of all generations."""
 
 
-class Publisher(Protocol):
+class StepPublisher(Protocol):
     """Takes results for subscribers; must neither block nor change them."""
 
     def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None:
@@ -37,7 +37,7 @@ class Publisher(Protocol):
         """Take the status, once a second."""
 
 
-class Recorder(Protocol):
+class StepRecorder(Protocol):
     """Keeps all that went in and came out; must neither block nor change it."""
 
     def record_step(
@@ -87,8 +87,8 @@ class Loop:
         queue: MeasurementQueue,
         clock: Clock,
         options: LoopOptions,
-        publisher: Publisher,
-        recorder: Recorder | None = None,
+        publisher: StepPublisher,
+        recorder: StepRecorder | None = None,
         counters: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         """`counters`: the other counters in `status`, by part: devices, publisher and so on."""
@@ -101,7 +101,7 @@ class Loop:
         self._other_counters = counters
         self._mailbox: deque[tuple[str, dict[str, Any], Future[dict[str, Any]]]] = deque()
         self._stopping = False
-        self._stepper = Stepper(estimator)
+        self._stepper = EstimatorStepper(estimator)
         self._scheduling = ""
 
         self.steps = 0

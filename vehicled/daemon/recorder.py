@@ -12,7 +12,7 @@ from vehicled.messages import Estimate, Innovation, Measurement, Status
 from vehicled.schemas import (
     TOPIC_COLUMNS,
     CommandRecord,
-    Configuration,
+    ConfigurationRecord,
     StepRecord,
     encode,
     encode_estimate,
@@ -92,7 +92,7 @@ class Recorder:
             CHANNEL["configuration"],
             t + utc_offset_ns,
             t + utc_offset_ns,
-            encode(Configuration(t, configuration)),
+            encode(ConfigurationRecord(t, configuration)),
         )
         write_clock(self._writer, t, utc_offset_ns)
         self._end_chunk()

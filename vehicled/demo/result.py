@@ -12,7 +12,7 @@ from vehicled.scoring import Score, Scores
 
 
 @dataclass(frozen=True)
-class Result:
+class DemoResult:
     """A drive, its errors, and the counters at its end."""
 
     seconds: float

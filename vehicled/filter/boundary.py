@@ -39,7 +39,7 @@ class SensorSetup:
 
 
 @dataclass(frozen=True)
-class Pose:
+class InitialPose:
     """What the filter is initialised with."""
 
     position: np.ndarray

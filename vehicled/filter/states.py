@@ -34,7 +34,7 @@ Values = float | Sequence[float]
 
 
 @dataclass(frozen=True)
-class Initial:
+class InitialConditions:
     """What the filter is initialised with, as far as variances depend on it."""
 
     speed: float
@@ -81,7 +81,7 @@ class ErrorStates(Generic[S]):
     elements: tuple[str, ...]
     unit: str
     meaning: str
-    initial: Callable[[S, Initial], Values]
+    initial: Callable[[S, InitialConditions], Values]
     """Variance after the filter has been initialised, unit²."""
     density: Callable[[S], Values] = lambda _: 0.0
     """Spectral density of white noise on the state, unit²/s."""
@@ -301,7 +301,7 @@ class StateTable:
         """In the order of the states."""
         return tuple(group for group, _ in self.rows)
 
-    def initial(self, initial: Initial) -> np.ndarray:
+    def initial(self, initial: InitialConditions) -> np.ndarray:
         """(n,) variances after initialisation."""
         return np.concatenate([_expand(g, g.initial(s, initial)) for g, s in self.rows])
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vehicled.filter.boundary import Pose
+from vehicled.filter.boundary import InitialPose
 from vehicled.messages import WHEELS
 from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.tangent import Differentiation
@@ -57,7 +57,7 @@ def width(directions: int) -> int:
     return next(w for w in widths if w >= directions)
 
 
-class Tangents:
+class FilterTangents:
     """The derivatives of one filter; none, and nothing to do, without companions."""
 
     @staticmethod
@@ -101,7 +101,7 @@ class Tangents:
         for k, (f, step) in enumerate(self._companions):
             tangent[..., k] = (f.car.view(array) - here) / step
 
-    def place(self, pose: Pose) -> None:
+    def place(self, pose: InitialPose) -> None:
         """The filter has been placed: so are its companions, each at its own height."""
         height = self._filter.car.design_height
         for f, _ in self._companions:

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vehicled.filter.boundary import Pose, SensorSetup
+from vehicled.filter.boundary import InitialPose, SensorSetup
 from vehicled.filter.covariance import Covariance
 from vehicled.filter.error_model import CHART_PAIRS, PROCESS, Structure, make_extension
 from vehicled.filter.history import History
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import RATES, SUSPENSION, Group, Initial, Process, StateVector, make_table
-from vehicled.filter.tangents import Companion, Tangents
+from vehicled.filter.states import (
+    RATES,
+    SUSPENSION,
+    Group,
+    InitialConditions,
+    Process,
+    StateVector,
+    make_table,
+)
+from vehicled.filter.tangents import Companion, FilterTangents
 from vehicled.messages import WHEELS
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
@@ -22,7 +30,7 @@ from vehicled.vehicle.sensor_models import AHEAD, MOUNTING, POSE, YAW
 
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
-_AT_REST = Initial(speed=0.0, position_known=False, yaw_variance=1e-6)
+_AT_REST = InitialConditions(speed=0.0, position_known=False, yaw_variance=1e-6)
 
 
 class VehicleState:
@@ -40,7 +48,7 @@ class VehicleState:
         table = make_table(settings, sensors.states, sensors.model_error)
         structure = Structure(settings.kind, table.groups, sensors.observations)
         extension = make_extension(structure)
-        self.car = car = Car(vehicle, (extension,), Tangents.differentiation(companions))
+        self.car = car = Car(vehicle, (extension,), FilterTangents.differentiation(companions))
         self._kernels = car.result(extension)
         self.states = StateVector(table.groups)
         view = car.view
@@ -71,14 +79,14 @@ class VehicleState:
         """Steps whose Newton iteration reached its limit."""
         self.repairs = 0
         """How often the covariance had lost its definiteness."""
-        self._tangents = Tangents(self, companions, len(self._now))
+        self._tangents = FilterTangents(self, companions, len(self._now))
         self.directions = self._tangents.directions
         """Derivatives that are carried along; 0 without companions."""
         self._d_innovation = car.tangent("innovation")
         self.history = History(settings.memory, len(self._now), self._pairs, self._tangents.directions)
         self.configure(settings, sensors)
         self._t_ns = 0
-        self.initialise(0, Pose(np.array([0.0, 0.0, car.design_height]), 0.0, 0.0), _AT_REST)
+        self.initialise(0, InitialPose(np.array([0.0, 0.0, car.design_height]), 0.0, 0.0), _AT_REST)
 
     def _write_constants(self, vehicle: Vehicle) -> None:
         """What kernels need of the car beside its own parameters."""
@@ -175,7 +183,7 @@ class VehicleState:
 
     # -- initialisation and resets -------------------------------------------------------------------------
 
-    def initialise(self, t_ns: int, pose: Pose, initial: Initial) -> None:
+    def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
         """Begin anew on level ground, with the variances of the table of states, not correlated. Slow states are
         zero."""
         self._initial = initial
@@ -190,7 +198,7 @@ class VehicleState:
                 self._set_process(group, _NOT_YET)
         self.restart_history(t_ns)
 
-    def place(self, pose: Pose) -> None:
+    def place(self, pose: InitialPose) -> None:
         """Put the car there, at rest on level ground but for its speed; the filter's other states stay."""
         car = self.car
         car.rest()

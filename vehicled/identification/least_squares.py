@@ -11,7 +11,7 @@ from vehicled.errors import RunError, UsageError
 
 
 @dataclass(frozen=True)
-class Estimate:
+class LeastSquaresEstimate:
     """Of r parameters."""
 
     values: np.ndarray
@@ -45,7 +45,7 @@ def compress(w: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 def estimate(
     w: np.ndarray, forces: np.ndarray, deviations: np.ndarray | None = None, equations: int | None = None
-) -> Estimate:
+) -> LeastSquaresEstimate:
     """Φ of least ‖τ − W Φ‖ with W (rows, r), τ (rows,); with standard deviations of τ (rows,) each row divided by its
     own, which makes the estimate the best linear one.
 
@@ -78,7 +78,7 @@ def estimate(
     spare = (equations or rows) - r
     variance = float(residual @ residual) / spare if spare else np.nan
     spread[np.ix_(order, order)] = inverse @ inverse.T
-    return Estimate(values, variance * spread / np.outer(size, size), float(np.sqrt(variance)))
+    return LeastSquaresEstimate(values, variance * spread / np.outer(size, size), float(np.sqrt(variance)))
 
 
 def calc_prediction_error(predicted: np.ndarray, forces: np.ndarray) -> float:

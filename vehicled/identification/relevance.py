@@ -13,7 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.errors import RunError
-from vehicled.identification.least_squares import Estimate, calc_prediction_error, compress, estimate
+from vehicled.identification.least_squares import (
+    LeastSquaresEstimate,
+    calc_prediction_error,
+    compress,
+    estimate,
+)
 
 
 def calc_contributions(w: np.ndarray, prior: np.ndarray, forces: np.ndarray) -> np.ndarray:
@@ -46,7 +51,7 @@ class ReducedModel:
 
     kept: np.ndarray
     """(k,) indices of base parameters, the largest contribution first."""
-    estimate: Estimate
+    estimate: LeastSquaresEstimate
     """Of the kept ones, in their order."""
     condition: float
     """Of W with their columns, weighted where the estimate is."""

@@ -31,7 +31,7 @@ def get_body(mechanism: Mechanism, name: str) -> PlacedBody:
 
 
 @dataclass(frozen=True)
-class Pose:
+class BodyPose:
     """Where a body is: p_world = R_world_body p_body + origin_world."""
 
     R_world_body: np.ndarray
@@ -40,10 +40,10 @@ class Pose:
     """(3,) m"""
 
 
-def calc_pose(mechanism: Mechanism, body: str) -> Pose:
+def calc_pose(mechanism: Mechanism, body: str) -> BodyPose:
     """Raises UsageError for a body without orientation (a point mass, a bar in space)."""
     origin, *axes = _oriented(mechanism, body).place(mechanism.q)
-    return Pose(np.array(axes).T, origin)
+    return BodyPose(np.array(axes).T, origin)
 
 
 def calc_center_place(mechanism: Mechanism, body: str) -> np.ndarray:

@@ -11,9 +11,9 @@ import pymap3d
 from vehicled.errors import RunError
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Measurement
 from vehicled.simulation.driver import Handling, State
-from vehicled.simulation.manoeuvres import Initial
+from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, Scenario
-from vehicled.simulation.sensors import Mounting, Track, measure
+from vehicled.simulation.sensors import SensorPlaces, Track, measure
 
 STEP_NS = 1_000_000
 """Of the plant, ns."""
@@ -25,11 +25,11 @@ class Plant(Protocol):
     """The vehicle that is driven; its parameters may differ from what the estimator believes."""
 
     handling: Handling
-    mounting: Mounting
+    mounting: SensorPlaces
     gravity: float
     """m/s²."""
 
-    def reset(self, initial: Initial, ground: Ground) -> None:
+    def reset(self, initial: InitialMotion, ground: Ground) -> None:
         """Back to the beginning of a drive on a plane: in the design position plus `height_offset`, wheels rolling;
         settled, if it stands without such an offset."""
 

@@ -11,7 +11,7 @@ from vehicled.units import NonNegative, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Initial:
+class InitialMotion:
     """How a drive begins; plain numbers are SI."""
 
     speed: Annotated[float, Unit("m/s", plain=True), NonNegative] = 0.0
@@ -29,12 +29,12 @@ class Manoeuvre:
     help: str
     duration: float
     """s."""
-    initial: Initial
-    make: Callable[[Handling, Initial], Controller]
+    initial: InitialMotion
+    make: Callable[[Handling, InitialMotion], Controller]
     """Who drives it; courses begin where the car does."""
 
 
-def _course(initial: Initial) -> CourseBuilder:
+def _course(initial: InitialMotion) -> CourseBuilder:
     return CourseBuilder(initial.x, initial.y, initial.yaw)
 
 
@@ -42,7 +42,7 @@ def _constant(speed: float) -> Callable[[float], float]:
     return lambda t: speed
 
 
-def _step_steer(car: Handling, initial: Initial) -> Controller:
+def _step_steer(car: Handling, initial: InitialMotion) -> Controller:
     speed, rise, begin = 80 / 3.6, 0.15, 2.0
     rack = car.rack_for(4.0 / speed**2, speed)
 
@@ -53,7 +53,7 @@ def _step_steer(car: Handling, initial: Initial) -> Controller:
     return SteeredAtSpeed(car, steer, _constant(speed))
 
 
-def _sine_with_dwell(car: Handling, initial: Initial) -> Controller:
+def _sine_with_dwell(car: Handling, initial: InitialMotion) -> Controller:
     speed, frequency, dwell, begin = 80 / 3.6, 0.7, 0.5, 2.0
     amplitude = 2.0 * car.rack_for(0.3 * 9.81 / speed**2, speed)
 
@@ -66,29 +66,29 @@ def _sine_with_dwell(car: Handling, initial: Initial) -> Controller:
     return SteeredAtSpeed(car, steer, _constant(speed))
 
 
-def _double_lane_change(car: Handling, initial: Initial) -> Controller:
+def _double_lane_change(car: Handling, initial: InitialMotion) -> Controller:
     course = double_lane_change(_course(initial).straight(30.0), car.width).straight(80.0)
     return DriverModel(car, course.build(), _constant(80 / 3.6))
 
 
-def _slalom(car: Handling, initial: Initial) -> Controller:
+def _slalom(car: Handling, initial: InitialMotion) -> Controller:
     course = _course(initial).straight(30.0).weave(36.0, 1.0, 4).straight(60.0)
     return DriverModel(car, course.build(), _constant(13.0))
 
 
-def _constant_radius(car: Handling, initial: Initial) -> Controller:
+def _constant_radius(car: Handling, initial: InitialMotion) -> Controller:
     course = _course(initial).straight(20.0).corner(40.0, 6 * math.pi, 20.0).straight(20.0)
     return DriverModel(car, course.build(), SpeedProfile((0, 5), (8, 5), (68, 15.5), (70, 15.5)))
 
 
-def _acceleration_and_braking(car: Handling, initial: Initial) -> Controller:
+def _acceleration_and_braking(car: Handling, initial: InitialMotion) -> Controller:
     speed = SpeedProfile(
         *((0, 0), (1, 0), (11, 25), (12.5, 25), (16.5, 8), (18, 8), (22, 17), (23, 17), (29, 0), (31, 0))
     )
     return DriverModel(car, _course(initial).straight(500.0).build(), speed)
 
 
-def _mixed_drive(car: Handling, initial: Initial) -> Controller:
+def _mixed_drive(car: Handling, initial: InitialMotion) -> Controller:
     course = (
         _course(initial)
         .straight(80.0)
@@ -114,28 +114,34 @@ def _mixed_drive(car: Handling, initial: Initial) -> Controller:
 
 MANOEUVRES: dict[str, Manoeuvre] = {
     "step_steer": Manoeuvre(
-        "step of the steering at 80 km/h to 4 m/s² (ISO 7401)", 8.0, Initial(speed=80 / 3.6), _step_steer
+        "step of the steering at 80 km/h to 4 m/s² (ISO 7401)",
+        8.0,
+        InitialMotion(speed=80 / 3.6),
+        _step_steer,
     ),
     "double_lane_change": Manoeuvre(
-        "double lane change at 80 km/h (ISO 3888-1)", 10.0, Initial(speed=80 / 3.6), _double_lane_change
+        "double lane change at 80 km/h (ISO 3888-1)", 10.0, InitialMotion(speed=80 / 3.6), _double_lane_change
     ),
-    "slalom": Manoeuvre("slalom, cones 18 m apart, at 13 m/s", 18.0, Initial(speed=13.0), _slalom),
+    "slalom": Manoeuvre("slalom, cones 18 m apart, at 13 m/s", 18.0, InitialMotion(speed=13.0), _slalom),
     "constant_radius": Manoeuvre(
-        "circle of 40 m radius, slowly rising speed (ISO 4138)", 70.0, Initial(speed=5.0), _constant_radius
+        "circle of 40 m radius, slowly rising speed (ISO 4138)",
+        70.0,
+        InitialMotion(speed=5.0),
+        _constant_radius,
     ),
     "sine_with_dwell": Manoeuvre(
-        "sine with dwell at 80 km/h, 0.7 Hz", 8.0, Initial(speed=80 / 3.6), _sine_with_dwell
+        "sine with dwell at 80 km/h, 0.7 Hz", 8.0, InitialMotion(speed=80 / 3.6), _sine_with_dwell
     ),
     "acceleration_and_braking": Manoeuvre(
         "straight on: standstill to 25 m/s, braking, again, to a stop",
         31.0,
-        Initial(),
+        InitialMotion(),
         _acceleration_and_braking,
     ),
     "mixed_drive": Manoeuvre(
         "all of it in turn: start, steering steps, corners, lane change, slalom, braking, stop",
         55.744,
-        Initial(),
+        InitialMotion(),
         _mixed_drive,
     ),
 }

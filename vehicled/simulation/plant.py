@@ -7,9 +7,9 @@ import numpy as np
 from vehicled.configuration import Configuration
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.driver import Handling
-from vehicled.simulation.manoeuvres import Initial
+from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, PlantErrors
-from vehicled.simulation.sensors import Mounting
+from vehicled.simulation.sensors import SensorPlaces
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import LinearTyre, Vehicle
@@ -32,13 +32,13 @@ class MultibodyPlant:
         self.gravity = vehicle.gravity * (1 + errors.gravity)
         self.handling = _handling(vehicle, self._geometry)
         imu, gnss = configuration.sensors.imu, configuration.sensors.gnss
-        self.mounting = Mounting(
+        self.mounting = SensorPlaces(
             imu_position=imu.position if imu else (0.0, 0.0, 0.0),
             imu_rotation=imu.rotation if imu else (0.0, 0.0, 0.0),
             antenna=gnss.antenna if gnss else (0.0, 0.0, 0.0),
         )
 
-    def reset(self, initial: Initial, ground: Ground) -> None:
+    def reset(self, initial: InitialMotion, ground: Ground) -> None:
         """Place the car on the plane, wheels rolling at the initial speed, or settled if it stands."""
         car = self._car
         up = np.array([-ground.slope, -ground.bank, 1.0])

@@ -12,8 +12,8 @@ from typing import Annotated, Protocol
 
 from vehicled.settings import SettingsError, load
 from vehicled.simulation.driver import Controller, Controls, Handling, State
-from vehicled.simulation.manoeuvres import MANOEUVRES, Initial
-from vehicled.simulation.sensors import Sensors
+from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
+from vehicled.simulation.sensors import SimulatedSensors
 from vehicled.units import Positive, Range, Unit
 
 _Time = Annotated[float, Unit("s", plain=True)]
@@ -52,7 +52,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Table:
+class InputTable:
     """Linear between (t, value) points with rising t; constant before the first and after the last."""
 
     points: tuple[tuple[float, float], ...]
@@ -111,7 +111,7 @@ _Course = float | list[tuple[_Time, float]] | _SineSetting
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs:
+class DriveInputs:
     """Open-loop inputs: each a constant, a table `[[t, value], …]`, or `{sine: {…}}`."""
 
     rack: Annotated[_Course, Unit("m", plain=True)] = 0.0
@@ -137,7 +137,7 @@ class Inputs:
 
 def _input(course: _Course) -> Input:
     if isinstance(course, list):
-        return Table(tuple(course))
+        return InputTable(tuple(course))
     return course.sine if isinstance(course, _SineSetting) else Constant(course)
 
 
@@ -187,12 +187,12 @@ class Scenario:
 
     duration: Annotated[float, Unit("s", plain=True), Range(0.0, 86400.0, above=True)] | None = None
     """A manoeuvre knows its own."""
-    initial: Initial | None = None
+    initial: InitialMotion | None = None
     ground: Ground = field(default_factory=Ground)
-    inputs: Inputs | None = None
+    inputs: DriveInputs | None = None
     manoeuvre: str | None = None
     plant: PlantErrors = field(default_factory=PlantErrors)
-    sensors: Sensors = field(default_factory=Sensors)
+    sensors: SimulatedSensors = field(default_factory=SimulatedSensors)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong): either a known manoeuvre, or inputs with a duration."""
@@ -211,11 +211,11 @@ class Scenario:
         return MANOEUVRES[self.manoeuvre or ""].duration
 
     @property
-    def begin(self) -> Initial:
+    def begin(self) -> InitialMotion:
         """How the drive begins: as written, else as the manoeuvre has it, else at rest."""
         if self.initial is not None:
             return self.initial
-        return MANOEUVRES[self.manoeuvre].initial if self.manoeuvre is not None else Initial()
+        return MANOEUVRES[self.manoeuvre].initial if self.manoeuvre is not None else InitialMotion()
 
     def make_controller(self, handling: Handling) -> Controller:
         """Who drives this; new for each drive, as drivers remember."""

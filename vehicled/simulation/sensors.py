@@ -63,7 +63,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imu(Sampling):
+class SimulatedImu(Sampling):
     """Default: an industrial MEMS unit, with the vibration of a car as noise."""
 
     rate: _Rate = 250.0
@@ -76,7 +76,7 @@ class Imu(Sampling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gnss(Sampling):
+class SimulatedGnss(Sampling):
     """A receiver; position errors are split into white noise and a slow wander (Gauss–Markov)."""
 
     horizontal: Annotated[float, Unit("m", plain=True), NonNegative]
@@ -92,13 +92,15 @@ class Gnss(Sampling):
     """NMEA fix quality."""
 
 
-RTK = Gnss(rate=50.0, latency=0.02, horizontal=0.02, vertical=0.03, velocity=0.02, quality=4)
-CONVENTIONAL = Gnss(rate=5.0, latency=0.08, horizontal=1.0, vertical=2.0, wander=0.5, velocity=0.1, quality=1)
+RTK = SimulatedGnss(rate=50.0, latency=0.02, horizontal=0.02, vertical=0.03, velocity=0.02, quality=4)
+CONVENTIONAL = SimulatedGnss(
+    rate=5.0, latency=0.08, horizontal=1.0, vertical=2.0, wander=0.5, velocity=0.1, quality=1
+)
 _RECEIVERS = {"rtk": RTK, "conventional": CONVENTIONAL}
 
 
 @dataclass(frozen=True, kw_only=True)
-class WheelAngles(Sampling):
+class SimulatedWheelAngles(Sampling):
     """Hall sensors: counters of magnet edges, from an arbitrary phase."""
 
     edges: Annotated[int, Range(1, 100_000)] = 96
@@ -106,12 +108,12 @@ class WheelAngles(Sampling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signal(Sampling, Errors):
+class SimulatedSignal(Sampling, Errors):
     """A scalar, or several of a kind, measured together."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steering(Sampling):
+class SimulatedSteering(Sampling):
     """Encoders on rack and road wheels, each optional."""
 
     rack: Annotated[Errors | None, Unit("m", plain=True)] = Errors(noise=3e-5, bias=5e-5, quantisation=5e-6)
@@ -124,21 +126,21 @@ _Source = Literal["imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake",
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sensors:
+class SimulatedSensors:
     """Those of a drive; null switches one off. One that is written out has only the errors written there."""
 
-    imu: Imu | None = Imu()
-    gnss: Literal["rtk", "conventional"] | Gnss | None = "rtk"
-    wheel_angles: WheelAngles | None = WheelAngles()
-    wheel_speeds: Annotated[Signal | None, Unit("rad/s", plain=True)] = None
-    steering: Steering | None = Steering()
-    brake_pressure: Annotated[Signal | None, Unit("Pa", plain=True)] = Signal(
+    imu: SimulatedImu | None = SimulatedImu()
+    gnss: Literal["rtk", "conventional"] | SimulatedGnss | None = "rtk"
+    wheel_angles: SimulatedWheelAngles | None = SimulatedWheelAngles()
+    wheel_speeds: Annotated[SimulatedSignal | None, Unit("rad/s", plain=True)] = None
+    steering: SimulatedSteering | None = SimulatedSteering()
+    brake_pressure: Annotated[SimulatedSignal | None, Unit("Pa", plain=True)] = SimulatedSignal(
         noise=2e4, bias=1e4, quantisation=500.0
     )
-    wheel_torques: Annotated[Signal | None, Unit("N·m", plain=True)] = Signal(
+    wheel_torques: Annotated[SimulatedSignal | None, Unit("N·m", plain=True)] = SimulatedSignal(
         noise=5.0, bias=2.0, scale=0.005, quantisation=0.2
     )
-    speed: Annotated[Signal | None, Unit("m/s", plain=True)] = Signal(
+    speed: Annotated[SimulatedSignal | None, Unit("m/s", plain=True)] = SimulatedSignal(
         noise=0.03, scale=0.005, quantisation=0.01 / 3.6
     )
     origin: tuple[
@@ -159,7 +161,7 @@ class Sensors:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mounting:
+class SensorPlaces:
     """Where the sensors sit, in vehicle axes from the vehicle origin."""
 
     imu_position: Vector = (0.0, 0.0, 0.0)
@@ -220,7 +222,7 @@ def specific_force(track: Track, position: Vector) -> np.ndarray:
     return acceleration
 
 
-def measure(track: Track, sensors: Sensors, mounting: Mounting, seed: int) -> list[Measurement]:
+def measure(track: Track, sensors: SimulatedSensors, mounting: SensorPlaces, seed: int) -> list[Measurement]:
     """All that the sensors say, in order of arrival. Same arguments, same result, bit for bit."""
     streams = dict(zip(SOURCES, np.random.SeedSequence(seed).spawn(len(SOURCES)), strict=True))
 
@@ -261,7 +263,7 @@ def _times(track: Track, sampling: Sampling) -> np.ndarray:
     return np.arange(math.floor(track.t[-1] * sampling.rate + 1e-9) + 1) / sampling.rate
 
 
-def _silent(t: np.ndarray, source: str, sensors: Sensors) -> np.ndarray:
+def _silent(t: np.ndarray, source: str, sensors: SimulatedSensors) -> np.ndarray:
     silent = np.zeros(len(t), dtype=bool)
     for known, intervals in sensors.outages.items():
         for begin, end in intervals if known == source else ():
@@ -273,7 +275,7 @@ def _report(
     source: str,
     t: np.ndarray,
     sampling: Sampling,
-    sensors: Sensors,
+    sensors: SimulatedSensors,
     channels: list[str],
     readings: np.ndarray,
     random: np.random.Generator,
@@ -290,7 +292,11 @@ def _report(
 
 
 def _imu(
-    track: Track, sensors: Sensors, imu: Imu, mounting: Mounting, random: np.random.Generator
+    track: Track,
+    sensors: SimulatedSensors,
+    imu: SimulatedImu,
+    mounting: SensorPlaces,
+    random: np.random.Generator,
 ) -> Iterator[Measurement]:
     t = _times(track, imu)
     R_vehicle_imu = rotations(*np.array(mounting.imu_rotation)[:, None])[0]
@@ -303,7 +309,11 @@ def _imu(
 
 
 def _gnss(
-    track: Track, sensors: Sensors, gnss: Gnss, mounting: Mounting, random: np.random.Generator
+    track: Track,
+    sensors: SimulatedSensors,
+    gnss: SimulatedGnss,
+    mounting: SensorPlaces,
+    random: np.random.Generator,
 ) -> Iterator[Measurement]:
     t = _times(track, gnss)
     n = len(t)
@@ -355,7 +365,7 @@ def gauss_markov(n: int, dt: float, time: float, random: np.random.Generator) ->
 
 
 def _wheel_angles(
-    track: Track, sensors: Sensors, hall: WheelAngles, random: np.random.Generator
+    track: Track, sensors: SimulatedSensors, hall: SimulatedWheelAngles, random: np.random.Generator
 ) -> Iterator[Measurement]:
     t = _times(track, hall)
     edge = 2 * math.pi / hall.edges
@@ -365,7 +375,7 @@ def _wheel_angles(
 
 
 def _steering(
-    track: Track, sensors: Sensors, steering: Steering, random: np.random.Generator
+    track: Track, sensors: SimulatedSensors, steering: SimulatedSteering, random: np.random.Generator
 ) -> Iterator[Measurement]:
     t = _times(track, steering)
     channels: list[str] = []

@@ -61,7 +61,7 @@ _STRETCHES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
-class Combination:
+class ParameterCombination:
     """A direction in which parameters may change together without the drives telling."""
 
     weights: dict[str, float]
@@ -73,7 +73,7 @@ class Combination:
 
 
 @dataclass
-class Found:
+class FoundParameter:
     """What is known of one parameter."""
 
     parameter: Parameter
@@ -87,11 +87,11 @@ class Found:
 
 
 @dataclass
-class Estimate:
+class FitResult:
     """The result of a fit."""
 
-    found: list[Found]
-    combinations: list[Combination]
+    found: list[FoundParameter]
+    combinations: list[ParameterCombination]
     file: File
     """The configuration with the new values."""
     plant_noise: float
@@ -226,13 +226,13 @@ def fit(
     tell: Progress,
     considered: Sequence[Parameter] = (),
     keep_noise: bool = False,
-) -> Estimate:
+) -> FitResult:
     """Estimate parameters of a configuration (with its defaults written out) from drives, with the plant noise that
     suits them best unless it is to be kept. RunError when the filter does not start on one of them."""
     f = _Fit(file, text, parameters, considered, drives, tell)
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
-    combinations: list[Combination] = []
+    combinations: list[ParameterCombination] = []
     error, derivatives = f.evaluate(f.theta, free)
     f.redundancy = f.find_redundancy(derivatives)
     ratios: tuple[float, ...] = () if keep_noise else (1.0 / _NOISE_RATIO, _NOISE_RATIO)
@@ -275,8 +275,10 @@ def fit(
         if free[k]:
             sigma = float(np.sqrt(covariance[place, place]))
             place += 1
-        found.append(Found(p, prior, value, p.spread(value, sigma), bool(free[k]), reasons.get(p.name, "")))
-    return Estimate(found, combinations, after_file, f.plant_noise, f.passes, f.redundancy)
+        found.append(
+            FoundParameter(p, prior, value, p.spread(value, sigma), bool(free[k]), reasons.get(p.name, ""))
+        )
+    return FitResult(found, combinations, after_file, f.plant_noise, f.passes, f.redundancy)
 
 
 def _descend(
@@ -324,7 +326,7 @@ def _leave_unknown(
     derivatives: Derivatives,
     free: np.ndarray,
     reasons: dict[str, str],
-    combinations: list[Combination],
+    combinations: list[ParameterCombination],
 ) -> list[str]:
     """Leave free parameters, which the derivatives are by, at their priors until the drives know those that remain
     better than their priors do. Returns the names of those that are left."""
@@ -361,10 +363,10 @@ def _leave_unknown(
     return left
 
 
-def _combine(direction: np.ndarray, names: list[str]) -> Combination:
+def _combine(direction: np.ndarray, names: list[str]) -> ParameterCombination:
     """How the others go along with one that is not known."""
     weights = direction / direction[np.argmax(np.abs(direction))]
-    return Combination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
+    return ParameterCombination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
 
 
 def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vehicled.configuration import Configuration
-from vehicled.estimator import Estimator, Parts
+from vehicled.estimator import Estimator, EstimatorParts
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.tangents import Companion
@@ -58,7 +58,7 @@ class ObservedEstimator:
         if companions:
             self._filter.seed_tangents(*_differentiate_settings(c.sensors, changes, self._filter.directions))
             inputs = _DifferentiatedInputs(self._filter.car, c.sensors, changes, companions)
-        self._estimator = Estimator(c, Parts(self._filter, inputs, self._on_update))
+        self._estimator = Estimator(c, EstimatorParts(self._filter, inputs, self._on_update))
         self.observations: list[tuple[Innovation, Decorrelated]] = []
         """Of the last step: what was evaluated, whether it was accepted or not."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError, UsageError
-from vehicled.identification.vehicle.estimate import Combination, Estimate, Found, fit
+from vehicled.identification.vehicle.estimate import FitResult, FoundParameter, ParameterCombination, fit
 from vehicled.identification.vehicle.estimate import Progress as Tell
 from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
 from vehicled.identification.vehicle.noise import NOISE
@@ -47,7 +47,7 @@ class Recording:
 class Session:
     """A finished one."""
 
-    estimate: Estimate
+    estimate: FitResult
     validation_before: PredictionError
     validation_after: PredictionError
     validation: str
@@ -123,7 +123,7 @@ def run(
             known_yet = f", criterion {best:.6g}" if math.isfinite(best) else ""
             progress.update(seconds, f"pass {number}{known_yet}")
 
-        def find(some: Sequence[Parameter]) -> Estimate:
+        def find(some: Sequence[Parameter]) -> FitResult:
             if tuning:
                 return fit(file, text, some, drives, tell, keep_noise=True)
             return identify(file, text, some, drives, tell)
@@ -155,16 +155,16 @@ def write(text: str, file: File, found: File) -> str:
 def find_what_carries_over(
     file: File,
     parameters: Sequence[Parameter],
-    find: Callable[[Sequence[Parameter]], Estimate],
+    find: Callable[[Sequence[Parameter]], FitResult],
     validate: Callable[[File], PredictionError | None],
-) -> tuple[Estimate, PredictionError, PredictionError, int]:
+) -> tuple[FitResult, PredictionError, PredictionError, int]:
     """An estimate with which the held-out drive is predicted better than before, the prediction errors before and
     after, and how many parameters had to be left for that."""
     before = validate(file)
     assert before is not None
     estimate = find(parameters)
-    left: dict[str, Found] = {}
-    combinations: list[Combination] = []
+    left: dict[str, FoundParameter] = {}
+    combinations: list[ParameterCombination] = []
     passes, choices = estimate.passes, 0
     while True:
         left |= {f.parameter.name: f for f in estimate.found}
@@ -200,7 +200,7 @@ def find_what_carries_over(
 
 def identify(
     file: File, text: str, parameters: Sequence[Parameter], drives: Sequence[Drive], tell: Tell
-) -> Estimate:
+) -> FitResult:
     """With inputs as they were between their samples; what is not known of the torques is passed on."""
     smoothing = file.sensors.steering.smoothing
     exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing)) for d in drives]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.filter import Noise, ParticleFilter
+from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
 from vehicled.studies.particles.instruments import RateInstrument
 from vehicled.studies.particles.swarm import Swarm
 from vehicled.studies.particles.weights import circular_deviation, wrapped
@@ -93,7 +93,7 @@ class Try:
         self.start, self.branch = (float(a[0]) for a in release(self.truth, experiment, plant))
         release(self.swarm, experiment, random)
         gyroscope = RateInstrument(CRANK, x.gyroscope, x.multiplier)
-        noise = Noise(motion=x.motion, resampling=x.resampling, keeps_covariance=x.keeps_covariance)
+        noise = MotionNoise(motion=x.motion, resampling=x.resampling, keeps_covariance=x.keeps_covariance)
         self.filter = ParticleFilter(self.swarm, [gyroscope], noise, random)
         self._plant = plant
         self.readings: list[float] = []

@@ -14,7 +14,7 @@ from replay.problems import Problems
 from replay.steps import make_steps
 from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.estimator import Estimator
-from vehicled.filter.boundary import Pose
+from vehicled.filter.boundary import InitialPose
 from vehicled.messages import Measurement
 from vehicled.sources.inputs import Inputs
 from vehicled.studies.benchmarks.timing import collector_off, summary
@@ -45,7 +45,7 @@ def bench_step(
     # Beside the filter the same car goes the same drive with the same inputs, but on its own.
     car, sensors = model.car, configuration.sensors
     inputs = Inputs(car, sensors.steering, sensors.wheel_torques)
-    model.place(Pose(np.array([0.0, 0.0, car.design_height]), 0.0, speed))
+    model.place(InitialPose(np.array([0.0, 0.0, car.design_height]), 0.0, speed))
     random = np.random.default_rng(_SEED)
     matrix, right = random.standard_normal((SIZE, SIZE)), random.standard_normal(SIZE)
 

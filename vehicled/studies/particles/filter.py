@@ -19,7 +19,7 @@ onto the constraints, because a projection reaches so far."""
 
 
 @dataclass
-class Noise:
+class MotionNoise:
     """Standard deviations, the same for each of the swarm's noisy coordinates or one each."""
 
     motion: float | Sequence[float] = 0.0
@@ -45,7 +45,7 @@ class ParticleFilter:
         self,
         swarm: Swarm,
         instruments: Sequence[Instrument],
-        noise: Noise,
+        noise: MotionNoise,
         random: np.random.Generator,
         resampler: str = "systematic",
         threshold: float = 0.5,
