@@ -36,8 +36,8 @@ from typing import Annotated, Any
 
 import can
 import cantools
-from cantools.database.can import Signal as DbcSignal
 from cantools.database.can import Database, Message
+from cantools.database.can import Signal as DbcSignal
 
 from drivers.base import Driver
 from drivers.serial_port import nanoseconds

@@ -174,3 +174,18 @@ def test_the_daemon_imports_no_large_library_that_it_does_not_need(loaded):
         *("multiprocessing.pool", "numpy.f2py", "numpy.testing", "tkinter", "unittest"),
     }
     assert large & loaded == set()
+
+
+def test_a_public_class_name_stands_once() -> None:
+    places = defaultdict(list)
+    for module, tree in MODULES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_file_is_longer_than_500_lines() -> None:
+    paths = [p for package in (*PACKAGES, "tests") for p in (ROOT / package).rglob("*.py")]
+    long = {str(p.relative_to(ROOT)): n for p in paths if (n := len(p.read_text().splitlines())) > 500}
+    assert long == {}
