@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vehicled.symbolic import cache, llvm, python
-from vehicled.symbolic.code import ProgramCode
+from vehicled.symbolic import cache, python
+from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import KernelHandle, Layout, Program
 
@@ -65,7 +65,7 @@ def everything(lanes: int, width: int = 1) -> Program:
 
 
 def machine(program: Program) -> dict[KernelHandle, Callable[[int], None]]:
-    return ProgramCode(program).functions.kernels
+    return compile_program(program).functions.kernels
 
 
 def randomised(layout: Layout, seed: int) -> np.ndarray:
@@ -239,7 +239,7 @@ def test_storing_lanes_into_a_plain_number_is_refused():
 
 def test_invalid_code_is_refused():
     with pytest.raises(RuntimeError):
-        llvm.MachineCode("define void @f() { nonsense }")
+        machine.get_object("define void @f() { nonsense }")
 
 
 # -- cache ---------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
 def test_code_of_another_optimisation_is_not_taken(folder, monkeypatch):
     program = everything(1)
     machine(program)
-    monkeypatch.setattr(llvm, "_OPTIMISATION", 0)
+    monkeypatch.setattr(machine, "_OPTIMISATION", 0)
     machine(program)
     assert len(list(folder.glob("*.o"))) == 2
 
