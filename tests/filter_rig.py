@@ -10,10 +10,10 @@ import numpy as np
 from vehicle_rig import vehicle
 
 from vehicled.filter.boundary import InitialPose, Mounting, Observation
-from vehicled.filter.error_model import FilterKernels, Structure, make_extension
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter, Kind
 from vehicled.filter.states import Group
+from vehicled.filter.structure import FilterKernels, Structure, make_extension
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.sensors import Sensors
 

@@ -15,7 +15,7 @@ from vehicled.cli import main
 from vehicled.studies.benchmarks import algebras, codegen
 from vehicled.studies.benchmarks.explicit import explicit
 from vehicled.studies.benchmarks.linkages import SymbolicLinkage
-from vehicled.symbolic import llvm, python
+from vehicled.symbolic import llvm, machine, python
 from vehicled.symbolic.program import Program
 
 DERIVATIONS = {"operators": codegen.with_operators, "atomised": codegen.atomised}
@@ -50,7 +50,9 @@ class Function:
 
     def by_machine_code(self, how: str) -> np.ndarray:
         program, w = self.programs[how], self.workspace(how)
-        code = llvm.MachineCode(llvm.emit([program.kernels[codegen.KERNEL]], program.layout))
+        code = machine.MachineCode(
+            machine.get_object(llvm.emit([program.kernels[codegen.KERNEL]], program.layout))
+        )
         code.function(codegen.KERNEL.name, None, ctypes.c_void_p)(w.ctypes.data)
         return program.layout.view(w, "MQ").copy()
 

@@ -9,7 +9,7 @@ import pytest
 from vehicled import settings
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
-from vehicled.multibody.description import mechanisms_folder
+from vehicled.multibody.files import mechanisms_folder
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.topology import calc_constraint_jacobian, calc_topology
 
@@ -76,7 +76,7 @@ def test_the_table_says_the_same(capsys):
 
 def test_rank_tells_dependent_constraints_from_independent_ones(car):
     jacobian = calc_constraint_jacobian(car)
-    names = car.compiled.vehicle_program
+    names = car.compiled.names
     assert jacobian.shape == (len(names.constraints), len(names.coordinates))
     values = np.linalg.svd(jacobian, compute_uv=False)
     # Nothing hovers about the threshold: the rank is certain.
@@ -85,7 +85,7 @@ def test_rank_tells_dependent_constraints_from_independent_ones(car):
 
 
 def test_the_jacobian_resists_what_violates_and_lets_pass_what_moves(car):
-    names = car.compiled.vehicle_program
+    names = car.compiled.names
     jacobian = calc_constraint_jacobian(car)
     spin = [n for n, name in enumerate(names.coordinates) if name.startswith("wheel.spin")]
     assert len(spin) == 4

@@ -8,7 +8,7 @@ import pytest
 
 from vehicled.filter.covariance import MISSING, Covariance, CovarianceKernels
 from vehicled.filter.history import History
-from vehicled.symbolic.code import ProgramCode
+from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import KernelHandle, Program
 
@@ -38,7 +38,7 @@ class Dense:
             observations.append(kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m]))
         angle = kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
         program.finish([])
-        self._functions = ProgramCode(program).functions.kernels
+        self._functions = compile_program(program).functions.kernels
         self._layout, self._workspace = program.layout, program.layout.allocate()
         self.propagate, self._angle = self.bind(propagate), self.bind(angle)
         self._observations = [self.bind(kernel) for kernel in observations]

@@ -15,7 +15,7 @@ from vehicled.filter.states import (
     WHEEL_SLIP,
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.vehicle.sensor_models import POSE
+from vehicled.vehicle.arrays import POSE
 
 BEGIN = 100 * STEP_NS
 SPEED = 15.0

@@ -12,7 +12,7 @@ from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, MODEL_ERROR, POSITION
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.imu import GYRO_BIAS, Accelerometers, Imu
 from vehicled.sources.sensors import Sensors
-from vehicled.vehicle.sensor_models import POSE
+from vehicled.vehicle.arrays import POSE
 
 T = 100 * STEP_NS
 SPEEDS = ((VELOCITY, "ahead"), (VELOCITY, "left"), (ANGULAR_RATE, "yaw"))

@@ -30,8 +30,7 @@ from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.gnss import WANDER
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.vehicle_speed import SPEED_SCALE
-from vehicled.vehicle.chart import CHART
-from vehicled.vehicle.sensor_models import CHART_SIZE, POSE
+from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE
 
 SENSORS = {
     "gnss_position": ("gnss.position", 3),

@@ -15,7 +15,7 @@ from vehicled.filter.states import VELOCITY, InitialConditions, Process, StateTa
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.sources.sensors import Sensors
-from vehicled.vehicle.sensor_models import POSE
+from vehicled.vehicle.arrays import POSE
 
 BEGIN = 60 * STEP_NS
 T = BEGIN + STEP_NS

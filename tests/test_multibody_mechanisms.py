@@ -10,7 +10,7 @@ from vehicled.multibody import ali3p
 from vehicled.multibody.natural import Frame, Inertia, mass_terms
 from vehicled.multibody.system import System
 from vehicled.symbolic import python
-from vehicled.symbolic.code import ProgramCode
+from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
@@ -30,7 +30,7 @@ class Mechanism:
         ali3p.declare_state(self.program, self.system)
         step = ali3p.build(self.program, self.system, h, alpha)
         self.program.finish([])
-        self._step = ProgramCode(self.program, (step.routine,)).functions.routine(step.routine)
+        self._step = compile_program(self.program, (step.routine,)).functions.routine(step.routine.handle)
         self.w = self.program.layout.allocate()
         self.view("integration")[1] = 1e9
 

@@ -10,7 +10,7 @@ from vehicled.sources.inputs import Inputs
 from vehicled.sources.steering import HORIZON, SteeringInput, Tracker
 from vehicled.sources.torques import WheelTorques
 from vehicled.vehicle.car import Car
-from vehicled.vehicle.sensor_models import add_sensor_kernels
+from vehicled.vehicle.sensor_models import SENSOR_KERNELS
 from vehicled.vehicle.steering import SteeringGeometry
 
 
@@ -66,7 +66,7 @@ def test_without_a_sample_everything_is_straight():
 
 @pytest.fixture(scope="module")
 def car() -> Car:
-    return Car(vehicle("prototype"), (add_sensor_kernels,))
+    return Car(vehicle("prototype"), (SENSOR_KERNELS,))
 
 
 def make_inputs(

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vehicled.symbolic import cache, llvm, python
-from vehicled.symbolic.code import ProgramCode
+from vehicled.symbolic import cache, machine, python
+from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import KernelHandle, Layout, Program
 
@@ -64,8 +64,8 @@ def everything(lanes: int, width: int = 1) -> Program:
     return program
 
 
-def machine(program: Program) -> dict[KernelHandle, Callable[[int], None]]:
-    return ProgramCode(program).functions.kernels
+def machine_code(program: Program) -> dict[KernelHandle, Callable[[int], None]]:
+    return compile_program(program).functions.kernels
 
 
 def randomised(layout: Layout, seed: int) -> np.ndarray:
@@ -77,7 +77,7 @@ def randomised(layout: Layout, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 def test_machine_code_agrees_with_python(lanes):
     program = everything(lanes)
-    functions = machine(program)
+    functions = machine_code(program)
     for seed in range(5):
         for handle, kernel in program.kernels.items():
             ours, theirs = randomised(program.layout, seed), randomised(program.layout, seed)
@@ -90,7 +90,7 @@ def test_machine_code_agrees_with_python(lanes):
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_instances_side_by_side_are_computed_as_one_by_one(lanes, width):
     wide, single = everything(lanes, width), everything(lanes)
-    run_wide, run = machine(wide), machine(single)
+    run_wide, run = machine_code(wide), machine_code(single)
     workspace = randomised(wide.layout, 7)
     instances = []
     for k in range(width):
@@ -112,7 +112,7 @@ def test_a_kernel_exchanges_what_it_reads():
     program = everything(4)
     w = randomised(program.layout, 3)
     plain, laned = (program.layout.view(w, n).copy() for n in ("plain", "lanes"))
-    machine(program)[ROTATE](w.ctypes.data)
+    machine_code(program)[ROTATE](w.ctypes.data)
     assert program.layout.view(w, "plain") == pytest.approx(plain[[1, 2, 0]])
     assert program.layout.view(w, "lanes") == pytest.approx(laned[[1, 0, 2]])
 
@@ -130,7 +130,7 @@ def test_what_depends_on_parameters_alone_is_computed_once():
     program.finish([p])
     assert program.kernels[kernel].operations().keys() <= {"mul", "add", "lane_sum"}
     assert sum(program.kernels[program.prepare].operations().values()) >= 6
-    run = machine(program)
+    run = machine_code(program)
     w = program.layout.allocate()
     program.layout.view(w, "p")[0], program.layout.view(w, "x")[0] = 0.7, 2.0
     program.layout.view(w, "lane")[0] = (1.0, 3.0)
@@ -200,7 +200,7 @@ def test_lanes_are_read_one_by_one_beside_their_vector():
     program.finish([])
     ours, theirs = randomised(program.layout, 2), randomised(program.layout, 2)
     given = program.layout.view(ours, "u").copy()
-    machine(program)[kernel](ours.ctypes.data)
+    machine_code(program)[kernel](ours.ctypes.data)
     python.function(program.kernels[kernel], program.layout)(theirs)
     expected = given[1] @ given[1] * given[1, 0] + given[0, 3]
     for w in (ours, theirs):
@@ -239,7 +239,7 @@ def test_storing_lanes_into_a_plain_number_is_refused():
 
 def test_invalid_code_is_refused():
     with pytest.raises(RuntimeError):
-        llvm.MachineCode("define void @f() { nonsense }")
+        machine.get_object("define void @f() { nonsense }")
 
 
 # -- cache ---------------------------------------------------------------------------------------------
@@ -323,9 +323,9 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
 
 def test_code_of_another_optimisation_is_not_taken(folder, monkeypatch):
     program = everything(1)
-    machine(program)
-    monkeypatch.setattr(llvm, "_OPTIMISATION", 0)
-    machine(program)
+    machine_code(program)
+    monkeypatch.setattr(machine, "_OPTIMISATION", 0)
+    machine_code(program)
     assert len(list(folder.glob("*.o"))) == 2
 
 
@@ -355,7 +355,7 @@ def test_code_from_the_cache_computes_the_same(folder):
     results = []
     for _ in range(2):
         w = randomised(program.layout, 1)
-        machine(program)[RUN](w.ctypes.data)
+        machine_code(program)[RUN](w.ctypes.data)
         results.append(w.copy())
     assert len(list(folder.glob("*.o"))) == 1
     assert (results[0] == results[1]).all()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vehicled.symbolic.code import ProgramCode
+from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.loop import (
     Above,
@@ -48,7 +48,7 @@ class Halving:
             Repeat(times, (Call(twice), Call(end))),
         )
         routine = Routine("run", (limit, small, big, times), body)
-        self._run = ProgramCode(program, (routine,)).functions.routine(routine)
+        self._run = compile_program(program, (routine,)).functions.routine(routine.handle)
         self.workspace = program.layout.allocate()
         self.state = program.layout.view(self.workspace, "state").reshape(4, width)
 

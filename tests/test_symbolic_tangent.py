@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from vehicled.symbolic.code import ProgramCode
+from vehicled.symbolic.compiler import compile_program
+from vehicled.symbolic.differentiation import Differentiation
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
-from vehicled.symbolic.tangent import Differentiation, Tangents
+from vehicled.symbolic.tangent import Tangents
 
 DIRECTIONS = 8
 
@@ -42,7 +43,7 @@ class Compiled:
         self.both = program.sequence("both", first, untouched, second)
         program.finish([p])
         self.tangents = Tangents(program, Differentiation(directions, ("fixed",), (untouched,)))
-        self.code = ProgramCode(program, tangents=self.tangents)
+        self.code = compile_program(program, tangents=self.tangents)
 
     def workspace(self, random: np.random.Generator) -> np.ndarray:
         w = self.program.layout.allocate()
@@ -67,7 +68,7 @@ def test_tangents_agree_with_differences(directions):
     w = compiled.workspace(random)
     seeds = {}
     for name in ("plain", "lanes", "parameter"):
-        view = compiled.tangents.view(w, name)
+        view = compiled.tangents.layout.view(w, name)
         view[...] = seeds[name] = random.standard_normal(view.shape)
     begin = w.copy()
     values = compiled.run(w, differentiated=True)
@@ -81,7 +82,7 @@ def test_tangents_agree_with_differences(directions):
             ends.append(compiled.run(there))
         for name in ("plain", "lanes", "out", "lane_out"):
             difference = (ends[0][name] - ends[1][name]) / (2 * step)
-            tangent = compiled.tangents.view(w, name)[..., k]
+            tangent = compiled.tangents.layout.view(w, name)[..., k]
             np.testing.assert_allclose(tangent, difference, rtol=1e-6, atol=1e-7, err_msg=f"{name}, {k}")
     assert values["fixed"].item() == compiled.program.layout.view(begin, "fixed").item() + 1.0
 
@@ -97,9 +98,9 @@ def test_differentiated_kernels_compute_the_same_values():
 def test_directions_do_not_mix():
     compiled = Compiled()
     w = compiled.workspace(np.random.default_rng(6))
-    compiled.tangents.view(w, "plain")[1, 3] = 1.0
+    compiled.tangents.layout.view(w, "plain")[1, 3] = 1.0
     compiled.run(w, differentiated=True)
-    out = compiled.tangents.view(w, "out")
+    out = compiled.tangents.layout.view(w, "out")
     assert out[:, 3].any()
     assert not np.delete(out, 3, axis=1).any()
 

@@ -6,7 +6,7 @@ from vehicle_rig import Rig, ramp, vehicle
 
 from vehicled.vehicle.batch import CarBatch
 from vehicled.vehicle.car import STATE, Car
-from vehicled.vehicle.sensor_models import add_sensor_kernels
+from vehicled.vehicle.sensor_models import SENSOR_KERNELS
 
 H = 4e-3
 WIDTH = 8
@@ -90,16 +90,16 @@ def test_one_lost_car_does_not_harm_the_others(rig):
 
 
 def test_sensors_and_suspensions_of_each():
-    car = Car(vehicle("prototype"), (add_sensor_kernels,))
+    car = Car(vehicle("prototype"), (SENSOR_KERNELS,))
     change, wheels = errors(WIDTH)
     change[6] += 15.0
-    batch = CarBatch(car, WIDTH, (add_sensor_kernels,))
+    batch = CarBatch(car, WIDTH, (SENSOR_KERNELS,))
     batch.correct(change, wheels)
     travel, rate = 0.01 * np.random.default_rng(6).standard_normal((2, 4, WIDTH))
     batch.correct_suspension(travel, rate)
     batch.step(H)
     before = car.workspace.copy()
-    sensors = batch.result(add_sensor_kernels).kernels
+    sensors = batch.result(SENSOR_KERNELS)
     for kernel in (sensors.observe_pose, sensors.imu_accelerometer):
         batch.call(kernel)
     for k in range(WIDTH):

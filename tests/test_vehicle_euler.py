@@ -7,16 +7,20 @@ from vehicle_rig import ramp, vehicle
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.car import Car
+from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.outputs import Parts
 
 
-def extend(program: Program, parts: Parts) -> KernelHandle:
+def add_euler(program: Program, parts: Parts) -> KernelHandle:
     return add_forward_euler(parts.step)
+
+
+EULER = Extension(add_euler, KernelHandle)
 
 
 @pytest.fixture(scope="module")
 def car() -> Car:
-    return Car(vehicle("prototype"), (extend,))
+    return Car(vehicle("prototype"), (EULER,))
 
 
 def drive(car: Car, h: float, euler: bool, seconds: float = 1.5) -> np.ndarray:
@@ -34,7 +38,7 @@ def drive(car: Car, h: float, euler: bool, seconds: float = 1.5) -> np.ndarray:
             inputs[:] = rack(t)
         car.corner_inputs[4] = 10e5 if t > 1.0 else 0.0
         if euler:
-            car.step_euler(h, car.result(extend))
+            car.step_euler(h, car.result(EULER))
         else:
             assert car.step(h) > 0
     car.report()

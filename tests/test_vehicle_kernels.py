@@ -122,7 +122,7 @@ def test_no_change_changes_nothing():
 
 
 def test_bodies_coordinates_constraints_and_freedom():
-    names = moving().car.compiled.vehicle_program
+    names = moving().car.compiled.names
     assert len(names.bodies) == 18
     rig = moving()
     # Rank of Φ_q by projecting random velocities: what remains has as many dimensions as degrees of freedom.

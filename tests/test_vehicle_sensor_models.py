@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 from vehicle_rig import Rig, ramp, vehicle
 
+from vehicled.vehicle.arrays import CHART, CHART_SIZE, COMPONENTS, MOUNTING, POSE
 from vehicled.vehicle.car import Car
-from vehicled.vehicle.chart import CHART
-from vehicled.vehicle.sensor_models import (
-    CHART_SIZE,
-    COMPONENTS,
-    MOUNTING,
-    POSE,
-    SensorKernels,
-    add_sensor_kernels,
-)
+from vehicled.vehicle.interface import SensorKernels
+from vehicled.vehicle.sensor_models import SENSOR_KERNELS
 
 SENSORS = {
     "gnss_position": 3,
@@ -29,11 +23,11 @@ G = 9.81
 
 @pytest.fixture(scope="module")
 def car() -> Car:
-    return Car(vehicle("prototype"), (add_sensor_kernels,))
+    return Car(vehicle("prototype"), (SENSOR_KERNELS,))
 
 
 def kernels(car: Car) -> SensorKernels:
-    return car.result(add_sensor_kernels).kernels
+    return car.result(SENSOR_KERNELS)
 
 
 def rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
@@ -134,7 +128,7 @@ def test_names_of_pose_and_mounting_fit_their_arrays(car):
 def cornering() -> Rig:
     """Turning left under brakes on a slope, with the sensor kernels."""
     rig = Rig(vehicle("prototype"))
-    rig.car = Car(rig.vehicle, (add_sensor_kernels,))
+    rig.car = Car(rig.vehicle, (SENSOR_KERNELS,))
     rig.car.rest()
     rig.slope(0.04, 0.7).roll(15.0)
     rig.drive(1.0, rack=ramp(0.008), brake=lambda t: 5e5)
@@ -188,7 +182,7 @@ def test_tyres_push_back_as_in_the_single_track_model():
     """m ∂ÿ/∂v = −ΣC/v, m ∂ÿ/∂r = I ∂α/∂v = −ΣCa/v, I ∂α/∂r = −ΣCa²/v, but for what toe, camber
     and the little longitudinal slip of rolling change in a tyre's slope."""
     rig = Rig(vehicle("prototype"))
-    rig.car = car = Car(rig.vehicle, (add_sensor_kernels,))
+    rig.car = car = Car(rig.vehicle, (SENSOR_KERNELS,))
     car.rest()
     rig.roll(20.0).drive(0.5)
     car.call(kernels(car).observe_pose)

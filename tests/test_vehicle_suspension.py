@@ -72,7 +72,7 @@ def test_the_model_moves_as_the_geometry_says():
     rig = Rig(vehicle("prototype"))
     rig.drive(1.0, rack=ramp(0.02, 0.8))
     car = rig.car
-    names = car.compiled.vehicle_program.coordinates
+    names = car.compiled.names.coordinates
     branch = [n[:-3] for n in names if n.endswith(" fl")]
     axis = np.array([car.view("branch.q")[branch.index(f"wheel.axis.{a}"), 0] for a in "xyz"])
     q = car.view("q")[3:12].reshape(3, 3)

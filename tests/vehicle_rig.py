@@ -15,9 +15,9 @@ import numpy as np
 
 from vehicled import settings
 from vehicled.messages import WHEELS
+from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.handbook import AnyVehicle
-from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import Vehicle
 
 G = 9.81
@@ -198,7 +198,7 @@ class Basics:
     """Basic vectors of a car by name: design value, now, and rate."""
 
     def __init__(self, car: Car):
-        names = car.compiled.vehicle_program.coordinates
+        names = car.compiled.names.coordinates
         root = [n for n in names if n[-2:] not in WHEELS]
         branch = [n[:-3] for n in names if n.endswith(" fl")]
         self._root = {n: i for i, n in enumerate(root)}
@@ -223,7 +223,7 @@ class Basics:
 def motions(rig: Rig) -> list[Motion]:
     """All 18 bodies of a car as they move now."""
     car, basics = rig.car, Basics(rig.car)
-    root = {n: float(car.parameters[i]) for i, n in enumerate(car.compiled.vehicle_program.parameters)}
+    root = {n: float(car.parameters[i]) for i, n in enumerate(car.compiled.names.parameters)}
     chassis = _body(root, "chassis", basics, 0, "r1", ("v1", "v2", "v3"))
     bodies = [chassis, _body(root, "rack", basics, 0, "rack", ("v1", "v2", "v3"))]
 
@@ -232,7 +232,7 @@ def motions(rig: Rig) -> list[Motion]:
         at, rate = basics("r1", "now"), basics("r1", "rate")
         return at + chassis.rotation @ design, rate + chassis.rotation_rate @ design
 
-    names = car.compiled.vehicle_program.corner_parameters
+    names = car.compiled.names.corner_parameters
     for n in range(4):
         p = {name: float(car.corner_parameters[i, n]) for i, name in enumerate(names)}
         for side in ("lower", "upper"):

@@ -34,7 +34,7 @@ from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.world import WorldFrame
-from vehicled.vehicle.sensor_models import AHEAD, LEFT, YAW
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW
 
 _LONGEST_STEP_NS = 10_000_000
 """A longer time between steps is simulated in several."""

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load the file and describe its model; returns the exit status. Raises SettingsError, UsageError."""
-    from vehicled.multibody.description import is_mechanism
+    from vehicled.multibody.files import is_mechanism
 
     if is_mechanism(args.config):
         found = _describe_mechanism(args.config)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vehicled.filter.error_model import AddObservation
 from vehicled.filter.states import Group, Process
+from vehicled.filter.structure import AddObservation
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,20 @@ The covariance is kept as its upper triangle, so that it is symmetric by constru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from vehicled.filter import definite
-from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import KernelHandle, Program
+
+if TYPE_CHECKING:
+    from vehicled.symbolic.graph import Atom, Graph
 
 MISSING = 1e30
 """Noise variance of a component that was not measured: it then changes nothing."""
 
-Row = Mapping[int, Atom]
+Row = Mapping[int, "Atom"]
 """A sparse row: place among the states to value."""
 
 

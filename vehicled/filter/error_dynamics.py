@@ -26,7 +26,7 @@ from vehicled.filter.states import (
 )
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.vector import Vector
-from vehicled.vehicle.sensor_models import AHEAD, LEFT, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 
 Matrix = list[dict[int, Atom]]
 """Sparse rows."""

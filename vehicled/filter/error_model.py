@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from collections.abc import Sequence
 
 from vehicled.filter.covariance import CovarianceKernels
 from vehicled.filter.error_dynamics import ErrorDynamics, TyreResponse, combine, count_pairs
-from vehicled.filter.settings import Kind
 from vehicled.filter.states import (
     ATTITUDE,
     COORDINATES,
@@ -23,56 +20,14 @@ from vehicled.filter.states import (
     Group,
     StateVector,
 )
+from vehicled.filter.structure import CHART_PAIRS, PROCESS, FilterKernels, Structure
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
-from vehicled.vehicle.chart import CHART
+from vehicled.vehicle.arrays import AHEAD, COMPONENTS, POSE, YAW
 from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.sensor_models import AHEAD, COMPONENTS, POSE, YAW, SensorKernels, add_sensor_kernels
-
-CHART_PAIRS = len(CHART)
-SIGMAS = ("x", "y", "z", "yaw", "vx", "vy", "sideslip")
-"""Elements of the array `sigmas`: standard deviations of these columns of an estimate."""
-PROCESS = "process."
-"""Before the name of a group that fades: its array (time, σ of each element)."""
-
-
-@dataclass(frozen=True)
-class Structure:
-    """What is compiled: which error states there are, how they propagate, and what is observed of them."""
-
-    kind: Kind
-    groups: tuple[Group, ...]
-    observations: tuple[AddObservation, ...]
-
-
-@dataclass(frozen=True)
-class FilterKernels:
-    """The kernels that the error states add to a car."""
-
-    read_state: KernelHandle
-    """The present pose and the wheels' angles and rates into `now`."""
-    propagate: KernelHandle
-    """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""
-    apply: KernelHandle
-    """The gathered correction to the car and to the slow states, and into `moved`."""
-    output: KernelHandle
-    """The car's outputs, and standard deviations of the estimate."""
-    drive: KernelHandle
-    """The unknown drive force as torques on the wheels."""
-    apply_force: KernelHandle | None
-    """What the model lacks in acceleration as a force on the car."""
-    drift: KernelHandle | None
-    """For sigma points: how errors move the chart at `pose`."""
-    euler: KernelHandle | None
-    """A step of the car by forward Euler."""
-    updates: tuple[KernelHandle, ...]
-    evaluations: tuple[KernelHandle, ...]
-    observations: dict[str, KernelHandle]
-    """By kind: evaluate an observation."""
-    sensors: SensorKernels
-    """Of the chassis' sensor models."""
+from vehicled.vehicle.sensor_models import add_sensor_models
 
 
 class ErrorModel:
@@ -89,7 +44,7 @@ class ErrorModel:
         self._car_kernels = parts.kernels
         self.states = states = StateVector(structure.groups)
         self.pairs = count_pairs(states)
-        self.models = add_sensor_kernels(program, parts)
+        self.models = add_sensor_models(program, parts)
         self._covariance = CovarianceKernels(program, len(states), COMPONENTS)
         self.slow = states[RATES[-1]].stop
         """Where the states begin that are estimates of their own (`extra`), beside those of the simulation."""
@@ -351,23 +306,8 @@ class ErrorModel:
         )
 
 
-AddObservation = Callable[[ErrorModel], None]
-"""A source's measurement models, added to the program (see `ErrorModel.observe`)."""
-
-
 def _sum_products(row: dict[int, Atom], x: Sequence[Atom]) -> Atom:
     first, *rest = (value * x[j] for j, value in row.items())
     for term in rest:
         first = first + term
     return first
-
-
-@lru_cache
-def make_extension(structure: Structure) -> Callable[[Program, Parts], FilterKernels]:
-    """For `Car`: the error model of that structure. The same structure gives the same object, so that the compiled
-    program is shared."""
-    return partial(_extend, structure=structure)
-
-
-def _extend(program: Program, parts: Parts, structure: Structure) -> FilterKernels:
-    return ErrorModel(program, parts, structure).kernels

@@ -18,10 +18,10 @@ import numpy as np
 
 from vehicled.filter.boundary import InitialPose
 from vehicled.messages import WHEELS
+from vehicled.symbolic.differentiation import Differentiation
 from vehicled.symbolic.program import KernelHandle
-from vehicled.symbolic.tangent import Differentiation
+from vehicled.vehicle.arrays import POSE
 from vehicled.vehicle.car import STATE
-from vehicled.vehicle.sensor_models import POSE
 
 if TYPE_CHECKING:
     from vehicled.filter.vehicle_state import VehicleState

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vehicled.filter.boundary import Observation, SensorSetup
 from vehicled.filter.definite import factorise
-from vehicled.filter.error_model import CHART_PAIRS
 from vehicled.filter.settings import Filter, Suspension
 from vehicled.filter.states import (
     ANGULAR_RATE,
@@ -31,24 +31,17 @@ from vehicled.filter.states import (
     SUSPENSION,
     VELOCITY,
 )
+from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
-from vehicled.multibody.ali3p import add_dynamics
 from vehicled.symbolic.program import KernelHandle, Program
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, LEFT, UP, V1Z, V2Z, YAW, YAW_RATE
 from vehicled.vehicle.batch import CarBatch
-from vehicled.vehicle.outputs import Parts
+from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.parameters import Vehicle
-from vehicled.vehicle.sensor_models import (
-    AHEAD,
-    CHART_SIZE,
-    LEFT,
-    UP,
-    V1Z,
-    V2Z,
-    YAW,
-    YAW_RATE,
-    add_sensor_kernels,
-)
+
+if TYPE_CHECKING:
+    from vehicled.vehicle.outputs import Parts
 
 _DRAWN = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE, *SUSPENSION)
 """The states that points are drawn for."""
@@ -74,8 +67,12 @@ class _PointKernels:
     """By kind of observation; those of wheels are linear."""
 
 
-def _extend(program: Program, parts: Parts) -> _PointKernels:
-    models = add_sensor_kernels(program, parts, jacobians_too=False)
+def _add_point_kernels(program: Program, parts: Parts) -> _PointKernels:
+    # Code that has been kept on disk needs none of what it was made with.
+    from vehicled.multibody.ali3p import add_dynamics
+    from vehicled.vehicle.sensor_models import add_sensor_models
+
+    models = add_sensor_models(program, parts, jacobians_too=False)
     velocity, normal = parts.origin.velocity, parts.ground
     places = [*models.now[:UP], normal[0] * velocity.x + normal[1] * velocity.y + normal[2] * velocity.z]
     places += models.now[YAW_RATE:CHART_SIZE]
@@ -99,6 +96,9 @@ def _extend(program: Program, parts: Parts) -> _PointKernels:
     )
 
 
+_POINTS = Extension(_add_point_kernels, _PointKernels)
+
+
 class UnscentedVehicleFilter(VehicleFilter):
     """UKF: prediction and readings by sigma points; corrections as in `VehicleFilter`."""
 
@@ -108,8 +108,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         states, view = self.states, self.car.view
         self._drawn = np.array([i for group in _DRAWN for i in states.places(group)])
         self._block = np.ix_(self._drawn, self._drawn)
-        self._points = batch = CarBatch(self.car, _WIDTH, (_extend,))
-        self._point_kernels = batch.result(_extend)
+        self._points = batch = CarBatch(self.car, _WIDTH, (_POINTS,))
+        self._point_kernels = batch.result(_POINTS)
         self._mounting = view("mounting")
         self._gravity_removed = view("gravity_removed")
         self._transition = view("transition").reshape(len(states), len(states))

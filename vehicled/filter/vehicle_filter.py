@@ -13,17 +13,16 @@ import numpy as np
 
 from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.error_model import CHART_PAIRS, SIGMAS
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import SUSPENSION, WHEEL_ANGLE
+from vehicled.filter.structure import CHART_PAIRS, SIGMAS
 from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.symbolic.program import Layout
+from vehicled.vehicle.arrays import AHEAD, CORNER_OUTPUTS, POSE, ROOT_OUTPUTS, V1Z, V2Z
 from vehicled.vehicle.car import Instances
-from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import Vehicle
-from vehicled.vehicle.sensor_models import AHEAD, POSE, V1Z, V2Z
 
 
 class VehicleFilter(VehicleState):

@@ -9,7 +9,6 @@ import numpy as np
 
 from vehicled.filter.boundary import InitialPose, SensorSetup
 from vehicled.filter.covariance import Covariance
-from vehicled.filter.error_model import CHART_PAIRS, PROCESS, Structure, make_extension
 from vehicled.filter.history import History
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import (
@@ -21,12 +20,13 @@ from vehicled.filter.states import (
     StateVector,
     make_table,
 )
+from vehicled.filter.structure import CHART_PAIRS, PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
 from vehicled.messages import WHEELS
+from vehicled.vehicle.arrays import AHEAD, MOUNTING, POSE, YAW
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
 from vehicled.vehicle.parameters import Vehicle
-from vehicled.vehicle.sensor_models import AHEAD, MOUNTING, POSE, YAW
 
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""

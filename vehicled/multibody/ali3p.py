@@ -13,11 +13,12 @@ that moved far is followed by a new factorisation: the penalty turns a turned Ja
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from vehicled.multibody.factor import Factorisation, elimination_order
+from vehicled.multibody.step import StepKernels
 from vehicled.multibody.system import Coordinate, System
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.loop import (
@@ -84,26 +85,6 @@ class Hold:
     value: Atom
     rate: Atom
     acceleration: Atom
-
-
-@dataclass(frozen=True)
-class StepKernels:
-    """The kernels of one step, in their order."""
-
-    predict: KernelHandle
-    factor: KernelHandle
-    iterate: KernelHandle
-    recover: KernelHandle
-    project_velocity: KernelHandle
-    project_acceleration: KernelHandle
-    finish: KernelHandle
-
-
-StepFunction = Callable[[int, int, float, float, int], int]
-"""Machine code of `Ali3pStep.routine`: (address of the workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above
-which to factorise again, projection passes) to the number of Newton iterations, negative when the tolerance was not
-reached. Of several instances each iterates until it has reached the tolerance and rests then, so that it comes to
-what it would come to alone; the number is that of the last."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from vehicled.multibody.elements import Angle
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint
 from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model
-from vehicled.symbolic.code import ProgramCode
+from vehicled.multibody.step import StepFunction
+from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 
@@ -127,10 +128,10 @@ class CompiledMechanism:
         self.constraints = [name for name, _ in system.constraints]
         self.bodies = list(model.parts)
         self.points = list(model.points)
-        code = ProgramCode(program, (step.routine,)).functions
+        code = compile_program(program, (step.routine,)).functions
         self.functions = code.kernels
         """On the address of a workspace."""
-        self.ali3p_step: ali3p.StepFunction = code.routine(step.routine)
+        self.ali3p_step: StepFunction = code.routine(step.routine.handle)
 
     def result(self, extension: Callable[[Program, Model], Result]) -> Result:
         """What that extension has returned. Raises KeyError for another one."""

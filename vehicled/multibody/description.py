@@ -39,6 +39,7 @@ from vehicled.multibody.elements import (
     Universal,
 )
 from vehicled.multibody.expressions import RESERVED
+from vehicled.multibody.files import mechanisms_folder
 from vehicled.units import Unit, UnitError, parse_unit, split_quantity
 
 
@@ -245,22 +246,6 @@ class Description:
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {kind} '{name}'; known here: {', '.join(sorted(known)) or 'none'}"
-
-
-def mechanisms_folder() -> Path:
-    """Where the mechanisms that come with the program are."""
-    return Path(__file__).parent / "mechanisms"
-
-
-def is_mechanism(name_or_path: str | Path) -> bool:
-    """Whether that is a shipped mechanism's name, or a file that has a mechanism's key `space`."""
-    path = Path(name_or_path)
-    if len(path.parts) == 1 and (mechanisms_folder() / f"{path}.yaml").is_file():
-        return True
-    try:
-        return any(line.startswith("space:") for line in path.read_text(encoding="utf-8").splitlines())
-    except (OSError, ValueError):
-        return False
 
 
 def load_description(name_or_path: str | Path) -> Description:

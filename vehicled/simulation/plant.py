@@ -10,8 +10,8 @@ from vehicled.simulation.driver import Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, PlantErrors
 from vehicled.simulation.sensors import SensorPlaces
+from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.car import Car
-from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.parameters import LinearTyre, Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
@@ -125,7 +125,7 @@ def _spoil(car: Car, errors: PlantErrors) -> None:
             return 1 + errors.gravity
         return 1.0
 
-    names = car.compiled.vehicle_program
+    names = car.compiled.names
     car.parameters *= [factor(n) for n in names.parameters]
     car.corner_parameters *= np.array([[factor(n)] for n in names.corner_parameters])
     car.settle(find_preload=False)

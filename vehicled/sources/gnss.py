@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.error_model import ErrorModel
 from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, ErrorStates, Process
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
@@ -17,6 +16,9 @@ from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, MetresVector, NonNegative, Positive, Radians, Seconds
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
 
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from vehicled.filter.chi_square import calc_quantile
 from vehicled.sources.gate import Gate
-from vehicled.vehicle.sensor_models import COMPONENTS
+from vehicled.vehicle.arrays import COMPONENTS
 
 
 class Health:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.error_model import ErrorModel
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
@@ -36,6 +35,9 @@ from vehicled.units import (
     Unit,
     Vector,
 )
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")

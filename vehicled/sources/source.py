@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-from vehicled.filter.error_model import AddObservation
 from vehicled.filter.settings import Start
 from vehicled.filter.states import Group, NoiseSetting
+from vehicled.filter.structure import AddObservation
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Measurement
 from vehicled.sources.updates import MeasurementUpdates

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from vehicled.filter.error_model import ErrorModel
 from vehicled.filter.states import ErrorStates, NoiseSetting
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import MetresPerSecond, NonNegative, Positive
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
 
 SPEED_SCALE = ErrorStates["VehicleSpeed | None"](
     "speed_scale",

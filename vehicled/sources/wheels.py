@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from vehicled.filter.boundary import Observation, Update
-from vehicled.filter.error_model import ErrorModel
 from vehicled.filter.states import NoiseSetting
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
 
 ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)

@@ -1,8 +1,8 @@
-"""Object code on disk, by the hash of the code it was compiled from.
+"""Files on disk under a key that says what they were made from: object code, and what is known of it.
 
-An entry is written by rename, so that any number of processes may start at once. Any change to a model changes
-its code and so its key; an entry that is damaged or belongs to another key fails its checksum and is made anew.
-A cache that cannot be written only costs time.
+An entry is written by rename, so that any number of processes may start at once. Whatever an entry depends on is in
+its key; an entry that is damaged or belongs to another key fails its checksum and is made anew. Entries are data: to
+read one runs no code of it. A cache that cannot be written only costs time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 
 _log = logging.getLogger(__name__)
 
+OBJECT = "o"
+"""Suffix of object code."""
 _MAGIC = b"vehicled-object-1\n"
 
 
@@ -28,46 +30,39 @@ def directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vehicled"
 
 
-def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes:
-    """Object code of `source` for `target`: from disk when a sound entry is there, else built and kept."""
-    key = hashlib.sha256(f"{target}\0{source}".encode())
-    path = directory() / f"{key.hexdigest()}.o"
-    code = _read(path, key.digest())
-    if code is None:
-        begun = time.monotonic()
-        # A warning is shown without any set-up of logging, so that a user sees what takes time.
-        _log.warning("compiling %d kB of model code for this processor, once", len(source) // 1000)
-        code = build()
-        took = time.monotonic() - begun
-        if _write(path, key.digest(), code):
-            _log.warning("compiled in %.1f s, kept in %s", took, path.parent)
-        else:
-            _log.warning("compiled in %.1f s, but cannot be kept in %s", took, path.parent)
-    return code
+def make_key(*parts: str) -> str:
+    """Key of what these texts together determine."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _head(key: bytes, code: bytes) -> bytes:
-    return _MAGIC + hashlib.sha256(key + code).digest()
+def object_key(source: str, target: str) -> str:
+    """Key of the object code of `source` for `target`."""
+    return make_key(target, source)
 
 
-def _read(path: Path, key: bytes) -> bytes | None:
+def load(key: str, suffix: str) -> bytes | None:
+    """What `keep` has kept under `key`, if a sound entry is there. `suffix` of the file's name: which kind it is."""
+    path = _path(key, suffix)
     try:
         data = path.read_bytes()
     except OSError:
         return None
     size = len(_head(key, b""))
-    head, code = data[:size], data[size:]
-    return code if head == _head(key, code) else None
+    head, content = data[:size], data[size:]
+    if head != _head(key, content):
+        _log.warning("%s is damaged or foreign: ignored", path)
+        return None
+    return content
 
 
-def _write(path: Path, key: bytes, code: bytes) -> bool:
-    """Whether it could be."""
-    temporary = None
+def keep(key: str, suffix: str, content: bytes) -> bool:
+    """Keep an entry, in place of one that is there; whether it could be written."""
+    path, temporary = _path(key, suffix), None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
-            file.write(_head(key, code) + code)
+            file.write(_head(key, content) + content)
         os.replace(temporary, path)
     except OSError:
         # A full disk leaves half a file.
@@ -75,3 +70,28 @@ def _write(path: Path, key: bytes, code: bytes) -> bool:
             Path(temporary).unlink(missing_ok=True)
         return False
     return True
+
+
+def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes:
+    """Object code of `source` for `target`: from disk when a sound entry is there, else built and kept."""
+    key = object_key(source, target)
+    code = load(key, OBJECT)
+    if code is None:
+        begun = time.monotonic()
+        # A warning is shown without any set-up of logging, so that a user sees what takes time.
+        _log.warning("compiling %d kB of model code for this processor, once", len(source) // 1000)
+        code = build()
+        took = time.monotonic() - begun
+        if keep(key, OBJECT, code):
+            _log.warning("compiled in %.1f s, kept in %s", took, directory())
+        else:
+            _log.warning("compiled in %.1f s, but cannot be kept in %s", took, directory())
+    return code
+
+
+def _path(key: str, suffix: str) -> Path:
+    return directory() / f"{key}.{suffix}"
+
+
+def _head(key: str, content: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(bytes.fromhex(key) + content).digest()

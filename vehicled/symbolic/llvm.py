@@ -1,39 +1,17 @@
-"""Back end to machine code: kernels become LLVM IR text, compiled in the process through llvmlite.
+"""Back end to machine code: kernels become LLVM IR text, which `machine.py` compiles.
 
 Of one instance plain numbers are `double` and lane vectors `<lanes x double>`; `wide.py` computes several instances
-side by side. The object code can be kept and loaded again (`cache.py`).
+side by side.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
-import llvmlite.binding as llvm
-
-from vehicled.symbolic import cache, wide
+from vehicled.symbolic import wide
 from vehicled.symbolic.emitter import Emitter, declarations
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Kernel, KernelHandle, Layout
-
-_OPTIMISATION = 2
-"""Level of the compiler's own optimisation."""
-_INITIALISED = False
-
-
-def _initialise() -> None:
-    global _INITIALISED
-    if not _INITIALISED:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        _INITIALISED = True
-
-
-def target_description() -> str:
-    """What object code depends on beside its source: processor, its features, the compiler and its effort."""
-    processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
-    return f"{processor} {llvm.llvm_version_info} O{_OPTIMISATION}"
 
 
 class _KernelEmitter(Emitter):
@@ -137,47 +115,3 @@ def emit_sequences(sequences: Mapping[KernelHandle, Sequence[KernelHandle]], pre
         calls = "".join(f'  call void @"{prefix}{k.name}"(ptr %w)\n' for k in kernels)
         text.append(f'define void @"{prefix}{handle.name}"(ptr %w) nounwind {{\n{calls}  ret void\n}}\n')
     return "".join(text)
-
-
-def compile_object(ir: str) -> bytes:
-    """Object code for this processor from IR text. Raises RuntimeError when the text is not valid IR."""
-    _initialise()
-    module = llvm.parse_assembly(ir)
-    module.verify()
-    machine = _target_machine(_OPTIMISATION)
-    code: bytes = machine.emit_object(module)
-    return code
-
-
-def _target_machine(optimisation: int) -> llvm.TargetMachine:
-    target = llvm.Target.from_default_triple()
-    features = llvm.get_host_cpu_features().flatten()
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=features,
-        opt=optimisation,
-        jit=True,
-        reloc="pic",
-        codemodel="default",
-    )
-
-
-class MachineCode:
-    """Compiled and loaded code. Calls release the interpreter's lock for their duration."""
-
-    def __init__(self, ir: str) -> None:
-        """Compile IR text, or take its object code from the cache. Raises RuntimeError if it is not valid."""
-        _initialise()
-        object_code = cache.load_or_build(ir, target_description(), lambda: compile_object(ir))
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(0))
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
-        self._engine.finalize_object()
-
-    def function(self, name: str, result: type | None = None, *arguments: type) -> Callable[..., Any]:
-        """The function `name` as a foreign function of ctypes. Raises KeyError when there is none."""
-        address = self._engine.get_function_address(name)
-        if not address:
-            raise KeyError(name)
-        function = ctypes.CFUNCTYPE(result, *arguments)(address)
-        function.keep = self  # type: ignore[attr-defined]  # the code must outlive the function
-        return function

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import KernelHandle, Program
+from vehicled.symbolic.program import KernelHandle, Program, RoutineHandle
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,10 @@ class Routine:
     name: str
     arguments: tuple[Count | Bound, ...]
     body: tuple[Node | Iterate, ...]
+
+    @property
+    def handle(self) -> RoutineHandle:
+        return RoutineHandle(self.name, tuple(isinstance(a, Count) for a in self.arguments))
 
 
 def declarations(width: int) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vehicled.symbolic.graph import Atom, Graph
+if TYPE_CHECKING:
+    from vehicled.symbolic.graph import Atom, Graph
 
 ALIGNMENT = 8
 """Places of arrays are multiples of this many float64, so that vector loads are aligned."""
@@ -30,6 +31,14 @@ class KernelHandle(NamedTuple):
     name: str
 
 
+class RoutineHandle(NamedTuple):
+    """What the machine code of a routine is looked up and called by."""
+
+    name: str
+    integers: tuple[bool, ...]
+    """Of each argument: whether it is a 32-bit integer; a float64 otherwise."""
+
+
 @dataclass(frozen=True)
 class ArrayPlace:
     """Where an array lies in the workspace: `count` numbers of rank 0, or `count` lane vectors of rank 1."""
@@ -39,16 +48,17 @@ class ArrayPlace:
     rank: int
 
 
+@dataclass
 class Layout:
     """The named arrays of a workspace."""
 
-    def __init__(self, lanes: int, width: int = 1) -> None:
-        self.lanes = lanes
-        """Branches of a model that are computed side by side."""
-        self.width = width
-        """Instances of the model that are computed side by side: 1, 2, 4 or a multiple of 8."""
-        self.size = 0
-        self.places: dict[str, ArrayPlace] = {}
+    lanes: int
+    """Branches of a model that are computed side by side."""
+    width: int = 1
+    """Instances of the model that are computed side by side: 1, 2, 4 or a multiple of 8."""
+    size: int = 0
+    """Of a workspace, in float64."""
+    places: dict[str, ArrayPlace] = field(default_factory=dict)
 
     def add(self, name: str, count: int, rank: int = 0) -> ArrayPlace:
         if name in self.places:

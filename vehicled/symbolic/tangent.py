@@ -14,31 +14,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from vehicled.symbolic import wide
+from vehicled.symbolic.differentiation import PREFIX, Differentiation, TangentLayout
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.llvm import emit_kernels
 from vehicled.symbolic.program import Kernel, KernelHandle, Layout, Program
 
-PREFIX = "d."
-"""Before the name of a kernel: its differentiated one."""
 _VALUES = "values."
 """Before the name of a kernel: the one that computes its values and the coefficients of its tangents."""
-
-
-@dataclass(frozen=True)
-class Differentiation:
-    """What a program is differentiated by."""
-
-    directions: int
-    """2, 4 or a multiple of 8."""
-    fixed: tuple[str, ...] = ()
-    """Names of arrays that do not change with what is differentiated by: they have no tangents."""
-    plain: tuple[KernelHandle, ...] = ()
-    """Kernels that are left as they are; what they store has to be fixed."""
 
 
 class Tangents:
@@ -60,11 +45,10 @@ class Tangents:
         self._program, self._graph = program, program.graph
         layout = program.layout
         self._primal = sorted((p.offset, name) for name, p in layout.places.items())
-        self.layout = Layout(layout.lanes, by.directions)
-        """Of the tangents, within the array `tangents`."""
+        self._layout = Layout(layout.lanes, by.directions)
         for name, place in list(layout.places.items()):
             if name not in by.fixed:
-                self.layout.add(name, place.count, place.rank)
+                self._layout.add(name, place.count, place.rank)
         self._symbols: dict[tuple[int, int], Atom] = {}
         self._mask = 0
         self._differentiated = {
@@ -75,7 +59,8 @@ class Tangents:
         self._plain = by.plain
         counts = [max((d.counts[r] for d in self._differentiated.values()), default=0) for r in (0, 1)]
         places = [layout.add(n, c, r) for r, (n, c) in enumerate(zip(_COEFFICIENTS, counts, strict=True))]
-        self._begin = layout.add("tangents", self.layout.size).offset
+        begin = layout.add("tangents", self._layout.size).offset
+        self.layout = TangentLayout(begin, self._layout)
         for d in self._differentiated.values():
             d.place([p.offset for p in places], layout)
 
@@ -84,11 +69,11 @@ class Tangents:
     def place(self, offset: int) -> int | None:
         """Where the tangent of the number at a place of the workspace lies; None of one that has none."""
         begin, name = self._primal[bisect_right(self._primal, (offset, chr(0x10FFFF))) - 1]
-        there = self.layout.places.get(name)
+        there = self._layout.places.get(name)
         if there is None:
             return None
         index, lane = divmod(offset - begin, self._program.layout.stride(there.rank))
-        return there.offset + index * self.layout.stride(there.rank) + lane * self.directions
+        return there.offset + index * self._layout.stride(there.rank) + lane * self.directions
 
     def symbol(self, offset: int, rank: int) -> Atom | None:
         """The tangent of what lies at a place, as a symbol."""
@@ -109,14 +94,6 @@ class Tangents:
     def graph(self) -> Graph:
         return self._graph
 
-    def view(self, workspace: np.ndarray, name: str) -> np.ndarray:
-        """Tangents of an array in a workspace: (count, directions) or (count, lanes, directions)."""
-        return self.layout.view(workspace[self._begin : self._begin + self.layout.size], name)
-
-    def all(self, workspace: np.ndarray) -> np.ndarray:
-        """Every tangent in a workspace."""
-        return workspace[self._begin : self._begin + self.layout.size]
-
     # -- code ---------------------------------------------------------------------------------------------
 
     def emit(self) -> str:
@@ -124,7 +101,7 @@ class Tangents:
         text of the program's own kernels is wanted."""
         values = [d.values for d in self._differentiated.values()]
         text = emit_kernels(values, self._program.layout, _VALUES)
-        text += [d.emit(self.layout, self._begin) for d in self._differentiated.values()]
+        text += [d.emit(self._layout, self.layout.begin) for d in self._differentiated.values()]
         for handle in self._plain:
             call = f'  call void @"{handle.name}"(ptr %w)\n'
             text.append(f'define void @"{PREFIX}{handle.name}"(ptr %w) nounwind {{\n{call}  ret void\n}}\n')
@@ -133,7 +110,7 @@ class Tangents:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Of the vectors in that text, for their declarations."""
-        return (wide.vector_size(self.layout),)
+        return (wide.vector_size(self._layout),)
 
     def operations(self) -> Mapping[KernelHandle, tuple[int, int]]:
         """By kernel: operations of values and coefficients, and those of the tangents on vectors of directions (one

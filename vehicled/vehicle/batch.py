@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from vehicled.vehicle import model
 from vehicled.vehicle.car import STATE, Car, Instances, compiled
+from vehicled.vehicle.extension import Extension
 
 
 class CarBatch(Instances):
@@ -15,7 +17,7 @@ class CarBatch(Instances):
     converged; the others rest meanwhile, so that each comes to what it would come to alone.
     """
 
-    def __init__(self, car: Car, width: int, extensions: tuple[model.Extension, ...] = ()) -> None:
+    def __init__(self, car: Car, width: int, extensions: tuple[Extension[Any], ...] = ()) -> None:
         """`width`: 2, 4 or a multiple of 8, which is what vectors hold. Raises ValueError on others."""
         if width not in (2, 4) and (width < 8 or width % 8):
             raise ValueError(f"{width} cars side by side: expected 2, 4 or a multiple of 8")

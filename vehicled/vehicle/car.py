@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any, cast
 
 import numpy as np
 
 from vehicled.messages import WHEELS
-from vehicled.multibody.ali3p import StepFunction
+from vehicled.multibody.step import StepFunction
 from vehicled.symbolic.code import ProgramCode
-from vehicled.symbolic.program import KernelHandle, Program
-from vehicled.symbolic.tangent import Differentiation, Tangents
-from vehicled.vehicle import model
-from vehicled.vehicle.outputs import CORNER_OUTPUTS, ROOT_OUTPUTS, Parts
+from vehicled.symbolic.differentiation import Differentiation
+from vehicled.symbolic.program import KernelHandle
+from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.blueprint import get_blueprint
+from vehicled.vehicle.extension import Extension, Result
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
 
 PENALTY = 1e10
@@ -36,30 +38,31 @@ class CompiledCar:
     def __init__(
         self,
         tyre: str,
-        extensions: tuple[model.Extension, ...] = (),
+        extensions: tuple[Extension[Any], ...] = (),
         width: int = 1,
         differentiation: Differentiation | None = None,
     ) -> None:
-        self.vehicle_program = model.build(tyre, extensions, width)
-        program, routine = self.vehicle_program.program, self.vehicle_program.step.routine
-        self.layout = program.layout
-        self.kernels = self.vehicle_program.kernels
-        tangents = None
-        if differentiation is not None:
-            self.tangents = tangents = Tangents(program, differentiation)
-        code = ProgramCode(program, (routine,), tangents)
+        blueprint, object_code = get_blueprint(tyre, extensions, width, differentiation)
+        self.layout, self.kernels, self.names = blueprint.layout, blueprint.kernels, blueprint.names
+        self._results = dict(zip(extensions, blueprint.results, strict=True))
+        code = ProgramCode(blueprint.interface, object_code)
         self.functions = code.functions.kernels
-        self.step: StepFunction = code.functions.routine(routine)
-        if code.differentiated is not None:
+        self.step: StepFunction = code.functions.routine(blueprint.step)
+        if blueprint.tangents is not None and code.differentiated is not None:
+            self.tangents = blueprint.tangents
             self.differentiated = code.differentiated.kernels
             """As `functions`."""
-            self.differentiated_step: StepFunction = code.differentiated.routine(routine)
+            self.differentiated_step: StepFunction = code.differentiated.routine(blueprint.step)
+
+    def result(self, extension: Extension[Result]) -> Result:
+        """What that extension of this car has returned. Raises KeyError for another one."""
+        return cast(Result, self._results[extension])
 
 
 @lru_cache
 def compiled(
     tyre: str,
-    extensions: tuple[model.Extension, ...] = (),
+    extensions: tuple[Extension[Any], ...] = (),
     width: int = 1,
     differentiation: Differentiation | None = None,
 ) -> CompiledCar:
@@ -116,9 +119,9 @@ class Instances:
         """A kernel on this workspace as a function, which is called faster than by `call`."""
         return partial(self._functions[kernel], self._pointer)
 
-    def result(self, extension: Callable[[Program, Parts], model.Result]) -> model.Result:
+    def result(self, extension: Extension[Result]) -> Result:
         """What that extension of this car has returned. Raises KeyError for another one."""
-        return self.compiled.vehicle_program.result(extension)
+        return self.compiled.result(extension)
 
     def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
         """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels
@@ -180,14 +183,14 @@ class Car(Instances):
     def __init__(
         self,
         vehicle: Vehicle,
-        extensions: tuple[model.Extension, ...] = (),
+        extensions: tuple[Extension[Any], ...] = (),
         differentiation: Differentiation | None = None,
     ) -> None:
         super().__init__(compiled(vehicle.tyre, extensions, differentiation=differentiation))
         self.vehicle = vehicle
         self._is_differentiated = differentiation is not None
         self._d_correction, self._d_corner_correction = map(self.tangent, ("correction", "corner_correction"))
-        names = self.compiled.vehicle_program
+        names = self.compiled.names
         self._parameter = {n: i for i, n in enumerate(names.parameters)}
         self._corner_parameter = {n: i for i, n in enumerate(names.corner_parameters)}
         self.parameters = self.view("parameters")

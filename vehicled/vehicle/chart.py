@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.vector import Vector
 
-CHART = ("x", "y", "z", "yaw", "v1z", "v2z")
-
 
 @dataclass(frozen=True)
 class Axes:

@@ -11,9 +11,9 @@ exact equations hold one gyroscopic force, I φ̇ s×ṡ, on s. θ follows by in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import Any
 
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
@@ -24,7 +24,9 @@ from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle import outputs
 from vehicled.vehicle.chart import Axes
-from vehicled.vehicle.outputs import CarKernels, Parts
+from vehicled.vehicle.extension import Extension
+from vehicled.vehicle.interface import CarKernels, Names
+from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw
 
 AIR_DENSITY = 1.225
@@ -52,34 +54,21 @@ class _Parameters:
 
 
 TyreLaw = LinearLaw | TMeasyLaw
-Result = TypeVar("Result")
-Extension = Callable[[Program, Parts], object]
-"""Adds further kernels on the state of the car; what it returns is found by `VehicleProgram.result`."""
 
 
 @dataclass(frozen=True)
 class VehicleProgram:
-    """The finished program and the names of what its arrays hold."""
+    """The finished program."""
 
     program: Program
     kernels: CarKernels
     step: ali3p.Ali3pStep
-    results: Mapping[Extension, object]
+    names: Names
+    results: tuple[Any, ...]
     """What each extension has returned."""
-    parameters: list[str]
-    corner_parameters: list[str]
-    states: list[str]
-    """Of `states`: internal states per corner (brake, wheel angle, tyre)."""
-    bodies: list[str]
-    constraints: list[str]
-    coordinates: list[str]
-
-    def result(self, extension: Callable[[Program, Parts], Result]) -> Result:
-        """What that extension of this car has returned. Raises KeyError for another one."""
-        return cast(Result, self.results[extension])
 
 
-def build(tyre: str, extensions: Sequence[Extension] = (), width: int = 1) -> VehicleProgram:
+def build(tyre: str, extensions: Sequence[Extension[Any]] = (), width: int = 1) -> VehicleProgram:
     """The vehicle with one tyre law (`linear` or `tmeasy`), or `width` vehicles side by side.
 
     Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
@@ -109,7 +98,7 @@ class _Builder:
         self.program.store("corner_inputs", [*rod, self.drive, self.pressure])
         self.system.rates |= dict(zip([*rack[:2], *rod[:2]], [*rack_rates, *rod_rates], strict=True))
 
-    def build(self, extensions: Sequence[Extension]) -> VehicleProgram:
+    def build(self, extensions: Sequence[Extension[Any]]) -> VehicleProgram:
         self._chassis()
         self._rack()
         self._suspension()
@@ -381,7 +370,7 @@ class _Builder:
 
     # -- kernels ------------------------------------------------------------------------------------------
 
-    def _finish(self, gravity: Vector, extensions: Sequence[Extension]) -> VehicleProgram:
+    def _finish(self, gravity: Vector, extensions: Sequence[Extension[Any]]) -> VehicleProgram:
         program, system, states = self.program, self.system, self.states
         ali3p.declare_state(program, system)
         for name in ("wheel.angle", *self.law.states):
@@ -392,7 +381,7 @@ class _Builder:
         parts = self._parts(gravity, wheel_angle, step)
         kernels = outputs.add_kernels(program, parts)
         complete = replace(parts, kernels=kernels)
-        results = {extend: extend(program, complete) for extend in extensions}
+        results = tuple(e.add(program, complete, *e.arguments) for e in extensions)
         program.store("parameters", list(self.p.symbols.values()))
         program.store("corner_parameters", list(self.cp.symbols.values()))
         program.finish([*self.p.symbols.values(), *self.cp.symbols.values()])
@@ -400,11 +389,7 @@ class _Builder:
         def names(items: list[tuple[str, int]]) -> list[str]:
             return [n if rank == 0 else f"{n} {w}" for n, rank in items for w in (WHEELS if rank else ("",))]
 
-        return VehicleProgram(
-            program=program,
-            kernels=kernels,
-            step=step,
-            results=results,
+        found = Names(
             parameters=list(self.p.symbols),
             corner_parameters=list(self.cp.symbols),
             states=list(states.symbols),
@@ -412,6 +397,7 @@ class _Builder:
             constraints=names([(n, f.rank) for n, f in system.constraints]),
             coordinates=names([(c.name, c.rank) for c in system.coordinates]),
         )
+        return VehicleProgram(program, kernels, step, found, results)
 
     def _new_states(self, wheel_angle: Atom) -> Iterator[tuple[Atom, Atom]]:
         """Internal states at the end of a step."""

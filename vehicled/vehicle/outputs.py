@@ -4,40 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vehicled.multibody.ali3p import Ali3pStep, StepKernels
+from vehicled.multibody.ali3p import Ali3pStep
 from vehicled.multibody.natural import Combination
 from vehicled.multibody.system import Coordinate, System
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
-from vehicled.vehicle.chart import CHART, Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
+from vehicled.vehicle.arrays import CHART, CORNER_CORRECTIONS, CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.chart import Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
+from vehicled.vehicle.interface import CarKernels
 from vehicled.vehicle.tyres import Contact, TyreForces
-
-ROOT_OUTPUTS = (
-    *(
-        "x",
-        "y",
-        "z",
-        "roll",
-        "pitch",
-        "yaw",
-        "vx",
-        "vy",
-        "vz",
-        "wx",
-        "wy",
-        "wz",
-        "ax",
-        "ay",
-        "az",
-        "sideslip",
-    ),
-)
-CORNER_OUTPUTS = (
-    *("slip.angle", "slip.ratio", "tyre.fx", "tyre.fy", "tyre.fz"),
-    *("suspension.deflection", "suspension.rate", "suspension.force", "wheel.angle", "wheel.speed"),
-)
-CORNER_CORRECTIONS = ("wheel.angle", "wheel.speed")
 
 SLIP_SPEED = 0.5
 """m/s: below this hub speed, slip ratio and slip angle are referred to this speed instead."""
@@ -76,19 +52,6 @@ class Parts:
     """What the step is made of, for other ways to step."""
     kernels: CarKernels | None = None
     """Those that every car has, once they have been added: extensions find them here."""
-
-
-@dataclass(frozen=True)
-class CarKernels:
-    """The kernels that every car has."""
-
-    prepare: KernelHandle
-    step: StepKernels
-    report: KernelHandle
-    correct: KernelHandle
-    travel_jacobian: KernelHandle
-    design: KernelHandle
-    energy: KernelHandle
 
 
 def add_kernels(program: Program, parts: Parts) -> CarKernels:

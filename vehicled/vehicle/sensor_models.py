@@ -17,43 +17,11 @@ from vehicled.multibody.system import System
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
-from vehicled.vehicle.chart import CHART, axes, body_rates, yaw_of
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, COMPONENTS, LEFT, MOUNTING, POSE, UP, V1Z, V2Z
+from vehicled.vehicle.chart import axes, body_rates, yaw_of
+from vehicled.vehicle.extension import Extension
+from vehicled.vehicle.interface import SensorKernels
 from vehicled.vehicle.outputs import Parts
-
-RATES = ("ahead", "left", "up", "wz", "-wy", "wx")
-"""Belonging to the elements of CHART: horizontal velocity along and across the heading and vertical velocity,
-m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v1z and v2z)."""
-POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
-"""Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
-CHART_SIZE = 2 * len(CHART)
-YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE = (
-    POSE.index(n) for n in ("yaw", "v1z", "v2z", "ahead", "left", "up", "wz")
-)
-"""Places of these elements in a pose."""
-COMPONENTS = 3
-"""Of the largest sensor."""
-
-MOUNTING = (
-    *("antenna.x", "antenna.y", "antenna.z"),
-    *("imu.x", "imu.y", "imu.z"),
-    *(f"imu.r{i}{j}" for i in "123" for j in "123"),
-)
-"""Elements of the array `mounting`: lever arms (vehicle axes, m) and the rotation that takes vehicle axes to the
-IMU's, by rows."""
-
-
-@dataclass(frozen=True)
-class SensorKernels:
-    """The kernels that `add_sensor_kernels` adds."""
-
-    observe_pose: KernelHandle
-    observe_tyres: KernelHandle
-    gnss_position: KernelHandle
-    gnss_speed: KernelHandle
-    gnss_course: KernelHandle
-    imu_gyro: KernelHandle
-    imu_accelerometer: KernelHandle
-    body_velocity: KernelHandle
 
 
 @dataclass(frozen=True)
@@ -79,7 +47,15 @@ class SensorModels:
     """Name of a sensor to the rows (12,) by chart and rates."""
 
 
-def add_sensor_kernels(program: Program, parts: Parts, jacobians_too: bool = True) -> SensorModels:
+def add_sensor_kernels(program: Program, parts: Parts) -> SensorKernels:
+    """`SENSOR_KERNELS` of a car."""
+    return add_sensor_models(program, parts).kernels
+
+
+SENSOR_KERNELS = Extension(add_sensor_kernels, SensorKernels)
+
+
+def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True) -> SensorModels:
     """Add the kernels `observe_pose` (state to `pose`) and one per sensor, each from `pose` and `mounting` to
     `predicted` (3,) and, with `jacobians_too`, `sensitivity` (3, 12) by rows."""
     g, chassis = program.graph, parts.chassis

@@ -30,7 +30,7 @@ class CarTopology:
 
 def calc_topology(car: Car) -> CarTopology:
     """Counts of a car; it is left as it was."""
-    names = car.compiled.vehicle_program
+    names = car.compiled.names
     rank = int(np.linalg.matrix_rank(calc_constraint_jacobian(car)))
     return CarTopology(names.bodies, names.coordinates, names.constraints, rank)
 

@@ -19,6 +19,7 @@ from vehicled.messages import Measurement
 from vehicled.sources.inputs import Inputs
 from vehicled.studies.benchmarks.timing import collector_off, summary
 from vehicled.vehicle.car import Car
+from vehicled.vehicle.model import build
 
 SIZE = 169
 """Unknowns of the dense system: natural coordinates of the published model of such a car (Sanjurjo)."""
@@ -88,7 +89,7 @@ def bench_step(
 
 def _operations(car: Car, iterations: int) -> dict[str, Any]:
     """Of a step whose tangent is factorised once, by kernel and in all."""
-    step, program = car.kernels.step, car.compiled.vehicle_program.program
+    step, program = car.kernels.step, build(car.vehicle.tyre).program
     calls = {
         step.predict: 1,
         step.factor: 1,

@@ -11,7 +11,7 @@ import numpy as np
 from vehicled.multibody.description import Description
 from vehicled.multibody.model import MechanismError
 from vehicled.studies.particles.kernels import DISTURBANCE, NOISE, STATE, WIDTH, build
-from vehicled.symbolic import llvm
+from vehicled.symbolic import llvm, machine
 from vehicled.symbolic.program import KernelHandle, Program
 
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
@@ -230,7 +230,9 @@ def _compile(
     loops += "".join(_LOOP.format(name=name, **numbers) for name in _SEQUENCES)
     shift, mask = WIDTH.bit_length() - 1, WIDTH - 1
     loops += _SELECT.format(shift=shift, mask=mask, size=size, width=WIDTH, rows=written // 8)
-    code = llvm.MachineCode(llvm.emit(program.kernels.values(), program.layout, loops=loops))
+    code = machine.MachineCode(
+        machine.get_object(llvm.emit(program.kernels.values(), program.layout, loops=loops))
+    )
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     calls = {name: code.function(f"every_{name}", None, *types) for name in _SEQUENCES}
     calls["select"] = code.function("select", None, *[ctypes.c_void_p] * 3, ctypes.c_int64)

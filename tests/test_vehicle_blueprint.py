@@ -1,0 +1,195 @@
+"""Compiled cars kept on disk: the same car again without building it, and never another one."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from vehicled.configuration import load_configuration
+from vehicled.filter.states import make_table
+from vehicled.filter.structure import FilterKernels, Structure, make_extension
+from vehicled.symbolic import cache, machine
+from vehicled.symbolic.differentiation import Differentiation
+from vehicled.vehicle import blueprint, model, sensor_models
+from vehicled.vehicle.blueprint import Blueprint, get_blueprint
+from vehicled.vehicle.car import Car, CompiledCar, Instances
+from vehicled.vehicle.extension import Extension
+from vehicled.vehicle.sensor_models import SENSOR_KERNELS
+
+
+def structure(kind: str = "errorEKF") -> Structure:
+    """Of the filter that comes with the prototype."""
+    configuration = load_configuration("prototype")
+    sensors = configuration.sensors.make_setup()
+    table = make_table(replace(configuration.filter, kind=kind), sensors.states, sensors.model_error)
+    return Structure(kind, table.groups, sensors.observations)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("CACHE_DIRECTORY", raising=False)
+    monkeypatch.setenv("VEHICLED_CACHE", str(tmp_path))
+    # Compiling takes a minute, and is tested elsewhere.
+    monkeypatch.setattr(machine, "compile_object", lambda ir: ir[:1000].encode())
+    return tmp_path
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """Arguments of every `model.build`."""
+    calls = []
+    build = model.build
+    monkeypatch.setattr(model, "build", lambda *a: (calls.append(a), build(*a))[1])
+    return calls
+
+
+def get(tyre="linear", extensions=(), width=1, differentiation=None) -> tuple[Blueprint, bytes]:
+    return get_blueprint(tyre, extensions, width, differentiation)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"tyre": "tmeasy", "width": 8, "extensions": (SENSOR_KERNELS,)},
+        {"differentiation": Differentiation(2, ("newton", "integration"))},
+    ],
+    ids=["plain", "wide with sensors", "differentiated"],
+)
+def test_a_blueprint_is_made_once_and_read_back_the_same(folder, builds, arguments):
+    made, read = get(**arguments), get(**arguments)
+    assert len(builds) == 1
+    assert read == made
+
+
+@pytest.mark.parametrize("kind", ["errorEKF", "DEKF", "UKF"])
+def test_what_a_filter_calls_is_read_back_the_same(folder, kind):
+    extensions = (make_extension(structure(kind)),)
+    made, read = get(extensions=extensions)[0].results, get(extensions=extensions)[0].results
+    assert read == made
+    assert isinstance(read[0], FilterKernels)
+
+
+def test_each_kind_of_car_has_its_own(folder, builds):
+    others = [
+        {},
+        {"tyre": "tmeasy"},
+        {"width": 2},
+        {"extensions": (SENSOR_KERNELS,)},
+        {"differentiation": Differentiation(2)},
+    ]
+    for _ in range(2):
+        for arguments in others:
+            get(**arguments)
+    assert len(builds) == len(others)
+
+
+def test_the_key_of_a_filter_says_what_is_compiled():
+    whole = structure()
+    group = whole.groups[-1]
+    groups = [
+        replace(group, name="other"),
+        replace(group, elements=(*group.elements, "more")),
+        replace(group, process=None if group.process else lambda _: None),
+    ]
+    others = [replace(whole, groups=(*whole.groups[:-1], g)) for g in groups]
+    others += [replace(whole, groups=whole.groups[::-1]), replace(whole, kind="DEKF")]
+    others += [replace(whole, observations=o) for o in (whole.observations[1:], whole.observations[::-1])]
+    keys = {make_extension(s).code_key for s in (whole, *others)}
+    assert None not in keys
+    assert len(keys) == 1 + len(others)
+
+
+def test_changed_source_is_built_again(folder, builds, monkeypatch):
+    get()
+    monkeypatch.setattr(blueprint, "_SOURCE", "changed")
+    get()
+    assert len(builds) == 2
+    # What was built from source that is no longer there is not kept.
+    assert len(list(folder.glob("*.car"))) == 1
+
+
+def test_the_hash_is_of_every_file_and_its_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(blueprint, "_FOLDER", tmp_path)
+    assert blueprint.hash_source() is None
+    found = set()
+    for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", ""), ("a.py", "x")):
+        (tmp_path / name).write_text(text)
+        found.add(blueprint.hash_source())
+    (tmp_path / "b.py").rename(tmp_path / "c.py")
+    assert len(found | {blueprint.hash_source()}) == 5
+
+
+def add_nothing(program, parts) -> None:
+    """Of a test: its source is not in the key."""
+
+
+def call_nothing(program, parts, argument) -> None:
+    """The same, with an argument."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    code_key = None
+
+
+OUTSIDE = Extension(add_nothing, type(None))
+LOCAL = Extension(lambda program, parts: None, type(None))
+UNKNOWN = Extension(call_nothing, type(None), (Unknown(),))
+FOREIGN = make_extension(replace(structure(), observations=(lambda model: None,)))
+
+
+@pytest.mark.parametrize("extension", [OUTSIDE, LOCAL, UNKNOWN, FOREIGN])
+def test_an_extension_that_its_name_does_not_define_is_never_kept(folder, builds, extension):
+    assert extension.code_key is None
+    for _ in range(2):
+        get(extensions=(extension,))
+    assert len(builds) == 2
+    assert list(folder.glob("*.car")) == []
+
+
+def test_a_function_put_in_place_of_ours_is_not_taken_for_it(monkeypatch):
+    monkeypatch.setattr(sensor_models, "add_sensor_kernels", add_nothing)
+    assert SENSOR_KERNELS.code_key is None
+    assert Extension(sensor_models.add_sensor_kernels, type(None)).code_key is None
+
+
+DAMAGES = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "foreign": lambda path: path.write_bytes(b"foreign"),
+    "not ours within": lambda path: cache.keep(path.stem, "car", b"[1, 2]"),
+    "half of it": lambda path: cache.keep(path.stem, "car", b'{"layout": {"lanes": 4}}'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_blueprint_is_ignored_with_a_message_and_made_again(folder, builds, caplog, damage):
+    made = get()
+    caplog.clear()
+    (path,) = folder.glob("*.car")
+    damage(path)
+    assert get() == made
+    assert "ignored" in caplog.text
+    assert len(builds) == 2
+    assert get() == made
+    assert len(builds) == 2
+
+
+def test_lost_object_code_is_made_again(folder, builds):
+    made = get()
+    (path,) = folder.glob("*.o")
+    path.unlink()
+    assert get() == made
+    assert len(builds) == 2
+
+
+def test_a_car_from_disk_moves_as_any_other():
+    vehicle = load_configuration("prototype").vehicle
+    first = Car(vehicle)
+    second = Instances(CompiledCar(vehicle.tyre))
+    second.workspace[:] = first.workspace
+    for car in (first, second):
+        car.corner_inputs[3] = 50.0
+        for _ in range(50):
+            assert car.step(0.004) > 0
+    assert np.array_equal(first.workspace, second.workspace)

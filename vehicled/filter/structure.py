@@ -1,0 +1,87 @@
+"""Which error states and observations are compiled into the program of a car, and what the result is called by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from vehicled.filter.settings import Kind
+from vehicled.filter.states import Group
+from vehicled.symbolic.program import KernelHandle
+from vehicled.vehicle.arrays import CHART
+from vehicled.vehicle.extension import Extension, get_global_name
+from vehicled.vehicle.interface import SensorKernels
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
+    from vehicled.symbolic.program import Program
+    from vehicled.vehicle.outputs import Parts
+
+CHART_PAIRS = len(CHART)
+SIGMAS = ("x", "y", "z", "yaw", "vx", "vy", "sideslip")
+"""Elements of the array `sigmas`: standard deviations of these columns of an estimate."""
+PROCESS = "process."
+"""Before the name of a group that fades: its array (time, σ of each element)."""
+
+
+class AddObservation(Protocol):
+    """A source's measurement models, added to the program (see `ErrorModel.observe`)."""
+
+    def __call__(self, model: ErrorModel, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What is compiled: which error states there are, how they propagate, and what is observed of them."""
+
+    kind: Kind
+    groups: tuple[Group, ...]
+    observations: tuple[AddObservation, ...]
+
+    @property
+    def code_key(self) -> str | None:
+        """See `Extension`. Of a group only these count: what its numbers are is no matter of the code."""
+        groups = [(g.name, g.elements, g.process is not None) for g in self.groups]
+        observations = [get_global_name(add) for add in self.observations]
+        return None if None in observations else repr((self.kind, groups, observations))
+
+
+@dataclass(frozen=True)
+class FilterKernels:
+    """The kernels that the error states add to a car."""
+
+    read_state: KernelHandle
+    """The present pose and the wheels' angles and rates into `now`."""
+    propagate: KernelHandle
+    """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""
+    apply: KernelHandle
+    """The gathered correction to the car and to the slow states, and into `moved`."""
+    output: KernelHandle
+    """The car's outputs, and standard deviations of the estimate."""
+    drive: KernelHandle
+    """The unknown drive force as torques on the wheels."""
+    apply_force: KernelHandle | None
+    """What the model lacks in acceleration as a force on the car."""
+    drift: KernelHandle | None
+    """For sigma points: how errors move the chart at `pose`."""
+    euler: KernelHandle | None
+    """A step of the car by forward Euler."""
+    updates: tuple[KernelHandle, ...]
+    evaluations: tuple[KernelHandle, ...]
+    observations: dict[str, KernelHandle]
+    """By kind: evaluate an observation."""
+    sensors: SensorKernels
+    """Of the chassis' sensor models."""
+
+
+def make_extension(structure: Structure) -> Extension[FilterKernels]:
+    """For `Car`: the error model of that structure."""
+    return Extension(add_error_model, FilterKernels, (structure,))
+
+
+def add_error_model(program: Program, parts: Parts, structure: Structure) -> FilterKernels:
+    """What `make_extension` adds."""
+    # Code that has been kept on disk needs none of what it was made with.
+    from vehicled.filter.error_model import ErrorModel
+
+    return ErrorModel(program, parts, structure).kernels

@@ -1,0 +1,28 @@
+"""What a step of the multibody simulation is called by (`ali3p.py` makes it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vehicled.symbolic.program import KernelHandle
+
+
+@dataclass(frozen=True)
+class StepKernels:
+    """The kernels of one step, in their order."""
+
+    predict: KernelHandle
+    factor: KernelHandle
+    iterate: KernelHandle
+    recover: KernelHandle
+    project_velocity: KernelHandle
+    project_acceleration: KernelHandle
+    finish: KernelHandle
+
+
+StepFunction = Callable[[int, int, float, float, int], int]
+"""Machine code of `Ali3pStep.routine`: (address of the workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above
+which to factorise again, projection passes) to the number of Newton iterations, negative when the tolerance was not
+reached. Of several instances each iterates until it has reached the tolerance and rests then, so that it comes to
+what it would come to alone; the number is that of the last."""

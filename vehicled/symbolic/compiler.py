@@ -1,0 +1,39 @@
+"""From a finished program to its machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vehicled.symbolic import llvm, loop, machine
+from vehicled.symbolic.code import Interface, ProgramCode
+from vehicled.symbolic.differentiation import PREFIX
+from vehicled.symbolic.loop import Routine
+from vehicled.symbolic.program import Program
+from vehicled.symbolic.tangent import Tangents
+
+
+def emit(program: Program, routines: Sequence[Routine], tangents: Tangents | None) -> str:
+    """IR text of a program; with its `tangents`, of the differentiated functions too."""
+    prefixes = ("",) if tangents is None else ("", PREFIX)
+    text = [loop.declarations(program.layout.width)] if routines else []
+    text += [loop.emit_routine(r, program, prefix) for prefix in prefixes for r in routines]
+    text += [llvm.emit_sequences(program.sequences, prefix) for prefix in prefixes]
+    sizes: tuple[int, ...] = ()
+    if tangents is not None:
+        text.append(tangents.emit())
+        sizes = tangents.sizes
+    return llvm.emit(program.kernels.values(), program.layout, "", "".join(text), sizes)
+
+
+def make_interface(program: Program, routines: Sequence[Routine], tangents: Tangents | None) -> Interface:
+    """Of what `emit` writes."""
+    kernels = (*program.kernels, *program.sequences)
+    return Interface(kernels, tuple(r.handle for r in routines), tangents is not None)
+
+
+def compile_program(
+    program: Program, routines: Sequence[Routine] = (), tangents: Tangents | None = None
+) -> ProgramCode:
+    """Compiled, or taken from the cache; with `tangents` of the program, the differentiated functions too."""
+    object_code = machine.get_object(emit(program, routines, tangents))
+    return ProgramCode(make_interface(program, routines, tangents), object_code)

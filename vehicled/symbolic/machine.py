@@ -1,0 +1,85 @@
+"""Machine code of this processor: LLVM IR text compiled in the process through llvmlite, and loaded.
+
+The object code is kept on disk and loaded again (`cache.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from vehicled.symbolic import cache
+
+_OPTIMISATION = 2
+"""Level of the compiler's own optimisation."""
+_INITIALISED = False
+
+
+def _initialise() -> None:
+    global _INITIALISED
+    if not _INITIALISED:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _INITIALISED = True
+
+
+def target_description() -> str:
+    """What object code depends on beside its source: processor, its features, the compiler and its effort."""
+    processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    return f"{processor} {llvm.llvm_version_info} O{_OPTIMISATION}"
+
+
+def compile_object(ir: str) -> bytes:
+    """Object code for this processor from IR text. Raises RuntimeError when the text is not valid IR."""
+    _initialise()
+    module = llvm.parse_assembly(ir)
+    module.verify()
+    machine = _target_machine(_OPTIMISATION)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def _target_machine(optimisation: int) -> llvm.TargetMachine:
+    target = llvm.Target.from_default_triple()
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=features,
+        opt=optimisation,
+        jit=True,
+        reloc="pic",
+        codemodel="default",
+    )
+
+
+def get_object(ir: str) -> bytes:
+    """As `compile_object`, or from the cache."""
+    return cache.load_or_build(ir, target_description(), lambda: compile_object(ir))
+
+
+def get_object_key(ir: str) -> str:
+    """Key in the cache of what `get_object` returns."""
+    return cache.object_key(ir, target_description())
+
+
+class MachineCode:
+    """Loaded code. Calls release the interpreter's lock for their duration."""
+
+    def __init__(self, object_code: bytes) -> None:
+        """`object_code`: for this processor."""
+        _initialise()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(0))
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
+        self._engine.finalize_object()
+
+    def function(self, name: str, result: type | None = None, *arguments: type) -> Callable[..., Any]:
+        """The function `name` as a foreign function of ctypes. Raises KeyError when there is none."""
+        address = self._engine.get_function_address(name)
+        if not address:
+            raise KeyError(name)
+        function = ctypes.CFUNCTYPE(result, *arguments)(address)
+        function.keep = self  # type: ignore[attr-defined]  # the code must outlive the function
+        return function

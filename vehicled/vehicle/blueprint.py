@@ -1,0 +1,122 @@
+"""All that running a compiled car needs, without the atoms it was made from; kept on disk between runs.
+
+To build the atoms and emit their code takes longer than the rest of the start, only to find that the object code is
+in the cache. So what is known of the code is kept too, under a key of all that determines it: the source of this
+package, interpreter and libraries, processor, tyre law, extensions, width and differentiation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+import vehicled
+from vehicled.symbolic import cache, machine
+from vehicled.symbolic.code import Interface
+from vehicled.symbolic.differentiation import Differentiation, TangentLayout
+from vehicled.symbolic.program import Layout, RoutineHandle
+from vehicled.vehicle.extension import Extension
+from vehicled.vehicle.interface import CarKernels, Names
+
+_log = logging.getLogger(__name__)
+
+_SUFFIX = "car"
+_FOLDER = Path(vehicled.__file__).parent
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A compiled car but for its object code."""
+
+    layout: Layout
+    interface: Interface
+    step: RoutineHandle
+    kernels: CarKernels
+    names: Names
+    tangents: TangentLayout | None
+    """With a differentiation."""
+    results: tuple[Any, ...]
+    """Of the extensions, in their order."""
+    object_key: str
+    """Of the object code in the cache."""
+
+
+def get_blueprint(
+    tyre: str, extensions: Sequence[Extension[Any]], width: int, differentiation: Differentiation | None
+) -> tuple[Blueprint, bytes]:
+    """A compiled car and its object code; from disk if it has been made before."""
+    described = [e.code_key for e in extensions]
+    if _SOURCE is None or None in described:
+        return _build(tyre, extensions, width, differentiation)
+    what = repr((tyre, described, width, differentiation))
+    key = cache.make_key(_SOURCE, sys.version, np.__version__, machine.target_description(), what)
+    kept = _load(key, extensions)
+    if kept is not None:
+        return kept
+    made = _build(tyre, extensions, width, differentiation)
+    # Source that has changed while this process runs is not what it has built from.
+    if hash_source() == _SOURCE:
+        cache.keep(key, _SUFFIX, msgspec.json.encode(made[0]))
+    return made
+
+
+def _load(key: str, extensions: Sequence[Extension[Any]]) -> tuple[Blueprint, bytes] | None:
+    kept = cache.load(key, _SUFFIX)
+    if kept is None:
+        return None
+    try:
+        found = msgspec.json.decode(kept, type=Blueprint)
+        pairs = zip(found.results, extensions, strict=True)
+        results = tuple(msgspec.convert(r, e.result) for r, e in pairs)
+        object_code = cache.load(found.object_key, cache.OBJECT)
+    except ValueError as error:
+        _log.warning("the description of a compiled car in the cache is ignored: %s", error)
+        return None
+    return None if object_code is None else (replace(found, results=results), object_code)
+
+
+def _build(
+    tyre: str, extensions: Sequence[Extension[Any]], width: int, differentiation: Differentiation | None
+) -> tuple[Blueprint, bytes]:
+    # Not needed for code that has been kept.
+    from vehicled.symbolic import compiler
+    from vehicled.symbolic.tangent import Tangents
+    from vehicled.vehicle import model
+
+    vehicle = model.build(tyre, extensions, width)
+    program, routine = vehicle.program, vehicle.step.routine
+    tangents = None if differentiation is None else Tangents(program, differentiation)
+    ir = compiler.emit(program, (routine,), tangents)
+    blueprint = Blueprint(
+        layout=program.layout,
+        interface=compiler.make_interface(program, (routine,), tangents),
+        step=routine.handle,
+        kernels=vehicle.kernels,
+        names=vehicle.names,
+        tangents=None if tangents is None else tangents.layout,
+        results=vehicle.results,
+        object_key=machine.get_object_key(ir),
+    )
+    return blueprint, machine.get_object(ir)
+
+
+def hash_source() -> str | None:
+    """Of all Python files of this package; None where there are none."""
+    found = hashlib.sha256()
+    paths = sorted(_FOLDER.rglob("*.py"))
+    for path in paths:
+        found.update(f"{path.relative_to(_FOLDER)}\0{path.stat().st_size}\0".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest() if paths else None
+
+
+_SOURCE = hash_source()
+"""As it was when this process imported it."""
