@@ -24,6 +24,7 @@ from vehicled.studies.benchmarks import observer_verdicts as verdicts
 from vehicled.studies.benchmarks.literal import NOTICES
 from vehicled.studies.benchmarks.observer_cases import ObserverRun, Setup
 from vehicled.studies.jobs import Ledger
+from vehicled.studies.observers.factory import KINDS, Kind, of_errors
 from vehicled.studies.observers.linkage_errors import LinkageErrors
 from vehicled.studies.observers.unscented import UnscentedKF
 
@@ -147,7 +148,7 @@ def test_literal_runs_say_what_is_not_as_published(short, name):
 
 
 def test_the_filters_without_a_notice_are_those_with_published_figures():
-    assert observer_filters.FILTERS.keys() - NOTICES.keys() == {
+    assert KINDS.keys() - NOTICES.keys() == {
         *("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF-TR", "UKF-FE")
     }
 
@@ -176,7 +177,7 @@ def test_repairs_are_reported(short, monkeypatch):
             self.repairs += readings is not None
             return super().step(readings)
 
-    monkeypatch.setitem(observer_filters.FILTERS, "DEKF", observer_filters.of_state(Repairs))
+    monkeypatch.setitem(KINDS, "DEKF", Kind(Repairs))
     assert observers.run_case(ObserverRun("four_bar", "encoders", 50, "L1", "DEKF", 3))["repairs"] == 50
 
 
@@ -288,7 +289,7 @@ def test_the_table_tells_who_broke_down_when_and_by_what(short, monkeypatch):
                 raise self.fail("out of order")
             super().simulate(h)
 
-    monkeypatch.setitem(observer_filters.FILTERS, "DEKF", observer_filters.error_state(Breaks))
+    monkeypatch.setitem(KINDS, "DEKF", Kind(of_errors(Breaks)))
     found = [
         observers.run_case(ObserverRun("four_bar", "encoders", 50, "L1", n, 3)) for n in ("DEKF", "none")
     ]
@@ -341,8 +342,8 @@ def test_pictures(rows, short, tmp_path):
 
 
 def test_a_filter_looks_the_same_in_every_picture():
-    every = observer_plots.choose_looks([*observer_filters.FILTERS, "errorEKF_new", "none"])
-    assert len(set(every.values())) == len(every) == len(observer_filters.FILTERS) + 1
+    every = observer_plots.choose_looks([*KINDS, "errorEKF_new", "none"])
+    assert len(set(every.values())) == len(every) == len(KINDS) + 1
     for some in (["SCKF", "UKF-TR"], ["none", "DEKF"]):
         looks = observer_plots.choose_looks(some)
         assert looks == {name: every[name] for name in some if name != "none"}
@@ -352,7 +353,7 @@ def test_a_filter_looks_the_same_in_every_picture():
 
 
 def test_the_command_knows_what_there_is():
-    assert set(command._FILTERS) == {*observer_filters.FILTERS, observer_filters.NO_FILTER}
+    assert set(command._FILTERS) == {*KINDS, observer_filters.NO_FILTER}
     offered = (command._MECHANISMS, command._SENSORS, command._RATES, command._LEVELS)
     there = (observer_cases.CASES, observer_cases.SENSORS, observer_cases.RATES, observer_cases.LEVELS)
     assert offered == tuple(map(tuple, there))

@@ -14,8 +14,12 @@ from vehicled.demo.configuration import write_configuration
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("vehicled", "drivers", "replay")
 
+FACADE = "vehicled"
+"""Offers names of any row, each loaded when a user first asks for it. Itself it loads nothing, and within the project
+only its version is used: so it stands beside the rows, and every module may have it for a parent."""
+
 PLAIN = {
-    "vehicled",
+    FACADE,
     "vehicled.errors",
     "vehicled.units",
     "vehicled.settings",
@@ -44,6 +48,7 @@ ROWS = (
     "vehicled.scoring",
     "vehicled.report",
     "vehicled.studies",
+    "vehicled.api",
     "vehicled.demo",
     "vehicled.commands",
     "vehicled.cli",
@@ -106,6 +111,8 @@ def arrows() -> dict[tuple[str, str], list[str]]:
 
 
 def allowed(importing: str, imported: str) -> bool:
+    if importing == FACADE:
+        return True
     if importing in PLAIN:
         return imported in PLAIN
     if imported not in ONLY.get(importing, PLAIN | set(ROWS)):
@@ -119,6 +126,25 @@ def test_every_module_has_its_row():
 
 def test_imports_only_point_to_rows_before():
     assert {arrow: who for arrow, who in arrows().items() if not allowed(*arrow)} == {}
+
+
+def test_the_facade_loads_nothing_by_itself():
+    show = "import sys; before = set(sys.modules); import vehicled; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    ours = {m for m in done.stdout.split() if m.split(".")[0] in PACKAGES}
+    assert ours == {FACADE} and "numpy" not in done.stdout.split()
+
+
+def test_within_the_project_names_come_from_their_homes():
+    asked = {
+        alias.name
+        for tree in MODULES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == FACADE
+        for alias in node.names
+        if f"{FACADE}.{alias.name}" not in MODULES
+    }
+    assert asked == {"__version__"}
 
 
 def test_what_the_estimator_consists_of_has_no_input_or_output_and_no_clock():

@@ -12,8 +12,8 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, Position, SensorSet
 from vehicled.studies.benchmarks import observers as bench
 from vehicled.studies.benchmarks.observer_cases import ObserverRun
-from vehicled.studies.benchmarks.observer_filters import error_state
 from vehicled.studies.benchmarks.observer_verdicts import CONSISTENT
+from vehicled.studies.observers import factory
 from vehicled.studies.observers.continuous import ContinuousEKF
 from vehicled.studies.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.studies.observers.error_state import ErrorStateObserver
@@ -161,7 +161,7 @@ def test_the_benchmark_goes_on_after_a_filter_has_failed(monkeypatch):
                 raise self.fail("out of order")
             super().simulate(h)
 
-    monkeypatch.setitem(bench.FILTERS, "DEKF", error_state(Breaks))
+    monkeypatch.setitem(factory.KINDS, "DEKF", factory.Kind(factory.of_errors(Breaks)))
     row = bench.run_case(ObserverRun("four_bar", "encoders", 50, "L1", "DEKF", 3))
     assert row["failed_at"] == pytest.approx(1.01, abs=0.006)
     assert row["position_rmse"] is None

@@ -38,7 +38,8 @@ def test_every_import_is_declared_and_every_declaration_is_needed():
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 imported.add(node.module.split(".")[0])
     imported |= set(PEERS)  # by their names, if they are there
-    listed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["bench"]]
+    extras = PROJECT["optional-dependencies"]
+    listed = [*PROJECT["dependencies"], *extras["bench"], *extras["pandas"]]
     names = [re.split(r"[^\w-]", d)[0].replace("-", "_").lower() for d in listed]
     declared = {MODULES.get(name, name) for name in names}
     assert imported - set(sys.stdlib_module_names) - set(PACKAGES) == declared
@@ -82,6 +83,10 @@ def test_the_wheel_brings_its_data(installed):
     here = {p.relative_to(ROOT) for p in (ROOT / "vehicled").rglob("*.csv")}
     assert here
     assert all((installed / p).exists() for p in here)
+
+
+def test_the_wheel_is_typed(installed):
+    assert all((installed / package / "py.typed").is_file() for package in PACKAGES)
 
 
 def test_the_wheel_works_from_any_folder(installed, tmp_path):

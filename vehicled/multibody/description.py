@@ -251,3 +251,8 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 def load_description(name_or_path: str | Path) -> Description:
     """The mechanism in a file, or the shipped one of that name (`four_bar`). Raises SettingsError."""
     return settings.load(settings.config_path(name_or_path, mechanisms_folder()), Description)
+
+
+def parse_description(text: str) -> Description:
+    """The mechanism in the text of a file. Raises SettingsError."""
+    return settings.loads(text, Description, "mechanism")

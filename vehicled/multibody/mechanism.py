@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from vehicled.multibody import checks, problems
-from vehicled.multibody.compiled import CompiledMechanism
-from vehicled.multibody.description import load_description
+from vehicled.multibody.compiled import CompiledMechanism, Extension
+from vehicled.multibody.description import Description, load_description, parse_description
 from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.model import MechanismError
 
@@ -23,13 +24,22 @@ class Mechanism(MechanismInstance):
         checks.assemble_at_start(self)
 
     @classmethod
-    def load(cls, name_or_path: str | Path) -> Mechanism:
-        """The mechanism in a file, or the shipped one of that name. Raises SettingsError, MechanismError."""
-        description = load_description(name_or_path)
+    def load(cls, name_or_path: str | Path, extensions: Sequence[Extension] = ()) -> Mechanism:
+        """The mechanism in a file, or the shipped one of that name. `extensions`: what else to compile with it, such
+        as a `SensorSet`. Raises SettingsError, MechanismError."""
+        return cls._build(load_description(name_or_path), extensions, str(name_or_path))
+
+    @classmethod
+    def parse(cls, text: str, extensions: Sequence[Extension] = ()) -> Mechanism:
+        """As `load`, from the text of such a file."""
+        return cls._build(parse_description(text), extensions, "mechanism")
+
+    @classmethod
+    def _build(cls, description: Description, extensions: Sequence[Extension], name: str) -> Mechanism:
         try:
-            return cls(CompiledMechanism(description))
+            return cls(CompiledMechanism(description, extensions))
         except MechanismError as error:
-            raise MechanismError(f"{name_or_path}: {error}") from None
+            raise MechanismError(f"{name}: {error}") from None
 
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray) -> problems.Solution:
         """Bring the mechanism to z, ż with all that follows from them: q, q̇, q̈, λ."""

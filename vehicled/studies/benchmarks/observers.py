@@ -27,7 +27,7 @@ from vehicled.studies.benchmarks.observer_cases import (
     make_noise,
     make_wrong,
 )
-from vehicled.studies.benchmarks.observer_filters import FILTERS, NO_FILTER
+from vehicled.studies.benchmarks.observer_filters import NO_FILTER, make_filter
 from vehicled.studies.benchmarks.timing import CallTimes
 from vehicled.studies.jobs import Ledger, run_resumable
 from vehicled.studies.observers.interface import Observer
@@ -92,7 +92,7 @@ def run_filter(run: ObserverRun) -> Trace:
 
     def start(name: str, every: int | None) -> _Pass:
         wrong = make_wrong(linkage, LEVELS[run.level])
-        return _Pass(FILTERS[name](wrong, linkage, run.literal), readings, every)
+        return _Pass(make_filter(name, wrong, linkage, run.literal), readings, every)
 
     own = start("errorEKF" if alone else run.filter, None if alone else run.setup.every)
     reference = start("errorEKF", run.setup.every)

@@ -1,0 +1,254 @@
+"""The public interface: what `import vehicled` offers, and what it does with what it is given."""
+
+import ast
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vehicled
+from replay.csv_log import EstimatesWriter
+from vehicled.cli import main
+from vehicled.studies.observers.factory import KINDS
+
+SOURCE = Path(vehicled.__file__)
+
+
+@pytest.fixture(scope="module")
+def configuration():
+    return vehicled.load_configuration("prototype")
+
+
+@pytest.fixture(scope="module")
+def drive(configuration):
+    return vehicled.simulate("step_steer", configuration, duration=1.5, seed=4)
+
+
+@pytest.fixture(scope="module")
+def estimates(drive, configuration):
+    return vehicled.estimate(drive, configuration)
+
+
+# -- the names -----------------------------------------------------------------------------------------------
+
+
+def declared():
+    """Name → home, by what type checkers see."""
+    (block,) = (n for n in ast.parse(SOURCE.read_text()).body if isinstance(n, ast.If))
+    return {alias.name: node.module for node in block.body for alias in node.names}
+
+
+def test_the_names_are_those_that_type_checkers_see():
+    homes = declared()
+    assert sorted([*homes, "__version__"]) == sorted(vehicled.__all__)
+    for name, home in homes.items():
+        assert getattr(vehicled, name) is getattr(importlib.import_module(home), name)
+    assert set(vehicled.__all__) <= set(dir(vehicled))
+
+
+def test_every_public_name_has_a_docstring():
+    assert [n for n in declared() if not getattr(vehicled, n).__doc__] == []
+
+
+def test_another_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'vehicled' has no attribute 'nothing'"):
+        vehicled.nothing  # noqa: B018
+
+
+def test_the_documentation_names_everything_public():
+    page = (SOURCE.parent.parent / "docs" / "library.md").read_text(encoding="utf-8")
+    assert [n for n in vehicled.__all__ if f"`{n}" not in page and f"`vehicled.{n}" not in page] == []
+
+
+# -- drives --------------------------------------------------------------------------------------------------
+
+
+def test_estimates_are_those_of_the_command(drive, configuration, estimates, tmp_path):
+    """Also by way of a log, and step by step."""
+    log, table = tmp_path / "drive.mcap", tmp_path / "estimates.csv"
+    drive.write(log)
+    assert main(["replay", str(log), "--config", "prototype", "--fast", "--estimates", str(table)]) == 0
+    by_command = vehicled.Estimates.read(table)
+    by_log = vehicled.estimate(log, configuration)
+    estimator = vehicled.Estimator(configuration)
+    steps = [estimator.step(s.t, s.measurements) for s in vehicled.read_log(log, configuration)]
+    by_hand = vehicled.Estimates.from_rows([row for row in steps if row is not None])
+    for other in (by_log, by_hand):
+        assert np.array_equal(other.t_ns, estimates.t_ns) and other.columns == estimates.columns
+        assert all(np.array_equal(other[c], estimates[c], equal_nan=True) for c in other.columns)
+    assert np.array_equal(by_command.t_ns, estimates.t_ns)
+    np.testing.assert_allclose(by_command["yaw"], estimates["yaw"], rtol=1e-6, atol=1e-9)
+    assert [i.nis for i in by_log.innovations] == [i.nis for i in estimates.innovations]
+
+
+def test_a_recording_has_estimates_and_innovations(drive, estimates, tmp_path):
+    log, run = tmp_path / "drive.mcap", tmp_path / "run.mcap"
+    drive.write(log)
+    assert main(["replay", str(log), "--config", "prototype", "--fast", "--record", str(run)]) == 0
+    recorded = vehicled.Estimates.read(run)
+    assert np.array_equal(recorded["vx"], estimates["vx"])
+    assert len(recorded.innovations) == len(estimates.innovations)
+
+
+def test_estimates_are_near_the_truth(drive, estimates):
+    scores = vehicled.score(estimates, drive.truth)
+    assert scores.quantities["horizontal"].rmse < 0.05
+    assert scores.quantities["yaw"].rmse < np.radians(1.0)
+    assert 0.3 < scores.sensors["imu.gyro"].nis < 2.0
+
+
+def test_estimates_are_a_table(estimates):
+    n = len(estimates)
+    assert estimates.t.shape == estimates["x"].shape == (n,) and estimates.t_ns.dtype == np.int64
+    assert np.allclose(np.diff(estimates.t), 0.004)
+    assert repr(estimates).startswith(f"<Estimates: {n} rows, 66 columns, 0.0")
+    with pytest.raises(KeyError):
+        estimates["speed"]
+
+
+def test_estimates_become_a_frame(estimates):
+    pytest.importorskip("pandas")
+    frame = estimates.to_pandas()
+    assert frame.index.name == "t" and tuple(frame.columns) == estimates.columns
+    assert np.array_equal(frame["vx"].to_numpy(), estimates["vx"])
+
+
+def test_without_pandas_the_error_names_the_extra(estimates, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(vehicled.UsageError, match=r"pip install 'vehicled\[pandas\]'"):
+        estimates.to_pandas()
+
+
+def test_the_drive_is_as_asked_for(configuration):
+    one, same, other = (
+        vehicled.simulate("step_steer", configuration, duration=0.1, seed=seed, gnss="none")
+        for seed in (1, 1, 2)
+    )
+    assert one.measurements == same.measurements != other.measurements
+    assert one.truth.t[-1] == pytest.approx(0.1)
+    assert not any("gnss.lat" in m.values for m in one.measurements)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scenario": "nowhere"}, "nowhere: expected a YAML file or one of step_steer"),
+        ({"duration": 0.0}, "duration: expected a time above 0 s, got 0"),
+        ({"gnss": "perfect"}, "gnss: expected one of rtk, conventional, none, got 'perfect'"),
+        ({"seed": -1}, "seed: expected at least 0, got -1"),
+    ],
+)
+def test_faults_of_a_drive_are_named(configuration, arguments, message):
+    with pytest.raises(vehicled.UsageError, match=message):
+        vehicled.simulate(**{"scenario": "step_steer", "configuration": configuration} | arguments)
+
+
+def test_faults_of_logs_are_named(configuration, drive, tmp_path):
+    with pytest.raises(vehicled.UsageError, match=r"nowhere\.csv: No such file"):
+        vehicled.estimate(tmp_path / "nowhere.csv", configuration)
+    with pytest.raises(vehicled.UsageError, match=r"nowhere\.csv: No such file"):
+        vehicled.Estimates.read(tmp_path / "nowhere.csv")
+    empty = tmp_path / "empty.csv"
+    empty.write_text("t,imu.ax\n")
+    with pytest.raises(vehicled.RunError, match="no measurement that could be used"):
+        vehicled.estimate(empty, configuration)
+    few = replace(drive, measurements=drive.measurements[:3])
+    with pytest.raises(vehicled.RunError, match="drive: the filter never started"):
+        vehicled.estimate(few, configuration)
+
+
+def test_damage_to_a_log_is_warned_of(configuration, tmp_path):
+    damaged = tmp_path / "damaged.csv"
+    damaged.write_text("t,vehicle.speed\n0.0,10\n0.1,much\n0.2,10\n")
+    with pytest.warns(UserWarning, match=r"damaged\.csv: 1 problem .*line 3"):
+        assert len(list(vehicled.read_log(damaged, configuration))) > 40
+
+
+def test_truth_of_a_file_is_read(drive, tmp_path):
+    path = tmp_path / "truth.csv"
+    row = vehicled.Estimate(2_000_000, np.arange(66.0))
+    with EstimatesWriter(path) as writer:
+        writer.write(row)
+    truth = vehicled.Estimates.read(path)
+    assert truth.t_ns.tolist() == [2_000_000] and truth["y"].tolist() == [1.0] and truth.innovations == []
+
+
+# -- mechanisms ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_observer_corrects_a_wrong_start(kind):
+    encoder = vehicled.SensorSet([vehicled.Encoder("theta", 0.01)])
+    truth, model = (vehicled.Mechanism.load("four_bar", [encoder]) for _ in range(2))
+    model.set_independent_state(model.z + 0.1, model.zd).require("start")
+    observer = vehicled.make_observer(
+        kind, model, encoder, 5e-3, start_sigma=0.1, density=0.1, euler_density=4e-5
+    )
+    stepper = vehicled.make_stepper("ali3p")
+    for _ in range(20):
+        stepper.step(truth, 5e-3).require("truth")
+        observer.step(encoder.calc_readings(truth))
+    assert abs(observer.z - truth.z)[0] < 0.01
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "message"),
+    [
+        ("EKF", {}, "observer: expected one of errorEKF, .*, got 'EKF'"),
+        ("DEKF", {"density": 0.0}, "density: expected a number above 0, got 0"),
+        ("DEKF", {"start_sigma": -1.0}, "start_sigma: expected a number above 0, got -1"),
+    ],
+)
+def test_faults_of_an_observer_are_named(kind, numbers, message):
+    encoder = vehicled.SensorSet([vehicled.Encoder("theta", 0.01)])
+    model = vehicled.Mechanism.load("four_bar", [encoder])
+    with pytest.raises(vehicled.UsageError, match=message):
+        vehicled.make_observer(kind, model, encoder, 5e-3, **{"start_sigma": 0.1, "density": 0.1} | numbers)
+
+
+def test_faults_of_a_mechanism_are_named():
+    with pytest.raises(vehicled.UsageError, match="mechanism:2: space: expected planar or spatial"):
+        vehicled.Mechanism.parse("bodies: {}\nspace: curved\n")
+
+
+# -- functions of expressions --------------------------------------------------------------------------------
+
+
+def test_functions_of_one_graph_compute_values_and_jacobians():
+    g = vehicled.Graph()
+    x, y, a = (g.symbol(name) for name in "xya")
+    values = [a * g.sin(x) * y, x / y]
+    f = vehicled.CompiledFunction(
+        [[x, y], [a]], [values, [[g.derivative(v, s) for s in (x, y)] for v in values]]
+    )
+    square = vehicled.CompiledFunction([[x]], [[x * x, g.one]])
+    got, jacobian = f([0.3, 2.0], [1.5])
+    s, c = np.sin(0.3), np.cos(0.3)
+    np.testing.assert_allclose(got, [3.0 * s, 0.15], rtol=1e-14)
+    np.testing.assert_allclose(jacobian, [[3.0 * c, 1.5 * s], [0.5, -0.075]], rtol=1e-14)
+    assert square([3.0])[0].tolist() == [9.0, 1.0]
+    assert f([1.0, 1.0], [0.0])[0].tolist() == [0.0, 1.0]
+    assert got[1] == 0.15, "results belong to the caller"
+
+
+def test_faults_of_a_function_are_named():
+    g = vehicled.Graph()
+    x, y, lanes = g.symbol("x"), g.symbol("y"), g.symbol("lanes", 1)
+    for inputs, outputs, message in (
+        ([], [[x]], "at least one symbol"),
+        ([[x], [x]], [[x]], "twice"),
+        ([[x * y]], [[x]], "takes symbols"),
+        ([[x]], [[y]], "reads 'y'"),
+        ([[x]], [[x, [x]]], "neither a vector nor a matrix"),
+        ([[lanes]], [[x]], "lane vectors"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            vehicled.CompiledFunction(inputs, outputs)
+    f = vehicled.CompiledFunction([[x, y]], [[x + y]])
+    with pytest.raises(ValueError, match="expected 1 vectors, got 2"):
+        f([1.0], [2.0])
+    with pytest.raises(ValueError, match=r"expected a vector \(2,\), got \(1,\)"):
+        f([1.0])

@@ -1,0 +1,44 @@
+"""The examples run as they stand, and print what they promise."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "examples"
+PRINTS = {
+    "build_a_mechanism": r"energy lost -?\d\.\d\de-0[3-9] J",
+    "compile_a_model": r"yaw rate 0\.1092 rad/s",
+    "estimate_a_log": r"sideslip   RMSE 0\.00\d\d rad",
+    "observe_a_mechanism": r"1\.5 s: crank angle off by [+-]0\.\d\d\d°, σ 0\.\d\d\d°",
+    "pandas_frame": r"\n2\.5 +\d\d\.\d{4}",
+    "simulate_and_plot": r"sideslip RMSE 0\.\d\d\d°",
+    "step_an_estimator": r"gnss\.position +fused +\d+",
+}
+"""By example, without `.py`."""
+
+
+def test_every_example_is_run():
+    assert {path.stem for path in FOLDER.glob("*.py")} == PRINTS.keys()
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_an_example_prints_what_it_promises(name, tmp_path, monkeypatch):
+    if name == "pandas_frame":
+        pytest.importorskip("pandas")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    command = [sys.executable, "-W", "error::UserWarning:vehicled", FOLDER / f"{name}.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert re.search(PRINTS[name], done.stdout), done.stdout
+    assert (name == "simulate_and_plot") == (tmp_path / "sideslip.png").is_file()
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_an_example_is_short(name):
+    """Ten lines or so, beside imports and text."""
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    code = re.sub(r'"""[\s\S]*?"""', "", text).splitlines()
+    assert sum(bool(line) and not line.startswith(("import", "from")) for line in code) <= 16

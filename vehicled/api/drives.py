@@ -1,0 +1,142 @@
+"""Drives, recorded or simulated, and the estimator's run over them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from replay.csv_log import Table
+from replay.log import create_log, log_devices, open_log, read_steps
+from replay.problems import Problems
+from replay.steps import make_steps
+from vehicled import scoring
+from vehicled.api.estimates import Estimates
+from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
+from vehicled.errors import RunError, UsageError
+from vehicled.estimator import Estimator
+from vehicled.messages import CHANNELS, Innovation, Measurement, Step
+from vehicled.scoring import Scores
+from vehicled.simulation import drive as simulation
+from vehicled.simulation.plant import make_plant
+from vehicled.simulation.scenario import Scenario, find_scenario
+from vehicled.stepping import run_steps
+
+Receiver = Literal["rtk", "conventional", "none"]
+
+
+def load_configuration(name_or_path: str | Path) -> DaemonConfiguration:
+    """The configuration in a YAML file, or the shipped one of that name, such as `prototype`.
+
+    Its parts are frozen dataclasses: `vehicle`, `sensors`, `filter`, `world`, `daemon`; change them by
+    `dataclasses.replace`. Raises UsageError naming file, line and key.
+    """
+    return load_daemon_configuration(name_or_path)
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What a simulated car's sensors measured, and the truth."""
+
+    measurements: list[Measurement]
+    """In order of arrival."""
+    truth: Estimates
+    """Every 4 ms; NaN where the plant does not know a column."""
+
+    def write(self, path: str | Path) -> None:
+        """As a measurement log, .mcap or .csv. Raises UsageError for another kind."""
+        measured = {channel for m in self.measurements for channel in m.values}
+        with create_log(path, [c for c in CHANNELS if c in measured]) as log:
+            for m in self.measurements:
+                log.write(m)
+
+
+def simulate(
+    scenario: str | Path | Scenario,
+    configuration: DaemonConfiguration,
+    *,
+    seed: int = 1,
+    duration: float | None = None,
+    gnss: Receiver | None = None,
+) -> Drive:
+    """Drive the configured car, with the errors of the scenario in its parameters and sensors.
+
+    `scenario`: a built-in drive such as `slalom` (`vehicled simulate --list`) or a YAML file; `seed`: of all noise;
+    `duration` (s) and `gnss`: instead of the scenario's own. Raises UsageError, and RunError when the simulation
+    does not stay finite.
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = find_scenario(str(scenario))
+    if duration is not None:
+        if not 0.0 < duration < math.inf:
+            raise UsageError(f"duration: expected a time above 0 s, got {duration:g}")
+        scenario = replace(scenario, duration=duration)
+    if gnss is not None:
+        if gnss not in get_args(Receiver):
+            raise UsageError(f"gnss: expected one of {', '.join(get_args(Receiver))}, got '{gnss}'")
+        sensors = replace(scenario.sensors, gnss=None if gnss == "none" else gnss)
+        scenario = replace(scenario, sensors=sensors)
+    if seed < 0:
+        raise UsageError(f"seed: expected at least 0, got {seed}")
+    plant = make_plant(configuration, scenario.plant)
+    measurements, truth = simulation.simulate(scenario, plant, seed)
+    return Drive(measurements, Estimates.from_rows(truth.rows()))
+
+
+def read_log(log: str | Path | Drive, configuration: DaemonConfiguration) -> Iterator[Step]:
+    """The filter steps of a drive, for a loop of one's own: `step.t` (ns) and `step.measurements`.
+
+    A recording of the daemon has exactly the steps of that run, and its `commands`; any other log (.mcap, .csv, CAN,
+    NMEA) has steps at the configured rate. Faults in the log are skipped, counted, and warned of at its end
+    (UserWarning). Raises UsageError for a file that is no log.
+    """
+    daemon = configuration.daemon
+    if isinstance(log, Drive):
+        yield from make_steps(log.measurements, daemon.loop.period, Problems("drive"))
+        return
+    try:
+        opened = open_log(log, log_devices(daemon.devices))
+    except OSError as error:
+        raise UsageError(f"{log}: {error.strerror}") from None
+    yield from read_steps(opened, daemon.loop.period)
+    if opened.problems:
+        warnings.warn("; ".join([str(opened.problems), *opened.problems.details]), stacklevel=2)
+
+
+def estimate(log: str | Path | Drive, configuration: DaemonConfiguration) -> Estimates:
+    """Run an `Estimator` over a drive: what `vehicled replay --fast` writes, as arrays.
+
+    A row for each step from the filter's start on. Raises UsageError for a file that is no log, RunError when it has
+    no measurement or the filter never started, and what the estimator raises.
+    """
+    estimator = Estimator(configuration)
+    rows, innovations, steps = [], list[Innovation](), 0
+    for result in run_steps(estimator, read_log(log, configuration)):
+        if result.error is not None:
+            raise result.error
+        if result.estimate is not None:
+            rows.append(result.estimate)
+        innovations += result.innovations
+        steps += 1
+    name = "drive" if isinstance(log, Drive) else str(log)
+    if not steps:
+        raise RunError(f"{name}: no measurement that could be used")
+    if not rows:
+        raise RunError(f"{name}: the filter never started in {steps} steps")
+    return Estimates.from_rows(rows, innovations)
+
+
+def score(estimates: Estimates, truth: Estimates) -> Scores:
+    """Errors against the truth, which is interpolated to the times of the estimates, and consistency.
+
+    `score(…).quantities["yaw"].rmse`: by column, and `horizontal`; `.sensors["gnss.position"].nis`: by kind of
+    observation. Raises RunError when nothing can be compared.
+    """
+    tables = [
+        Table(table.t_ns, {c: table[c] for c in table.columns}, Problems(name))
+        for name, table in (("estimates", estimates), ("truth", truth))
+    ]
+    return scoring.score(scoring.compare(*tables), estimates.innovations)

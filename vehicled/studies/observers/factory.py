@@ -1,0 +1,153 @@
+"""Observers on mechanisms by name, with the plant noise that each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.sensors import SensorSet
+from vehicled.studies.observers.continuous import ContinuousEKF
+from vehicled.studies.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
+from vehicled.studies.observers.error_state import ErrorStateObserver
+from vehicled.studies.observers.interface import Observer
+from vehicled.studies.observers.likelihood import AdaptedNoise
+from vehicled.studies.observers.linkage_errors import (
+    MEMORY,
+    EulerLinkageErrors,
+    ExactLinkageErrors,
+    ForceLinkageErrors,
+    LinkageErrors,
+    ShapedForceLinkageErrors,
+)
+from vehicled.studies.observers.noise import PlantNoise, WhiteNoise, make_units
+from vehicled.studies.observers.unscented import UnscentedKF
+
+Build = Callable[..., Observer]
+"""An observer from (mechanism, sensors, h, covariance at the start, plant noise), and options of its own."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What an observer on f independent coordinates assumes."""
+
+    freedom: int
+    """f"""
+    start_sigma: float
+    """Of every state at the start: of z, ż (and z̈), in SI."""
+    density: float
+    """Spectral density of the white noise that drives the model's error: of the accelerations z̈, rad²/s³ or m²/s³;
+    where that error is a state, of its rate, rad²/s⁵ or m²/s⁵."""
+    euler_density: float
+    """Of what forward Euler leaves out of the positions, rad²/s or m²/s."""
+
+    def start(self, per_coordinate: int) -> np.ndarray:
+        """(states, states) covariance."""
+        return self.start_sigma**2 * np.eye(per_coordinate * self.freedom)
+
+    def units(self, per_coordinate: int, *driven: int) -> np.ndarray:
+        """(m, states, states) unit density on each state of the driven orders (0: z, 1: ż, …)."""
+        f = self.freedom
+        places = [k for order in driven for k in range(order * f, (order + 1) * f)]
+        return make_units(per_coordinate * f, places)
+
+
+def accelerations(noise: Noise) -> tuple[np.ndarray, PlantNoise]:
+    """White accelerations, whose density follows the innovations."""
+    units = noise.units(2, 1).sum(axis=0)[None]
+    return noise.start(2), AdaptedNoise(units, np.array([noise.density]))
+
+
+def euler_accelerations(noise: Noise) -> tuple[np.ndarray, PlantNoise]:
+    """The same, and a constant density on the positions."""
+    units = noise.units(2, 1).sum(axis=0)[None]
+    base = noise.euler_density * noise.units(2, 0).sum(axis=0)
+    return noise.start(2), AdaptedNoise(units, np.array([noise.density]), base)
+
+
+def _forces(kind: type[WhiteNoise], noise: Noise) -> tuple[np.ndarray, PlantNoise]:
+    return noise.start(3), kind(noise.units(3, 2), np.full(noise.freedom, noise.density))
+
+
+def _shaped_forces(noise: Noise) -> tuple[np.ndarray, PlantNoise]:
+    """White noise as without a shaping filter, and coloured noise that comes to as much in the long run."""
+    coloured = noise.density / MEMORY**2
+    densities = np.repeat([noise.density, coloured], noise.freedom)
+    start = np.diag([noise.start_sigma**2] * 3 * noise.freedom + [coloured * MEMORY / 2] * noise.freedom)
+    return start, AdaptedNoise(noise.units(4, 2, 3), densities)
+
+
+def of_errors(model: type[LinkageErrors]) -> Build:
+    """errorEKF by a model of the errors; its options are the model's."""
+
+    def build(
+        mechanism: Mechanism,
+        sensors: SensorSet,
+        h: float,
+        covariance: np.ndarray,
+        noise: PlantNoise,
+        **options: object,
+    ) -> Observer:
+        return ErrorStateObserver(model(mechanism, sensors, noise, **options), h, covariance)  # type: ignore[arg-type]
+
+    return build
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of observer."""
+
+    build: Build
+    assume: Callable[[Noise], tuple[np.ndarray, PlantNoise]] = accelerations
+    """Covariance at the start and plant noise."""
+
+
+KINDS: dict[str, Kind] = {
+    "errorEKF": Kind(of_errors(LinkageErrors)),
+    "errorEKF_EJ": Kind(of_errors(ExactLinkageErrors)),
+    "errorEKF_FE": Kind(of_errors(ForceLinkageErrors), partial(_forces, WhiteNoise)),
+    "errorEKF_AFE": Kind(of_errors(ForceLinkageErrors), partial(_forces, AdaptedNoise)),
+    "errorEKF_SFE": Kind(of_errors(ShapedForceLinkageErrors), _shaped_forces),
+    "DEKF": Kind(of_errors(EulerLinkageErrors), euler_accelerations),
+    "CEKF": Kind(ContinuousEKF),
+    "DIEKFpm": Kind(PerfectMeasurementEKF),
+    "SCKF": Kind(SmoothlyConstrainedKF),
+    "UKF-TR": Kind(partial(UnscentedKF, integrator="trapezoidal")),
+    "UKF-FE": Kind(partial(UnscentedKF, integrator="forward_euler"), euler_accelerations),
+}
+FORCE_KINDS = ("errorEKF_FE", "errorEKF_AFE", "errorEKF_SFE")
+"""Those that have the error of the accelerations as a state."""
+
+
+def make_observer(
+    kind: str,
+    mechanism: Mechanism,
+    sensors: SensorSet,
+    h: float,
+    *,
+    start_sigma: float,
+    density: float,
+    euler_density: float = 0.0,
+) -> Observer:
+    """An observer of z, ż of `mechanism`, which is its model from now on and has to be compiled with `sensors`.
+
+    `kind`: errorEKF, errorEKF_EJ, errorEKF_FE, errorEKF_AFE, errorEKF_SFE, DEKF, CEKF, DIEKFpm, SCKF, UKF-TR or
+    UKF-FE; `h`: its step, s; `start_sigma`: standard deviation of each state at the start, in SI; `density`: spectral
+    density of the white noise on the accelerations of z, rad²/s³ or m²/s³, or, for errorEKF_FE, _AFE and _SFE, on the
+    rate of their error, rad²/s⁵ or m²/s⁵; `euler_density`: for DEKF and UKF-FE, of what forward Euler leaves out of
+    the positions, rad²/s or m²/s. The densities follow the innovations, except with errorEKF_FE.
+
+    Raises UsageError for another kind and for numbers that are not above zero.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"observer: expected one of {', '.join(KINDS)}, got '{kind}'")
+    for name, value in (("h", h), ("start_sigma", start_sigma), ("density", density)):
+        if not value > 0.0:
+            raise UsageError(f"{name}: expected a number above 0, got {value:g}")
+    chosen = KINDS[kind]
+    noise = Noise(len(mechanism.independent), start_sigma, density, euler_density)
+    return chosen.build(mechanism, sensors, h, *chosen.assume(noise))
