@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from vehicled import __version__
 from vehicled.cli import COMMANDS, make_parser
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, WHEELS
@@ -144,6 +146,20 @@ def test_the_tables_of_states_are_those_of_the_code():
     assert script["renew"](text) == text, "run: python docs/states_table.py"
 
 
-@pytest.mark.parametrize("example", (DOCS / "examples").glob("*.py"), ids=page)
+@pytest.mark.parametrize("example", sorted((DOCS / "examples").glob("*.py")), ids=page)
 def test_examples_are_quoted_as_they_are(example):
     assert f"```python\n{example.read_text()}```" in (DOCS / "extending.md").read_text()
+
+
+# -- for contributors ----------------------------------------------------------------------------------------
+
+
+def test_the_hooks_run_the_checks_of_ci():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    checks = re.findall(r"(?m)^check (.*)$", (ROOT / ".ci/run").read_text())
+    entries = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks]
+    assert entries == [check for check in checks if check.startswith(("ruff", "mypy"))]
+
+
+def test_the_changelog_has_the_present_version():
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
