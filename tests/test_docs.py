@@ -93,7 +93,8 @@ def test_the_readme_has_two_commands_for_a_new_user():
     lines = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)
     assert len(lines) == 2
     for line, end in zip(lines, ("vehicled demo", "pytest"), strict=True):
-        assert "pip install" in line and line.endswith(end)
+        assert "pip install" in line
+        assert line.endswith(end)
 
 
 def test_the_readme_is_short():
