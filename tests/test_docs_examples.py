@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,3 +106,10 @@ def test_the_new_driver_decodes_its_lines_and_counts_what_is_damaged():
     assert decoder.counters["garbage_bytes"] > 5
     driver = module.OpticalDriver("optical", options, lambda m: None)
     assert driver.state == "stopped"
+
+
+def test_the_examples_of_mechanisms_run(capsys):
+    text = (EXAMPLES.parent / "mechanisms.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, {})
+        assert capsys.readouterr().out.strip()
