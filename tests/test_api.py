@@ -77,7 +77,8 @@ def test_estimates_are_those_of_the_command(drive, configuration, estimates, tmp
     steps = [estimator.step(s.t, s.measurements) for s in vehicled.read_log(log, configuration)]
     by_hand = vehicled.Estimates.from_rows([row for row in steps if row is not None])
     for other in (by_log, by_hand):
-        assert np.array_equal(other.t_ns, estimates.t_ns) and other.columns == estimates.columns
+        assert np.array_equal(other.t_ns, estimates.t_ns)
+        assert other.columns == estimates.columns
         assert all(np.array_equal(other[c], estimates[c], equal_nan=True) for c in other.columns)
     assert np.array_equal(by_command.t_ns, estimates.t_ns)
     np.testing.assert_allclose(by_command["yaw"], estimates["yaw"], rtol=1e-6, atol=1e-9)
@@ -102,7 +103,8 @@ def test_estimates_are_near_the_truth(drive, estimates):
 
 def test_estimates_are_a_table(estimates):
     n = len(estimates)
-    assert estimates.t.shape == estimates["x"].shape == (n,) and estimates.t_ns.dtype == np.int64
+    assert estimates.t.shape == estimates["x"].shape == (n,)
+    assert estimates.t_ns.dtype == np.int64
     assert np.allclose(np.diff(estimates.t), 0.004)
     assert repr(estimates).startswith(f"<Estimates: {n} rows, 66 columns, 0.0")
     with pytest.raises(KeyError):
@@ -112,7 +114,8 @@ def test_estimates_are_a_table(estimates):
 def test_estimates_become_a_frame(estimates):
     pytest.importorskip("pandas")
     frame = estimates.to_pandas()
-    assert frame.index.name == "t" and tuple(frame.columns) == estimates.columns
+    assert frame.index.name == "t"
+    assert tuple(frame.columns) == estimates.columns
     assert np.array_equal(frame["vx"].to_numpy(), estimates["vx"])
 
 
@@ -173,7 +176,9 @@ def test_truth_of_a_file_is_read(drive, tmp_path):
     with EstimatesWriter(path) as writer:
         writer.write(row)
     truth = vehicled.Estimates.read(path)
-    assert truth.t_ns.tolist() == [2_000_000] and truth["y"].tolist() == [1.0] and truth.innovations == []
+    assert truth.t_ns.tolist() == [2_000_000]
+    assert truth["y"].tolist() == [1.0]
+    assert truth.innovations == []
 
 
 # -- mechanisms ----------------------------------------------------------------------------------------------

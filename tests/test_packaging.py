@@ -1,8 +1,7 @@
-"""The wheel carries all that a user needs, declares what it imports, and the README's words hold."""
+"""The wheel carries all that a user needs, and declares what it imports."""
 
 import ast
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -12,14 +11,10 @@ import pytest
 
 from drivers.registry import GROUP, known_drivers
 from vehicled import __version__
-from vehicled.cli import COMMANDS, make_parser
-from vehicled.errors import UsageError
-from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, WHEELS
 from vehicled.studies.benchmarks.algebras import PEERS
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-README = (ROOT / "README.md").read_text()
 PACKAGES = ("vehicled", "drivers", "replay")
 MODULES = {"pyserial": "serial", "python_can": "can", "pyzmq": "zmq", "pyyaml": "yaml"}
 """Distributions whose module has another name."""
@@ -101,42 +96,3 @@ def test_the_wheel_works_from_any_folder(installed, tmp_path):
     done = run_there(installed, tmp_path, "check", "nothing")
     assert done.returncode == 2
     assert "prototype" in done.stderr
-
-
-# -- the README ----------------------------------------------------------------------------------------------
-
-COMMAND_LINES = re.findall(
-    r"\bvehicled(?: [^\s`#|&;]+)+", "\n".join(re.findall(r"```sh\n(.*?)```", README, re.S))
-)
-INLINE = [c for c in re.findall(r"`([^`\n]+)`", README) if c.startswith("vehicled ")]
-
-
-def test_the_readme_has_two_commands_for_a_new_user():
-    lines = re.findall(r"^python3 -m venv .*$", README, re.M)
-    assert len(lines) == 2
-    for line, end in zip(lines, ("vehicled demo", "pytest"), strict=True):
-        assert "pip install" in line
-        assert line.endswith(end)
-
-
-def test_the_readme_shows_commands_that_exist():
-    commands = [shlex.split(c.replace("$seed", "0"))[1:] for c in (*COMMAND_LINES, *INLINE)]
-    assert {words[0] for words in commands} == set(COMMANDS)
-    for words in commands:
-        try:
-            make_parser(words[0]).parse_args(words)
-        except UsageError as error:
-            pytest.fail(f"{' '.join(words)}: {error}")
-
-
-def test_the_readme_links_to_files_that_are_there():
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", README)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-
-
-def test_the_readme_names_every_channel_and_column():
-    words = set(re.findall(r"`([^`\n]+)`", README))
-    for name in (*CHANNELS, *ESTIMATE_COLUMNS):
-        general = re.sub(rf"\.({'|'.join(WHEELS)})(\.|$)", r".W\2", name)
-        assert {name, general} & words, name

@@ -1,7 +1,7 @@
 """What travels through the program: measurements in; estimates, innovations and status out.
 
-Names, units and frames are those of the measurement-log and estimates tables in the README: SI units and
-radians, except latitude and longitude in degrees. Times are integer nanoseconds on one monotonic clock.
+Names, units and frames are those of the tables in docs/formats.md: SI units and radians, except latitude and
+longitude in degrees. Times are integer nanoseconds on one monotonic clock.
 """
 
 from typing import Any, NamedTuple

@@ -24,7 +24,7 @@ class Estimates:
 
     def __init__(
         self, t_ns: np.ndarray, columns: Mapping[str, np.ndarray], innovations: Iterable[Innovation] = ()
-    ):
+    ) -> None:
         """`t_ns` (n,) int64, ns; `columns`: (n,) float64 each."""
         self.t_ns = t_ns
         """(n,) int64, ns on the clock of the log."""

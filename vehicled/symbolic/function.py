@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vehicled.symbolic.code import ProgramCode
+from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 
@@ -27,7 +27,7 @@ class CompiledFunction:
     Not for several threads at once.
     """
 
-    def __init__(self, inputs: Sequence[Sequence[Atom]], outputs: Sequence[Output]):
+    def __init__(self, inputs: Sequence[Sequence[Atom]], outputs: Sequence[Output]) -> None:
         """`inputs`: vectors of plain symbols; `outputs`: vectors or matrices of expressions in them, of one graph.
 
         Compiled, or taken from the cache on disk. Raises ValueError for an input that is no symbol or comes twice,
@@ -50,7 +50,7 @@ class CompiledFunction:
         program.store("outputs", results)
         kernel = program.kernel("evaluate", zip(results, values, strict=True))
         program.finish(())
-        self._function = ProgramCode(program).functions.kernels[kernel]
+        self._function = compile_program(program).functions.kernels[kernel]
         self._workspace = program.layout.allocate()
         self._address = self._workspace.ctypes.data
         views = [program.layout.view(self._workspace, name) for name in ("inputs", "outputs")]

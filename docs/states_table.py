@@ -1,0 +1,84 @@
+"""Writes the tables of docs/states.md from the declarations of the error states: `python docs/states_table.py`.
+
+A test compares the page with what this makes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from vehicled.filter.settings import DriveForce, Filter, Suspension
+from vehicled.filter.states import MODEL_ERROR, Group, Initial, StateTable, Values, make_table
+from vehicled.sources.sensors import Sensors, find_kinds
+
+PAGE = Path(__file__).with_name("states.md")
+BEGIN, END = "<!-- begin: states_table.py -->\n", "<!-- end -->"
+STANDING = Initial(speed=0.0, position_known=True, yaw_variance=1e-4)
+MOVING = dataclasses.replace(STANDING, speed=10.0)
+
+
+def make_tables() -> str:
+    """All states with default settings, the optional ones too: what they are, then their numbers."""
+    sensors = Sensors()
+    filter = Filter(drive_force=DriveForce(), suspension=Suspension())
+    setup = sensors.make_setup()
+    table = make_table(filter, setup.states, setup.model_error)
+    homes = {g.name: f"`sensors.{name}`" for name, kind in find_kinds().items() for g in kind.STATES}
+    homes[MODEL_ERROR.name] = "`sensors.imu`"
+    lines = [
+        "| group | elements | unit | meaning | settings |",
+        "| --- | --- | --- | --- | --- |",
+        *(_describe(group, homes.get(group.name, "`filter`")) for group in table.groups),
+        "",
+        "| state | initial σ, standing | initial σ, at 10 m/s | noise density (root) | process: σ, time |",
+        "| --- | --- | --- | --- | --- |",
+        *_list_numbers(table),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _describe(group: Group, home: str) -> str:
+    names = " ".join(f"`{name}`" for name in group.names)
+    return f"| `{group.name}` | {names} | {group.unit} | {group.meaning} | {home} |"
+
+
+def _list_numbers(table: StateTable) -> list[str]:
+    rows = []
+    processes = dict(table.processes())
+    standing, moving, densities = table.initial(STANDING), table.initial(MOVING), table.densities()
+    begin = 0
+    for group in table.groups:
+        place = slice(begin, begin + len(group.elements))
+        begin = place.stop
+        unit = group.unit.replace("–", "")
+        initial = [f"{_join(np.sqrt(v[place]))} {unit}".rstrip() for v in (standing, moving)]
+        roots = np.sqrt(densities[place])
+        noise = f"{_join(roots)} {unit}/√s" if roots.any() else "–"
+        process = processes.get(group)
+        fades = "–" if group not in processes else "set while running"
+        if process is not None:
+            sigma = _join(process.sigma) if np.any(process.sigma) else "0"
+            fades = f"{sigma} {unit}, {process.time:g} s"
+        rows.append(f"| `{group.name}` | {' | '.join(initial)} | {noise} | {fades} |")
+    return rows
+
+
+def _join(values: Values | np.ndarray) -> str:
+    """One number where all elements have the same."""
+    numbers: Sequence[str] = [f"{v:.2g}" for v in np.atleast_1d(np.asarray(values, dtype=float))]
+    return numbers[0] if len(set(numbers)) == 1 else ", ".join(numbers)
+
+
+def renew(page: str) -> str:
+    """The page with the tables of today."""
+    return re.sub(f"(?s){BEGIN}.*{END}", lambda _: f"{BEGIN}{make_tables()}{END}", page)
+
+
+if __name__ == "__main__":
+    before = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(renew(before), encoding="utf-8")
