@@ -47,6 +47,7 @@ class Assembly:
         self.graph = system.graph
 
     def add(self, c: Coordinate, value: Atom) -> None:
+        """Add a value to the row of a coordinate: to the root's only if both belong to the root."""
         if value is self.graph.zero:
             return
         rows = self.root if value.rank == 0 and c.rank == 0 else self.branch

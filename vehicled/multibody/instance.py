@@ -82,9 +82,11 @@ class MechanismInstance:
         self.set_parameters(compiled.parameters)
 
     def view(self, name: str) -> np.ndarray:
+        """An array of the program by name, a view. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
+        """Run a kernel on the workspace; the interpreter's lock is released meanwhile."""
         self.compiled.functions[kernel](self._pointer)
 
     def step_ali3p(
@@ -118,11 +120,12 @@ class MechanismInstance:
         """(n, n) M, constant."""
 
     def get_parameter(self, name: str) -> float:
+        """Its value in SI units. Raises KeyError for a name that the mechanism does not have."""
         return float(self.view("parameters")[self._parameter[name]])
 
     @property
     def t(self) -> float:
-        """s"""
+        """Time, s."""
         return float(self._time[0])
 
     @t.setter
@@ -177,11 +180,13 @@ class MechanismInstance:
 
     @property
     def zd(self) -> np.ndarray:
+        """(f,) rates of the independent coordinates, a copy."""
         zd: np.ndarray = self.qd[self.independent]
         return zd
 
     @property
     def zdd(self) -> np.ndarray:
+        """(f,) accelerations of the independent coordinates, a copy."""
         zdd: np.ndarray = self.qdd[self.independent]
         return zdd
 
@@ -197,6 +202,7 @@ class MechanismInstance:
         return MechanismState(self.t, *(a.copy() for a in (*motion, *switches)))
 
     def set_state(self, state: MechanismState) -> None:
+        """Return to a state from `get_state`, with its switches and its choice of independent coordinates."""
         self.t = state.t
         self.q[:], self.qd[:], self.qdd[:] = state.q, state.qd, state.qdd
         self.targets[:] = state.targets
@@ -289,7 +295,7 @@ class MechanismInstance:
         return self._calc(self.kernels.pull_by_q)
 
     def calc_kinetic_energy(self) -> float:
-        """J"""
+        """Of all bodies, J."""
         return float(self._calc(self.kernels.energy)[0])
 
     def calc_potential_energy(self) -> float:
@@ -301,9 +307,11 @@ class MechanismInstance:
         return self._by_point(self.kernels.point_position)
 
     def calc_point_velocities(self) -> dict[str, np.ndarray]:
+        """(3,) m/s by name, of all points and markers, in the ground's axes."""
         return self._by_point(self.kernels.point_velocity)
 
     def calc_point_accelerations(self) -> dict[str, np.ndarray]:
+        """(3,) m/s² by name, of all points and markers, in the ground's axes."""
         return self._by_point(self.kernels.point_acceleration)
 
     def _by_point(self, kernel: KernelHandle) -> dict[str, np.ndarray]:

@@ -162,6 +162,7 @@ class Model:
         return self.system.coordinate(name, 0, self.graph.constant(guess))
 
     def coordinate(self, name: str) -> Coordinate:
+        """The coordinate of that name. Raises StopIteration where there is none."""
         return next(c for c in self.system.coordinates if c.name == name)
 
     def segment(self, segment: Segment) -> tuple[Combination, np.ndarray]:

@@ -47,18 +47,22 @@ class Combination:
 
     @property
     def position(self) -> Vector:
+        """As it is, in world axes."""
         return self._sum("position")
 
     @property
     def velocity(self) -> Vector:
+        """Its rate, in world axes."""
         return self._sum("velocity")
 
     @property
     def acceleration(self) -> Vector:
+        """Its second derivative, in world axes."""
         return self._sum("acceleration")
 
     @property
     def design(self) -> Vector:
+        """Its value in the design configuration (atoms of parameters)."""
         return self._sum("design")
 
     def __add__(self, other: Combination) -> Combination:

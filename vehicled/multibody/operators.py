@@ -69,7 +69,7 @@ class MassProperties:
 
 
 def calc_total_mass(mechanism: Mechanism) -> float:
-    """kg"""
+    """Of all bodies, kg."""
     return float(sum(body.moments[0, 0] for body in mechanism.placement.bodies.values()))
 
 

@@ -51,6 +51,7 @@ class Ledger(Generic[J]):
         return [job for job in dict.fromkeys(jobs) if job not in self]
 
     def enter(self, row: dict[str, Any]) -> None:
+        """Keep a row, and append it to the file. Raises OSError."""
         self._rows[self._key(row)] = row
         if self._path is not None:
             with self._path.open("a") as file:

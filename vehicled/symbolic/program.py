@@ -51,6 +51,7 @@ class Layout:
         self.places: dict[str, ArrayPlace] = {}
 
     def add(self, name: str, count: int, rank: int = 0) -> ArrayPlace:
+        """Append an array of `count` numbers or lane vectors, aligned. Raises ValueError for a name that is taken."""
         if name in self.places:
             raise ValueError(f"array {name!r} exists already")
         place = self.places[name] = ArrayPlace(self.size, count, rank)

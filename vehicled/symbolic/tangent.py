@@ -107,6 +107,7 @@ class Tangents:
 
     @property
     def graph(self) -> Graph:
+        """The graph of the program's atoms."""
         return self._graph
 
     def view(self, workspace: np.ndarray, name: str) -> np.ndarray:

@@ -107,9 +107,11 @@ class Instances:
         self._integration[1] = PENALTY
 
     def view(self, name: str) -> np.ndarray:
+        """An array of the program by name, a view. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
+        """Run a kernel on the workspace; the interpreter's lock is released meanwhile."""
         self._functions[kernel](self._pointer)
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
@@ -296,8 +298,10 @@ class Car(Instances):
             self.view(name)[:] = self.layout.view(self._rest, name)
 
     def output(self, name: str) -> float:
+        """One of ROOT_OUTPUTS as of the last `report`. Raises ValueError for another name."""
         return float(self.outputs[ROOT_OUTPUTS.index(name)])
 
     def corner_output(self, name: str) -> np.ndarray:
+        """(4,) one of CORNER_OUTPUTS by wheel as of the last `report`, a view. Raises ValueError."""
         outputs: np.ndarray = self.corner_outputs[CORNER_OUTPUTS.index(name)]
         return outputs

@@ -92,6 +92,7 @@ class CarKernels:
 
 
 def add_kernels(program: Program, parts: Parts) -> CarKernels:
+    """Add all kernels of a car to its program."""
     return CarKernels(
         prepare=program.prepare,
         step=parts.step.kernels,

@@ -64,6 +64,7 @@ class Benchmark:
     """On ALI3-P's usual penalty."""
 
     def make_stepper(self, mechanism: Mechanism, h: float) -> Stepper:
+        """The library's stepper for a step of h (s), with the penalty that this problem wants."""
         penalty = self.penalty_factor * calc_penalty(mechanism, h)
         return make_stepper(FORMULATION, INTEGRATOR, penalty=penalty, tolerance=_TOLERANCE, limit=_LIMIT)
 
@@ -261,6 +262,6 @@ def _bench(number: str, trying: Callable[[float], None]) -> dict[str, Any]:
 
 
 def _parts() -> Iterator[int]:
-    """1, 2, 3, 4, 6, 8, 12 …"""
+    """How many parts a step is divided into, in turn: 1, 2, 3, 4, 6, 8, 12 and so on."""
     both = itertools.chain.from_iterable((2**n, 3 * 2 ** (n - 1)) for n in itertools.count(1))
     return itertools.takewhile(lambda n: n <= _SMALLEST_PART, itertools.chain([1], both))

@@ -33,6 +33,7 @@ class FilterResult:
 
     @property
     def failed(self) -> list[Row]:
+        """Rows of the runs that ended early."""
         return [row for row in self.rows if row["failed_at"] is not None]
 
     @property
@@ -79,6 +80,7 @@ def _sound(filters: dict[str, FilterResult]) -> list[FilterResult]:
 
 
 def best(results: Iterable[FilterResult], key: str) -> FilterResult:
+    """The result whose `key` is least."""
     return min(results, key=lambda r: r.known(key))
 
 

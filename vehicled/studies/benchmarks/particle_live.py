@@ -50,6 +50,7 @@ class LinkageThread(threading.Thread):
         """Each with the (4,) true coordinates, for the view alone."""
 
     def run(self) -> None:
+        """Move the linkage step by step in real time, times `pace`, until `stop`."""
         due = time.monotonic()
         step_ns = round(STEP * 1e9)
         for n in range(1, 1 << 62):
@@ -63,6 +64,7 @@ class LinkageThread(threading.Thread):
             self.samples.put((Sample(n * step_ns, [reading]), self._trial.truth.get_q()[:, 0]))
 
     def stop(self) -> None:
+        """End the thread; returns when it has ended."""
         self._stopped.set()
         self.join()
 
@@ -99,6 +101,7 @@ class LiveFrame:
 
     @property
     def error(self) -> float:
+        """Estimated less true crank angle, rad in [−π, π]."""
         return float(wrapped(self.angle - self.true_angle))
 
 
@@ -128,6 +131,7 @@ class LiveSession:
         self._linkage.start()
 
     def close(self) -> None:
+        """Stop the linkage that moves now."""
         assert self._linkage is not None
         self._linkage.stop()
 
@@ -171,6 +175,7 @@ class LiveSession:
         return gyroscope
 
     def frame(self) -> LiveFrame:
+        """The present state of linkage and particles, for drawing."""
         assert self._linkage is not None
         particles, swarm = self._trial.filter, self._trial.swarm
         angles, q = swarm.get_angles(CRANK), swarm.get_q()

@@ -39,11 +39,11 @@ class Observer(Protocol):
 
     @property
     def zd(self) -> np.ndarray:
-        """(f,)"""
+        """(f,) rates of the independent coordinates, estimated."""
 
     @property
     def zdd(self) -> np.ndarray:
-        """(f,)"""
+        """(f,) accelerations of the independent coordinates, estimated."""
 
     @property
     def z_deviation(self) -> np.ndarray:
@@ -63,20 +63,24 @@ class MechanismEstimate:
 
     @property
     def z(self) -> np.ndarray:
+        """(f,) independent coordinates, a copy."""
         z: np.ndarray = self.mechanism.q[self.independent]
         return z
 
     @property
     def zd(self) -> np.ndarray:
+        """(f,) their rates, a copy."""
         zd: np.ndarray = self.mechanism.qd[self.independent]
         return zd
 
     @property
     def zdd(self) -> np.ndarray:
+        """(f,) their accelerations, a copy."""
         zdd: np.ndarray = self.mechanism.qdd[self.independent]
         return zdd
 
     def fail(self, what: str) -> RunError:
+        """The error to raise, with the observer's name and the time."""
         return RunError(f"{type(self).__name__} at t = {self.mechanism.t:.6g} s: {what}")
 
 
@@ -103,6 +107,7 @@ class MechanismObserver(MechanismEstimate):
 
     @property
     def z_deviation(self) -> np.ndarray:
+        """(f,) standard deviations of z; zero where the variance is not positive."""
         return np.sqrt(np.maximum(np.diag(self.covariance)[: len(self.independent)], 0.0))
 
     def propagate(self, covariance: np.ndarray, transition: np.ndarray, slope: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ class Observability:
 
     @property
     def rank(self) -> int:
+        """How many combinations of states the readings say more about than was known at the start."""
         return int(np.count_nonzero(self.values > 1.0))
 
     @property

@@ -33,6 +33,7 @@ class RateInstrument:
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
+        """(1, N) reading (rad/s) less each particle's rate, in standard deviations."""
         normalised: np.ndarray = (reading - swarm.get_rates(self.angle)[None]) / self.sigma
         return normalised
 
@@ -47,6 +48,7 @@ class AngleInstrument:
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
+        """(1, N) reading (rad) less each particle's angle within half a turn, in standard deviations."""
         return wrapped(reading - swarm.get_angles(self.angle)[None]) / self.sigma
 
 
@@ -60,6 +62,7 @@ class PositionInstrument:
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
+        """(d, N) reading (m) less each particle's position, in standard deviations. Raises ValueError."""
         names = [n for n in swarm.coordinates if n.rpartition(".")[0] == self.point]
         if not names:
             raise ValueError(f"no point {self.point!r} with coordinates of its own")

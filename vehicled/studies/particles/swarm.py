@@ -123,7 +123,7 @@ class Swarm:
 
     @property
     def t(self) -> float:
-        """s"""
+        """Time, s."""
         return float(self._time[0, 0])
 
     def _get(self, rows: slice) -> np.ndarray:
