@@ -84,8 +84,9 @@ class CovarianceKernels:
     def propagate(
         self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
     ) -> KernelHandle:
-        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2, half of the noise of a step before it, half after;
-        x ← 0.
+        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2; x ← 0.
+
+        Half of the noise of a step comes before it, half after.
 
         `transition`: F by rows; `noise`: diagonal of Q; `also`: further (symbol, value) to be stored with it.
         """
@@ -133,8 +134,10 @@ class CovarianceKernels:
         return self._program.kernel(name, [*stores, *self._evaluate(innovations, rows, more)])
 
     def add_evaluations(self) -> tuple[KernelHandle, ...]:
-        """Kernels `evaluate1` and so on: evaluate anew with the innovation, the rows and the noise that are in the
-        arrays `innovation`, `rows`, `noise` and `more_noise`."""
+        """Kernels `evaluate1` and so on, by number of components.
+
+        They evaluate anew with what is in the arrays `innovation`, `rows`, `noise` and `more_noise`.
+        """
         n = self.size
         added = []
         for m in range(1, self.components + 1):
@@ -234,8 +237,10 @@ class Covariance:
         updates: Sequence[KernelHandle],
         evaluations: Sequence[KernelHandle] = (),
     ) -> None:
-        """`updates`, `evaluations`: kernels by number of components less one; without the latter there is no
-        `evaluate_again`."""
+        """Bind the kernels; `updates` and `evaluations` are by number of components less one.
+
+        Without `evaluations` there is no `evaluate_again`.
+        """
         self.size = size
         self._updates = [workspace.bind(kernel) for kernel in updates]
         self._evaluations = [workspace.bind(kernel) for kernel in evaluations]

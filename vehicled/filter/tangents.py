@@ -83,8 +83,10 @@ class FilterTangents:
         self._variances: dict[str, np.ndarray] = {}
 
     def seed(self, values: dict[str, np.ndarray], variances: dict[str, np.ndarray]) -> None:
-        """Take the derivatives of all settings from the companions; `values` (3, directions) and `variances`
-        (directions,): derivatives of what is observed and of its variance, by kind of observation."""
+        """Take the derivatives of all settings from the companions.
+
+        By kind of observation: `values` (3, directions) and `variances` (directions,) of what is observed.
+        """
         self._values, self._variances = values, variances
         car = self._filter.car
         tangents = car.compiled.tangents

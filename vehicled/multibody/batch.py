@@ -71,7 +71,9 @@ class MechanismBatch:
 
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray, limit: int = 30) -> bool:
         """Bring instances to z, ż (count, f) with the q, q̇, q̈ that follow from them, by Newton from where they are.
-        Whether all positions have been found."""
+
+        Whether all positions have been found.
+        """
         independent, dependent = self._mechanism.independent, self._mechanism.dependent
         used = slice(self.count)
         self._q[used, independent] = z

@@ -170,8 +170,11 @@ class Lagrange(_SecondOrder):
 
 
 class Penalty(_SecondOrder):
-    """Index-1 augmented Lagrangian: (M + α Φ_qᵀ Φ_q) q̈ = Q − Φ_qᵀ (λ + α (2 ω Φ̇ + ω² Φ − γ)), with
-    λ ← λ + α (Φ_q q̈ − γ + 2 ω Φ̇ + ω² Φ) from iteration to iteration (Bayo, García de Jalón and Serna 1988)."""
+    """Index-1 augmented Lagrangian (Bayo, García de Jalón and Serna 1988).
+
+    (M + α Φ_qᵀ Φ_q) q̈ = Q − Φ_qᵀ (λ + α (2 ω Φ̇ + ω² Φ − γ)), with λ ← λ + α (Φ_q q̈ − γ + 2 ω Φ̇ + ω² Φ) from
+    iteration to iteration.
+    """
 
     def __init__(self, integrator: str, penalty: float = 1e5, rate: float = 10.0) -> None:
         """`penalty`: α over the largest element of the mass matrix; `rate` (1/s): ω, of the decay of violations."""

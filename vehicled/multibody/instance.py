@@ -92,8 +92,10 @@ class MechanismInstance:
     def step_ali3p(
         self, h: float, penalty: float, limit: int, tolerance: float, large: float, passes: int
     ) -> int:
-        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.StepFunction`, but for ‖Δq‖ instead
-        of its square."""
+        """One compiled step of ALI3-P to t + h (s) with α = `penalty`.
+
+        See `ali3p.StepFunction`, but for ‖Δq‖ instead of its square.
+        """
         self._step[0] = h
         if penalty != self._penalty:
             self._penalty = penalty
@@ -139,8 +141,10 @@ class MechanismInstance:
         return held
 
     def set_switches(self, enabled: np.ndarray, held: np.ndarray) -> None:
-        """Let those constraints (m,) of the description hold, and hold those coordinates (n,). λ of what does not
-        hold is zero."""
+        """Let those constraints (m,) of the description hold, and hold those coordinates (n,).
+
+        λ of what does not hold is zero.
+        """
         self.enabled[:] = enabled
         self._holds[:, 0] = held
         self.is_switched = not self.enabled.all() or bool(np.any(held))
@@ -156,8 +160,10 @@ class MechanismInstance:
 
     @property
     def multipliers(self) -> np.ndarray:
-        """(m,) λ of the constraints that hold. To be assigned: what is read is a copy where anything is switched,
-        which cannot be written to."""
+        """(m,) λ of the constraints that hold.
+
+        To be assigned: what is read is a copy where anything is switched, which cannot be written to.
+        """
         if not self.is_switched:
             return self._lambda
         values = np.concatenate([self._lambda[self.enabled], self._holding[self.held]])
@@ -269,13 +275,18 @@ class MechanismInstance:
         return self._calc(self.kernels.acceleration_by_qd)
 
     def calc_wrenches(self) -> np.ndarray:
-        """(m, 6) what a constraint's λ = −1 does to the body of its second point or direction, in world axes: force
-        at that point, and torque; zero for constraints that are not of a joint, angle or distance."""
+        """(m, 6) what a constraint's λ = −1 does to the body of its second point or direction.
+
+        In world axes: force at that point, and torque; zero for constraints that are not of a joint, angle or
+        distance.
+        """
         return self._calc(self.kernels.wrenches)
 
     def calc_loads(self) -> np.ndarray:
-        """(loads, 3) in the description's order and in world axes: the force at the (second) point of each, or its
-        torque; a force on a coordinate in the first place."""
+        """(loads, 3) in the description's order and in world axes.
+
+        The force (N) at the (second) point of each, or its torque (N·m); a force on a coordinate in the first place.
+        """
         return self._calc(self.kernels.loads)
 
     def calc_forces(self) -> np.ndarray:

@@ -17,8 +17,11 @@ class Mechanism(MechanismInstance):
     """An instance whose constraints are met."""
 
     def __init__(self, compiled: CompiledMechanism) -> None:
-        """Assembled at its start, at rest but for the rates given. Raises MechanismError, naming the body or
-        joint, when it cannot be assembled or its equations have no unique solution."""
+        """Assembled at its start, at rest but for the rates given.
+
+        Raises MechanismError, naming the body or joint, when it cannot be assembled or its equations have no unique
+        solution.
+        """
         super().__init__(compiled)
         checks.assemble_at_start(self)
 

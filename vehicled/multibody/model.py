@@ -215,8 +215,11 @@ class Model:
     def constraint(
         self, name: str, expression: Atom, shift: Vector | None = None, turn: Vector | None = None
     ) -> None:
-        """Add a constraint, unless it holds by itself. `shift`, `turn`: its derivatives to motions of the second
-        side, see `wrenches`. Raises MechanismError when nothing can move to meet it."""
+        """Add a constraint, unless it holds by itself.
+
+        `shift`, `turn`: its derivatives to motions of the second side, see `wrenches`. Raises MechanismError when
+        nothing can move to meet it.
+        """
         moving = 0
         for c in self.system.coordinates:
             moving |= c.q.depends
@@ -242,8 +245,10 @@ class Model:
     def expression(
         self, where: str, text: str | float, *, of: str, more: Mapping[str, Atom] | None = None
     ) -> Atom:
-        """The atom of an expression `of` the `state`, of the `position` or of `time` alone. Raises
-        MechanismError naming `where`."""
+        """The atom of an expression `of` the `state`, of the `position` or of `time` alone.
+
+        Raises MechanismError naming `where`.
+        """
         names = {"t": self.t, **self.symbols, **{n: s[0] for n, s in self.inputs.items()}}
         if of != "time":
             for name, combination in (*self.points.items(), *self.vectors.items()):

@@ -87,8 +87,11 @@ class Frame:
         directions: Sequence[Combination],
         local: tuple[Vector, Sequence[Vector]] | None = None,
     ) -> None:
-        """`local`: origin and directions in axes of the body's own; left out, those of the design configuration
-        are the body's axes. Places and directions given to the methods are in these axes."""
+        """`local`: origin and directions in axes of the body's own.
+
+        Left out, those of the design configuration are the body's axes. Places and directions given to the methods
+        are in these axes.
+        """
         self.origin = origin
         self.directions = tuple(directions)
         self.place, axes = local or (origin.design, [d.design for d in directions])

@@ -180,8 +180,10 @@ class System:
                     self.forces.append((axis[0], f * c * axis[1]))
 
     def torque(self, frame: Frame, torque: Vector) -> None:
-        """Apply a torque (world axes, N·m) to a body: ½ T × dⁱ on each direction d_i of its frame, the power of
-        which is T·ω."""
+        """Apply a torque T (world axes, N·m) to a body.
+
+        ½ T × dⁱ on each direction d_i of its frame, the power of which is T·ω.
+        """
         for direction, reciprocal in zip(frame.directions, frame.reciprocal(), strict=True):
             self.force(direction, (torque * 0.5).cross(reciprocal.position))
 

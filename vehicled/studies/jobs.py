@@ -22,7 +22,9 @@ class Ledger(Generic[J]):
 
     def __init__(self, path: Path | None, key: Callable[[dict[str, Any]], J], expected: str) -> None:
         """`key`: the job of a row, KeyError or TypeError if it is none; `expected`: what to call the rows.
-        Without a path they are kept for this run alone. Raises UsageError for a file of something else."""
+
+        Without a path they are kept for this run alone. Raises UsageError for a file of something else.
+        """
         self._path, self._key = path, key
         self._rows: dict[J, dict[str, Any]] = {}
         if path is None or not path.exists():

@@ -121,8 +121,10 @@ class Tangents:
     # -- code ---------------------------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """LLVM IR text of the differentiated kernels: functions `void PREFIX+name(double *workspace)`. Beside it the
-        text of the program's own kernels is wanted."""
+        """LLVM IR text of the differentiated kernels: functions `void PREFIX+name(double *workspace)`.
+
+        Beside it the text of the program's own kernels is wanted.
+        """
         values = [d.values for d in self._differentiated.values()]
         text = emit_kernels(values, self._program.layout, _VALUES)
         text += [d.emit(self.layout, self._begin) for d in self._differentiated.values()]
@@ -137,8 +139,10 @@ class Tangents:
         return (wide.vector_size(self.layout),)
 
     def operations(self) -> Mapping[KernelHandle, tuple[int, int]]:
-        """By kernel: operations of values and coefficients, and those of the tangents on vectors of directions (one
-        on a lane vector counts once)."""
+        """By kernel: operations of values and coefficients, and those of the tangents.
+
+        The latter are on vectors of directions (one on a lane vector counts once).
+        """
         return {
             handle: (sum(d.values.operations().values()), sum(d.tangent.operations().values()))
             for handle, d in self._differentiated.items()

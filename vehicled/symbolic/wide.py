@@ -190,8 +190,11 @@ def emit_stages(
     emitter: Callable[[Layout, Plan], StageEmitter],
     beside: str | None = None,
 ) -> tuple[str, str]:
-    """IR text of the stages of a kernel as functions of their own, and that of the calls of them, on the workspace
-    `%w`. `beside`: a further workspace, of one instance, which they read: given to them as it is and at the lane."""
+    """IR text of the stages of a kernel as functions of their own, and that of the calls of them.
+
+    They run on the workspace `%w`. `beside`: a further workspace, of one instance, which they read: given to them as
+    it is and at the lane.
+    """
     text, lines = [], []
     size = sum(count * layout.stride(rank) for rank, count in enumerate(plan.counts))
     lines.append(f"  %stack = alloca [{max(size, 1)} x double], align 64\n")

@@ -166,8 +166,10 @@ class Handbook:
         return 0.03 * self.mass if axle.unsprung_mass is None else axle.unsprung_mass
 
     def _points(self, name: str) -> HardPoints:
-        """The template scaled by track and loaded radius; hinges and tie rod lie where the roll centre comes
-        out as wanted and toe does not change over travel."""
+        """The template scaled by track and loaded radius.
+
+        Hinges and tie rod lie where the roll centre comes out as wanted and toe does not change over travel.
+        """
         axle = self._axle(name)
         x = 0.0 if name == "front" else -self.wheelbase
         half = 0.5 * axle.track

@@ -158,8 +158,10 @@ class _Fit:
         return error, derivatives
 
     def find_noise(self, criterion: float, *ratios: float) -> float | None:
-        """Change the plant noise by the first of several ratios by which the drives become more probable, as often as
-        they do. Returns that ratio, or None."""
+        """Change the plant noise by the first of several ratios by which the drives become more probable.
+
+        Repeated as long as they do. Returns that ratio, or None.
+        """
         for ratio in ratios:
             before = self.plant_noise
             while _NOISE_RANGE[0] <= self.plant_noise * ratio <= _NOISE_RANGE[1]:
@@ -227,8 +229,11 @@ def fit(
     considered: Sequence[Parameter] = (),
     keep_noise: bool = False,
 ) -> FitResult:
-    """Estimate parameters of a configuration (with its defaults written out) from drives, with the plant noise that
-    suits them best unless it is to be kept. RunError when the filter does not start on one of them."""
+    """Estimate parameters of a configuration (with its defaults written out) from drives.
+
+    With the plant noise that suits them best, unless it is to be kept. Raises RunError when the filter does not start
+    on one of them.
+    """
     f = _Fit(file, text, parameters, considered, drives, tell)
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
@@ -328,8 +333,10 @@ def _leave_unknown(
     reasons: dict[str, str],
     combinations: list[ParameterCombination],
 ) -> list[str]:
-    """Leave free parameters, which the derivatives are by, at their priors until the drives know those that remain
-    better than their priors do. Returns the names of those that are left."""
+    """Leave free parameters at their priors until the drives know the others better than their priors do.
+
+    The derivatives are by the free parameters. Returns the names of those that are left.
+    """
     left = []
     of_free = np.flatnonzero(free)
     kept = list(range(len(of_free)))

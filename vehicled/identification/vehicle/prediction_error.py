@@ -163,8 +163,10 @@ class Drive:
 def measure(
     configuration: Configuration, drive: Drive, progress: Callable[[float], None] | None = None
 ) -> PredictionError:
-    """Prediction error of a configuration on a drive; `progress` is told the seconds done. RunError when nothing of
-    it counts."""
+    """Prediction error of a configuration on a drive; `progress` is told the seconds done.
+
+    RunError when nothing of it counts.
+    """
     error = PredictionError()
     for _, pairs in _run(ObservedEstimator(configuration), drive, progress):
         for record, observed in pairs:
@@ -173,8 +175,10 @@ def measure(
 
 
 def calc_surprise(configuration: Configuration, drive: Drive) -> dict[str, np.ndarray]:
-    """By kind of observation (n, 2): time since the drive's start, s, and mean normalised innovation squared per
-    component over the second before it, of what was not refused."""
+    """By kind of observation (n, 2): time since the drive's start, s, and mean NIS per component.
+
+    The mean is over the second before that time, of what was not rejected.
+    """
     sums: dict[str, dict[int, np.ndarray]] = {}
     for t, pairs in _run(ObservedEstimator(configuration), drive, None):
         second = (t - drive.steps[0].t) // 1_000_000_000

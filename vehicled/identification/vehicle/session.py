@@ -71,8 +71,10 @@ def run(
     anyway: bool,
     quiet: bool,
 ) -> Session:
-    """Fit parameters of a configuration to logs, or its noise when `tuning`. Raises UsageError on what cannot be
-    right, RunError on failure."""
+    """Fit parameters of a configuration to logs, or its noise when `tuning`.
+
+    Raises UsageError on what cannot be right, RunError on failure.
+    """
     path = settings.config_path(config)
     given = settings.load(path, File)
     text = path.read_text(encoding="utf-8")
@@ -158,8 +160,10 @@ def find_what_carries_over(
     find: Callable[[Sequence[Parameter]], FitResult],
     validate: Callable[[File], PredictionError | None],
 ) -> tuple[FitResult, PredictionError, PredictionError, int]:
-    """An estimate with which the held-out drive is predicted better than before, the prediction errors before and
-    after, and how many parameters had to be left for that."""
+    """An estimate with which the held-out drive is predicted better than before.
+
+    Beside it the prediction errors before and after, and how many parameters had to be left for that.
+    """
     before = validate(file)
     assert before is not None
     estimate = find(parameters)

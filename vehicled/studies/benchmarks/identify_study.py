@@ -146,8 +146,10 @@ class Study:
 
     @cached_property
     def observed(self) -> dict[str, list[Observed]]:
-        """Equations of motions drawn at random, as many as tries, to fit to and to validate with; the optimised one
-        joins them."""
+        """Equations of motions drawn at random, as many as tries, to fit to and to validate with.
+
+        The optimised motion joins them.
+        """
         return {
             name: [self.observe(trajectory, self.effort.samples) for trajectory in trajectories]
             for name, trajectories in (("drawn", self.drawn), ("validation", self.validation))

@@ -70,8 +70,11 @@ class Benchmark:
 
 
 def describe_n_four_bar(loops: int) -> Description:
-    """A02: parallel cranks of 1 m and 1 kg, one more than loops, and couplers of the same size between their ends;
-    upright at the start, B0 at 1 m/s. Where all bars lie on one line, every loop gains a freedom."""
+    """A02: parallel cranks of 1 m and 1 kg, one more than loops, and couplers between their ends.
+
+    The couplers have the same size; upright at the start, B0 at 1 m/s. Where all bars lie on one line, every loop
+    gains a freedom.
+    """
     names = range(loops + 1)
     ends = {f"crank{k}": (f"A{k}", f"B{k}") for k in names}
     ends |= {f"coupler{k}": (f"B{k}", f"B{k + 1}") for k in range(loops)}

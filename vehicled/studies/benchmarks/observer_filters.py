@@ -112,8 +112,10 @@ def _stepper(literally: bool) -> Ali3p | None:
 
 
 def _make_noise(linkage: InstrumentedLinkage, literally: bool, euler: bool = False) -> PlantNoise:
-    """White accelerations; their density follows the innovations unless literally as published. What Euler's rule
-    leaves out of the positions is noise on these."""
+    """White accelerations; their density follows the innovations unless literally as published.
+
+    What Euler's rule leaves out of the positions is noise on these.
+    """
     f, density = len(linkage.case.angles), linkage.case.density
     positions, rates = (make_units(2 * f, of).sum(axis=0) for of in (range(f), range(f, 2 * f)))
     if literally:

@@ -1,5 +1,7 @@
-"""Conclusions from the rows of `vehicled bench observers`: medians over seeds, the filter to choose in each set-up,
-and whether general statements about the filters hold."""
+"""Conclusions from the rows of `vehicled bench observers`.
+
+Medians over seeds, the filter to choose in each set-up, and whether general statements about the filters hold.
+"""
 
 from __future__ import annotations
 
@@ -269,8 +271,10 @@ def _cheapest(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
 
 
 def _growth(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
-    """Between the smallest and the largest mechanism, of the filters' cost over that of the errorEKF, whose own
-    growth is then 1."""
+    """Growth of the filters' cost over that of the errorEKF, whose own growth is then 1.
+
+    Between the smallest and the largest mechanism.
+    """
     statement = "the cost of UKFs grows faster with size than that of EKFs"
     sizes: dict[int, dict[str, list[float]]] = {}
     for filters in results.values():

@@ -207,8 +207,10 @@ class LiveSession:
 def watch(
     experiment: Experiment, seed: int, seconds: float | None = None, stream: TextIO | None = None
 ) -> LiveFrame:
-    """Show it in a terminal until `q` is pressed or for so long; the last state. Where the stream (standard error) is
-    no terminal, a line a second."""
+    """Show it in a terminal until `q` is pressed or for so long; the last state.
+
+    Where the stream (standard error) is no terminal, a line a second.
+    """
     stream = sys.stderr if stream is None else stream
     end = np.inf if seconds is None else time.monotonic() + seconds
     session = LiveSession(experiment, seed)
@@ -243,8 +245,10 @@ def compose(frame: LiveFrame, columns: int, rows: int) -> list[str]:
 
 
 def _picture(frame: LiveFrame, columns: int, rows: int) -> list[str]:
-    """The linkage as it is (red) and as estimated (plain), particles' points Q, and a ring of crank angles: as far
-    outside of the crank's circle as there is weight."""
+    """The linkage as it is (red) and as estimated (plain), particles' points Q, and a ring of crank angles.
+
+    The ring is as far outside of the crank's circle as there is weight.
+    """
     ground, link, _, output = frame.lengths
     ring = 0.35 * link
     west, east = min(-link - ring, ground - output), max(link + ring, ground + output)

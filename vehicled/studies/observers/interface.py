@@ -95,8 +95,10 @@ class MechanismObserver(MechanismEstimate):
         covariance: np.ndarray,
         plant_noise: np.ndarray | PlantNoise,
     ) -> None:
-        """`h`: s; `covariance`: of the filter's state at the start; `plant_noise`: an array (states, states) is the
-        covariance that every step adds."""
+        """`h`: s; `covariance`: of the filter's state at the start.
+
+        `plant_noise`: an array (states, states) is the covariance that every step adds.
+        """
         super().__init__(mechanism)
         self.sensors, self.h = sensors, h
         self.covariance = np.array(covariance, dtype=float)

@@ -35,8 +35,9 @@ class LinkageErrors(MechanismEstimate):
         *,
         from_rest: bool = False,
     ) -> None:
-        """`plant_noise`: an array (errors, errors) is the covariance that every step adds. `stepper`: ALI3-P when
-        left out.
+        """`plant_noise`: an array (errors, errors) is the covariance that every step adds.
+
+        `stepper`: ALI3-P when left out.
 
         `from_rest`: the first step takes the mechanism for unaccelerated, as some programs do.
         """
@@ -174,8 +175,9 @@ class ForceLinkageErrors(ExactLinkageErrors):
 
 
 class ShapedForceLinkageErrors(ForceLinkageErrors):
-    """errorEKF_FE with a shaping filter: errors δz, δż, δz̈ and a part of the rate of δz̈ that decays with the time
-    `memory`.
+    """errorEKF_FE with a shaping filter.
+
+    Errors δz, δż, δz̈ and a part of the rate of δz̈ that decays with the time `memory`.
 
     After Rodríguez, Sanjurjo and Naya (Sensors 2025, 25, 2218): the noise on the forces is coloured, and states of
     its own whiten it. There all of it is, and each step keeps a share of the last one's noise that is found from the

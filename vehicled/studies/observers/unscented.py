@@ -39,9 +39,11 @@ class UnscentedKF(MechanismObserver):
         redraw: bool = True,
     ) -> None:
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the transform.
+
         `redraw`: readings are predicted from points drawn with the plant noise of the step; otherwise from where the
-        points of the step arrive, which is cheaper and predicts too small a covariance for good sensors.
-        Raises UsageError for an integrator other than trapezoidal and forward_euler."""
+        points of the step arrive, which is cheaper and predicts too small a covariance for good sensors. Raises
+        UsageError for an integrator other than trapezoidal and forward_euler.
+        """
         super().__init__(mechanism, sensors, h, covariance, plant_noise)
         if integrator not in ("trapezoidal", "forward_euler"):
             raise UsageError(f"integrator: expected trapezoidal or forward_euler, got '{integrator}'")

@@ -16,8 +16,10 @@ class Instrument(Protocol):
 
     @property
     def multiplier(self) -> float:
-        """The standard deviation that the filter uses over the instrument's own: above 1 where there are too few
-        particles for it."""
+        """The standard deviation that the filter uses over the instrument's own.
+
+        Above 1 where there are too few particles for it.
+        """
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
         """(dimension, N) reading less each particle's prediction, in standard deviations of the instrument."""

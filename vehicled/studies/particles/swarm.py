@@ -195,8 +195,10 @@ class Swarm:
         self._time += h
 
     def shift(self, moves: np.ndarray | None, kicks: np.ndarray | None = None) -> None:
-        """Change each noisy coordinate by `moves` and its rate by `kicks`, both (noisy, N) or None; the rest follows
-        along the constraints, the velocities projected onto them."""
+        """Change each noisy coordinate by `moves` and its rate by `kicks`, both (noisy, N) or None.
+
+        The rest follows along the constraints, the velocities projected onto them.
+        """
         self._disturbances(moves, kicks)
         self._run("shift")
 
