@@ -29,10 +29,10 @@ class Workspace(Protocol):
     """A running model that the kernels have been added to."""
 
     def view(self, name: str) -> np.ndarray:
-        """An array."""
+        """An array: (count,) of numbers, (count, lanes) of lane vectors. Raises KeyError."""
 
     def tangent(self, name: str) -> np.ndarray:
-        """Its derivatives, last axis by direction; of length 0 when the program is not differentiated."""
+        """Its derivatives, last axis (directions,); of length 0 when the program is not differentiated."""
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
         """A kernel as a function."""

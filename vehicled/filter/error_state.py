@@ -75,7 +75,7 @@ class ErrorStateModel(Protocol[Reading_contra]):
 
     @property
     def state(self) -> np.ndarray:
-        """What is estimated, as the simulation has it; any number of quantities."""
+        """What is estimated, as the simulation has it: an array of any shape, in the model's units."""
 
     def simulate(self, h: float) -> None:
         """Advance by h (s)."""

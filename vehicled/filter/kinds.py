@@ -23,7 +23,7 @@ def make_filter(
     """A filter of the kind in the settings.
 
     Those of the errorEKF family differ in what is compiled, and can carry the derivatives by changed filters
-    (`companions`) along.
+    (`companions`) along. Raises ValueError for a kind that cannot, with companions.
     """
     other = _CLASSES.get(settings.kind)
     if other is None:

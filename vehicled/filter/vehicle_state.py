@@ -148,7 +148,7 @@ class VehicleState:
         return math.isfinite(self.pose.sum() + self.errors.packed.sum())
 
     def slow_states(self, group: Group) -> np.ndarray:
-        """Present estimates of a group of slow states, a copy."""
+        """(elements,) present estimates of a group of slow states, in its unit, a copy."""
         place = self.states[group]
         return self._extra[place.start - self._slow : place.stop - self._slow].copy()
 
@@ -161,7 +161,7 @@ class VehicleState:
         self._processes[group.name][0] = time
 
     def save(self) -> np.ndarray:
-        """A copy of the whole state, for `restore`."""
+        """A copy of the whole workspace (float64), for `restore`."""
         return self.car.workspace.copy()
 
     def restore(self, saved: np.ndarray) -> None:
@@ -170,7 +170,7 @@ class VehicleState:
         self._past = None
 
     def read_state(self) -> np.ndarray:
-        """Bring `pose` up to date with the car, and return it."""
+        """Bring `pose` up to date with the car, and return it: a view of length len(POSE)."""
         self._read_state()
         return self.pose
 

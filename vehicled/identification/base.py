@@ -113,7 +113,7 @@ def find_null(w: np.ndarray) -> np.ndarray:
 
 
 def calc_singular_values(w: np.ndarray) -> np.ndarray:
-    """Of W without its null columns, the others scaled to one."""
+    """(columns,) singular values of W (rows, p) without its null columns, the others scaled to one."""
     return np.linalg.svd(_scaled(w)[0], compute_uv=False)
 
 

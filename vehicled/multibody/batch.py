@@ -46,7 +46,7 @@ class MechanismBatch:
         self.copy_state_from_mechanism()
 
     def view(self, name: str) -> np.ndarray:
-        """An array of the program by name, a view. Raises KeyError."""
+        """An array of the program, a view, with a last axis (width,) when above 1. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:

@@ -79,7 +79,7 @@ class _SecondOrder:
         self._rule = RULES[integrator]
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
-        """Indices of what is integrated."""
+        """Indices, int, of what is integrated: all n."""
         return np.arange(len(mechanism.q))
 
     def accelerate(self, mechanism: Mechanism) -> None:
@@ -121,7 +121,7 @@ class MatrixR(_SecondOrder):
         """‖R‖ when the coordinates were chosen."""
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
-        """Indices of the independent coordinates, chosen anew where the mechanism nears a singular position."""
+        """Indices (f,) of the independent coordinates, chosen anew where the mechanism nears a singular position."""
         self._choose(mechanism)
         return mechanism.independent
 
@@ -143,7 +143,10 @@ class MatrixR(_SecondOrder):
         self._growth = growth
 
     def accelerate(self, mechanism: Mechanism) -> None:
-        """Solve for position and velocity from z, ż, then q̈ and λ from (Rᵀ M R) z̈ = Rᵀ (Q − M S γ)."""
+        """Solve for position and velocity from z, ż, then q̈ and λ from (Rᵀ M R) z̈ = Rᵀ (Q − M S γ).
+
+        Raises _UnsolvedError where the position problem does not converge.
+        """
         solution = problems.solve_position(mechanism, mechanism.z)
         if not solution.converged:
             raise _UnsolvedError(solution)

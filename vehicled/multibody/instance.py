@@ -82,7 +82,7 @@ class MechanismInstance:
         self.set_parameters(compiled.parameters)
 
     def view(self, name: str) -> np.ndarray:
-        """An array of the program by name, a view. Raises KeyError."""
+        """An array (count,) of the program, a view. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:

@@ -166,7 +166,7 @@ class Model:
         return next(c for c in self.system.coordinates if c.name == name)
 
     def segment(self, segment: Segment) -> tuple[Combination, np.ndarray]:
-        """A direction, and what it is about at the start."""
+        """A direction, and what it is about at the start: (3,) in the ground's axes."""
         if isinstance(segment, str):
             return self.vectors[segment], self.place(segment)
         a, b = segment

@@ -53,7 +53,10 @@ def tolerance(mechanism: MechanismInstance) -> float:
 
 
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
-    """The shortest x of least ‖a x − b‖; singular values below `cut` of the largest count as zero."""
+    """The shortest x (n,) or (n, k) of least ‖a x − b‖, a (m, n), b (m,) or (m, k).
+
+    Singular values below `cut` of the largest count as zero.
+    """
     solution: np.ndarray = np.linalg.lstsq(a, b, rcond=cut)[0]
     return solution
 

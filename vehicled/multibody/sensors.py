@@ -27,7 +27,7 @@ class Running(Protocol):
     """A mechanism, or several side by side, in a workspace that kernels run on."""
 
     def view(self, name: str) -> np.ndarray:
-        """An array of the program by name, a view."""
+        """An array of the program, a view. Raises KeyError."""
 
     def call(self, kernel: KernelHandle) -> None:
         """Run a kernel."""

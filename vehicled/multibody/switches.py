@@ -62,7 +62,7 @@ def enable(mechanism: Mechanism, constraint: str) -> None:
 
 
 def find_constraints(mechanism: Mechanism, name: str) -> np.ndarray:
-    """Indices, among the description's constraints, of those of a name.
+    """Indices (k,), among the description's constraints, of those of a name.
 
     The one of that name, or all those of that body or joint (`name: …`), which may need none. Raises UsageError for
     names that there are not.

@@ -82,7 +82,10 @@ class Emitter:
         return result
 
     def operation(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
-        """The name of an atom's value; `value` gives that of an operand, as one of a rank."""
+        """The name of an atom's value; `value` gives that of an operand, as one of a rank.
+
+        Raises ValueError for an operation without machine code.
+        """
         op, rank = a.op, a.rank
         t, n = self.type(rank), self.size(rank)
         if op in _ARITHMETIC:

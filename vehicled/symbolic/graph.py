@@ -291,7 +291,7 @@ class Graph:
     # -- lanes ----------------------------------------------------------------------------------------
 
     def lane_sum(self, a: Atom) -> Atom:
-        """Sum over the lanes of a lane vector (rank 1 → 0)."""
+        """Sum over the lanes of a lane vector (rank 1 → 0). Raises ValueError for a plain number."""
         if a.rank == 0:
             raise ValueError("lane_sum of a plain number")
         if a.op == "neg":
@@ -318,7 +318,7 @@ class Graph:
         return [self.atoms[i] for i in sorted(seen)]
 
     def rebuild(self, atom: Atom, args: Sequence[Atom]) -> Atom:
-        """The same operation on other operands."""
+        """The same operation on other operands. Raises ValueError for a leaf, which has none."""
         op = atom.op
         if op == "add":
             return self.add(args[0], args[1])

@@ -152,7 +152,7 @@ class Program:
         self._pending: dict[KernelHandle, list[tuple[Atom, Atom]]] = {}
 
     def store(self, name: str, symbols: Sequence[Atom]) -> None:
-        """Give symbols (all of one rank) a place: the array `name`, in their order."""
+        """Give symbols a place: the array `name`, in their order. Raises ValueError unless all are of one rank."""
         rank = symbols[0].rank if symbols else 0
         if any(s.rank != rank or s.op != "symbol" for s in symbols):
             raise ValueError(f"array {name!r} takes symbols of one rank")

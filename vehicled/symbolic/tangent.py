@@ -115,7 +115,7 @@ class Tangents:
         return self.layout.view(workspace[self._begin : self._begin + self.layout.size], name)
 
     def all(self, workspace: np.ndarray) -> np.ndarray:
-        """Every tangent in a workspace."""
+        """Every tangent in a workspace, one flat view."""
         return workspace[self._begin : self._begin + self.layout.size]
 
     # -- code ---------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ class Instances:
         self._integration[1] = PENALTY
 
     def view(self, name: str) -> np.ndarray:
-        """An array of the program by name, a view. Raises KeyError."""
+        """An array (count,) or (count, 4), of several cars with a last axis by car; a view. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:

@@ -170,7 +170,7 @@ class Study:
         return relevance.order_by_contribution(contributions)
 
     def find_relevant(self) -> np.ndarray:
-        """Indices of those base parameters of the first set that contribute most to a motion drawn at random."""
+        """Indices (RELEVANT,) of those base parameters of the first set that contribute most to a random motion."""
         return self.order(self.first, self.get_equations("drawn", self.first), self.true)[:RELEVANT]
 
     def optimise(self, progress: Callable[[int], None]) -> None:

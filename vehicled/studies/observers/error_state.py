@@ -24,7 +24,7 @@ class ErrorStateObserver:
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the errors, z and ż first."""
+        """(errors, errors) covariance of the errors, z and ż first."""
         return self.filter.covariance
 
     @property

@@ -27,7 +27,7 @@ class Observer(Protocol):
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the filter's state, z and ż first."""
+        """(states, states) covariance of the filter's state, z and ż first."""
 
     @property
     def repairs(self) -> int:
@@ -119,7 +119,10 @@ class MechanismObserver(MechanismEstimate):
         return self.repair(transition @ covariance @ transition.T + noise)
 
     def repair(self, covariance: np.ndarray) -> np.ndarray:
-        """The same, symmetric; definite too, and counted, where it was not."""
+        """The covariance (states, states), symmetric; made definite, and counted, where it was not.
+
+        Raises RunError where it is not finite.
+        """
         if not np.all(np.isfinite(covariance)):
             raise self.fail("the covariance is not finite")
         p, repaired = definite.repair(covariance)

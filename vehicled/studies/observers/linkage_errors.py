@@ -120,7 +120,7 @@ class ExactLinkageErrors(LinkageErrors):
     """errorEKF_EJ: the transition has the derivatives of the accelerations with respect to z and ż."""
 
     def linearise(self, h: float) -> tuple[np.ndarray, np.ndarray]:
-        """As for free masses, with the derivatives of z̈ by z and ż to the second order in h."""
+        """(2f, 2f) each: as for free masses, with the derivatives of z̈ by z and ż to the second order in h."""
         f = self.freedom
         transition, slope = super().linearise(h)
         exact = np.hstack(self._calc_dynamics_jacobians())

@@ -59,7 +59,7 @@ class UnscentedKF(MechanismObserver):
         self.points = MechanismBatch(mechanism, 2 * size + 1)
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance all points by h, and update with readings (k,) if there are any."""
+        """Advance all points by h, and update with readings (k,) if there are any. Raises RunError."""
         m, f = self.mechanism, len(self.independent)
         start, before = np.concatenate([self.z, self.zd]), self.repair(self.covariance)
         points = self._draw(start, before)
