@@ -93,7 +93,7 @@ def open_log(path: str | Path, devices: LogDevices | None = None) -> Log:
 
 
 def create_log(path: str | Path, channels: Iterable[str] = CHANNELS, utc_offset_ns: int = 0) -> LogWriter:
-    """A new measurement log, `.csv` or `.mcap`.
+    """A new measurement log, `.csv` or `.mcap`; UsageError for any other kind.
 
     `channels`: those that will come; a CSV file has a column for each. `utc_offset_ns`: time of day minus the
     clock of the measurements, 0 if there is none (MCAP only).

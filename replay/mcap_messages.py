@@ -74,8 +74,10 @@ def _decompress(record: bytes, begin: int, problems: Problems) -> bytes:
 def _read_records(
     body: bytes, begin: int, channels: dict[int, str], topics: Collection[str], problems: Problems
 ) -> Iterator[Message]:
-    """Messages of `topics` in a run of complete records, at byte `begin` of the file or in the chunk there;
-    channels that it declares are added to `channels`."""
+    """Messages of `topics` in a run of complete records.
+
+    `begin` is the run's first byte in the file, or in the chunk. Channels that it declares are added to `channels`.
+    """
     position, end = 0, len(body)
     while position + RECORD.size <= end:
         opcode, length = RECORD.unpack_from(body, position)

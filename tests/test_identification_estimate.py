@@ -9,7 +9,7 @@ from vehicled.configuration import configure
 from vehicled.identification.vehicle.estimate import fit
 from vehicled.identification.vehicle.names import PARAMETERS, apply, choose
 from vehicled.identification.vehicle.noise import NOISE
-from vehicled.identification.vehicle.prediction_error import Drive, measure
+from vehicled.identification.vehicle.prediction_error import ScoredDrive, measure
 from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
@@ -21,8 +21,8 @@ def silent(*_):
     pass
 
 
-def kept(steps) -> Drive:
-    return Drive.of(configure(prototype_file(), TEXT), steps)
+def kept(steps) -> ScoredDrive:
+    return ScoredDrive.of(configure(prototype_file(), TEXT), steps)
 
 
 def found(steps, *names, considered=()):
@@ -125,7 +125,7 @@ def test_noise_is_found():
     names = ["gyro.noise", "accel.noise", "vehicle_speed.noise"]
     parameters = [NOISE[n] for n in names]
     wrong = apply(prototype_file(), parameters, [1.0, 1.0, -1.0])
-    kept_drive = Drive.of(configure(wrong, TEXT), steps)
+    kept_drive = ScoredDrive.of(configure(wrong, TEXT), steps)
     estimate = fit(wrong, TEXT, parameters, [kept_drive], silent, keep_noise=True)
     values = {f.parameter.name: f for f in estimate.found}
     # What the simulated sensors have; the accelerometer's own, as settings say, and quantisation of the speed.

@@ -8,7 +8,7 @@ from vehicled.configuration import configure
 from vehicled.identification.vehicle.names import PARAMETERS, apply
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.observed import Change
-from vehicled.identification.vehicle.prediction_error import Drive, differentiate, measure
+from vehicled.identification.vehicle.prediction_error import ScoredDrive, differentiate, measure
 
 KNOWN = PARAMETERS | NOISE
 NAMES = (
@@ -26,7 +26,7 @@ def pass_of_all():
     """A drive, and gradient and information on it at the prototype."""
     steps = drive(changed(front__tyre_stiffness=-0.1), mixed(9.0))
     file = configure(prototype_file(), TEXT)
-    kept = Drive.of(file, steps)
+    kept = ScoredDrive.of(file, steps)
     changes = [Change(configuration(n, KNOWN[n].step), KNOWN[n].step) for n in NAMES]
     error, derivatives = differentiate(file, changes, kept)
     return kept, error, derivatives

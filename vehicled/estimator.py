@@ -178,8 +178,11 @@ class Estimator:
         return float(self._filter.pose[AHEAD]) if self._running else 0.0
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`reset`; `set_position` (lat and lon, or x and y; optionally alt or z, yaw, sigma, yaw_sigma);
-        `reload_noise` (sensors, filter). Raises UsageError."""
+        """Execute a command: `reset`, `set_position` or `reload_noise`.
+
+        `set_position` takes lat and lon, or x and y; optionally alt or z, yaw, sigma, yaw_sigma; `reload_noise` takes
+        sensors and filter. Raises UsageError.
+        """
         handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "reset": self._command_reset,
             "set_position": self._command_set_position,

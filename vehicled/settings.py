@@ -120,7 +120,9 @@ def shipped_folder() -> Path:
 
 
 def config_path(name_or_path: str | Path, folder: Path | None = None) -> Path:
-    """A path as it is; a bare word as the file of that name (`prototype`) in `folder`, or among the shipped
+    """The path of a configuration that is given as a path or by its name.
+
+    A path stays as it is; a bare word is the file of that name (`prototype`) in `folder`, or among the shipped
     configurations.
 
     Raises SettingsError, listing the names, for a word that is neither.

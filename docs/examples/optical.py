@@ -52,9 +52,11 @@ class Optical(SourceSettings):
     gate: Gate = field(default_factory=Gate)
 
     def make_source(self, context: Context) -> OpticalSource:
+        """The source of this section."""
         return OpticalSource(self, context)
 
     def calc_variances(self) -> dict[str, float]:
+        """Of one sample."""
         return {CHANNEL: self.noise**2}
 
 
@@ -62,8 +64,10 @@ class OpticalSource(Source[Optical]):
     """Updates the filter with each of its samples."""
 
     def register(self) -> None:
+        """Register the observation with its gate."""
         self.updates.register(CHANNEL, self.settings.gate)
 
     def observe(self, m: Measurement) -> None:
+        """Update the filter with the sample, if there is one."""
         if CHANNEL in m.values:
             self.updates.update(m, CHANNEL, [m.values[CHANNEL]], [self._variances[CHANNEL]])

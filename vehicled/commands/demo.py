@@ -65,7 +65,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate, run the daemon on emulated devices, score and report; returns the exit status. Raises UsageError."""
+    """Simulate, run the daemon on emulated devices, score, report; the exit status. Raises UsageError, RunError."""
     from replay.csv_log import EstimatesWriter
     from vehicled.configuration import load_configuration
     from vehicled.demo.configuration import write_configuration

@@ -65,8 +65,11 @@ class Publisher:
         self._hand_over(None, [], status)
 
     def counters(self) -> dict[str, Any]:
-        """Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `ignored` requests,
-        `subscribed` topics."""
+        """What it has done since its start.
+
+        Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `ignored` requests, `subscribed`
+        topics.
+        """
         return {
             "sent": dict(self._sent),
             "dropped": self._dropped,

@@ -20,7 +20,8 @@ class MeasurementQueue:
     def __init__(self, sources: Sequence[str], capacity: int = 4096) -> None:
         """`sources`: names of the devices, in the order in which equal arrivals come out.
 
-        `capacity`: measurements; a full queue drops its oldest, counted under the source that loses it.
+        `capacity`: measurements; a full queue drops its oldest, counted under the source that loses it. Raises
+        ValueError for less than one.
         """
         if capacity < 1:
             raise ValueError("a queue needs a capacity of at least one measurement")

@@ -20,7 +20,8 @@ def write_configuration(name: str, path: Path, ports: Path, record: Path, gnss_l
     """Write the shipped configuration `name` to `path`, with emulated devices.
 
     Serial devices get their ports in the folder `ports`, CAN a virtual bus of this process; results go to a
-    free port of this machine and into the folder `record`. `gnss_latency`: of the receiver, s.
+    free port of this machine and into the folder `record`. `gnss_latency`: of the receiver, s. Raises UsageError
+    for a device that cannot be emulated.
     """
     source = config_path(name)
     # As nodes, so that what stays is handed on as it is written, numbers with their units included.

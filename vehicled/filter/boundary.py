@@ -51,7 +51,7 @@ class InitialPose:
 
 
 class Observation(NamedTuple):
-    """One measurement of one kind. (A tuple, because one is made for every measurement.)"""
+    """One measurement of one kind; a tuple, because one is made for every measurement."""
 
     kind: str
     """Name of a measurement model, such as `imu.gyro`."""

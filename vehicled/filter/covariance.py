@@ -31,10 +31,10 @@ class Workspace(Protocol):
     """A running model that the kernels have been added to."""
 
     def view(self, name: str) -> np.ndarray:
-        """An array."""
+        """An array: (count,) of numbers, (count, lanes) of lane vectors. Raises KeyError."""
 
     def tangent(self, name: str) -> np.ndarray:
-        """Its derivatives, last axis by direction; of length 0 when the program is not differentiated."""
+        """Its derivatives, last axis (directions,); of length 0 when the program is not differentiated."""
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
         """A kernel as a function."""
@@ -86,8 +86,9 @@ class CovarianceKernels:
     def propagate(
         self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
     ) -> KernelHandle:
-        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2, half of the noise of a step before it, half after;
-        x ← 0.
+        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2; x ← 0.
+
+        Half of the noise of a step comes before it, half after.
 
         `transition`: F by rows; `noise`: diagonal of Q; `also`: further (symbol, value) to be stored with it.
         """
@@ -135,8 +136,10 @@ class CovarianceKernels:
         return self._program.kernel(name, [*stores, *self._evaluate(innovations, rows, more)])
 
     def add_evaluations(self) -> tuple[KernelHandle, ...]:
-        """Kernels `evaluate1` and so on: evaluate anew with the innovation, the rows and the noise that are in the
-        arrays `innovation`, `rows`, `noise` and `more_noise`."""
+        """Kernels `evaluate1` and so on, by number of components.
+
+        They evaluate anew with what is in the arrays `innovation`, `rows`, `noise` and `more_noise`.
+        """
         n = self.size
         added = []
         for m in range(1, self.components + 1):
@@ -236,8 +239,10 @@ class Covariance:
         updates: Sequence[KernelHandle],
         evaluations: Sequence[KernelHandle] = (),
     ) -> None:
-        """`updates`, `evaluations`: kernels by number of components less one; without the latter there is no
-        `evaluate_again`."""
+        """Bind the kernels; `updates` and `evaluations` are by number of components less one.
+
+        Without `evaluations` there is no `evaluate_again`.
+        """
         self.size = size
         self._updates = [workspace.bind(kernel) for kernel in updates]
         self._evaluations = [workspace.bind(kernel) for kernel in evaluations]

@@ -9,8 +9,10 @@ _FLOOR = 1e-12
 
 
 def factorise(p: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Lower L with L Lᵀ = P, and whether P (n, n) had to be repaired for it: directions in which it is not positive,
-    as seen in units of each state's own deviation, get a small variance. What is not finite has no root: NaN.
+    """Lower L with L Lᵀ = P, and whether P (n, n) had to be repaired for it.
+
+    Directions in which P is not positive, as seen in units of each state's own deviation, get a small variance. What
+    is not finite has no root: NaN.
     """
     if not np.isfinite(p).all():
         return np.full_like(p, np.nan), True

@@ -48,8 +48,10 @@ class ErrorDynamics:
     def __init__(
         self, graph: Graph, states: StateVector, rolling: Sequence[Atom], tyres: TyreResponse | None
     ) -> None:
-        """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls; `tyres`: left
-        out for errors that grow as those of free masses do."""
+        """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls.
+
+        `tyres`: left out for errors that grow as those of free masses do.
+        """
         self._graph, self._states, self._rolling, self._tyres = graph, states, rolling, tyres
         self._errors = [graph.symbol(f"error of {name}") for name in states.names]
 

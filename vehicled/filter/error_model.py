@@ -95,8 +95,10 @@ class ErrorModel:
         return self._extra[place.start - self.slow : place.stop - self.slow]
 
     def _add_read_state(self) -> KernelHandle:
-        """Kernel `read_state`: the present pose and the wheels' angles and rates into `now`, its yaw without
-        jumps."""
+        """Kernel `read_state`.
+
+        The present pose and the wheels' angles and rates into `now`, its yaw without jumps.
+        """
         g, found = self.g, list(self.models.now)
         turned = found[YAW] - self.now[YAW]
         found[YAW] = self.now[YAW] + g.atan2(g.sin(turned), g.cos(turned))
@@ -107,8 +109,11 @@ class ErrorModel:
     # -- propagation ---------------------------------------------------------------------------------------
 
     def _add_propagation(self, unscented: bool) -> KernelHandle:
-        """Sequence `propagate`; for sigma points, which propagate by themselves, kernel `linear`: F and the noise of
-        fading states in `transition` (n, n) and `fading_noise` (n,)."""
+        """Sequence `propagate`.
+
+        For sigma points, which propagate by themselves, kernel `linear`: F and the noise of fading states in
+        `transition` (n, n) and `fading_noise` (n,).
+        """
         g, n, h = self.g, len(self.states), self._h
         decays: dict[int, Atom] = {}
         lost: list[Atom] = [g.zero] * n
@@ -153,8 +158,10 @@ class ErrorModel:
         angle: bool = False,
         tyres: bool = False,
     ) -> None:
-        """An observation: what it should read, its Jacobian by errors of now, and noise beside its own. `angle`: the
-        innovation is taken within half a turn; `tyres`: it depends on `models.tyre_damping`."""
+        """An observation: what it should read, its Jacobian by errors of now, and noise beside its own.
+
+        `angle`: the innovation is taken within half a turn; `tyres`: it depends on `models.tyre_damping`.
+        """
         first = tyres and not self.exact  # otherwise it is known already
         kernel = self._covariance.observe(
             f"{'evaluate' if first else 'observe'}.{name}", predicted, rows, noise=noise, angle=angle
@@ -164,8 +171,10 @@ class ErrorModel:
         self._observations[name] = kernel
 
     def observe_chassis(self, name: str, sensor: str, own: Group | None = None, angle: bool = False) -> None:
-        """One of the chassis' sensor models (a key of `models.readings`) at the time of `pose`, with the sensor's
-        `own` slow error, one state per component, added to it."""
+        """One of the chassis' sensor models (a key of `models.readings`) at the time of `pose`.
+
+        With the sensor's `own` slow error, one state per component, added to it.
+        """
         predicted, rows, noise = [], [], []
         for k, (reading, jacobian) in enumerate(
             zip(self.models.readings[sensor], self.models.jacobians[sensor], strict=True)
@@ -190,8 +199,10 @@ class ErrorModel:
         return total
 
     def to_present(self, jacobian: Sequence[Atom]) -> tuple[dict[int, Atom], Atom]:
-        """A row by errors of then, (12,) chart and rates, as one by errors of now, z(then) = z(now) − age · drift;
-        and the variance that white noise on the rates since then adds to it."""
+        """A row by errors of then, (12,) chart and rates, as one by errors of now, z(then) = z(now) − age · drift.
+
+        And the variance that white noise on the rates since then adds to it.
+        """
         g, age = self.g, self.age
         # The drift's columns of the chart and of its rates; wheels are another matter.
         drift = combine(jacobian[:CHART_PAIRS], self._drift_then, g.zero)
@@ -236,9 +247,11 @@ class ErrorModel:
     # -- correction and output -----------------------------------------------------------------------------
 
     def _add_correction(self) -> KernelHandle:
-        """Kernel `take_errors`: x into `correction` and `corner_correction` for the car's kernel `correct`, into
-        `extra`, and into `moved` = (Δz, the drift of z by it, Δż) for the history; x ← 0. Sequence `apply` corrects
-        the car with it."""
+        """Kernel `take_errors`, and the sequence `apply` which corrects the car with it.
+
+        x goes into `correction` and `corner_correction` for the car's kernel `correct`, into `extra`, and into `moved` =
+        (Δz, the drift of z by it, Δż) for the history; x ← 0.
+        """
         g, program, x, s = self.g, self.program, self._covariance.x, self.states
         correction, (carry,) = program.arrays["correction"], program.arrays["carry"]
         corners = program.lanes("corner_correction")
@@ -258,8 +271,10 @@ class ErrorModel:
         return program.sequence("apply", take, self._car_kernels.correct, self._read_state)
 
     def _add_output(self) -> KernelHandle:
-        """Kernel `sigmas`: the standard deviations SIGMAS of `pose`, which must be the present one. Sequence `output`
-        has the car's own outputs, too."""
+        """Kernel `sigmas`: the standard deviations SIGMAS of `pose`, which must be the present one.
+
+        Sequence `output` has the car's own outputs, too.
+        """
         g = self.g
         s = self.states
         rows: list[dict[int, Atom]] = [{k: g.one} for k in (*s.places(POSITION), s.index(ATTITUDE, "yaw"))]

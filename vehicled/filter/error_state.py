@@ -75,7 +75,7 @@ class ErrorStateModel(Protocol[Reading_contra]):
 
     @property
     def state(self) -> np.ndarray:
-        """What is estimated, as the simulation has it; any number of quantities."""
+        """What is estimated, as the simulation has it: an array of any shape, in the model's units."""
 
     def simulate(self, h: float) -> None:
         """Advance by h (s)."""
@@ -148,8 +148,10 @@ def calc_update(covariance: np.ndarray, observation: LinearObservation) -> State
 
 
 def calc_corrected(covariance: np.ndarray, update: StateUpdate, noise: np.ndarray) -> np.ndarray:
-    """(n, n) covariance after an update, from that before it and R (m, m): (1 − K H) P (1 − K H)ᵀ + K R Kᵀ (Joseph),
-    which rounding does not make indefinite."""
+    """(n, n) covariance after an update: (1 − K H) P (1 − K H)ᵀ + K R Kᵀ (Joseph).
+
+    From `covariance` P (n, n) before it and `noise` R (m, m). Rounding does not make this form indefinite.
+    """
     rest = np.eye(len(covariance)) - update.gain @ update.jacobian
     corrected: np.ndarray = rest @ covariance @ rest.T + update.gain @ noise @ update.gain.T
     return corrected

@@ -18,9 +18,11 @@ class History:
     """Ring of poses before and after each step's correction."""
 
     def __init__(self, memory: float, size: int, pairs: int, directions: int = 0) -> None:
-        """`memory`: how far back it reaches, s, at up to FASTEST steps per second; `size` numbers per pose; `pairs`
-        of (Δz, Δż). `directions`: with derivatives, all that is kept has a last axis (1 + directions,), as everything
-        here is linear."""
+        """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
+
+        `size`: numbers per pose; `pairs` of (Δz, Δż). `directions`: with derivatives, all that is kept has a last
+        axis (1 + directions,), as everything here is linear.
+        """
         more = (1 + directions,) if directions else ()
         self._memory_ns = round(memory * 1e9)
         self._capacity = capacity = int(np.ceil(memory * FASTEST)) + 2
@@ -53,8 +55,10 @@ class History:
         self._count += 1
 
     def correct(self, moved: np.ndarray, pose: np.ndarray) -> None:
-        """The last step's correction `moved` (3·pairs,): of z, the drift of z that it makes, and of the rates; and
-        the pose after it."""
+        """Keep the last step's correction and the pose after it.
+
+        `moved` (3·pairs,): of z, the drift of z that it makes, and of the rates.
+        """
         n = (self._count - 1) % self._capacity
         pairs, sums = self._pairs, self._sums_now
         sums += moved
@@ -63,8 +67,9 @@ class History:
         self._corrected = True
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Pose at a time, and the correction (Δz, Δż) that it has received since, (2·pairs,); not to be changed. None
-        when too old.
+        """Pose at a time, and the correction (Δz, Δż) that it has received since, (2·pairs,); not to be changed.
+
+        None when too old.
 
         Linear between the pose after one step's correction and that before the next; a time after the last
         step counts as the last step.

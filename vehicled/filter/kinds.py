@@ -20,8 +20,11 @@ _CLASSES: dict[str, type[ForwardEulerFilter] | type[UnscentedVehicleFilter]] = {
 def make_filter(
     vehicle: Vehicle, settings: Filter, sensors: SensorSetup, companions: Sequence[Companion] = ()
 ) -> VehicleFilter:
-    """Of the kind in the settings; those of the errorEKF family differ in what is compiled, and can carry the
-    derivatives by changed filters (`companions`) along."""
+    """A filter of the kind in the settings.
+
+    Those of the errorEKF family differ in what is compiled, and can carry the derivatives by changed filters
+    (`companions`) along. Raises ValueError for a kind that cannot, with companions.
+    """
     other = _CLASSES.get(settings.kind)
     if other is None:
         return VehicleFilter(vehicle, settings, sensors, companions)

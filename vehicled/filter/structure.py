@@ -27,7 +27,8 @@ PROCESS = "process."
 class AddObservation(Protocol):
     """A source's measurement models, added to the program (see `ErrorModel.observe`)."""
 
-    def __call__(self, model: ErrorModel, /) -> None: ...
+    def __call__(self, model: ErrorModel, /) -> None:
+        """Add the observations to a model that is being built."""
 
 
 @dataclass(frozen=True)

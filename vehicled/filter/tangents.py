@@ -83,8 +83,10 @@ class FilterTangents:
         self._variances: dict[str, np.ndarray] = {}
 
     def seed(self, values: dict[str, np.ndarray], variances: dict[str, np.ndarray]) -> None:
-        """Take the derivatives of all settings from the companions; `values` (3, directions) and `variances`
-        (directions,): derivatives of what is observed and of its variance, by kind of observation."""
+        """Take the derivatives of all settings from the companions.
+
+        By kind of observation: `values` (3, directions) and `variances` (directions,) of what is observed.
+        """
         self._values, self._variances = values, variances
         car = self._filter.car
         tangents = car.compiled.tangents
@@ -133,7 +135,10 @@ class FilterTangents:
         return self._moved
 
     def split_past(self, past: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Pose and corrections of the past; their tangents are put where the kernels read them."""
+        """Pose and corrections of the past, (numbers,) and (2·pairs,), without their tangents.
+
+        These, in `past` the last axis after its first element, are put where the kernels read them.
+        """
         pose, since = past
         self._d_pose[:] = pose[self._pose_rows, 1:]
         self._d_past_wheels[:] = pose[self._wheel_rows, 1:]

@@ -192,7 +192,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         """(20, points) where points have arrived, less where the car between them has.
 
         The slope that a point stands on does not accelerate it: errors of attitude are mostly those of the body on
-        its springs, and the other kinds of this filter count them so."""
+        its springs, and the other kinds of this filter count them so.
+        """
         self._chart = chart = self._reached - self._reached[:, [_CENTRE]]
         chart[YAW] = _within_half_a_turn(chart[YAW])
         travel, rate = self._reached_corners - self._reached_corners[..., [_CENTRE]]

@@ -76,8 +76,10 @@ class VehicleFilter(VehicleState):
     # -- observations --------------------------------------------------------------------------------------
 
     def evaluate(self, observation: Observation) -> float | None:
-        """Normalised innovation squared of an observation, which changes nothing in the filter; None when it is too
-        old. The innovation is then that of `update`."""
+        """Normalised innovation squared of an observation; None when it is too old.
+
+        Nothing in the filter changes. The innovation is then that of `update`.
+        """
         t_ns = observation.t_ns
         if t_ns != self._past:
             past = self.history.at(t_ns)
@@ -100,8 +102,10 @@ class VehicleFilter(VehicleState):
         return nis
 
     def update(self, observation: Observation, threshold: float) -> Update:
-        """Correct the estimate with an observation, unless its normalised innovation squared is above the
-        threshold."""
+        """Correct the estimate with an observation.
+
+        It is rejected where its normalised innovation squared is above the threshold.
+        """
         nis = self.evaluate(observation)
         if nis is None:
             return TOO_OLD
@@ -114,8 +118,9 @@ class VehicleFilter(VehicleState):
         )
 
     def inflate(self, observation: Observation, update: Update) -> None:
-        """Open the states that a rejected observation depends on, so that each component's innovation is one standard
-        deviation.
+        """Open the states that a rejected observation depends on.
+
+        Afterwards each component's innovation is one standard deviation.
 
         What is added to the variance of a component, ν², is shared among the states in proportion to what their
         variances after an initialisation would contribute, H² P₀: whatever a state's unit, and whichever way the
@@ -132,8 +137,10 @@ class VehicleFilter(VehicleState):
         self.errors.add_variances(added)
 
     def decorrelated(self) -> tuple[np.ndarray, np.ndarray]:
-        """(m,) each: the innovations of the observation evaluated last in directions that are not correlated, and the
-        inverses of their variances, copies."""
+        """Innovations of the last observation in directions that are not correlated, and inverse variances.
+
+        (m,) each, copies.
+        """
         p, m = self.errors, self._evaluated
         return p.decorrelated[:m].copy(), p.precision[:m].copy()
 
@@ -143,8 +150,10 @@ class VehicleFilter(VehicleState):
         return left[: self._evaluated].copy(), precision[: self._evaluated].copy()
 
     def seed_tangents(self, d_values: dict[str, np.ndarray], d_variances: dict[str, np.ndarray]) -> None:
-        """Take the derivatives of all settings from the companions; by kind of observation, those of its value
-        (3, directions) and of its variance (directions,)."""
+        """Take the derivatives of all settings from the companions.
+
+        By kind of observation, those of its value (3, directions) and of its variance (directions,).
+        """
         self._tangents.seed(d_values, d_variances)
 
     def update_road(self, interval: float) -> None:
@@ -251,8 +260,11 @@ class VehicleFilter(VehicleState):
 
 
 class ForwardEulerFilter(VehicleFilter):
-    """DEKF: the model goes on by forward Euler, with its position, velocity and acceleration problems solved each
-    step; no memory of accelerations is left that a correction would not know of (Sanjurjo)."""
+    """DEKF: the model goes on by forward Euler (Sanjurjo).
+
+    Its position, velocity and acceleration problems are solved each step; no memory of accelerations is left that a
+    correction would not know of.
+    """
 
     def _simulate(self, h: float) -> None:
         assert self._kernels.euler is not None

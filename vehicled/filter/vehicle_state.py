@@ -34,8 +34,10 @@ _AT_REST = InitialConditions(speed=0.0, position_known=False, yaw_variance=1e-6)
 
 
 class VehicleState:
-    """A car that is simulated beside the real one, and the covariance of its errors. All arrays are views into one
-    workspace, the car's."""
+    """A car that is simulated beside the real one, and the covariance of its errors.
+
+    All arrays are views into one workspace, the car's.
+    """
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class VehicleState:
         return math.isfinite(self.pose.sum() + self.errors.packed.sum())
 
     def slow_states(self, group: Group) -> np.ndarray:
-        """Present estimates of a group of slow states, a copy."""
+        """(elements,) present estimates of a group of slow states, in its unit, a copy."""
         place = self.states[group]
         return self._extra[place.start - self._slow : place.stop - self._slow].copy()
 
@@ -159,7 +161,7 @@ class VehicleState:
         self._processes[group.name][0] = time
 
     def save(self) -> np.ndarray:
-        """A copy of the whole state, for `restore`."""
+        """A copy of the whole workspace (float64), for `restore`."""
         return self.car.workspace.copy()
 
     def restore(self, saved: np.ndarray) -> None:
@@ -168,7 +170,7 @@ class VehicleState:
         self._past = None
 
     def read_state(self) -> np.ndarray:
-        """Bring `pose` up to date with the car, and return it."""
+        """Bring `pose` up to date with the car, and return it: a view of length len(POSE)."""
         self._read_state()
         return self.pose
 
@@ -184,8 +186,10 @@ class VehicleState:
     # -- initialisation and resets -------------------------------------------------------------------------
 
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
-        """Begin anew on level ground, with the variances of the table of states, not correlated. Slow states are
-        zero."""
+        """Begin anew on level ground, with the variances of the table of states, not correlated.
+
+        Slow states are zero.
+        """
         self._initial = initial
         self.place(pose)
         self._tangents.place(pose)
@@ -251,8 +255,10 @@ class VehicleState:
         self._past = None
 
     def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
-        """Turn the whole car, its velocity with it, about the vertical through its origin. `d_angle`:
-        (directions,)."""
+        """Turn the whole car, its velocity with it, about the vertical through its origin.
+
+        `d_angle`: (directions,).
+        """
         change = np.zeros(2 * CHART_PAIRS)
         change[YAW] = angle
         self.car.correct(change, carry=True, d_change=_below(None if d_angle is None else d_angle[None], YAW))

@@ -72,8 +72,10 @@ class BaseSet:
         return space
 
     def change(self, independent: Iterable[int]) -> BaseSet:
-        """The set with another choice of what is independent: β' = B₁⁻¹ B₂. Raises UsageError for a choice that makes
-        no set, with the rank that it has."""
+        """The set with another choice of what is independent: β' = B₁⁻¹ B₂.
+
+        Raises UsageError for a choice that makes no set, with the rank that it has.
+        """
         chosen = np.array(sorted(independent), dtype=int)
         r = len(self.independent)
         if len(chosen) != r or len(set(chosen)) != r or np.isin(chosen, self.null).any():
@@ -111,7 +113,7 @@ def find_null(w: np.ndarray) -> np.ndarray:
 
 
 def calc_singular_values(w: np.ndarray) -> np.ndarray:
-    """Of W without its null columns, the others scaled to one."""
+    """(columns,) singular values of W (rows, p) without its null columns, the others scaled to one."""
     return np.linalg.svd(_scaled(w)[0], compute_uv=False)
 
 
@@ -123,16 +125,22 @@ def _scaled(w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def calc_double_rank(w: np.ndarray) -> int:
-    """By the usual tolerance in double precision, the largest singular value × ε × the larger side of W; for
-    mechanisms of low mobility see `extended.calc_rank`."""
+    """Rank by the usual tolerance in double precision.
+
+    The tolerance is the largest singular value × ε × the larger side of W; for mechanisms of low mobility see
+    `extended.calc_rank`.
+    """
     singular = calc_singular_values(w)
     tolerance = singular.max(initial=0.0) * np.finfo(float).eps * max(w.shape)
     return int(np.sum(singular > tolerance))
 
 
 def find_base_by_svd(w: np.ndarray, rank: int | None = None) -> BaseSet:
-    """From W (rows, p): the null space V₂ by singular values, and in it those parameters as dependent whose rows V₂₂
-    are conditioned best (by pivoting): β = −V₂₁ V₂₂⁻¹. `rank`: as known otherwise; left out, `calc_double_rank`."""
+    """From W (rows, p), by the null space V₂ from singular values.
+
+    Dependent are those parameters whose rows V₂₂ are conditioned best (by pivoting): β = −V₂₁ V₂₂⁻¹. `rank`: as known
+    otherwise; left out, `calc_double_rank`.
+    """
     rank = calc_double_rank(w) if rank is None else rank
     scaled, kept, size = _scaled(w)
     space = np.linalg.svd(scaled)[2][rank:].T
@@ -168,8 +176,10 @@ def _unscaled(
 
 
 def calc_space_distance(first: BaseSet, second: BaseSet) -> float:
-    """Sine of the largest angle between what two sets leave untold, parameters scaled alike: zero for two sets of the
-    same parameters, one for sets of different ranks."""
+    """Sine of the largest angle between the null spaces of two sets, parameters scaled alike.
+
+    Zero for two sets of the same parameters, one for sets of different ranks.
+    """
     a, b = (np.linalg.qr(s.calc_null_space())[0] for s in (first, second))
     if a.shape != b.shape:
         return 1.0

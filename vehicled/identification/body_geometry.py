@@ -46,8 +46,10 @@ class Element:
 
 
 class Geometry:
-    """Symbols of the geometry that the bodies' axes are given in. Coordinates that the description has as zero are no
-    symbols, and are to stay zero."""
+    """Symbols of the geometry that the bodies' axes are given in.
+
+    Coordinates that the description has as zero are no symbols, and are to stay zero.
+    """
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism

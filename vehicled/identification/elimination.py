@@ -25,8 +25,11 @@ class MotionBasis:
 
 
 def calc_motion_basis(mechanism: Mechanism, limit: float = 1e6) -> MotionBasis:
-    """At the present q. Raises RunError where the mechanism has more degrees of freedom than elsewhere, or nearly so:
-    a condition above the limit."""
+    """At the present q.
+
+    Raises RunError where the mechanism has more degrees of freedom than elsewhere, or nearly so: a condition above
+    the limit.
+    """
     _, singular, rows = np.linalg.svd(mechanism.calc_jacobian())
     rank = len(mechanism.q) - len(mechanism.independent)
     if rank == 0:

@@ -1,5 +1,7 @@
-"""Motions that excite the parameters: Fourier series of the independent coordinates, optimised within their
-ranges."""
+"""Motions that excite the parameters.
+
+They are Fourier series of the independent coordinates, optimised within their ranges.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ Criterion = Literal["condition", "A", "D", "E"]
 
 @dataclass(frozen=True)
 class FourierTrajectory:
-    """z(t) = z₀ + Σ_j a_j sin(jωt)/(jω) − b_j cos(jωt)/(jω), of each independent coordinate: periodic, with analytic
-    rates (Swevers et al., "Optimal robot excitation and identification", 1997)."""
+    """z(t) = z₀ + Σ_j a_j sin(jωt)/(jω) − b_j cos(jωt)/(jω), of each independent coordinate.
+
+    Periodic, with analytic rates (Swevers et al., "Optimal robot excitation and identification", 1997).
+    """
 
     frequency: float
     """ω/2π, Hz"""
@@ -95,8 +99,10 @@ class Ranges:
 
 
 def calc_criterion(w: np.ndarray, criterion: Criterion) -> float:
-    """Of W (rows, r), the smaller the better, as a logarithm: the condition of W; or of the covariance (WᵀW)⁻¹ its
-    trace (A), determinant (D), or largest eigenvalue (E)."""
+    """How badly W (rows, r) determines the parameters, as a logarithm: the smaller the better.
+
+    The condition of W; or of the covariance (WᵀW)⁻¹ its trace (A), determinant (D), or largest eigenvalue (E).
+    """
     singular = np.linalg.svd(w, compute_uv=False)
     if len(singular) < w.shape[1] or singular[-1] <= 0.0:
         return np.inf
@@ -117,9 +123,10 @@ def optimise(
     limit: int = 20,
     progress: Callable[[int], None] = lambda _: None,
 ) -> FourierTrajectory:
-    """The trajectory, of the same frequency and harmonics, whose W = observe(trajectory) (rows, r) is best, by
-    sequential quadratic programming from a start within the ranges: the best one met, which never is worse than the
-    start.
+    """The trajectory whose W = observe(trajectory) (rows, r) is best, of the start's frequency and harmonics.
+
+    Found by sequential quadratic programming from a start within the ranges: the best one met, which never is worse
+    than the start.
 
     `limit`: iterations, of one evaluation for each coefficient and some; `progress` is told their number. Raises
     RunError for a start that leaves the ranges, or does not excite the parameters.

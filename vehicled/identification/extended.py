@@ -83,8 +83,11 @@ class _Extended:
 
 
 def calc_extended_equations(mechanism: Mechanism, digits: int = 50) -> np.ndarray:
-    """(f, p) decimals Rᵀ K of the inertial parameters at the present z, ż, z̈, which are taken as exact; R is the
-    basis in which ż are the coefficients. Raises RunError where refining does not converge."""
+    """(f, p) decimals Rᵀ K of the inertial parameters at the present z, ż, z̈.
+
+    These are taken as exact; R is the basis in which ż are the coefficients. Raises RunError where refining does not
+    converge.
+    """
     with localcontext() as context:
         context.prec = digits
         return _equations(mechanism, digits)
@@ -156,8 +159,10 @@ def _project(extended: _Extended, basis: np.ndarray, qdd: np.ndarray) -> np.ndar
 
 
 def find_extended_base(w: np.ndarray, digits: int = 50) -> ExtendedBase:
-    """Base parameters from decimals W (rows, p) that were made with so many digits: pivots above half of them count,
-    and their columns are the independent parameters."""
+    """Base parameters from decimals W (rows, p) that were made with so many digits.
+
+    Pivots above half of the digits count, and their columns are the independent parameters.
+    """
     with localcontext() as context:
         context.prec = digits
         zero = Decimal(10) ** (-digits // 2)

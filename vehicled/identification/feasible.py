@@ -35,8 +35,10 @@ _LOWERED = 20.0
 
 
 def find_infeasible(values: np.ndarray, sizes: Sequence[int]) -> list[int]:
-    """Bodies, by number, whose parameters no body has. `values` (p,) with the bodies' parameters first; `sizes`: the
-    elements of each body (`Regressor.sizes`)."""
+    """Bodies, by number, whose parameters no body has.
+
+    `values` (p,) with the bodies' parameters first; `sizes`: the elements of each body (`Regressor.sizes`).
+    """
     bad = []
     for number, (span, size) in enumerate(zip(_spans(sizes), sizes, strict=True)):
         moments = parameters.to_moments(values[span], size)

@@ -46,8 +46,10 @@ def compress(w: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def estimate(
     w: np.ndarray, forces: np.ndarray, deviations: np.ndarray | None = None, equations: int | None = None
 ) -> LeastSquaresEstimate:
-    """Φ of least ‖τ − W Φ‖ with W (rows, r), τ (rows,); with standard deviations of τ (rows,) each row divided by its
-    own, which makes the estimate the best linear one.
+    """Φ of least ‖τ − W Φ‖ with W (rows, r), τ (rows,).
+
+    With standard deviations of τ (rows,) each row is divided by its own, which makes the estimate the best linear
+    one.
 
     By QR, columns scaled to one; W may be conditioned up to 1/ε. `equations`: how many there were where the rows are
     compressed. Raises UsageError for shapes that do not go together
@@ -82,8 +84,10 @@ def estimate(
 
 
 def calc_prediction_error(predicted: np.ndarray, forces: np.ndarray) -> float:
-    """Σ over the coordinates of ‖τ̂ − τ‖/‖τ‖, of (N, f) each: 0.05 per coordinate for 5 %. Coordinates on which there
-    never is a force do not count."""
+    """Σ over the coordinates of ‖τ̂ − τ‖/‖τ‖, of (N, f) each: 0.05 per coordinate for 5 %.
+
+    Coordinates on which there never is a force do not count.
+    """
     size = np.linalg.norm(forces, axis=0)
     loaded = size > 0.0
     return float(np.sum(np.linalg.norm(predicted - forces, axis=0)[loaded] / size[loaded]))

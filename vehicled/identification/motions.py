@@ -33,8 +33,10 @@ class Motion:
 def solve_motion(
     mechanism: Mechanism, t: np.ndarray, z: np.ndarray, zd: np.ndarray, zdd: np.ndarray
 ) -> Motion:
-    """That of the independent coordinates z (N, f), ż, z̈ at the times t (N,), from the present position on. Raises
-    RunError where the mechanism cannot follow."""
+    """That of the independent coordinates z (N, f), ż, z̈ at the times t (N,), from the present position on.
+
+    Raises RunError where the mechanism cannot follow.
+    """
     rows: list[tuple[np.ndarray, ...]] = []
     for time, *wanted in zip(t, z, zd, zdd, strict=True):
         _solve_sample(mechanism, float(time), *wanted)

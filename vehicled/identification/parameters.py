@@ -32,8 +32,10 @@ def get_names(mechanism: Mechanism) -> list[str]:
 
 
 def calc_values(mechanism: Mechanism) -> np.ndarray:
-    """(p,) as described: kg, kg·m, kg·m². Of planar bodies, which are described by Izz alone, Ixx and Iyy have no
-    meaning, and no effect."""
+    """(p,) as described: kg, kg·m, kg·m².
+
+    Of planar bodies, which are described by Izz alone, Ixx and Iyy have no meaning, and no effect.
+    """
     return np.concatenate([_body_values(mechanism, body) for body in mechanism.placement.bodies.values()])
 
 
@@ -43,8 +45,10 @@ def _body_values(mechanism: Mechanism, body: PlacedBody) -> np.ndarray:
 
 
 def calc_scale(mechanism: Mechanism, body: PlacedBody) -> np.ndarray:
-    """(k,) lengths of a body's elements in what its parameters are counted in: ones, but for a bar in space, whose
-    element from end to end has the bar's length (m)."""
+    """(k,) lengths of a body's elements in what its parameters are counted in.
+
+    Ones, but for a bar in space, whose element from end to end has the bar's length (m).
+    """
     scale = np.ones(len(body.moments))
     if len(scale) == 2:
         scale[1] = np.linalg.norm(body.place(mechanism.q)[1])

@@ -208,8 +208,10 @@ class Regressor:
         return np.hstack(blocks)
 
     def calc_known_forces(self) -> np.ndarray:
-        """(n,) at the present q, q̇: forces of the description that are none of the columns, nor weight, and what is
-        written to `Mechanism.applied`, so that K Φ = M q̈ − Q + these."""
+        """(n,) forces that are neither columns nor weight, so that K Φ = M q̈ − Q + these.
+
+        At the present q, q̇: those of the description, and what is written to `Mechanism.applied`.
+        """
         mechanism = self.mechanism
         moving = mechanism.qdd.copy()
         mechanism.qdd[:] = 0.0

@@ -112,10 +112,11 @@ class SymbolicBase:
 
 
 def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None = None) -> SymbolicBase:
-    """Base parameters by transfers: to the ground and at the joints that are cut to open all loops first, then from
-    the tips of the tree that is left to the convergence bodies, which keep what others give. With each transfer that
-    says something new, a parameter of the giving body becomes a dependent one, of those that other transfers ask for
-    least.
+    """Base parameters by transfers between bodies.
+
+    To the ground and at the joints that are cut to open all loops first, then from the tips of the tree that is left
+    to the convergence bodies, which keep what others give. With each transfer that says something new, a parameter of
+    the giving body becomes a dependent one, of those that other transfers ask for least.
 
     `convergence`: bodies; left out, those with the most neighbours. Raises UsageError for bodies that there are not.
     """

@@ -135,8 +135,10 @@ class _Finder:
         return Transfer(kind, body, GROUND, change)
 
     def find_common(self, a: str, b: str) -> Common:
-        """A point, and independent directions; points beside the first one make directions, and two directions a
-        third one."""
+        """A point, and independent directions, that two bodies share.
+
+        Points beside the first one make directions, and two directions a third one.
+        """
         here, there = (self.geometry.get_elements(name) for name in (a, b))
         pairs = [(here[n], there[n]) for n in here if n in there]
         points = [pair for pair in pairs if pair[0].is_point]

@@ -48,6 +48,7 @@ class Assembly:
         self.graph = system.graph
 
     def add(self, c: Coordinate, value: Atom) -> None:
+        """Add a value to the row of a coordinate: to the root's only if both belong to the root."""
         if value is self.graph.zero:
             return
         rows = self.root if value.rank == 0 and c.rank == 0 else self.branch
@@ -118,10 +119,11 @@ def build(
     holds: Mapping[Coordinate, Hold] | None = None,
     finish: Iterable[tuple[Atom, Atom]] = (),
 ) -> Ali3pStep:
-    """Add the kernels of one step to a program (see `StepKernels`) and the array `newton` = [norm of Δq², λ update
-    on/off, iterating, tangent to be renewed], by which the step's routine controls them. Of several instances one
-    that is not iterating stays as it is, whatever those beside it need, and so does a tangent that is not to be
-    renewed.
+    """Add the kernels of one step to a program (see `StepKernels`) and the array `newton`.
+
+    `newton` = [norm of Δq², λ update on/off, iterating, tangent to be renewed], by which the step's routine controls
+    them. Of several instances one that is not iterating stays as it is, whatever those beside it need, and so does a
+    tangent that is not to be renewed.
 
     `h` (s) and `alpha` (penalty) are stored symbols; there may be a penalty per constraint, 0 for one that is to
     be ignored, λ of which must be 0. Coordinates in `holds` can be held: they go to their targets at the end of a
@@ -340,8 +342,10 @@ def add_dynamics(step: Ali3pStep) -> KernelHandle:
 
 
 def add_forward_euler(step: Ali3pStep) -> KernelHandle:
-    """Sequence `euler`: one step of h by forward Euler on q and q̇ with the acceleration problem solved before it and
-    after it, position and velocity problems between."""
+    """Sequence `euler`: one step of h by forward Euler on q and q̇.
+
+    The acceleration problem is solved before it and after it, position and velocity problems between.
+    """
     program, system, h = step.program, step.system, step.h
     accelerate = add_dynamics(step)
     stores = [(c.q, c.q + h * c.qd) for c in system.coordinates]

@@ -46,9 +46,11 @@ class MechanismBatch:
         self.copy_state_from_mechanism()
 
     def view(self, name: str) -> np.ndarray:
+        """An array of the program, a view, with a last axis (width,) when above 1. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
+        """Run a kernel for all instances; the interpreter's lock is released meanwhile."""
         self._compiled.functions[kernel](self._pointer)
 
     def renew_parameters(self) -> None:
@@ -64,12 +66,14 @@ class MechanismBatch:
             ours[...] = its
 
     def advance_time(self, h: float) -> None:
-        """s"""
+        """Add h (s) to the time of all instances."""
         self._time += h
 
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray, limit: int = 30) -> bool:
         """Bring instances to z, ż (count, f) with the q, q̇, q̈ that follow from them, by Newton from where they are.
-        Whether all positions have been found."""
+
+        Whether all positions have been found.
+        """
         independent, dependent = self._mechanism.independent, self._mechanism.dependent
         used = slice(self.count)
         self._q[used, independent] = z

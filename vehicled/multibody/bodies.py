@@ -204,8 +204,10 @@ def _unit_cross(a: Value, b: Value) -> Value:
 
 
 def _rotation(model: Model, geometry: LocalGeometry) -> np.ndarray:
-    """(3, 3) from the body's axes to the ground's as the start suggests: Kabsch's fit of directions, and the
-    least turn where they leave it open."""
+    """(3, 3) from the body's axes to the ground's as the start suggests.
+
+    Kabsch's fit of directions, and the least turn where they leave it open.
+    """
     (origin, at_origin), *others = geometry.points.items()
     pairs = [(model.place(v), value.numbers) for v, value in geometry.vectors.items()]
     pairs += [(model.place(p) - model.place(origin), at.numbers - at_origin.numbers) for p, at in others]

@@ -53,8 +53,11 @@ def calc_center_place(mechanism: Mechanism, body: str) -> np.ndarray:
 
 
 def calc_point_map(mechanism: Mechanism, point: str) -> np.ndarray:
-    """(3, n) constant Jacobian of a named point or marker: its velocity is J q̇, its acceleration J q̈, and a force f
-    (N) at it is the generalised force Jᵀ f. Raises UsageError when there is none of that name."""
+    """(3, n) constant Jacobian J of a named point or marker.
+
+    Its velocity is J q̇, its acceleration J q̈, and a force f (N) at it is the generalised force Jᵀ f. Raises
+    UsageError when there is none of that name.
+    """
     points = mechanism.placement.points
     if point not in points:
         raise UsageError(f"unknown point '{point}'; known here: {', '.join(points)}")
@@ -81,8 +84,10 @@ def calc_twist_map(mechanism: Mechanism, body: str, place: Place | None = None) 
 
 
 def calc_twist(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
-    """(6,) of a body at a place of its own, its centre of mass when left out: J q̇. Raises UsageError as
-    `calc_pose`."""
+    """(6,) of a body at a place of its own, its centre of mass when left out: J q̇.
+
+    Raises UsageError as `calc_pose`.
+    """
     twist: np.ndarray = calc_twist_map(mechanism, body, place) @ mechanism.qd
     return twist
 
@@ -133,8 +138,10 @@ class Forces:
         self._add(body, torque, np.zeros(3))
 
     def add_point_force(self, point: str, force: Place) -> None:
-        """A force (3,) (N, world axes) at a named point or marker. Raises UsageError when there is none of that
-        name."""
+        """A force (3,) (N, world axes) at a named point or marker.
+
+        Raises UsageError when there is none of that name.
+        """
         self.generalised += calc_point_map(self._mechanism, point).T @ force
         self.on_points[point] = self.on_points.get(point, np.zeros(3)) + force
 

@@ -34,6 +34,7 @@ class MechanismTopology:
 
     @property
     def degrees_of_freedom(self) -> int:
+        """Coordinates less the rank of the constraints' Jacobian."""
         return len(self.coordinates) - self.rank
 
 

@@ -30,8 +30,11 @@ AngleForm = Callable[[Model, str, Angle], None]
 
 @dataclass(frozen=True)
 class MechanismKernels:
-    """What a mechanism evaluates its state to. Each but `prepare` and `placement` fills an array of its own name
-    (matrices by rows); see `MechanismInstance.calc_…`."""
+    """What a mechanism evaluates its state to.
+
+    Each but `prepare` and `placement` fills an array of its own name (matrices by rows); see
+    `MechanismInstance.calc_…`.
+    """
 
     prepare: KernelHandle
     placement: KernelHandle
@@ -103,8 +106,11 @@ class CompiledMechanism:
         angle_form: AngleForm = add_angle,
         width: int = 1,
     ) -> None:
-        """`angle_form`: constraints of angles as another program has them; `width`: instances computed side by side,
-        1, 2, 4 or a multiple of 8. Raises MechanismError for a description that makes no mechanism."""
+        """Compile a description for `width` instances side by side: 1, 2, 4 or a multiple of 8.
+
+        `angle_form`: constraints of angles as another program has them. Raises MechanismError for a description that
+        makes no mechanism.
+        """
         self.description, self.extensions = description, tuple(extensions)
         self.angle_form = angle_form
         self.model = model = build_model(description, angle_form, width)

@@ -73,6 +73,7 @@ class Description:
 
     @property
     def dimension(self) -> int:
+        """2 for planar mechanisms, 3 in space."""
         return 2 if self.space == "planar" else 3
 
     def parameter_values(self) -> dict[str, float]:
@@ -89,10 +90,12 @@ class Description:
         return values
 
     def point_names(self) -> set[str]:
+        """Of ground, mechanism and bodies together."""
         markers = chain.from_iterable(b.markers for b in self.bodies.values() if isinstance(b, Rigid))
         return {*self.ground.points, *self.points, *markers}
 
     def vector_names(self) -> set[str]:
+        """Of axes, ground, mechanism and bodies together."""
         directions = chain.from_iterable(b.directions for b in self.bodies.values() if isinstance(b, Rigid))
         return {*AXES[: self.dimension], *self.ground.vectors, *self.vectors, *directions}
 
@@ -104,6 +107,7 @@ class Description:
     # -- checks that need no more than the file ----------------------------------------------------------
 
     def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for names, dimensions, bodies and parameters that do not fit together."""
         yield from self._check_names()
         yield from self._check_dimensions()
         yield from self._check_bodies()

@@ -85,6 +85,7 @@ class Rigid:
     """Ixy, Iyz, Izx as they stand in the inertia matrix (spatial)."""
 
     def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for an inertia matrix that no body has."""
         if len(self.inertia) == 3:
             (xx, yy, zz), (xy, yz, zx) = self.inertia, self.products
             moments = np.linalg.eigvalsh([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]])

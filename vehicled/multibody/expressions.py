@@ -26,8 +26,10 @@ class ExpressionError(ValueError):
 def parse(
     text: str | float, graph: Graph, names: Mapping[str, Atom], rate: Callable[[Atom], Atom] | None = None
 ) -> Atom:
-    """The atom of an expression. `names`: what may be used; `rate`: the time derivative of an atom, where there
-    is one. Raises ExpressionError."""
+    """The atom of an expression.
+
+    `names`: what may be used; `rate`: the time derivative of an atom, where there is one. Raises ExpressionError.
+    """
     if not isinstance(text, str):
         return graph.constant(text)
     try:

@@ -47,8 +47,11 @@ class Factorisation:
     def __init__(
         self, graph: Graph, order: list[Coordinate], matrix: dict[Pair, Atom], root_matrix: dict[Pair, Atom]
     ) -> None:
-        """Either (a, b) or (b, a) of each symmetric pair is given. `matrix` holds what belongs to a branch,
-        also on pairs of root unknowns (lane vectors, to be summed); `root_matrix` holds plain numbers."""
+        """Either (a, b) or (b, a) of each symmetric pair is given.
+
+        `matrix` holds what belongs to a branch, also on pairs of root unknowns (lane vectors, to be summed);
+        `root_matrix` holds plain numbers.
+        """
         self.graph = graph
         self.order = order
         position = {c: k for k, c in enumerate(order)}
@@ -100,8 +103,10 @@ class Factorisation:
         return other
 
     def solve(self, rhs: dict[Coordinate, Atom], root_rhs: dict[Coordinate, Atom]) -> dict[Coordinate, Atom]:
-        """x of L D Lᵀ x = b. `rhs`: branch rows, and lane vectors to be summed into root rows; `root_rhs`:
-        plain numbers of root rows."""
+        """x of L D Lᵀ x = b.
+
+        `rhs`: branch rows, and lane vectors to be summed into root rows; `root_rhs`: plain numbers of root rows.
+        """
         graph = self.graph
         b = dict(rhs)
         columns: dict[Coordinate, list[tuple[Coordinate, Atom]]] = {k: [] for k in self.order}

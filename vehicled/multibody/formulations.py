@@ -50,6 +50,7 @@ class Ali3p:
     _alpha: float = field(default=0.0, init=False)
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
+        """From t to t + h (s) by compiled Newton iterations, with a penalty that fits mechanism and step."""
         if self._scaled_for != (mechanism, h):
             self._scaled_for = mechanism, h
             self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
@@ -78,7 +79,7 @@ class _SecondOrder:
         self._rule = RULES[integrator]
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
-        """Indices of what is integrated."""
+        """Indices, int, of what is integrated: all n."""
         return np.arange(len(mechanism.q))
 
     def accelerate(self, mechanism: Mechanism) -> None:
@@ -120,6 +121,7 @@ class MatrixR(_SecondOrder):
         """‖R‖ when the coordinates were chosen."""
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
+        """Indices (f,) of the independent coordinates, chosen anew where the mechanism nears a singular position."""
         self._choose(mechanism)
         return mechanism.independent
 
@@ -141,6 +143,10 @@ class MatrixR(_SecondOrder):
         self._growth = growth
 
     def accelerate(self, mechanism: Mechanism) -> None:
+        """Solve for position and velocity from z, ż, then q̈ and λ from (Rᵀ M R) z̈ = Rᵀ (Q − M S γ).
+
+        Raises _UnsolvedError where the position problem does not converge.
+        """
         solution = problems.solve_position(mechanism, mechanism.z)
         if not solution.converged:
             raise _UnsolvedError(solution)
@@ -162,12 +168,16 @@ class Lagrange(_SecondOrder):
         self.rate = rate
 
     def accelerate(self, mechanism: Mechanism) -> None:
+        """Solve for q̈ and λ together, with Baumgarte's terms 2 ω Φ̇ + ω² Φ."""
         problems.solve_dynamics(mechanism, self.rate**2, 2 * self.rate)
 
 
 class Penalty(_SecondOrder):
-    """Index-1 augmented Lagrangian: (M + α Φ_qᵀ Φ_q) q̈ = Q − Φ_qᵀ (λ + α (2 ω Φ̇ + ω² Φ − γ)), with
-    λ ← λ + α (Φ_q q̈ − γ + 2 ω Φ̇ + ω² Φ) from iteration to iteration (Bayo, García de Jalón and Serna 1988)."""
+    """Index-1 augmented Lagrangian (Bayo, García de Jalón and Serna 1988).
+
+    (M + α Φ_qᵀ Φ_q) q̈ = Q − Φ_qᵀ (λ + α (2 ω Φ̇ + ω² Φ − γ)), with λ ← λ + α (Φ_q q̈ − γ + 2 ω Φ̇ + ω² Φ) from
+    iteration to iteration.
+    """
 
     def __init__(self, integrator: str, penalty: float = 1e5, rate: float = 10.0) -> None:
         """`penalty`: α over the largest element of the mass matrix; `rate` (1/s): ω, of the decay of violations."""
@@ -175,6 +185,7 @@ class Penalty(_SecondOrder):
         self.penalty, self.rate = penalty, rate
 
     def accelerate(self, mechanism: Mechanism) -> None:
+        """Iterate q̈ and λ from the multipliers of the step before."""
         alpha = self.penalty * float(np.abs(mechanism.mass).max())
         jacobian = mechanism.calc_jacobian()
         factor = scipy.linalg.cho_factor(mechanism.mass + alpha * jacobian.T @ jacobian, check_finite=False)

@@ -82,16 +82,20 @@ class MechanismInstance:
         self.set_parameters(compiled.parameters)
 
     def view(self, name: str) -> np.ndarray:
+        """An array (count,) of the program, a view. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
+        """Run a kernel on the workspace; the interpreter's lock is released meanwhile."""
         self.compiled.functions[kernel](self._pointer)
 
     def step_ali3p(
         self, h: float, penalty: float, limit: int, tolerance: float, large: float, passes: int
     ) -> int:
-        """One compiled step of ALI3-P to t + h with α = `penalty`: see `ali3p.StepFunction`, but for ‖Δq‖ instead
-        of its square."""
+        """One compiled step of ALI3-P to t + h (s) with α = `penalty`.
+
+        See `ali3p.StepFunction`, but for ‖Δq‖ instead of its square.
+        """
         self._step[0] = h
         if penalty != self._penalty:
             self._penalty = penalty
@@ -118,11 +122,12 @@ class MechanismInstance:
         """(n, n) M, constant."""
 
     def get_parameter(self, name: str) -> float:
+        """Its value in SI units. Raises KeyError for a name that the mechanism does not have."""
         return float(self.view("parameters")[self._parameter[name]])
 
     @property
     def t(self) -> float:
-        """s"""
+        """Time, s."""
         return float(self._time[0])
 
     @t.setter
@@ -136,8 +141,10 @@ class MechanismInstance:
         return held
 
     def set_switches(self, enabled: np.ndarray, held: np.ndarray) -> None:
-        """Let those constraints (m,) of the description hold, and hold those coordinates (n,). λ of what does not
-        hold is zero."""
+        """Let those constraints (m,) of the description hold, and hold those coordinates (n,).
+
+        λ of what does not hold is zero.
+        """
         self.enabled[:] = enabled
         self._holds[:, 0] = held
         self.is_switched = not self.enabled.all() or bool(np.any(held))
@@ -153,8 +160,10 @@ class MechanismInstance:
 
     @property
     def multipliers(self) -> np.ndarray:
-        """(m,) λ of the constraints that hold. To be assigned: what is read is a copy where anything is switched,
-        which cannot be written to."""
+        """(m,) λ of the constraints that hold.
+
+        To be assigned: what is read is a copy where anything is switched, which cannot be written to.
+        """
         if not self.is_switched:
             return self._lambda
         values = np.concatenate([self._lambda[self.enabled], self._holding[self.held]])
@@ -177,11 +186,13 @@ class MechanismInstance:
 
     @property
     def zd(self) -> np.ndarray:
+        """(f,) rates of the independent coordinates, a copy."""
         zd: np.ndarray = self.qd[self.independent]
         return zd
 
     @property
     def zdd(self) -> np.ndarray:
+        """(f,) accelerations of the independent coordinates, a copy."""
         zdd: np.ndarray = self.qdd[self.independent]
         return zdd
 
@@ -197,6 +208,7 @@ class MechanismInstance:
         return MechanismState(self.t, *(a.copy() for a in (*motion, *switches)))
 
     def set_state(self, state: MechanismState) -> None:
+        """Return to a state from `get_state`, with its switches and its choice of independent coordinates."""
         self.t = state.t
         self.q[:], self.qd[:], self.qdd[:] = state.q, state.qd, state.qdd
         self.targets[:] = state.targets
@@ -263,13 +275,18 @@ class MechanismInstance:
         return self._calc(self.kernels.acceleration_by_qd)
 
     def calc_wrenches(self) -> np.ndarray:
-        """(m, 6) what a constraint's λ = −1 does to the body of its second point or direction, in world axes: force
-        at that point, and torque; zero for constraints that are not of a joint, angle or distance."""
+        """(m, 6) what a constraint's λ = −1 does to the body of its second point or direction.
+
+        In world axes: force at that point, and torque; zero for constraints that are not of a joint, angle or
+        distance.
+        """
         return self._calc(self.kernels.wrenches)
 
     def calc_loads(self) -> np.ndarray:
-        """(loads, 3) in the description's order and in world axes: the force at the (second) point of each, or its
-        torque; a force on a coordinate in the first place."""
+        """(loads, 3) in the description's order and in world axes.
+
+        The force (N) at the (second) point of each, or its torque (N·m); a force on a coordinate in the first place.
+        """
         return self._calc(self.kernels.loads)
 
     def calc_forces(self) -> np.ndarray:
@@ -289,7 +306,7 @@ class MechanismInstance:
         return self._calc(self.kernels.pull_by_q)
 
     def calc_kinetic_energy(self) -> float:
-        """J"""
+        """Of all bodies, J."""
         return float(self._calc(self.kernels.energy)[0])
 
     def calc_potential_energy(self) -> float:
@@ -301,9 +318,11 @@ class MechanismInstance:
         return self._by_point(self.kernels.point_position)
 
     def calc_point_velocities(self) -> dict[str, np.ndarray]:
+        """(3,) m/s by name, of all points and markers, in the ground's axes."""
         return self._by_point(self.kernels.point_velocity)
 
     def calc_point_accelerations(self) -> dict[str, np.ndarray]:
+        """(3,) m/s² by name, of all points and markers, in the ground's axes."""
         return self._by_point(self.kernels.point_acceleration)
 
     def _by_point(self, kernel: KernelHandle) -> dict[str, np.ndarray]:

@@ -24,8 +24,10 @@ _SQUARE = 1e-6
 
 
 def add_angle(model: Model, name: str, angle: Angle) -> None:
-    """θ from direction a to b: (a×b)·n cos θ − a·b sin θ = 0, which is |a||b| times the sine of the error and
-    regular at every angle."""
+    """θ from direction a to b: (a×b)·n cos θ − a·b sin θ = 0.
+
+    This is |a||b| times the sine of the error, and regular at every angle.
+    """
     g = model.graph
     (a, a_start), (b, b_start) = (model.segment(s) for s in angle.between)
     if angle.about is None:

@@ -11,7 +11,10 @@ from vehicled.symbolic.vector import Vector
 
 
 def add_load(model: Model, name: str, load: Load) -> None:
-    """One load, with its share in the tangent matrix and in the potential energy where it is a spring."""
+    """Add a load, with its share in the tangent matrix and in the potential energy where it is a spring.
+
+    Raises MechanismError for a torque on a body without orientation.
+    """
     where = f"forces.{name}"
     if isinstance(load, Spring):
         _add_spring(model, name, load)

@@ -18,15 +18,20 @@ class Mechanism(MechanismInstance):
     """An instance whose constraints are met."""
 
     def __init__(self, compiled: CompiledMechanism) -> None:
-        """Assembled at its start, at rest but for the rates given. Raises MechanismError, naming the body or
-        joint, when it cannot be assembled or its equations have no unique solution."""
+        """Assembled at its start, at rest but for the rates given.
+
+        Raises MechanismError, naming the body or joint, when it cannot be assembled or its equations have no unique
+        solution.
+        """
         super().__init__(compiled)
         checks.assemble_at_start(self)
 
     @classmethod
     def load(cls, name_or_path: str | Path, extensions: Sequence[Extension] = ()) -> Mechanism:
-        """The mechanism in a file, or the shipped one of that name. `extensions`: what else to compile with it, such
-        as a `SensorSet`. Raises SettingsError, MechanismError."""
+        """The mechanism in a file, or the shipped one of that name.
+
+        `extensions`: what else to compile with it, such as a `SensorSet`. Raises SettingsError, MechanismError.
+        """
         return cls._build(load_description(name_or_path), extensions, str(name_or_path))
 
     @classmethod

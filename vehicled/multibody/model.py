@@ -162,10 +162,11 @@ class Model:
         return self.system.coordinate(name, 0, self.graph.constant(guess))
 
     def coordinate(self, name: str) -> Coordinate:
+        """The coordinate of that name. Raises StopIteration where there is none."""
         return next(c for c in self.system.coordinates if c.name == name)
 
     def segment(self, segment: Segment) -> tuple[Combination, np.ndarray]:
-        """A direction, and what it is about at the start."""
+        """A direction, and what it is about at the start: (3,) in the ground's axes."""
         if isinstance(segment, str):
             return self.vectors[segment], self.place(segment)
         a, b = segment
@@ -214,8 +215,11 @@ class Model:
     def constraint(
         self, name: str, expression: Atom, shift: Vector | None = None, turn: Vector | None = None
     ) -> None:
-        """Add a constraint, unless it holds by itself. `shift`, `turn`: its derivatives to motions of the second
-        side, see `wrenches`. Raises MechanismError when nothing can move to meet it."""
+        """Add a constraint, unless it holds by itself.
+
+        `shift`, `turn`: its derivatives to motions of the second side, see `wrenches`. Raises MechanismError when
+        nothing can move to meet it.
+        """
         moving = 0
         for c in self.system.coordinates:
             moving |= c.q.depends
@@ -241,8 +245,10 @@ class Model:
     def expression(
         self, where: str, text: str | float, *, of: str, more: Mapping[str, Atom] | None = None
     ) -> Atom:
-        """The atom of an expression `of` the `state`, of the `position` or of `time` alone. Raises
-        MechanismError naming `where`."""
+        """The atom of an expression `of` the `state`, of the `position` or of `time` alone.
+
+        Raises MechanismError naming `where`.
+        """
         names = {"t": self.t, **self.symbols, **{n: s[0] for n, s in self.inputs.items()}}
         if of != "time":
             for name, combination in (*self.points.items(), *self.vectors.items()):

@@ -47,18 +47,22 @@ class Combination:
 
     @property
     def position(self) -> Vector:
+        """As it is, in world axes."""
         return self._sum("position")
 
     @property
     def velocity(self) -> Vector:
+        """Its rate, in world axes."""
         return self._sum("velocity")
 
     @property
     def acceleration(self) -> Vector:
+        """Its second derivative, in world axes."""
         return self._sum("acceleration")
 
     @property
     def design(self) -> Vector:
+        """Its value in the design configuration (atoms of parameters)."""
         return self._sum("design")
 
     def __add__(self, other: Combination) -> Combination:
@@ -83,8 +87,11 @@ class Frame:
         directions: Sequence[Combination],
         local: tuple[Vector, Sequence[Vector]] | None = None,
     ) -> None:
-        """`local`: origin and directions in axes of the body's own; left out, those of the design configuration
-        are the body's axes. Places and directions given to the methods are in these axes."""
+        """`local`: origin and directions in axes of the body's own.
+
+        Left out, those of the design configuration are the body's axes. Places and directions given to the methods
+        are in these axes.
+        """
         self.origin = origin
         self.directions = tuple(directions)
         self.place, axes = local or (origin.design, [d.design for d in directions])

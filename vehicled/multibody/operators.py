@@ -69,7 +69,7 @@ class MassProperties:
 
 
 def calc_total_mass(mechanism: Mechanism) -> float:
-    """kg"""
+    """Of all bodies, kg."""
     return float(sum(body.moments[0, 0] for body in mechanism.placement.bodies.values()))
 
 
@@ -164,8 +164,10 @@ def calc_accelerations(mechanism: Mechanism, without: Iterable[str] = ()) -> tup
 
 
 def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
-    """q̈ (n,) with all joints and drives ignored, and every held coordinate released: bodies that are rigid still,
-    but only hang together by the points and vectors that they share; angles and distances follow them.
+    """q̈ (n,) with all joints and drives ignored, and every held coordinate released.
+
+    Bodies are rigid still, but only hang together by the points and vectors that they share; angles and distances
+    follow them.
 
     Without the constraints of rigid body too, it would be `MassFactorisation.solve` of the forces.
     """
@@ -194,8 +196,11 @@ class MassFactorisation:
             raise UsageError("the mass matrix is singular, so that it cannot be factorised") from None
 
     def solve(self, v: np.ndarray) -> np.ndarray:
-        """(n,) or (n, k) M⁻¹ v. Coordinates without mass (angles, distances) get none: zero. Raises UsageError when
-        there is something on them, which nothing would resist."""
+        """(n,) or (n, k) M⁻¹ v.
+
+        Coordinates without mass (angles, distances) get none: zero. Raises UsageError when there is something on
+        them, which nothing would resist.
+        """
         x = np.zeros_like(v, dtype=float)
         idle = np.setdiff1d(np.arange(len(v)), self._massive)
         if np.any(v[idle]):

@@ -23,8 +23,11 @@ from vehicled.symbolic.vector import Vector
 
 
 def add_kernel(program: Program, model: Model) -> KernelHandle:
-    """The kernel `placement`, which depends on parameters alone: the arrays `map` (3 rows of n per vector), `offset`
-    and `moments`, in the order of points, vectors and elements."""
+    """The kernel `placement`, which depends on parameters alone.
+
+    It writes the arrays `map` (3 rows of n per vector), `offset` and `moments`, in the order of points, vectors and
+    elements.
+    """
     graph, coordinates = model.graph, model.system.coordinates
     n = len(coordinates)
     at_zero = {c.q: graph.zero for c in coordinates}
@@ -50,8 +53,11 @@ def _placed(model: Model) -> list[Combination]:
 
 
 def _elements(model: Model, part: Part) -> list[Combination]:
-    """A body with orientation: the origin of its axes, and these; a bar in space: its start, and from there to its
-    end; a point mass: its place."""
+    """What places a body.
+
+    With orientation: the origin of its axes, and these; a bar in space: its start, and from there to its end; a point
+    mass: its place.
+    """
     if part.frame is None:
         body = model.description.bodies[part.name]
         if isinstance(body, PointMass):

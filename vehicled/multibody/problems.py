@@ -53,7 +53,10 @@ def tolerance(mechanism: MechanismInstance) -> float:
 
 
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
-    """The shortest x of least ‖a x − b‖; singular values below `cut` of the largest count as zero."""
+    """The shortest x (n,) or (n, k) of least ‖a x − b‖, a (m, n), b (m,) or (m, k).
+
+    Singular values below `cut` of the largest count as zero.
+    """
     solution: np.ndarray = np.linalg.lstsq(a, b, rcond=cut)[0]
     return solution
 
@@ -64,8 +67,10 @@ def nullspace(jacobian: np.ndarray) -> np.ndarray:
 
 
 def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
-    """(f,) coordinates that distinguish the motions (n, f) best, by pivoting; `preferred` ones before others unless
-    they do so a hundred times worse."""
+    """(f,) coordinates that distinguish the motions (n, f) best, by pivoting.
+
+    `preferred` ones come before others unless they do so a hundred times worse.
+    """
     if not motions.shape[1]:
         return np.zeros(0, dtype=int)
     weights = np.ones(len(motions))
@@ -194,8 +199,10 @@ def solve_dynamics(
 def calc_dynamics(
     mechanism: MechanismInstance, jacobian: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """q̈ (n,) and λ (m,) of [M Jᵀ; J 0] [q̈; λ] = [Q; target] with J (m, n), at the present t, q, q̇; the shortest
-    where they are not unique."""
+    """q̈ (n,) and λ (m,) of [M Jᵀ; J 0] [q̈; λ] = [Q; target], the shortest where they are not unique.
+
+    With J (m, n), at the present t, q, q̇.
+    """
     m, n = jacobian.shape
     # Constraints are weighed like masses, so that neither is small beside the other.
     weight = float(np.abs(mechanism.mass).max(initial=0.0)) or 1.0
@@ -253,8 +260,10 @@ def assemble(
 
 
 def inverse_root(weights: np.ndarray | None, n: int, free: np.ndarray | None = None) -> np.ndarray:
-    """L (k, k) with L Lᵀ = W⁻¹ of the `free` ones (all) among n coordinates with weights (n,) or (n, n), ones when
-    left out. Raises UsageError for weights that are no metric."""
+    """L (k, k) with L Lᵀ = W⁻¹ of the `free` ones (all) among n coordinates.
+
+    Weights W (n,) or (n, n), ones when left out. Raises UsageError for weights that are no metric.
+    """
     free = np.arange(n) if free is None else free
     if weights is None:
         return np.eye(len(free))
@@ -276,8 +285,10 @@ def _approach(
     limit: int,
     accuracy: float | None,
 ) -> Solution:
-    """Steps to the linearised constraints that end nearest to the anchor; the latter half of them, that are
-    shortest. `root`: L with L Lᵀ = W⁻¹ of the metric."""
+    """Steps to the linearised constraints that end nearest to the anchor; the latter half of them, that are shortest.
+
+    `root`: L with L Lᵀ = W⁻¹ of the metric.
+    """
     q = mechanism.q
     step = residual = np.inf
     for iteration in range(limit + 1):
@@ -300,8 +311,11 @@ def _approach(
 
 
 def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solution:
-    """q and λ at rest, q̇ = q̈ = 0: Φ_qᵀ λ = Q, Φ = 0, by Newton from the present q, which it moves by at most
-    half of its size at a time. `is_stable` checks whether it is stable."""
+    """Solve q and λ at rest, q̇ = q̈ = 0: Φ_qᵀ λ = Q, Φ = 0.
+
+    By Newton from the present q, which it moves by at most half of its size at a time. `is_stable` checks whether it
+    is stable.
+    """
     q, n = mechanism.q, len(mechanism.q)
     mechanism.qd[:] = mechanism.qdd[:] = 0.0
     scale = max(1.0, float(np.abs(mechanism.calc_forces()).max(initial=0.0)))

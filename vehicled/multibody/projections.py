@@ -35,8 +35,10 @@ def project_positions(
 
 
 def project_velocities(mechanism: Mechanism, weights: np.ndarray | None = None) -> None:
-    """Move q̇ to the nearest that meets Φ_q q̇ + Φ_t = 0 at the present q; weights as for positions. Linear, so that
-    the result is exact. Raises UsageError for weights that are no metric."""
+    """Move q̇ to the nearest that meets Φ_q q̇ + Φ_t = 0 at the present q; weights as for positions.
+
+    Linear, so that the result is exact. Raises UsageError for weights that are no metric.
+    """
     root = problems.inverse_root(weights, len(mechanism.q))
     jacobian = mechanism.calc_jacobian()
     violation = jacobian @ mechanism.qd + mechanism.calc_drift()
@@ -44,8 +46,10 @@ def project_velocities(mechanism: Mechanism, weights: np.ndarray | None = None) 
 
 
 def calc_projector(mechanism: Mechanism, weights: np.ndarray | None = None) -> np.ndarray:
-    """N (n, n), which takes out of an error of q or q̇ what the constraints at the present q forbid: Φ_q N = 0,
-    N N = N. Raises UsageError for weights that are no metric."""
+    """N (n, n), which takes out of an error of q or q̇ what the constraints forbid.
+
+    At the present q: Φ_q N = 0, N N = N. Raises UsageError for weights that are no metric.
+    """
     n = len(mechanism.q)
     root = problems.inverse_root(weights, n)
     scaled = mechanism.calc_jacobian() @ root
@@ -56,8 +60,11 @@ def calc_projector(mechanism: Mechanism, weights: np.ndarray | None = None) -> n
 def calc_projected_covariance(
     mechanism: Mechanism, covariance: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """(n, n) of q, or of q̇, after its projection with these weights: N P Nᵀ, and so symmetric. That of z or ż is
-    `CoordinateMaps.calc_independent_covariance` of it. Raises UsageError for weights that are no metric."""
+    """(n, n) of q, or of q̇, after its projection with these weights: N P Nᵀ, and so symmetric.
+
+    That of z or ż is `CoordinateMaps.calc_independent_covariance` of it. Raises UsageError for weights that are no
+    metric.
+    """
     projector = calc_projector(mechanism, weights)
     projected: np.ndarray = projector @ covariance @ projector.T
     return projected

@@ -60,8 +60,10 @@ def calc_generalised_reaction(mechanism: Mechanism, name: str) -> np.ndarray:
 
 
 def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[Reaction]:
-    """At every joint, of q̈ and λ of `solve_dynamics` or a step: one per joint of the description (but equations,
-    which have no place), then one per body at each point and direction that bodies share.
+    """Reactions at every joint, of q̈ and λ of `solve_dynamics` or a step.
+
+    One per joint of the description (but equations, which have no place), then one per body at each point and
+    direction that bodies share.
 
     The first body of a joint feels the opposite, at the same place. `forces`: those in `Mechanism.applied`, so that
     they are counted by body; what is not among them acts on coordinates. Loads at a shared point act on the point,
@@ -159,8 +161,10 @@ class _Balance:
         return [b for b in having[0] if all(b in others for others in having)]
 
     def generalised(self, forces: np.ndarray) -> None:
-        """On the coordinates (n,): at points, and as torques on directions; angles and distances pass theirs on by
-        their own constraints."""
+        """Forces on the coordinates (n,): at points, and as torques on directions.
+
+        Angles and distances pass theirs on by their own constraints.
+        """
         mechanism = self.mechanism
         model = mechanism.compiled.model
         by_name: dict[str, np.ndarray] = {}
@@ -257,8 +261,10 @@ def _act_pair(
     force: np.ndarray,
     torque: np.ndarray,
 ) -> None:
-    """A wrench at the second point on the second side, and its opposite on the first side, which has the axis that
-    the second point may be off along."""
+    """A wrench at the second point on the second side, and its opposite on the first side.
+
+    The first side has the axis that the second point may be off along.
+    """
     start, end = points
     balance.force(end, force)
     balance.force(start, -force)

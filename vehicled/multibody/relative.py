@@ -200,6 +200,7 @@ class RelativeSystem:
     # -- operators ------------------------------------------------------------------------------------
 
     def unit(self, axis: int) -> Vector:
+        """Unit vector along an axis (0, 1, 2)."""
         return Vector.of([self.graph.one if k == axis else self.graph.zero for k in range(3)])
 
     def express(self, vector: Vector, given: Base, wanted: Base) -> Vector:

@@ -26,16 +26,19 @@ from vehicled.symbolic.vector import Vector
 class Running(Protocol):
     """A mechanism, or several side by side, in a workspace that kernels run on."""
 
-    def view(self, name: str) -> np.ndarray: ...
+    def view(self, name: str) -> np.ndarray:
+        """An array of the program, a view. Raises KeyError."""
 
-    def call(self, kernel: KernelHandle) -> None: ...
+    def call(self, kernel: KernelHandle) -> None:
+        """Run a kernel."""
 
 
 class Sensor(Protocol):
     """Adds its readings to a mechanism; all of them have the standard deviation `sigma`."""
 
     @property
-    def sigma(self) -> float: ...
+    def sigma(self) -> float:
+        """Standard deviation of each reading, in its unit."""
 
     def read(self, model: Model) -> list[Atom]:
         """Readings as functions of q, q̇, q̈. Raises UsageError for what the mechanism does not have."""
@@ -49,6 +52,7 @@ class Encoder:
     sigma: float
 
     def read(self, model: Model) -> list[Atom]:
+        """The coordinate itself. Raises UsageError where there is no such coordinate."""
         for c in model.system.coordinates:
             if c.name == self.coordinate:
                 return [c.q]
@@ -64,6 +68,7 @@ class Gyroscope:
     sigma: float
 
     def read(self, model: Model) -> list[Atom]:
+        """ω of the line, rad/s. Raises UsageError in space, and for points that do not exist."""
         if not model.planar:
             raise UsageError("gyroscope: expected a planar mechanism")
         position, velocity, _ = _segment(model, "gyroscope", self.points)
@@ -78,6 +83,7 @@ class Position:
     sigma: float
 
     def read(self, model: Model) -> list[Atom]:
+        """Components of the point's position, m. Raises UsageError for a point that does not exist."""
         return list(_point(model, "position", self.point).position)[: model.dimension]
 
 
@@ -90,6 +96,7 @@ class Accelerometer:
     sigma: float
 
     def read(self, model: Model) -> list[Atom]:
+        """(a − g)·u at the point, m/s². Raises UsageError for points that do not exist."""
         acceleration = _point(model, "accelerometer", self.point).acceleration
         if model.description.gravity is not None:
             acceleration = acceleration - model.value("gravity", model.description.gravity).atoms

@@ -46,20 +46,27 @@ def release(mechanism: Mechanism, coordinate: str) -> None:
 
 
 def disable(mechanism: Mechanism, constraint: str) -> None:
-    """Ignore a constraint (`angle …`, `distance …`, `drive …`), or all those of a body or joint. Raises UsageError
-    for one that there is not."""
+    """Ignore a constraint (`angle …`, `distance …`, `drive …`), or all those of a body or joint.
+
+    Raises UsageError for one that there is not.
+    """
     _enable(mechanism, constraint, False)
 
 
 def enable(mechanism: Mechanism, constraint: str) -> None:
     """Let a disabled constraint hold again: its position is to be solved first where the mechanism has left it.
-    Raises UsageError for one that there is not."""
+
+    Raises UsageError for one that there is not.
+    """
     _enable(mechanism, constraint, True)
 
 
 def find_constraints(mechanism: Mechanism, name: str) -> np.ndarray:
-    """Indices, among the description's constraints, of the one of that name or of all those of that body or joint
-    (`name: …`), which may need none. Raises UsageError for names that there are not."""
+    """Indices (k,), among the description's constraints, of those of a name.
+
+    The one of that name, or all those of that body or joint (`name: …`), which may need none. Raises UsageError for
+    names that there are not.
+    """
     labels, description = mechanism.compiled.constraints, mechanism.description
     rows = [k for k, label in enumerate(labels) if label == name or label.startswith(f"{name}: ")]
     if not rows and name not in {*description.bodies, *description.joints}:

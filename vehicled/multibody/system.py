@@ -64,6 +64,7 @@ class System:
     _mass_on_fixed: list[tuple[Basic, Basic, Atom]] = field(default_factory=list)
 
     def coordinate(self, name: str, rank: int, design: Atom) -> Coordinate:
+        """Add a scalar coordinate; `design` is its value in the design configuration."""
         graph = self.graph
         index = self._by_rank[rank]
         self._by_rank[rank] += 1
@@ -148,12 +149,14 @@ class System:
         return row
 
     def body(self, name: str, frame: Frame, inertia: Inertia) -> None:
+        """Add a body's mass matrix; `inertia` is in the axes of the body's frame."""
         rank = max((b.rank for d in (frame.origin, *frame.directions) for b in d.terms), default=0)
         self.bodies.append((name, rank))
         for (a, b), m in mass_terms(frame, inertia).items():
             self.add_mass(a, b, m)
 
     def add_mass(self, a: Basic, b: Basic, m: Atom) -> None:
+        """Add m·1₃ to the block of the mass matrix for two basic vectors; what is fixed counts in weight only."""
         for x, y in zip(self._axes[a], self._axes[b], strict=True):
             if x and y:
                 self.add_scalar_mass(x[0], y[0], m * (x[1] * y[1]))
@@ -161,6 +164,7 @@ class System:
             self._mass_on_fixed.append((a, b, m))
 
     def add_scalar_mass(self, x: Coordinate, y: Coordinate, m: Atom) -> None:
+        """Add m to one element of the mass matrix; its mirror element is the caller's."""
         key = (x, y, m.rank)
         self.mass_entries[key] = self.mass_entries[key] + m if key in self.mass_entries else m
 
@@ -176,12 +180,15 @@ class System:
                     self.forces.append((axis[0], f * c * axis[1]))
 
     def torque(self, frame: Frame, torque: Vector) -> None:
-        """Apply a torque (world axes, N·m) to a body: ½ T × dⁱ on each direction d_i of its frame, the power of
-        which is T·ω."""
+        """Apply a torque T (world axes, N·m) to a body.
+
+        ½ T × dⁱ on each direction d_i of its frame, the power of which is T·ω.
+        """
         for direction, reciprocal in zip(frame.directions, frame.reciprocal(), strict=True):
             self.force(direction, (torque * 0.5).cross(reciprocal.position))
 
     def generalised_force(self, coordinate: Coordinate, force: Atom) -> None:
+        """Apply a force along a coordinate, N; of an angle, a moment, N·m."""
         self.forces.append((coordinate, force))
 
     def gravity(self, g: Vector) -> None:
@@ -207,10 +214,12 @@ class System:
 
     @property
     def root(self) -> list[Coordinate]:
+        """Coordinates of rank 0."""
         return [c for c in self.coordinates if c.rank == 0]
 
     @property
     def branch(self) -> list[Coordinate]:
+        """Coordinates of rank 1, of one branch for all."""
         return [c for c in self.coordinates if c.rank == 1]
 
     def constraint_jacobian(self) -> list[dict[Coordinate, Atom]]:

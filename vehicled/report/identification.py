@@ -16,8 +16,10 @@ _SIGMAS = 3.0
 
 
 def draw(session: Session, directory: Path) -> None:
-    """`parameters.png`: what was known and what was found; `prediction.png`: how well either predicts the drive that
-    was held out."""
+    """Draw `parameters.png` and `prediction.png`.
+
+    What was known and what was found; how well either predicts the drive that was held out.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         _parameters(session).savefig(directory / "parameters.png")

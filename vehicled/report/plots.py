@@ -53,7 +53,10 @@ _POINTS = 1500
 
 
 def thin(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same line with fewer points: smallest and largest value of each stretch: no peak is lost."""
+    """The same line (t, y), both (n,), with fewer points.
+
+    The smallest and the largest value of each stretch stay: no peak is lost.
+    """
     n = len(t)
     if n <= 2 * _POINTS:
         return t, y

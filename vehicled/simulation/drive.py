@@ -30,8 +30,10 @@ class Plant(Protocol):
     """m/s²."""
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
-        """Back to the beginning of a drive on a plane: in the design position plus `height_offset`, wheels rolling;
-        settled, if it stands without such an offset."""
+        """Go back to the beginning of a drive on a plane.
+
+        In the design position plus `height_offset`, wheels rolling; settled, if it stands without such an offset.
+        """
 
     def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
         """From `t` to `t + dt` (s). The inputs are those at `t + dt`: m, N·m of both rear wheels, Pa."""

@@ -99,8 +99,10 @@ def make_plant(configuration: Configuration, errors: PlantErrors) -> MultibodyPl
 
 
 def _spoil(car: Car, errors: PlantErrors) -> None:
-    """Multiply parameters; the springs keep the preload of the car in the file, so that a heavier one sits
-    deeper. Tyres keep the shape of their characteristics."""
+    """Multiply parameters; the springs keep the preload of the car in the file, so that a heavier one sits deeper.
+
+    Tyres keep the shape of their characteristics.
+    """
     mass, inertia = 1 + errors.mass, 1 + errors.inertia
     stiffness, friction = 1 + errors.tyre_stiffness, 1 + errors.friction
 

@@ -108,11 +108,14 @@ def add_gyroscopes(model: ErrorModel) -> None:
 
 
 def add_accelerometers(model: ErrorModel) -> None:
-    """Observation `imu.accel`: beside attitude and rotation, what the tyres make of sideslip and yaw rate, the drive
-    force of speed, and the springs of travel.
+    """Observation `imu.accel`, (3,) m/s² in the sensor's axes.
+
+    Beside attitude and rotation it depends on what the tyres make of sideslip and yaw rate, the drive force of speed,
+    and the springs of travel.
 
     `gravity_removed` = 1 for devices that subtract gravity: so does the model, with its own attitude, and what is
-    left does not depend on that to first order."""
+    left does not depend on that to first order.
+    """
     g, program, models, s = model.g, model.program, model.models, model.states
     (removed,) = program.array("gravity_removed", 1)
     has_travel = SUSPENSION[0] in s

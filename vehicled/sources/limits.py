@@ -15,8 +15,10 @@ FASTEST = 200.0
 def without_absurd(
     m: Measurement, limits: Mapping[str, float], updates: MeasurementUpdates
 ) -> tuple[Measurement, int]:
-    """The measurement without values beyond the limits of their channels, each of which is recorded, and how many
-    they were. NaN never is within limits."""
+    """The measurement without values beyond the limits of their channels, and how many they were.
+
+    Each of them is recorded. NaN never is within limits.
+    """
     for channel, value in m.values.items():
         if not abs(value) <= limits.get(channel, math.inf):
             break

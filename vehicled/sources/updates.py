@@ -40,8 +40,11 @@ class MeasurementUpdates:
         self._unregistered, self.health, self._resets = self.health, {}, {}
 
     def register(self, kind: str, gate: Gate, reset: Reset | None = None) -> None:
-        """A kind of observation. `reset` makes the filter begin anew from it where the gate's policy says so; by
-        default the variances of the states that it depends on are inflated."""
+        """A kind of observation.
+
+        `reset` makes the filter begin anew from it where the gate's policy says so; by default the variances of the
+        states that it depends on are inflated.
+        """
         health = self._unregistered.get(kind)
         if health is None:
             health = Health(gate)
@@ -119,8 +122,10 @@ class MeasurementUpdates:
             health.check_timeout(now_ns)
 
     def is_filter_lost(self) -> bool:
-        """Whether most of the sensors that measure have long been failing their gates: then the filter is wrong, and
-        not they."""
+        """Whether most of the sensors that measure have long been failing their gates.
+
+        Then the filter is wrong, and not they.
+        """
         failing = [h for h in self.health.values() if h.failures >= h.gate.persistent]
         if len(failing) < 2:
             return False

@@ -22,7 +22,9 @@ class Ledger(Generic[J]):
 
     def __init__(self, path: Path | None, key: Callable[[dict[str, Any]], J], expected: str) -> None:
         """`key`: the job of a row, KeyError or TypeError if it is none; `expected`: what to call the rows.
-        Without a path they are kept for this run alone. Raises UsageError for a file of something else."""
+
+        Without a path they are kept for this run alone. Raises UsageError for a file of something else.
+        """
         self._path, self._key = path, key
         self._rows: dict[J, dict[str, Any]] = {}
         if path is None or not path.exists():
@@ -51,6 +53,7 @@ class Ledger(Generic[J]):
         return [job for job in dict.fromkeys(jobs) if job not in self]
 
     def enter(self, row: dict[str, Any]) -> None:
+        """Keep a row, and append it to the file. Raises OSError."""
         self._rows[self._key(row)] = row
         if self._path is not None:
             with self._path.open("a") as file:

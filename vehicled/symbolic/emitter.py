@@ -39,27 +39,33 @@ class Emitter:
         raise NotImplementedError
 
     def lane_sum(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        """Sum of an atom's lanes, a plain number; `value` gives the name of an operand at a rank."""
         raise NotImplementedError
 
     def lane_swap(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        """An atom with neighbouring lanes exchanged; `value` gives the name of an operand at a rank."""
         raise NotImplementedError
 
     def type(self, rank: int) -> str:
+        """LLVM type of a value of that rank."""
         n = self.size(rank)
         return "double" if n == 1 else f"<{n} x double>"
 
     def new(self, text: str) -> str:
+        """Add an instruction, and return the name of its result."""
         name = f"%v{self._count}"
         self._count += 1
         self.lines.append(f"  {name} = {text}")
         return name
 
     def constant(self, value: float, rank: int) -> str:
+        """A number as an operand of that rank, exactly (its bits in hexadecimal)."""
         bits = f"0x{np.float64(value).view(np.uint64):016X}"
         n = self.size(rank)
         return bits if n == 1 else "<" + ", ".join([f"double {bits}"] * n) + ">"
 
     def pointer(self, offset: int, base: str = "%w") -> str:
+        """Name of the address of a number in the workspace, counted in float64."""
         return self.new(f"getelementptr inbounds double, ptr {base}, i64 {offset}")
 
     def call(self, function: str, values: Sequence[str], rank: int) -> str:
@@ -76,7 +82,10 @@ class Emitter:
         return result
 
     def operation(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
-        """The name of an atom's value; `value` gives that of an operand, as one of a rank."""
+        """The name of an atom's value; `value` gives that of an operand, as one of a rank.
+
+        Raises ValueError for an operation without machine code.
+        """
         op, rank = a.op, a.rank
         t, n = self.type(rank), self.size(rank)
         if op in _ARITHMETIC:

@@ -14,8 +14,10 @@ Arithmetic = Mapping[str, Callable[..., Any]]
 
 
 def evaluate(outputs: Sequence[Atom], values: Mapping[int, Any], arithmetic: Arithmetic) -> list[Any]:
-    """The outputs, where atoms have known values (by id, symbols above all). Raises KeyError for an operation
-    that the arithmetic lacks, and for a symbol without value."""
+    """The outputs, where atoms have known values (by id, symbols above all).
+
+    Raises KeyError for an operation that the arithmetic lacks, and for a symbol without value.
+    """
     known = dict(values)
     stack = list(outputs)
     while stack:

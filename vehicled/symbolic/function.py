@@ -58,8 +58,10 @@ class CompiledFunction:
         self._outputs = _split(views[1], shapes)
 
     def __call__(self, *values: ArrayLike) -> tuple[np.ndarray, ...]:
-        """A value (n,) for each input vector; gives a new array for each output. Raises ValueError for shapes that
-        do not fit."""
+        """A value (n,) for each input vector; gives a new array for each output.
+
+        Raises ValueError for shapes that do not fit.
+        """
         if len(values) != len(self._inputs):
             raise ValueError(f"expected {len(self._inputs)} vectors, got {len(values)}")
         for place, value in zip(self._inputs, values, strict=True):

@@ -78,6 +78,7 @@ class Atom:
             self.name = name
 
     def is_constant(self, value: float) -> bool:
+        """Whether it is a constant of exactly this value."""
         return self.op == "const" and self.value == value
 
     def __repr__(self) -> str:
@@ -101,6 +102,7 @@ class Graph:
     # -- leaves ---------------------------------------------------------------------------------------
 
     def constant(self, value: Number) -> Atom:
+        """The atom of a number; −0.0 is 0.0."""
         value = float(value) + 0.0  # −0.0 becomes 0.0
         key = ("const", value)
         known = self._known.get(key)
@@ -120,6 +122,7 @@ class Graph:
         return atom
 
     def atom(self, x: Atom | Number) -> Atom:
+        """An atom as it is, a number as a constant."""
         return x if isinstance(x, Atom) else self.constant(x)
 
     def _append(self, op: str, args: tuple[Atom, ...], rank: int) -> Atom:
@@ -141,6 +144,7 @@ class Graph:
     # that equal values meet in one atom.
 
     def neg(self, a: Atom) -> Atom:
+        """−a."""
         if a.op == "const":
             return self.constant(-a.value)
         if a.op == "neg":
@@ -150,6 +154,7 @@ class Graph:
         return self._make("neg", (a,))
 
     def add(self, a: Atom, b: Atom) -> Atom:
+        """a + b."""
         if a.op == "const" and b.op == "const":
             return self.constant(a.value + b.value)
         if a is self.zero:
@@ -163,6 +168,7 @@ class Graph:
         return self._make("add", (a, b) if a.id <= b.id else (b, a))
 
     def sub(self, a: Atom, b: Atom) -> Atom:
+        """a − b."""
         if a.op == "const" and b.op == "const":
             return self.constant(a.value - b.value)
         if b is self.zero:
@@ -178,6 +184,7 @@ class Graph:
         return self._make("sub", (a, b))
 
     def mul(self, a: Atom, b: Atom) -> Atom:
+        """a · b."""
         if a.op == "const" and b.op == "const":
             return self.constant(a.value * b.value)
         if a is self.zero or b is self.zero:
@@ -197,6 +204,7 @@ class Graph:
         return self._make("mul", (a, b) if a.id <= b.id else (b, a))
 
     def div(self, a: Atom, b: Atom) -> Atom:
+        """a/b; a constant divisor becomes a factor. Raises ZeroDivisionError for a constant zero."""
         if b is self.zero:
             raise ZeroDivisionError("division by a constant zero in a symbolic expression")
         if a.op == "const" and b.op == "const":
@@ -216,33 +224,42 @@ class Graph:
     # -- functions ------------------------------------------------------------------------------------
 
     def function(self, op: str, a: Atom | Number) -> Atom:
+        """A function of one argument by its name, such as `sqrt`; of a constant, a constant."""
         a = self.atom(a)
         if a.op == "const":
             return self.constant(_FUNCTIONS[op](a.value))
         return self._make(op, (a,))
 
     def sqrt(self, a: Atom | Number) -> Atom:
+        """√a."""
         return self.function("sqrt", a)
 
     def sin(self, a: Atom | Number) -> Atom:
+        """Sine of a (rad)."""
         return self.function("sin", a)
 
     def cos(self, a: Atom | Number) -> Atom:
+        """Cosine of a (rad)."""
         return self.function("cos", a)
 
     def tanh(self, a: Atom | Number) -> Atom:
+        """Hyperbolic tangent."""
         return self.function("tanh", a)
 
     def atan(self, a: Atom | Number) -> Atom:
+        """Arc tangent, rad in (−π/2, π/2)."""
         return self.function("atan", a)
 
     def exp(self, a: Atom | Number) -> Atom:
+        """eᵃ."""
         return self.function("exp", a)
 
     def abs(self, a: Atom | Number) -> Atom:
+        """|a|."""
         return self.function("abs", a)
 
     def atan2(self, y: Atom | Number, x: Atom | Number) -> Atom:
+        """Angle of the point (x, y), rad in (−π, π]."""
         y, x = self.atom(y), self.atom(x)
         if y.op == "const" and x.op == "const":
             return self.constant(math.atan2(y.value, x.value))
@@ -260,18 +277,21 @@ class Graph:
         return self._make("where_less", (a, b, then, other))
 
     def max(self, a: Atom | Number, b: Atom | Number) -> Atom:
+        """The larger of two."""
         return self.where_less(a, b, b, a)
 
     def min(self, a: Atom | Number, b: Atom | Number) -> Atom:
+        """The smaller of two."""
         return self.where_less(a, b, a, b)
 
     def clamp(self, a: Atom | Number, low: Atom | Number, high: Atom | Number) -> Atom:
+        """The nearest value to a within low … high."""
         return self.min(self.max(a, low), high)
 
     # -- lanes ----------------------------------------------------------------------------------------
 
     def lane_sum(self, a: Atom) -> Atom:
-        """Sum over the lanes of a lane vector (rank 1 → 0)."""
+        """Sum over the lanes of a lane vector (rank 1 → 0). Raises ValueError for a plain number."""
         if a.rank == 0:
             raise ValueError("lane_sum of a plain number")
         if a.op == "neg":
@@ -298,7 +318,7 @@ class Graph:
         return [self.atoms[i] for i in sorted(seen)]
 
     def rebuild(self, atom: Atom, args: Sequence[Atom]) -> Atom:
-        """The same operation on other operands."""
+        """The same operation on other operands. Raises ValueError for a leaf, which has none."""
         op = atom.op
         if op == "add":
             return self.add(args[0], args[1])
@@ -348,6 +368,7 @@ class Graph:
         return [tangent[a.id] for a in outputs]
 
     def derivative(self, output: Atom, symbol: Atom) -> Atom:
+        """∂output/∂symbol."""
         return self.directional([output], {symbol: 1.0})[0] if output.depends & symbol.depends else self.zero
 
     def _tangent(self, a: Atom, tangent: Mapping[int, Atom]) -> Atom:

@@ -86,8 +86,10 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Iterate:
-    """Run the body until a condition holds for all instances, or it has been run `limit` times, at least once;
-    `between` runs after each time but the last. It stands in the body of a routine, in no other node."""
+    """Run the body until a condition holds for all instances, or it has been run `limit` times.
+
+    At least once; `between` runs after each time but the last. It stands in the body of a routine, in no other node.
+    """
 
     body: tuple[Node, ...]
     until: Condition
@@ -112,6 +114,7 @@ class Routine:
 
     @property
     def handle(self) -> RoutineHandle:
+        """What its machine code is looked up by."""
         return RoutineHandle(self.name, tuple(isinstance(a, Count) for a in self.arguments))
 
 

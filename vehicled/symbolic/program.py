@@ -61,6 +61,7 @@ class Layout:
     places: dict[str, ArrayPlace] = field(default_factory=dict)
 
     def add(self, name: str, count: int, rank: int = 0) -> ArrayPlace:
+        """Append an array of `count` numbers or lane vectors, aligned. Raises ValueError for a name that is taken."""
         if name in self.places:
             raise ValueError(f"array {name!r} exists already")
         place = self.places[name] = ArrayPlace(self.size, count, rank)
@@ -161,7 +162,7 @@ class Program:
         self._pending: dict[KernelHandle, list[tuple[Atom, Atom]]] = {}
 
     def store(self, name: str, symbols: Sequence[Atom]) -> None:
-        """Give symbols (all of one rank) a place: the array `name`, in their order."""
+        """Give symbols a place: the array `name`, in their order. Raises ValueError unless all are of one rank."""
         rank = symbols[0].rank if symbols else 0
         if any(s.rank != rank or s.op != "symbol" for s in symbols):
             raise ValueError(f"array {name!r} takes symbols of one rank")

@@ -120,7 +120,7 @@ def source(kernel: Kernel, layout: Layout) -> str:
 
 
 def function(kernel: Kernel, layout: Layout) -> Callable[[np.ndarray], None]:
-    """The kernel as a Python function on a workspace (instances one at a time: width 1)."""
+    """The kernel as a Python function on a workspace. Raises ValueError unless the layout's width is 1."""
     if layout.width != 1:
         raise ValueError("the Python back end computes one instance at a time")
     namespace: dict[str, Any] = {"np": np}

@@ -92,13 +92,16 @@ class Tangents:
 
     @property
     def graph(self) -> Graph:
+        """Of the program, and of the tangents."""
         return self._graph
 
     # -- code ---------------------------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """LLVM IR text of the differentiated kernels: functions `void PREFIX+name(double *workspace)`. Beside it the
-        text of the program's own kernels is wanted."""
+        """LLVM IR text of the differentiated kernels: functions `void PREFIX+name(double *workspace)`.
+
+        Beside it the text of the program's own kernels is wanted.
+        """
         values = [d.values for d in self._differentiated.values()]
         text = emit_kernels(values, self._program.layout, _VALUES)
         text += [d.emit(self._layout, self.layout.begin) for d in self._differentiated.values()]
@@ -113,8 +116,11 @@ class Tangents:
         return (wide.vector_size(self._layout),)
 
     def operations(self) -> Mapping[KernelHandle, tuple[int, int]]:
-        """By kernel: operations of values and coefficients, and those of the tangents on vectors of directions (one
-        on a lane vector counts once)."""
+        """By kernel.
+
+        Operations of values and coefficients, and those of the tangents on vectors of directions (one on a lane
+        vector counts once).
+        """
         return {
             handle: (sum(d.values.operations().values()), sum(d.tangent.operations().values()))
             for handle, d in self._differentiated.items()

@@ -17,6 +17,7 @@ class Vector:
 
     @classmethod
     def of(cls, components: Sequence[Atom]) -> Vector:
+        """A vector of three components. Raises ValueError for any other number of them."""
         x, y, z = components
         return cls(x, y, z)
 
@@ -41,9 +42,11 @@ class Vector:
         return self * (1.0 / divisor)
 
     def dot(self, other: Vector) -> Atom:
+        """Scalar product."""
         return self.x * other.x + self.y * other.y + self.z * other.z
 
     def cross(self, other: Vector) -> Vector:
+        """Vector product, self × other."""
         return Vector(
             self.y * other.z - self.z * other.y,
             self.z * other.x - self.x * other.z,
@@ -51,7 +54,9 @@ class Vector:
         )
 
     def norm(self) -> Atom:
+        """Length; its derivative does not exist at zero."""
         return self.x.graph.sqrt(self.dot(self))
 
     def unit(self) -> Vector:
+        """The vector over its length."""
         return self / self.norm()

@@ -23,6 +23,7 @@ _LEAVES = ("const", "lane_ones")
 
 
 def vector_size(layout: Layout) -> int:
+    """How many instances one machine vector holds."""
     return min(layout.width, ALIGNMENT)
 
 
@@ -119,9 +120,11 @@ class StageEmitter(Emitter):
         self._align = 8 * vector_size(layout)
 
     def size(self, rank: int) -> int:
+        """As many elements for every rank: instances stand side by side, lanes after each other."""
         return vector_size(self.layout)
 
     def lane_sum(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        """Sum over the lanes of each instance, pairs first, in the order in which one instance adds them."""
         # The lanes as seen from a plain number; pairs first, as for one instance.
         if a.op in _LEAVES:
             parts = [value(a, 0)] * self.layout.lanes
@@ -134,9 +137,11 @@ class StageEmitter(Emitter):
         return parts[0]
 
     def lane_swap(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
+        """The neighbouring lane of each instance: a leaf as it is, all else from the stack."""
         return value(a, 1) if a.op in _LEAVES else self._load(a, 2)
 
     def stage(self, stage: _Stage, name: str) -> str:
+        """Text of the function `name` with the instructions of a stage, which stores what later ones need."""
         for a in stage.atoms:
             self._names[a.id] = self.operation(a, self._value)
             if a.id in self._plan.slots:
@@ -185,8 +190,11 @@ def emit_stages(
     emitter: Callable[[Layout, Plan], StageEmitter],
     beside: str | None = None,
 ) -> tuple[str, str]:
-    """IR text of the stages of a kernel as functions of their own, and that of the calls of them, on the workspace
-    `%w`. `beside`: a further workspace, of one instance, which they read: given to them as it is and at the lane."""
+    """IR text of the stages of a kernel as functions of their own, and that of the calls of them.
+
+    They run on the workspace `%w`. `beside`: a further workspace, of one instance, which they read: given to them as
+    it is and at the lane.
+    """
     text, lines = [], []
     size = sum(count * layout.stride(rank) for rank, count in enumerate(plan.counts))
     lines.append(f"  %stack = alloca [{max(size, 1)} x double], align 64\n")

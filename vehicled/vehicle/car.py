@@ -110,9 +110,11 @@ class Instances:
         self._integration[1] = PENALTY
 
     def view(self, name: str) -> np.ndarray:
+        """An array (count,) or (count, 4), of several cars with a last axis by car; a view. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
+        """Run a kernel on the workspace; the interpreter's lock is released meanwhile."""
         self._functions[kernel](self._pointer)
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
@@ -124,8 +126,10 @@ class Instances:
         return self.compiled.result(extension)
 
     def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
-        """Move by a change (12,) of the chart (x y z ψ v1z v2z and their rates) and (2, 4) of the wheels
-        (angle, rate).
+        """Move the car by a change of chart and wheels.
+
+        The change (12,) is of the chart (x y z ψ v1z v2z and their rates), that of the wheels (2, 4) of angle and
+        rate.
 
         With `carry` velocity turns with heading, its change is counted along and across the car and normal to
         the ground, and the ground moves along under the car.
@@ -147,8 +151,9 @@ class Instances:
     def correct_suspension(
         self, travel: np.ndarray, rate: np.ndarray, motion: np.ndarray | None = None
     ) -> None:
-        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s; `motion` as by
-        `calc_travel_motion`, where it is known.
+        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s.
+
+        `motion` as by `calc_travel_motion`, where it is known.
 
         Constraints hold to first order; the next step mends the rest.
         """
@@ -206,8 +211,10 @@ class Car(Instances):
     # -- derivatives ----------------------------------------------------------------------------------
 
     def tangent(self, array: str) -> np.ndarray:
-        """Derivatives of an array, last axis by direction: (count, directions) or (count, 4, directions) view. Of
-        length 0 for a car that was made without a differentiation."""
+        """Derivatives of an array, last axis by direction: (count, directions) or (count, 4, directions) view.
+
+        Of length 0 for a car that was made without a differentiation.
+        """
         if self._is_differentiated:
             return self.compiled.tangents.view(self.workspace, array)
         return np.zeros((*self.view(array).shape, 0))
@@ -255,8 +262,11 @@ class Car(Instances):
         self.correct(change)
 
     def settle(self, find_preload: bool = True) -> None:
-        """Find the rest on level ground: springs without a given preload get what carries the car at design
-        height; `suspension.deflection` counts from there, and `rest` brings the car back there."""
+        """Find the rest on level ground.
+
+        Springs without a given preload get what carries the car at design height; `suspension.deflection` counts from
+        there, and `rest` brings the car back there.
+        """
         free = np.array([find_preload and self.vehicle.axle(w).spring.preload is None for w in WHEELS])
         preload = self.get_corner_parameter("spring.preload")
         travel = self.get_corner_parameter("rest.travel")
@@ -299,8 +309,10 @@ class Car(Instances):
             self.view(name)[:] = self.layout.view(self._rest, name)
 
     def output(self, name: str) -> float:
+        """One of ROOT_OUTPUTS as of the last `report`. Raises ValueError for another name."""
         return float(self.outputs[ROOT_OUTPUTS.index(name)])
 
     def corner_output(self, name: str) -> np.ndarray:
+        """(4,) one of CORNER_OUTPUTS by wheel as of the last `report`, a view. Raises ValueError."""
         outputs: np.ndarray = self.corner_outputs[CORNER_OUTPUTS.index(name)]
         return outputs

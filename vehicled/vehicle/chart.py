@@ -21,9 +21,11 @@ class Axes:
     v3: Vector
 
     def to_body(self, v: Vector) -> Vector:
+        """Components in chassis axes of a vector in world axes."""
         return Vector(self.v1.dot(v), self.v2.dot(v), self.v3.dot(v))
 
     def to_world(self, v: Vector) -> Vector:
+        """Components in world axes of a vector in chassis axes."""
         return self.v1 * v.x + self.v2 * v.y + self.v3 * v.z
 
 
@@ -63,6 +65,7 @@ def angular_velocity(a: Axes, rates: Vector) -> Vector:
 
 
 def yaw_of(g: Graph, a: Axes) -> Atom:
+    """Heading of the chassis' longitudinal axis, rad in (−π, π], from the world's x axis towards y."""
     return g.atan2(a.v1.y, a.v1.x)
 
 

@@ -39,8 +39,11 @@ class Extension(Generic[Result]):
 
 
 def get_global_name(function: Callable[..., object]) -> str | None:
-    """`module.name` of a function of this package's source; None for any other: a local function may depend on more
-    than its name, and code from elsewhere is not in the hash of our source."""
+    """`module.name` of a function of this package's source.
+
+    None for any other: a local function may depend on more than its name, and code from elsewhere is not in the hash
+    of our source.
+    """
     if not isinstance(function, FunctionType) or function.__module__.partition(".")[0] != _PACKAGE:
         return None
     name = function.__qualname__

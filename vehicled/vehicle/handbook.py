@@ -93,6 +93,7 @@ class HandbookAxle:
     then."""
 
     def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for figures that exclude each other, or a wheel too large for the track."""
         if self.wheel_rate is not None and self.ride_frequency is not None:
             yield "ride_frequency", "expected either this or wheel_rate"
         if self.damping is not None and self.damping_ratio is not None:
@@ -122,6 +123,7 @@ class Handbook:
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for figures that no car has together."""
         if self.front_to_center_of_mass >= self.wheelbase:
             yield "front_to_center_of_mass", "the centre of mass must lie between the axles"
             return
@@ -164,8 +166,10 @@ class Handbook:
         return 0.03 * self.mass if axle.unsprung_mass is None else axle.unsprung_mass
 
     def _points(self, name: str) -> HardPoints:
-        """The template scaled by track and loaded radius; hinges and tie rod lie where the roll centre comes
-        out as wanted and toe does not change over travel."""
+        """The template scaled by track and loaded radius.
+
+        Hinges and tie rod lie where the roll centre comes out as wanted and toe does not change over travel.
+        """
         axle = self._axle(name)
         x = 0.0 if name == "front" else -self.wheelbase
         half = 0.5 * axle.track

@@ -339,8 +339,10 @@ class _Builder:
         self._soft_contact(up, arm, g.zero, vertical)
 
     def _soft_contact(self, axis: Vector, arm: Vector | None, per_spin: Atom, weight: Atom) -> None:
-        """Share of a contact force along an axis in the tangent; `arm` where the wheel's tilt moves the contact
-        along it."""
+        """Share of a contact force along an axis in the tangent.
+
+        `arm` where the wheel's tilt moves the contact along it.
+        """
         zero = self.g.zero
         row: dict[Coordinate, Atom] = {self.spin: per_spin}
         for basic, share in self.centre.terms.items():

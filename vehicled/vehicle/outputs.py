@@ -55,6 +55,7 @@ class Parts:
 
 
 def add_kernels(program: Program, parts: Parts) -> CarKernels:
+    """Add all kernels of a car to its program."""
     return CarKernels(
         prepare=program.prepare,
         step=parts.step.kernels,
@@ -97,8 +98,10 @@ def _report(program: Program, parts: Parts) -> KernelHandle:
 
 
 def _correct(program: Program, parts: Parts) -> KernelHandle:
-    """Kernel `correct`: moves the whole car by `correction` = (Δz, Δż) in the chart and `corner_correction` =
-    (Δθ, Δθ̇); the suspensions keep their travel, so that every constraint stays satisfied.
+    """Kernel `correct`: moves the whole car.
+
+    By `correction` = (Δz, Δż) in the chart and `corner_correction` = (Δθ, Δθ̇); the suspensions keep their travel, so
+    that every constraint stays satisfied.
 
     With `carry` = 1 the car's motion and the ground are carried along: velocity turns with heading and angular
     velocity with the car, their changes being counted along and across the car and normal to the ground, and
@@ -162,8 +165,10 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
 
 
 def _travel_jacobian(program: Program, parts: Parts) -> KernelHandle:
-    """Kernel `travel_jacobian`: `travel_jacobian` (n, n) by rows and corners, n = corner coordinates without the
-    wheel's spin: the corners' constraints, and last the wheel's travel, by those coordinates.
+    """Kernel `travel_jacobian`: how constraints and wheel travel of the corners depend on their coordinates.
+
+    `travel_jacobian` (n, n) by rows and corners, n = corner coordinates without the wheel's spin: the corners'
+    constraints, and last the wheel's travel, by those coordinates.
 
     Its inverse's last column is how a corner moves when its wheel travels (matrix R of the suspension).
     """

@@ -46,6 +46,7 @@ class BodyParameters:
     """Ixx, Iyy, Izz about the centre of mass, in design axes."""
 
     def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for moments of inertia that no body has."""
         x, y, z = self.inertia
         if x + y < z or y + z < x or z + x < y:
             yield "inertia", "no body has these moments: the largest exceeds the sum of the other two"
@@ -87,6 +88,7 @@ class Wheel:
     transverse_inertia: Annotated[KilogramSquareMetres, Positive]
 
     def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for moments of inertia that no body has."""
         if self.axial_inertia > 2 * self.transverse_inertia:
             yield "axial_inertia", "no body has an axial moment above twice the transverse one"
 
@@ -166,6 +168,7 @@ class Characteristic:
     damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 300.0
 
     def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for points that no curve passes in this order."""
         for n in (0, 1):
             if self.df0[n] * self.sm[n] < self.fm[n]:
                 yield "df0", "the initial slope times the slip of the greatest force must reach that force"
@@ -250,6 +253,7 @@ class Vehicle:
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for axles that do not fit together."""
         if self.front.tyre.kind != self.rear.tyre.kind:
             yield "rear.tyre.kind", "both axles take the same tyre law"
         if self.front.hard_points.wheel_center[0] <= self.rear.hard_points.wheel_center[0]:
@@ -261,9 +265,11 @@ class Vehicle:
 
     @property
     def tyre(self) -> str:
+        """Kind of tyre law, the same for both axles."""
         return self.front.tyre.kind
 
     def axle(self, wheel: str) -> Axle:
+        """The axle of a wheel (`fl`, `fr`, `rl`, `rr`)."""
         return self.front if wheel[0] == "f" else self.rear
 
     @property

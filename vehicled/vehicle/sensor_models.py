@@ -56,8 +56,10 @@ SENSOR_KERNELS = Extension(add_sensor_kernels, SensorKernels)
 
 
 def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True) -> SensorModels:
-    """Add the kernels `observe_pose` (state to `pose`) and one per sensor, each from `pose` and `mounting` to
-    `predicted` (3,) and, with `jacobians_too`, `sensitivity` (3, 12) by rows."""
+    """Add the kernels `observe_pose` (state to `pose`) and one per sensor.
+
+    Each from `pose` and `mounting` to `predicted` (3,) and, with `jacobians_too`, `sensitivity` (3, 12) by rows.
+    """
     g, chassis = program.graph, parts.chassis
     pose = program.array("pose", len(POSE))
     mounting = program.array("mounting", len(MOUNTING))

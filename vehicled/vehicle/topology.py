@@ -25,6 +25,7 @@ class CarTopology:
 
     @property
     def degrees_of_freedom(self) -> int:
+        """Coordinates less the rank of the constraints' Jacobian."""
         return len(self.coordinates) - self.rank
 
 

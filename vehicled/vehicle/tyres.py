@@ -35,6 +35,8 @@ class Contact:
 
 @dataclass(frozen=True)
 class TyreForces:
+    """What a tyre law gives at the contact, per wheel: forces along t and l, N, and what the step needs of them."""
+
     fx: Atom
     fy: Atom
     mz: Atom
@@ -49,7 +51,8 @@ class TyreForces:
 class Symbols(Protocol):
     """Makes the stored lane symbols that a law needs."""
 
-    def __call__(self, name: str) -> Atom: ...
+    def __call__(self, name: str) -> Atom:
+        """The symbol of that name, per wheel."""
 
 
 class LinearLaw:
@@ -69,6 +72,7 @@ class LinearLaw:
         return self.forces(g, c, parameter, parameter).fy
 
     def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
+        """Forces by slip velocity over speed, limited by friction times load."""
         speed = g.max(g.abs(c.hub_speed), parameter("tyre.least_speed"))
         kx = parameter("tyre.slip_stiffness_x") / speed
         ky = parameter("tyre.slip_stiffness_y") / speed
@@ -163,6 +167,7 @@ class TMeasyLaw:
         )
 
     def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
+        """Forces of the deflected tyre at the end of the step c.h, and its deflections as states."""
         slip, v_star, gain, scale = self._characteristic(g, c, parameter)
         forces, dampings, states = {}, {}, []
         for axis, v in (("x", c.v_t), ("y", c.v_l)):

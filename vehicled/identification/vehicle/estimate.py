@@ -32,8 +32,8 @@ from vehicled.identification.vehicle.noise import scale_plant
 from vehicled.identification.vehicle.observed import Change
 from vehicled.identification.vehicle.prediction_error import (
     Derivatives,
-    Drive,
     PredictionError,
+    ScoredDrive,
     differentiate,
     measure,
 )
@@ -101,7 +101,7 @@ class FitResult:
     """How many innovations said as much as one would if they were independent."""
 
 
-Drives = Sequence[Drive]
+Drives = Sequence[ScoredDrive]
 Progress = Callable[[int, float, float], None]
 """Is told the pass, the seconds done of it, and the criterion of the best so far."""
 
@@ -158,8 +158,10 @@ class _Fit:
         return error, derivatives
 
     def find_noise(self, criterion: float, *ratios: float) -> float | None:
-        """Change the plant noise by the first of several ratios by which the drives become more probable, as often as
-        they do. Returns that ratio, or None."""
+        """Change the plant noise by the first of several ratios by which the drives become more probable.
+
+        Repeated as long as they do. Returns that ratio, or None.
+        """
         for ratio in ratios:
             before = self.plant_noise
             while _NOISE_RANGE[0] <= self.plant_noise * ratio <= _NOISE_RANGE[1]:
@@ -179,7 +181,7 @@ class _Fit:
         except RunError:
             return np.inf
 
-    def _told(self) -> Iterator[tuple[Drive, Callable[[float], None]]]:
+    def _told(self) -> Iterator[tuple[ScoredDrive, Callable[[float], None]]]:
         """The drives, and what is to be told the seconds done of each."""
         done = 0.0
         for drive in self._drives:
@@ -227,8 +229,11 @@ def fit(
     considered: Sequence[Parameter] = (),
     keep_noise: bool = False,
 ) -> FitResult:
-    """Estimate parameters of a configuration (with its defaults written out) from drives, with the plant noise that
-    suits them best unless it is to be kept. RunError when the filter does not start on one of them."""
+    """Estimate parameters of a configuration (with its defaults written out) from drives.
+
+    With the plant noise that suits them best, unless it is to be kept. Raises RunError when the filter does not start
+    on one of them.
+    """
     f = _Fit(file, text, parameters, considered, drives, tell)
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
@@ -328,8 +333,10 @@ def _leave_unknown(
     reasons: dict[str, str],
     combinations: list[ParameterCombination],
 ) -> list[str]:
-    """Leave free parameters, which the derivatives are by, at their priors until the drives know those that remain
-    better than their priors do. Returns the names of those that are left."""
+    """Leave free parameters at their priors until the drives know the others better than their priors do.
+
+    The derivatives are by the free parameters. Returns the names of those that are left.
+    """
     left = []
     of_free = np.flatnonzero(free)
     kept = list(range(len(of_free)))

@@ -382,8 +382,10 @@ def with_defaults(file: File) -> File:
 
 
 def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) -> list[Parameter]:
-    """Parameters by names and patterns with `*`, between commas. Raises UsageError on one that is unknown or that
-    this configuration does not have."""
+    """Parameters by names and patterns with `*`, between commas.
+
+    Raises UsageError on one that is unknown or that this configuration does not have.
+    """
     chosen: dict[str, Parameter] = {}
     for wanted in filter(None, (n.strip() for n in names.split(","))):
         found = fnmatch.filter(known, wanted)

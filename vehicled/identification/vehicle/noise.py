@@ -26,8 +26,11 @@ NOISE = {
 
 
 def scale_plant(file: File, factor: float) -> File:
-    """The configuration that trusts its model more or less: standard deviations of all that the model gets wrong,
-    but for what drives the car where nothing measures it."""
+    """The configuration that trusts its model more or less.
+
+    Scaled are standard deviations of all that the model gets wrong, but for what drives the car where nothing
+    measures it.
+    """
     for setting in _OF_MODEL:
         value = get_at(file, setting.path)
         if value is not None and setting.is_model_error:

@@ -47,8 +47,10 @@ class Change:
 
 
 class ObservedEstimator:
-    """Gives no estimates, but the observations of its last step; with `changes`, their derivatives by each of
-    these."""
+    """Gives no estimates, but the observations of its last step.
+
+    With `changes`, their derivatives by each of these.
+    """
 
     def __init__(self, configuration: Configuration, changes: Sequence[Change] = ()) -> None:
         c = configuration

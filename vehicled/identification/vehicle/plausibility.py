@@ -49,7 +49,7 @@ class Channels:
         return self._samples[channel][1]
 
     def at(self, channel: str, times: np.ndarray) -> np.ndarray:
-        """Interpolated."""
+        """(n,) values of a channel at times (n,) in s, linear between samples. Raises KeyError."""
         t, v = self._samples[channel]
         order = np.argsort(t, kind="stable")
         values: np.ndarray = np.interp(times, t[order], v[order])

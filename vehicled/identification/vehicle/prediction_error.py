@@ -116,7 +116,7 @@ def calc_length(steps: Sequence[Step]) -> float:
 
 
 @dataclass(frozen=True)
-class Drive:
+class ScoredDrive:
     """Steps of a log, and which of them count: the same ones whatever the parameters."""
 
     steps: Sequence[Step]
@@ -129,7 +129,7 @@ class Drive:
         configuration: Configuration,
         steps: Sequence[Step],
         progress: Callable[[float], None] | None = None,
-    ) -> Drive:
+    ) -> ScoredDrive:
         """Those at which the filter of a configuration has settled and the car moves."""
         estimator, counting = ObservedEstimator(configuration), []
         started: int | None = None
@@ -148,23 +148,25 @@ class Drive:
         """s."""
         return calc_length(self.steps)
 
-    def after(self, share: float) -> Drive:
+    def after(self, share: float) -> ScoredDrive:
         """What counts after a share of its time; the filter runs from its beginning."""
         border = self.steps[0].t + round(share * self.length * 1e9)
-        return Drive(self.steps, frozenset(t for t in self.counting if t >= border))
+        return ScoredDrive(self.steps, frozenset(t for t in self.counting if t >= border))
 
-    def before(self, share: float) -> Drive:
+    def before(self, share: float) -> ScoredDrive:
         """Its part before a share of its time."""
         border = self.steps[0].t + round(share * self.length * 1e9)
         steps = [s for s in self.steps if s.t < border]
-        return Drive(steps, frozenset(t for t in self.counting if t < border))
+        return ScoredDrive(steps, frozenset(t for t in self.counting if t < border))
 
 
 def measure(
-    configuration: Configuration, drive: Drive, progress: Callable[[float], None] | None = None
+    configuration: Configuration, drive: ScoredDrive, progress: Callable[[float], None] | None = None
 ) -> PredictionError:
-    """Prediction error of a configuration on a drive; `progress` is told the seconds done. RunError when nothing of
-    it counts."""
+    """Prediction error of a configuration on a drive; `progress` is told the seconds done.
+
+    RunError when nothing of it counts.
+    """
     error = PredictionError()
     for _, pairs in _run(ObservedEstimator(configuration), drive, progress):
         for record, observed in pairs:
@@ -172,9 +174,11 @@ def measure(
     return _checked(error)
 
 
-def calc_surprise(configuration: Configuration, drive: Drive) -> dict[str, np.ndarray]:
-    """By kind of observation (n, 2): time since the drive's start, s, and mean normalised innovation squared per
-    component over the second before it, of what was not refused."""
+def calc_surprise(configuration: Configuration, drive: ScoredDrive) -> dict[str, np.ndarray]:
+    """By kind of observation (n, 2): time since the drive's start, s, and mean NIS per component.
+
+    The mean is over the second before that time, of what was not rejected.
+    """
     sums: dict[str, dict[int, np.ndarray]] = {}
     for t, pairs in _run(ObservedEstimator(configuration), drive, None):
         second = (t - drive.steps[0].t) // 1_000_000_000
@@ -191,7 +195,7 @@ def calc_surprise(configuration: Configuration, drive: Drive) -> dict[str, np.nd
 def differentiate(
     configuration: Configuration,
     changes: Sequence[Change],
-    drive: Drive,
+    drive: ScoredDrive,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[PredictionError, Derivatives]:
     """As `measure`, with the derivatives by the parameters that `changes` are changes of."""
@@ -224,7 +228,7 @@ def _derivatives(pairs: Sequence[tuple[Innovation, Decorrelated]], p: int) -> tu
 
 
 def _run(
-    estimator: ObservedEstimator, drive: Drive, progress: Callable[[float], None] | None
+    estimator: ObservedEstimator, drive: ScoredDrive, progress: Callable[[float], None] | None
 ) -> Iterator[tuple[int, list[tuple[Innovation, Decorrelated]]]]:
     """By step that counts: its time, ns, and its observations."""
     for t, measurements, _ in drive.steps:

@@ -25,8 +25,10 @@ _SOURCE = "inputs"
 
 
 def interpolate_inputs(steps: Sequence[Step], smoothing: float) -> list[Step]:
-    """The same steps of equal length, with inputs sampled at each of them, linear between their samples. Those of
-    steering are smoothed over `smoothing` s to both sides."""
+    """The same steps of equal length, with inputs sampled at each of them, linear between their samples.
+
+    Those of steering are smoothed over `smoothing` s to both sides.
+    """
     times = np.array([s.t for s in steps], float) * 1e-9
     period = float(np.median(np.diff(times))) if len(times) > 1 else smoothing
     half = max(round(smoothing / period), _ORDER // 2 + 1)

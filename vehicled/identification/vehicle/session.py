@@ -23,7 +23,12 @@ from vehicled.identification.vehicle.estimate import Progress as Tell
 from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
-from vehicled.identification.vehicle.prediction_error import Drive, PredictionError, calc_length, measure
+from vehicled.identification.vehicle.prediction_error import (
+    PredictionError,
+    ScoredDrive,
+    calc_length,
+    measure,
+)
 from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs, with_smoothing
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
 from vehicled.messages import Step
@@ -54,7 +59,7 @@ class Session:
     """What it was."""
     choices: int
     """How many parameters were left because of it: then it has been used after all."""
-    held_out: Drive
+    held_out: ScoredDrive
     before: Configuration
     after: Configuration
     text: str
@@ -71,8 +76,10 @@ def run(
     anyway: bool,
     quiet: bool,
 ) -> Session:
-    """Fit parameters of a configuration to logs, or its noise when `tuning`. Raises UsageError on what cannot be
-    right, RunError on failure."""
+    """Fit parameters of a configuration to logs, or its noise when `tuning`.
+
+    Raises UsageError on what cannot be right, RunError on failure.
+    """
     path = settings.config_path(config)
     given = settings.load(path, File)
     text = path.read_text(encoding="utf-8")
@@ -91,7 +98,7 @@ def run(
         faults = list(find_faults(Channels(log.steps), file, parameters))
         if faults and not anyway:
             raise UsageError(f"{log.name}: {'; '.join(faults)} (--anyway goes on nevertheless)")
-    drives: list[Drive] = []
+    drives: list[ScoredDrive] = []
     with Progress("looking for motion", sum(calc_length(log.steps) for log in every), "s", quiet) as progress:
         done = 0.0
         for log in every:
@@ -100,7 +107,7 @@ def run(
             def seen(seconds: float, begun: float = begun) -> None:
                 progress.update(begun + seconds)
 
-            drives.append(Drive.of(configuration, log.steps, seen))
+            drives.append(ScoredDrive.of(configuration, log.steps, seen))
             done += calc_length(log.steps)
     if validate is None:
         held_out, told = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1].name}"
@@ -158,8 +165,10 @@ def find_what_carries_over(
     find: Callable[[Sequence[Parameter]], FitResult],
     validate: Callable[[File], PredictionError | None],
 ) -> tuple[FitResult, PredictionError, PredictionError, int]:
-    """An estimate with which the held-out drive is predicted better than before, the prediction errors before and
-    after, and how many parameters had to be left for that."""
+    """An estimate with which the held-out drive is predicted better than before.
+
+    Beside it the prediction errors before and after, and how many parameters had to be left for that.
+    """
     before = validate(file)
     assert before is not None
     estimate = find(parameters)
@@ -199,7 +208,7 @@ def find_what_carries_over(
 
 
 def identify(
-    file: File, text: str, parameters: Sequence[Parameter], drives: Sequence[Drive], tell: Tell
+    file: File, text: str, parameters: Sequence[Parameter], drives: Sequence[ScoredDrive], tell: Tell
 ) -> FitResult:
     """With inputs as they were between their samples; what is not known of the torques is passed on."""
     smoothing = file.sensors.steering.smoothing

@@ -51,23 +51,28 @@ class _Peer:
 
 
 class Sympy(_Peer):
-    """Its `cse` as it comes. (With `optimizations="basic"` 259 operations of the four-bar function, not 295.)"""
+    """SymPy with its `cse` as it comes: 295 operations of the four-bar function, 259 with `optimizations="basic"`."""
 
     def symbol(self, name: str) -> Any:
+        """A symbol of that name."""
         return self.package.Symbol(name)
 
     def constant(self, value: float) -> Any:
+        """A number, as an integer where it is one."""
         return self.package.Integer(value) if value.is_integer() else self.package.Float(value)
 
     def gradient(self, values: Row, coordinates: Sequence[Coordinate]) -> list[Row]:
+        """∂values/∂q, a row per coordinate, by `diff`."""
         return [[self.package.diff(v, self.take(c.q)) for v in values] for c in coordinates]
 
     def rate(self, values: Row, coordinates: Sequence[Coordinate]) -> Row:
+        """Σ ∂values/∂q · q̇: rates of functions of q."""
         slopes = self.gradient(values, coordinates)
         rates = [self.take(c.qd) for c in coordinates]
         return [sum(s * r for s, r in zip(row, rates, strict=True)) for row in zip(*slopes, strict=True)]
 
     def operations(self, outputs: Row) -> int:
+        """Operations after `cse`, of shared expressions and results."""
         shared, results = self.package.cse(outputs)
         return sum(int(self.package.count_ops(e)) for e in (*(e for _, e in shared), *results))
 
@@ -76,18 +81,22 @@ class Casadi(_Peer):
     """Scalar expressions (SX), its own derivatives, and its `cse`."""
 
     def symbol(self, name: str) -> Any:
+        """A symbol of that name."""
         return self.package.SX.sym(name)
 
     def constant(self, value: float) -> Any:
+        """A number."""
         return self.package.SX(value)
 
     def gradient(self, values: Row, coordinates: Sequence[Coordinate]) -> list[Row]:
+        """∂values/∂q, a row per coordinate, by `jacobian`."""
         slopes = self.package.jacobian(
             self._column(values), self._column([self.take(c.q) for c in coordinates])
         )
         return [[slopes[i, k] for i in range(len(values))] for k in range(len(coordinates))]
 
     def rate(self, values: Row, coordinates: Sequence[Coordinate]) -> Row:
+        """Rates of functions of q, by `jtimes`."""
         q, qd = (
             [self.take(s) for s in symbols]
             for symbols in zip(*((c.q, c.qd) for c in coordinates), strict=True)
@@ -96,6 +105,7 @@ class Casadi(_Peer):
         return [rates[i] for i in range(len(values))]
 
     def operations(self, outputs: Row) -> int:
+        """Instructions of the function after `cse`, without loads, stores and constants."""
         casadi = self.package
         result = casadi.cse(self._column(outputs))
         function = casadi.Function("f", [casadi.vertcat(*casadi.symvar(result))], [result])

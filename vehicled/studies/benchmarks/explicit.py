@@ -24,11 +24,14 @@ class Algebra(Protocol):
     def take(self, atom: Atom) -> Any:
         """A given expression (symbol, constant or short formula) in this algebra."""
 
-    def sin(self, x: Any) -> Any: ...
+    def sin(self, x: Any) -> Any:
+        """Sine of x (rad)."""
 
-    def cos(self, x: Any) -> Any: ...
+    def cos(self, x: Any) -> Any:
+        """Cosine of x (rad)."""
 
-    def sqrt(self, x: Any) -> Any: ...
+    def sqrt(self, x: Any) -> Any:
+        """√x."""
 
     def gradient(self, values: Row, coordinates: Sequence[Coordinate]) -> list[Row]:
         """∂values/∂q, a row per coordinate."""
@@ -179,22 +182,27 @@ class _Derivation:
 
 
 def dot(a: Row, b: Row) -> Any:
+    """Scalar product of rows of three."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 def add(a: Row, b: Row) -> Row:
+    """Sum of rows of equal length."""
     return [x + y for x, y in zip(a, b, strict=True)]
 
 
 def cross(a: Row, b: Row) -> Row:
+    """Vector product a × b of rows of three."""
     return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 
 
 def apply(matrix: list[Row], vector: Row) -> Row:
+    """Matrix (rows of three) times vector."""
     return [dot(row, vector) for row in matrix]
 
 
 def product(a: list[Row], b: list[Row]) -> list[Row]:
+    """a · b of matrices by rows."""
     columns = list(zip(*b, strict=True))
     return [[dot(row, list(column)) for column in columns] for row in a]
 
@@ -207,10 +215,13 @@ class Atoms:
         self.sin, self.cos, self.sqrt = self.graph.sin, self.graph.cos, self.graph.sqrt
 
     def take(self, atom: Atom) -> Atom:
+        """The atom itself."""
         return atom
 
     def gradient(self, values: Row, coordinates: Sequence[Coordinate]) -> list[Row]:
+        """∂values/∂q, a row per coordinate, each in forward mode."""
         return [self.graph.directional(values, {c.q: 1.0}) for c in coordinates]
 
     def rate(self, values: Row, coordinates: Sequence[Coordinate]) -> Row:
+        """Σ ∂values/∂q · q̇ in one pass of forward mode."""
         return self.graph.directional(values, {c.q: c.qd for c in coordinates})

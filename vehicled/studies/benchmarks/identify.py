@@ -112,8 +112,10 @@ def _bench_sets(study: Study) -> list[dict[str, Any]]:
 
 
 def _bench_studies(study: Study, progress: Callable[[float], None]) -> list[dict[str, Any]]:
-    """Prediction errors over the number of parameters: by motion that is fitted to, set, error of the priors,
-    noise of the forces."""
+    """Prediction errors over the number of parameters.
+
+    By motion that is fitted to, set, error of the priors, noise of the forces.
+    """
     rows = []
     cases = [(m, s, e) for m in MOTIONS for s in study.sets for e in study.effort.prior_errors]
     for done, case in enumerate(cases):

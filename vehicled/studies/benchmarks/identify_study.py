@@ -146,8 +146,10 @@ class Study:
 
     @cached_property
     def observed(self) -> dict[str, list[Observed]]:
-        """Equations of motions drawn at random, as many as tries, to fit to and to validate with; the optimised one
-        joins them."""
+        """Equations of motions drawn at random, as many as tries, to fit to and to validate with.
+
+        The optimised motion joins them.
+        """
         return {
             name: [self.observe(trajectory, self.effort.samples) for trajectory in trajectories]
             for name, trajectories in (("drawn", self.drawn), ("validation", self.validation))
@@ -168,7 +170,7 @@ class Study:
         return relevance.order_by_contribution(contributions)
 
     def find_relevant(self) -> np.ndarray:
-        """Indices of those base parameters of the first set that contribute most to a motion drawn at random."""
+        """Indices (RELEVANT,) of those base parameters of the first set that contribute most to a random motion."""
         return self.order(self.first, self.get_equations("drawn", self.first), self.true)[:RELEVANT]
 
     def optimise(self, progress: Callable[[int], None]) -> None:

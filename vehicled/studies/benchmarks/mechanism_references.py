@@ -67,7 +67,7 @@ class OneCoordinate:
 
 
 def _direction(angle: np.ndarray) -> np.ndarray:
-    """(2, n)"""
+    """(2, n) unit vectors at angles (n,)."""
     return np.array([np.cos(angle), np.sin(angle)])
 
 

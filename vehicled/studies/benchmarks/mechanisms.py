@@ -64,13 +64,17 @@ class Benchmark:
     """On ALI3-P's usual penalty."""
 
     def make_stepper(self, mechanism: Mechanism, h: float) -> Stepper:
+        """The library's stepper for a step of h (s), with the penalty that this problem wants."""
         penalty = self.penalty_factor * calc_penalty(mechanism, h)
         return make_stepper(FORMULATION, INTEGRATOR, penalty=penalty, tolerance=_TOLERANCE, limit=_LIMIT)
 
 
 def describe_n_four_bar(loops: int) -> Description:
-    """A02: parallel cranks of 1 m and 1 kg, one more than loops, and couplers of the same size between their ends;
-    upright at the start, B0 at 1 m/s. Where all bars lie on one line, every loop gains a freedom."""
+    """A02: parallel cranks of 1 m and 1 kg, one more than loops, and couplers between their ends.
+
+    The couplers have the same size; upright at the start, B0 at 1 m/s. Where all bars lie on one line, every loop
+    gains a freedom.
+    """
     names = range(loops + 1)
     ends = {f"crank{k}": (f"A{k}", f"B{k}") for k in names}
     ends |= {f"coupler{k}": (f"B{k}", f"B{k + 1}") for k in range(loops)}
@@ -261,6 +265,6 @@ def _bench(number: str, trying: Callable[[float], None]) -> dict[str, Any]:
 
 
 def _parts() -> Iterator[int]:
-    """1, 2, 3, 4, 6, 8, 12 …"""
+    """How many parts a step is divided into, in turn: 1, 2, 3, 4, 6, 8, 12 and so on."""
     both = itertools.chain.from_iterable((2**n, 3 * 2 ** (n - 1)) for n in itertools.count(1))
     return itertools.takewhile(lambda n: n <= _SMALLEST_PART, itertools.chain([1], both))

@@ -86,6 +86,7 @@ class ObserverRun:
 
     @property
     def setup(self) -> Setup:
+        """What it shares with runs of other filters and seeds."""
         return Setup(self.mechanism, self.sensors, self.rate_hz, self.level)
 
 

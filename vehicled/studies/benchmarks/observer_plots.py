@@ -45,8 +45,11 @@ _SHOWN = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s²"}
 
 
 def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
-    """Of every mechanism, sensors and level `errors_….png`, errors and consistency over the rate of readings; of
-    every mechanism and level `costs_….png`; of one run of some filters `history_….png`."""
+    """Draw errors, costs and histories into a folder.
+
+    Of every mechanism, sensors and level `errors_….png`, errors and consistency over the rate of readings; of every
+    mechanism and level `costs_….png`; of one run of some filters `history_….png`.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     results = gather(rows)
     looks = choose_looks(name for filters in results.values() for name in filters)

@@ -1,5 +1,7 @@
-"""Conclusions from the rows of `vehicled bench observers`: medians over seeds, the filter to choose in each set-up,
-and whether general statements about the filters hold."""
+"""Conclusions from the rows of `vehicled bench observers`.
+
+Medians over seeds, the filter to choose in each set-up, and whether general statements about the filters hold.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,7 @@ class FilterResult:
 
     @property
     def failed(self) -> list[Row]:
+        """Rows of the runs that ended early."""
         return [row for row in self.rows if row["failed_at"] is not None]
 
     @property
@@ -79,6 +82,7 @@ def _sound(filters: dict[str, FilterResult]) -> list[FilterResult]:
 
 
 def best(results: Iterable[FilterResult], key: str) -> FilterResult:
+    """The result whose `key` is least."""
     return min(results, key=lambda r: r.known(key))
 
 
@@ -267,8 +271,10 @@ def _cheapest(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
 
 
 def _growth(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
-    """Between the smallest and the largest mechanism, of the filters' cost over that of the errorEKF, whose own
-    growth is then 1."""
+    """Growth of the filters' cost over that of the errorEKF, whose own growth is then 1.
+
+    Between the smallest and the largest mechanism.
+    """
     statement = "the cost of UKFs grows faster with size than that of EKFs"
     sizes: dict[int, dict[str, list[float]]] = {}
     for filters in results.values():

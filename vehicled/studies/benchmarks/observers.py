@@ -201,8 +201,10 @@ def bench_observers(
     ledger: Ledger[ObserverRun],
     progress: Callable[[float], None],
 ) -> list[dict[str, Any]]:
-    """`vehicled bench observers --json`: a row for each run, in their order, from the ledger or made now. `progress`
-    receives how many have been made. Raises RunError when a process is killed from outside."""
+    """`vehicled bench observers --json`: a row for each run, in their order, from the ledger or made now.
+
+    `progress` receives how many have been made. Raises RunError when a process is killed from outside.
+    """
     return run_resumable(run_case, runs, workers, progress, ledger)
 
 

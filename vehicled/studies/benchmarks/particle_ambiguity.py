@@ -1,5 +1,7 @@
-"""How much the readings of a try determine at all, whatever filter has them: indistinguishable starts, and the exact
-posterior."""
+"""How much the readings of a try determine at all, whatever filter has them.
+
+Indistinguishable starts, and the exact posterior.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ likelihood may be so narrow that all of the grid are on its flanks."""
 
 @dataclass(frozen=True)
 class SimilarStarts:
-    """Of each start the one with the most similar readings that ends elsewhere: (n,) each, on a grid over angles and
-    branches."""
+    """Of each start the one with the most similar readings that ends elsewhere.
+
+    (n,) each, on a grid over angles and branches.
+    """
 
     start: np.ndarray
     """rad"""
@@ -84,9 +88,12 @@ class Posterior:
 
 
 def find_posterior(experiment: Experiment, seed: int, per_turn: int = 3600, finer: int = 40) -> Posterior:
-    """By Bayes' rule from all readings of a try: the likelihood of each start on a dense grid, which is made `finer`
-    again where the likelihood is. The prior is that of the particles: at rest, anywhere and, where they may be
-    assembled in two ways, either way; the noise is the gyroscope's."""
+    """Exact posterior by Bayes' rule from all readings of a try.
+
+    The likelihood of each start on a dense grid, which is made `finer` again where the likelihood is. The prior is
+    that of the particles: at rest, anywhere and, where they may be assembled in two ways, either way; the noise is
+    the gyroscope's.
+    """
     trial = Try(replace(experiment, count=1), seed)
     readings = np.array([trial.read() for _ in range(experiment.steps)])
     start, branch = _grid(experiment, per_turn)

@@ -50,6 +50,7 @@ class LinkageThread(threading.Thread):
         """Each with the (4,) true coordinates, for the view alone."""
 
     def run(self) -> None:
+        """Move the linkage step by step in real time, times `pace`, until `stop`."""
         due = time.monotonic()
         step_ns = round(STEP * 1e9)
         for n in range(1, 1 << 62):
@@ -63,6 +64,7 @@ class LinkageThread(threading.Thread):
             self.samples.put((Sample(n * step_ns, [reading]), self._trial.truth.get_q()[:, 0]))
 
     def stop(self) -> None:
+        """End the thread; returns when it has ended."""
         self._stopped.set()
         self.join()
 
@@ -99,6 +101,7 @@ class LiveFrame:
 
     @property
     def error(self) -> float:
+        """Estimated less true crank angle, rad in [−π, π]."""
         return float(wrapped(self.angle - self.true_angle))
 
 
@@ -128,6 +131,7 @@ class LiveSession:
         self._linkage.start()
 
     def close(self) -> None:
+        """Stop the linkage that moves now."""
         assert self._linkage is not None
         self._linkage.stop()
 
@@ -171,6 +175,7 @@ class LiveSession:
         return gyroscope
 
     def frame(self) -> LiveFrame:
+        """The present state of linkage and particles, for drawing."""
         assert self._linkage is not None
         particles, swarm = self._trial.filter, self._trial.swarm
         angles, q = swarm.get_angles(CRANK), swarm.get_q()
@@ -202,8 +207,10 @@ class LiveSession:
 def watch(
     experiment: Experiment, seed: int, seconds: float | None = None, stream: TextIO | None = None
 ) -> LiveFrame:
-    """Show it in a terminal until `q` is pressed or for so long; the last state. Where the stream (standard error) is
-    no terminal, a line a second."""
+    """Show it in a terminal until `q` is pressed or for so long; the last state.
+
+    Where the stream (standard error) is no terminal, a line a second.
+    """
     stream = sys.stderr if stream is None else stream
     end = np.inf if seconds is None else time.monotonic() + seconds
     session = LiveSession(experiment, seed)
@@ -238,8 +245,10 @@ def compose(frame: LiveFrame, columns: int, rows: int) -> list[str]:
 
 
 def _picture(frame: LiveFrame, columns: int, rows: int) -> list[str]:
-    """The linkage as it is (red) and as estimated (plain), particles' points Q, and a ring of crank angles: as far
-    outside of the crank's circle as there is weight."""
+    """The linkage as it is (red) and as estimated (plain), particles' points Q, and a ring of crank angles.
+
+    The ring is as far outside of the crank's circle as there is weight.
+    """
     ground, link, _, output = frame.lengths
     ring = 0.35 * link
     west, east = min(-link - ring, ground - output), max(link + ring, ground + output)

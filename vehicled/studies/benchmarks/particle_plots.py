@@ -22,8 +22,10 @@ _OTHERS = 1
 
 
 def draw(found: dict[str, Any], directory: Path) -> None:
-    """`costs.png`, `sweeps.png`, `similar_starts.png` and `missed_….png` of every try that the settled filter missed,
-    and of the first ones that the others did."""
+    """Draw `costs.png`, `sweeps.png`, `similar_starts.png` and `missed_….png` into a folder.
+
+    The last of every try that the settled filter missed, and of the first ones that the others did.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figures = {
@@ -115,8 +117,10 @@ def _similar_starts() -> Figure:
 
 
 def draw_try(experiment: Experiment, seed: int) -> Figure:
-    """All particles' crank angles over time beside the truth; the readings beside those of the most similar start;
-    and the exact posterior of the crank's angle at the end."""
+    """Draw all particles' crank angles over time beside the truth.
+
+    Also the readings beside those of the most similar start, and the exact posterior of the crank's angle at the end.
+    """
     trial, posterior = Try(experiment, seed), find_posterior(experiment, seed)
     figure = Figure((WIDTH, 3.8))
     left, middle, right = figure.subplots(1, 3, width_ratios=(3, 2, 2))

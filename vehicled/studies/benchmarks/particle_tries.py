@@ -74,10 +74,12 @@ class Outcome:
 
     @property
     def converged(self) -> bool:
+        """Whether the mean angle ended within the tolerance."""
         return bool(abs(self.error) <= TOLERANCE)
 
     @property
     def peak_converged(self) -> bool:
+        """Whether the densest angle ended within the tolerance."""
         return bool(abs(self.peak_error) <= TOLERANCE)
 
 
@@ -113,12 +115,14 @@ class Try:
         return self.readings[-1]
 
     def step(self) -> None:
+        """Move the linkage, and update the filter with the gyroscope's reading; only the filter is timed."""
         reading = self.read()
         begin = time.process_time()
         self.filter.step(STEP, [reading])
         self.seconds += time.process_time() - begin
 
     def run(self) -> Outcome:
+        """All steps of the experiment, and how they ended."""
         for _ in range(self.experiment.steps):
             self.step()
         error = float(wrapped(self.filter.estimate_angle(CRANK) - self.angle))

@@ -58,6 +58,7 @@ class ParticleFigure:
         self._figure = figure
 
     def draw(self, frame: LiveFrame) -> None:
+        """Replace what the figure shows."""
         ground, link, _, output = frame.lengths
         axes = self._linkage
         axes.clear()

@@ -109,8 +109,11 @@ def bench_similar_starts() -> list[dict[str, Any]]:
 def experiments(
     counts: Sequence[int] = COUNTS, sigmas: Sequence[float] = SIGMAS
 ) -> Iterator[tuple[str, Experiment]]:
-    """The sweeps: (what is varied, experiment), the rest as in the source; then `SETTLED`, and for a
-    linkage that may be assembled either way, and with noise that adds to the covariance."""
+    """The sweeps: (what is varied, experiment), the rest as in the source.
+
+    Then `SETTLED`, the same for a linkage that may be assembled either way, and with noise that adds to the
+    covariance.
+    """
     for count in counts:
         yield "count", Experiment(count=count)
     for sigma in sigmas:

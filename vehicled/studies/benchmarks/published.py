@@ -25,8 +25,10 @@ def rack(t: float) -> tuple[float, float, float]:
 
 @lru_cache
 def published() -> np.ndarray:
-    """(n, 4) time and place of the chassis' centre of mass in the finest published run (MuJoCo, Runge–Kutta 4,
-    0.25 ms)."""
+    """(n, 4) time (s) and place (m) of the chassis' centre of mass in the finest published run.
+
+    That is MuJoCo's, Runge–Kutta 4, 0.25 ms.
+    """
     rows = np.genfromtxt(Path(__file__).with_name("reference_path.csv"), delimiter=",", names=True)
     return np.column_stack([rows[c] for c in "txyz"])
 

@@ -23,6 +23,7 @@ from vehicled.vehicle.parameters import Vehicle
 
 
 def reference_vehicle() -> Vehicle:
+    """The shipped configuration of the published vehicle."""
     return load_configuration("reference_vehicle").vehicle
 
 
@@ -32,7 +33,8 @@ class Engine(Protocol):
     def steer(self, t: float) -> None:
         """Set the rack for the step that begins at t."""
 
-    def step(self) -> None: ...
+    def step(self) -> None:
+        """Advance by one step."""
 
     @property
     def place(self) -> np.ndarray:
@@ -57,14 +59,17 @@ class OurVehicle:
         """Whether every step did."""
 
     def steer(self, t: float) -> None:
+        """Set rack displacement, rate and acceleration at the end of the step that begins at t (s)."""
         self.car.inputs[:] = rack(t + self._h)
         self.car.corner_inputs[:3, :2] = self.car.inputs[:, None]
 
     def step(self) -> None:
+        """Advance by one step; `converged` keeps whether all have."""
         self.converged &= self.car.step(self._h) > 0
 
     @property
     def place(self) -> np.ndarray:
+        """(3,) of the chassis' centre of mass, m, world axes."""
         position: np.ndarray = self._q[0] + self._arm @ self._q[1:]
         return position
 
@@ -77,6 +82,7 @@ class Record:
     path: list[np.ndarray] = field(default_factory=list)
 
     def result(self) -> dict[str, Any]:
+        """As in the JSON of `vehicled bench step`: times and largest distance to the published path (m)."""
         return {**summary(self.times_ns), "error_m": calc_deviation(np.array(self.path))}
 
 

@@ -60,8 +60,10 @@ class CallTimes:
         return 1e-3 * np.array([ns for k, ns in chain.from_iterable(self._turns) if k == kind])
 
     def calc_us_per_call(self) -> float:
-        """Mean over all calls of the medians of their kinds, µs: interruptions do not count, and how many calls there
-        are of each kind does."""
+        """Mean over all calls of the medians of their kinds, µs.
+
+        Interruptions do not count, and how many calls there are of each kind does.
+        """
         return _calc_us(list(chain.from_iterable(self._turns)))
 
     def calc_cost(self, reference: CallTimes) -> float:

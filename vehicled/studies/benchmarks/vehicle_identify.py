@@ -20,7 +20,7 @@ from vehicled import settings
 from vehicled.configuration import File, configure
 from vehicled.errors import UsageError
 from vehicled.identification.vehicle.names import Parameter, apply, choose, with_defaults
-from vehicled.identification.vehicle.prediction_error import Drive
+from vehicled.identification.vehicle.prediction_error import ScoredDrive
 from vehicled.identification.vehicle.session import identify
 from vehicled.simulation.scenario import PlantErrors, find_scenario
 from vehicled.studies.benchmarks.vehicle_observers import CONFIGURATION, DRIVE, make_drive
@@ -55,7 +55,7 @@ def _choose(names: str, file: File) -> list[Parameter]:
 
 
 def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
-    """Another car: all of these off."""
+    """Another car, all of these parameters off. Raises UsageError for a seed that makes a car that cannot be."""
     random = np.random.default_rng(seed)
     sign = random.choice([-1.0, 1.0], len(parameters))
     off = sign * random.uniform(*_OFF, len(parameters))
@@ -82,7 +82,7 @@ def run_car(names: str, seed: int) -> dict[str, Any]:
     car = perturb(file, parameters, seed)
     steps, _ = make_drive(configure(car, text), scenario, seed)
     begun, used = time.monotonic(), time.process_time()
-    drive = Drive.of(configure(file, text), steps)
+    drive = ScoredDrive.of(configure(file, text), steps)
     estimate = identify(file, text, parameters, [drive], lambda *_: None)
     row: dict[str, Any] = {
         "seed": seed,

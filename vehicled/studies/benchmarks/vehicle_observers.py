@@ -79,8 +79,11 @@ def bench_vehicle(
 
 
 def run_job(job: ObservedDrive) -> list[dict[str, Any]]:
-    """A row per filter: keys as of `bench observers`, position being horizontal (m) and velocity that of the car in
-    its own axes (m/s); beside them heading, sideslip and suspension, and `sensors`: NIS by sensor."""
+    """A row per filter, with keys as of `bench observers`.
+
+    Position is horizontal (m) and velocity that of the car in its own axes (m/s); beside them heading, sideslip and
+    suspension, and `sensors`: NIS by sensor.
+    """
     scenario = find_scenario(DRIVE)
     sensors = dataclasses.replace(scenario.sensors, gnss=job.receiver)
     scenario = dataclasses.replace(scenario, sensors=sensors)

@@ -42,8 +42,10 @@ class _DependentEKF(MechanismObserver):
         plant_noise: np.ndarray | PlantNoise,
         stepper: Stepper | None = None,
     ) -> None:
-        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f) of z, ż; the others' follow from the
-        constraints. `stepper`: ALI3-P when left out."""
+        """`covariance`, `plant_noise` (an array: of one step): (2f, 2f) of z, ż.
+
+        Those of the other coordinates follow from the constraints. `stepper`: ALI3-P when left out.
+        """
         super().__init__(mechanism, sensors, h, covariance, plant_noise)
         self._stepper = Ali3p() if stepper is None else stepper
         n = len(mechanism.q)

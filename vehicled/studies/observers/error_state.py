@@ -19,30 +19,37 @@ class ErrorStateObserver:
 
     @property
     def mechanism(self) -> Mechanism:
+        """In the estimated state."""
         return self.model.mechanism
 
     @property
     def covariance(self) -> np.ndarray:
+        """(errors, errors) covariance of the errors, z and ż first."""
         return self.filter.covariance
 
     @property
     def repairs(self) -> int:
+        """How often the covariance had lost its definiteness."""
         return self.filter.repairs
 
     @property
     def z(self) -> np.ndarray:
+        """(f,) independent coordinates, estimated."""
         return self.model.z
 
     @property
     def zd(self) -> np.ndarray:
+        """(f,) their rates."""
         return self.model.zd
 
     @property
     def zdd(self) -> np.ndarray:
+        """(f,) their accelerations."""
         return self.model.zdd
 
     @property
     def z_deviation(self) -> np.ndarray:
+        """(f,) standard deviations of z; zero where the variance is not positive."""
         return np.sqrt(np.maximum(np.diag(self.covariance)[: self.model.freedom], 0.0))
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:

@@ -27,7 +27,7 @@ class Observer(Protocol):
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the filter's state, z and ż first."""
+        """(states, states) covariance of the filter's state, z and ż first."""
 
     @property
     def repairs(self) -> int:
@@ -39,11 +39,11 @@ class Observer(Protocol):
 
     @property
     def zd(self) -> np.ndarray:
-        """(f,)"""
+        """(f,) rates of the independent coordinates, estimated."""
 
     @property
     def zdd(self) -> np.ndarray:
-        """(f,)"""
+        """(f,) accelerations of the independent coordinates, estimated."""
 
     @property
     def z_deviation(self) -> np.ndarray:
@@ -63,20 +63,24 @@ class MechanismEstimate:
 
     @property
     def z(self) -> np.ndarray:
+        """(f,) independent coordinates, a copy."""
         z: np.ndarray = self.mechanism.q[self.independent]
         return z
 
     @property
     def zd(self) -> np.ndarray:
+        """(f,) their rates, a copy."""
         zd: np.ndarray = self.mechanism.qd[self.independent]
         return zd
 
     @property
     def zdd(self) -> np.ndarray:
+        """(f,) their accelerations, a copy."""
         zdd: np.ndarray = self.mechanism.qdd[self.independent]
         return zdd
 
     def fail(self, what: str) -> RunError:
+        """The error to raise, with the observer's name and the time."""
         return RunError(f"{type(self).__name__} at t = {self.mechanism.t:.6g} s: {what}")
 
 
@@ -91,8 +95,10 @@ class MechanismObserver(MechanismEstimate):
         covariance: np.ndarray,
         plant_noise: np.ndarray | PlantNoise,
     ) -> None:
-        """`h`: s; `covariance`: of the filter's state at the start; `plant_noise`: an array (states, states) is the
-        covariance that every step adds."""
+        """`h`: s; `covariance`: of the filter's state at the start.
+
+        `plant_noise`: an array (states, states) is the covariance that every step adds.
+        """
         super().__init__(mechanism)
         self.sensors, self.h = sensors, h
         self.covariance = np.array(covariance, dtype=float)
@@ -103,6 +109,7 @@ class MechanismObserver(MechanismEstimate):
 
     @property
     def z_deviation(self) -> np.ndarray:
+        """(f,) standard deviations of z; zero where the variance is not positive."""
         return np.sqrt(np.maximum(np.diag(self.covariance)[: len(self.independent)], 0.0))
 
     def propagate(self, covariance: np.ndarray, transition: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -112,7 +119,10 @@ class MechanismObserver(MechanismEstimate):
         return self.repair(transition @ covariance @ transition.T + noise)
 
     def repair(self, covariance: np.ndarray) -> np.ndarray:
-        """The same, symmetric; definite too, and counted, where it was not."""
+        """The covariance (states, states), symmetric; made definite, and counted, where it was not.
+
+        Raises RunError where it is not finite.
+        """
         if not np.all(np.isfinite(covariance)):
             raise self.fail("the covariance is not finite")
         p, repaired = definite.repair(covariance)

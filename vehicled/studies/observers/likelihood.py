@@ -94,11 +94,13 @@ class AdaptedNoise(WhiteNoise):
         self._state_by = np.zeros((n, m))
 
     def predict(self, transition: np.ndarray) -> None:
+        """Take the derivatives of covariance and state by the densities through a step."""
         steps = self.densities[:, None, None] * self.steps
         self._covariance_by = transition @ self._covariance_by @ transition.T + steps
         self._state_by = transition @ self._state_by
 
     def learn(self, update: StateUpdate) -> None:
+        """Add an update to the window, adjust the densities to it, and take the derivatives through the update."""
         sensitivity, gain = update.jacobian, update.gain
         left = self._covariance_by @ sensitivity.T
         root = np.linalg.cholesky(update.covariance)

@@ -40,7 +40,9 @@ def calc_slope(m: Mechanism) -> np.ndarray:
 
 
 def calc_exact_transition(m: Mechanism, h: float) -> tuple[np.ndarray, np.ndarray]:
-    """(2f, 2f) F over a step of h (s) from the present state, to the second order in h, and the slope. q̈ and λ as in
-    `calc_slope`."""
+    """(2f, 2f) F over a step of h (s) from the present state, to the second order in h, and the slope.
+
+    q̈ and λ as in `calc_slope`.
+    """
     slope = calc_slope(m)
     return np.eye(len(slope)) + h * slope + 0.5 * h**2 * slope @ slope, slope

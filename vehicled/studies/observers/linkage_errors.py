@@ -35,8 +35,9 @@ class LinkageErrors(MechanismEstimate):
         *,
         from_rest: bool = False,
     ) -> None:
-        """`plant_noise`: an array (errors, errors) is the covariance that every step adds. `stepper`: ALI3-P when
-        left out.
+        """`plant_noise`: an array (errors, errors) is the covariance that every step adds.
+
+        `stepper`: ALI3-P when left out.
 
         `from_rest`: the first step takes the mechanism for unaccelerated, as some programs do.
         """
@@ -54,10 +55,11 @@ class LinkageErrors(MechanismEstimate):
 
     @property
     def state(self) -> np.ndarray:
-        """(2f,) z, ż"""
+        """(2f,) z, ż."""
         return np.concatenate([self.z, self.zd])
 
     def simulate(self, h: float) -> None:
+        """Advance the mechanism by h (s). Raises RunError where the step does not converge."""
         m = self.mechanism
         m.set_independent(self.independent)
         if not self._stepper.step(m, h).converged:
@@ -65,6 +67,7 @@ class LinkageErrors(MechanismEstimate):
         m.set_independent(self.independent)
 
     def calc_transition(self, h: float) -> Transition:
+        """Transition over a step of h (s) from the present state, with the plant noise along its slope."""
         matrix, slope = self.linearise(h)
         return Transition(matrix, self.plant_noise.calc_step(slope, h))
 
@@ -97,10 +100,12 @@ class EulerLinkageErrors(LinkageErrors):
     """DEKF: forward Euler on z and ż; dependent coordinates follow from the constraints after every move."""
 
     def simulate(self, h: float) -> None:
+        """One step of forward Euler, h (s). Raises RunError where the constraints have no solution."""
         self.mechanism.t += h
         self._move(self.z + h * self.zd, self.zd + h * self.zdd)
 
     def apply(self, correction: np.ndarray) -> None:
+        """Add δz, δż; the others follow from the constraints. Raises RunError where they have no solution."""
         f = self.freedom
         self._move(self.z + correction[:f], self.zd + correction[f:])
 
@@ -115,6 +120,7 @@ class ExactLinkageErrors(LinkageErrors):
     """errorEKF_EJ: the transition has the derivatives of the accelerations with respect to z and ż."""
 
     def linearise(self, h: float) -> tuple[np.ndarray, np.ndarray]:
+        """(2f, 2f) each: as for free masses, with the derivatives of z̈ by z and ż to the second order in h."""
         f = self.freedom
         transition, slope = super().linearise(h)
         exact = np.hstack(self._calc_dynamics_jacobians())
@@ -136,6 +142,7 @@ class ForceLinkageErrors(ExactLinkageErrors):
     """errorEKF_FE: errors δz, δż, δz̈; forces M̄ δz̈ on the independent coordinates stay in the model."""
 
     def linearise(self, h: float) -> tuple[np.ndarray, np.ndarray]:
+        """(3f, 3f) each: as without the force's error, which is constant over the step."""
         f = self.freedom
         exact = super().linearise(h)
         transition, slope = np.eye(3 * f), np.zeros((3 * f, 3 * f))
@@ -147,6 +154,7 @@ class ForceLinkageErrors(ExactLinkageErrors):
         return transition, slope
 
     def calc_observation(self) -> np.ndarray:
+        """(k, 3f) H; accelerometers see δz̈ and what the forces make of δz and δż."""
         by_z, by_zd, by_zdd = calc_sensitivity(self.mechanism, self.sensors)
         if by_zdd.any():
             # The force's error is what the accelerations have beside what follows from z and ż.
@@ -155,6 +163,7 @@ class ForceLinkageErrors(ExactLinkageErrors):
         return np.hstack([by_z, by_zd, by_zdd])
 
     def apply(self, correction: np.ndarray) -> None:
+        """Correct z, ż, and keep δz̈ as a force on the independent coordinates."""
         super().apply(correction)
         self.add_force(correction[2 * self.freedom : 3 * self.freedom])
 
@@ -166,8 +175,9 @@ class ForceLinkageErrors(ExactLinkageErrors):
 
 
 class ShapedForceLinkageErrors(ForceLinkageErrors):
-    """errorEKF_FE with a shaping filter: errors δz, δż, δz̈ and a part of the rate of δz̈ that decays with the time
-    `memory`.
+    """errorEKF_FE with a shaping filter.
+
+    Errors δz, δż, δz̈ and a part of the rate of δz̈ that decays with the time `memory`.
 
     After Rodríguez, Sanjurjo and Naya (Sensors 2025, 25, 2218): the noise on the forces is coloured, and states of
     its own whiten it. There all of it is, and each step keeps a share of the last one's noise that is found from the
@@ -192,11 +202,13 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         """(f,) of the forces, as accelerations of the independent coordinates that they make; rad/s³ or m/s³."""
 
     def simulate(self, h: float) -> None:
+        """Change the force by its rate over h (s), let the rate decay, and advance the mechanism."""
         self._change_force(h)
         self.rate = self.rate * np.exp(-h / self.memory)
         super().simulate(h)
 
     def linearise(self, h: float) -> tuple[np.ndarray, np.ndarray]:
+        """(4f, 4f) each: the matrix exponential over h of the slope under the force of this step."""
         f = self.freedom
         slope = np.zeros((4 * f, 4 * f))
         # With the force that acts during the step.
@@ -209,10 +221,12 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         return expm(h * slope), slope
 
     def calc_observation(self) -> np.ndarray:
+        """(k, 4f) H; no sensor sees the rate."""
         without_rate = super().calc_observation()
         return np.hstack([without_rate, np.zeros((len(without_rate), self.freedom))])
 
     def apply(self, correction: np.ndarray) -> None:
+        """Correct z, ż and force, and the force's rate."""
         super().apply(correction)
         self.rate = self.rate + correction[3 * self.freedom :]
 

@@ -32,16 +32,19 @@ class StepNoise:
     """The same covariance whatever the slope."""
 
     def __init__(self, covariance: np.ndarray) -> None:
-        """(n, n)"""
+        """`covariance` (n, n) that every step adds."""
         self._covariance = np.array(covariance, dtype=float)
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
+        """(n, n) the covariance given, whatever slope and step."""
         return self._covariance
 
     def predict(self, transition: np.ndarray) -> None:
+        """Nothing to do: the noise is fixed."""
         pass
 
     def learn(self, update: StateUpdate) -> None:
+        """Nothing to do: the noise is fixed."""
         pass
 
 
@@ -63,6 +66,7 @@ class WhiteNoise(StepNoise):
         """What U₀ adds over the step, and each of Uⱼ."""
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
+        """(n, n) ∫ exp(Aτ) (U₀ + Σ dⱼ Uⱼ) exp(Aᵀτ) dτ over h (s), with the slope A."""
         # The slope of free masses is always the same array.
         if slope is not self._slope:
             self._slope, steps = slope, discretise(slope, self._units, h)

@@ -37,6 +37,7 @@ class Observability:
 
     @property
     def rank(self) -> int:
+        """How many combinations of states the readings say more about than was known at the start."""
         return int(np.count_nonzero(self.values > 1.0))
 
     @property
@@ -46,8 +47,10 @@ class Observability:
 
     @property
     def unobservable(self) -> list[str]:
-        """The combinations of states that are not observable, each in standard deviations of the start; as few states
-        in each as possible."""
+        """The combinations of states that are not observable, each in standard deviations of the start.
+
+        As few states in each as possible.
+        """
         hidden = self.directions[self.rank :]
         if not len(hidden):
             return []
@@ -79,8 +82,9 @@ def calc_observability(
     *,
     free_masses: bool = False,
 ) -> Observability:
-    """Over `steps` of `h` (s) from the present state, with readings after `every` so many of them; the mechanism
-    is left at their end.
+    """Observability over `steps` of `h` (s) from the present state, with readings after `every` so many.
+
+    The mechanism is left at their end.
 
     `covariance`: (2f, 2f) of z, ż at the start, positive definite. `free_masses`: for filters whose errors
     are propagated by [I h; 0 I] (errorEKF, DEKF) instead of by the exact Jacobian of the dynamics. Raises RunError

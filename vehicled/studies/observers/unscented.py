@@ -39,9 +39,11 @@ class UnscentedKF(MechanismObserver):
         redraw: bool = True,
     ) -> None:
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the transform.
+
         `redraw`: readings are predicted from points drawn with the plant noise of the step; otherwise from where the
-        points of the step arrive, which is cheaper and predicts too small a covariance for good sensors.
-        Raises UsageError for an integrator other than trapezoidal and forward_euler."""
+        points of the step arrive, which is cheaper and predicts too small a covariance for good sensors. Raises
+        UsageError for an integrator other than trapezoidal and forward_euler.
+        """
         super().__init__(mechanism, sensors, h, covariance, plant_noise)
         if integrator not in ("trapezoidal", "forward_euler"):
             raise UsageError(f"integrator: expected trapezoidal or forward_euler, got '{integrator}'")
@@ -57,6 +59,7 @@ class UnscentedKF(MechanismObserver):
         self.points = MechanismBatch(mechanism, 2 * size + 1)
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
+        """Advance all points by h, and update with readings (k,) if there are any. Raises RunError."""
         m, f = self.mechanism, len(self.independent)
         start, before = np.concatenate([self.z, self.zd]), self.repair(self.covariance)
         points = self._draw(start, before)

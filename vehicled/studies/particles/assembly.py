@@ -23,8 +23,9 @@ def assemble(
     stride: float = 0.05,
     limit: int = 500,
 ) -> np.ndarray:
-    """(N,) whether each particle's noisy coordinates have come to be `wanted` (noisy, N), from where the mechanism
-    is, in strides of at most so much (rad or m), angles the shorter way round.
+    """(N,) whether each particle's noisy coordinates have come to be `wanted` (noisy, N).
+
+    From where the mechanism is, in strides of at most so much (rad or m), angles the shorter way round.
 
     All are left assembled, at `rates` of the noisy coordinates as far as they can have them. One that has not got
     there may have met the end of its travel. `noisy` has to name independent coordinates.

@@ -59,8 +59,9 @@ def classify(lengths: Lengths) -> Grashof:
 
 
 def input_ranges(lengths: Lengths) -> list[tuple[float, float]]:
-    """Intervals of the input's angle at which the linkage can be assembled, rad: one, or two that are images of each
-    other; (−π, π) when it turns fully.
+    """Intervals of the input's angle at which the linkage can be assembled, rad.
+
+    One, or two that are images of each other; (−π, π) when it turns fully.
 
     The distance of P from B has to be from |floating − output| to floating + output. Raises UsageError.
     """

@@ -16,8 +16,10 @@ class Instrument(Protocol):
 
     @property
     def multiplier(self) -> float:
-        """The standard deviation that the filter uses over the instrument's own: above 1 where there are too few
-        particles for it."""
+        """The standard deviation that the filter uses over the instrument's own.
+
+        Above 1 where there are too few particles for it.
+        """
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
         """(dimension, N) reading less each particle's prediction, in standard deviations of the instrument."""
@@ -33,6 +35,7 @@ class RateInstrument:
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
+        """(1, N) reading (rad/s) less each particle's rate, in standard deviations."""
         normalised: np.ndarray = (reading - swarm.get_rates(self.angle)[None]) / self.sigma
         return normalised
 
@@ -47,6 +50,7 @@ class AngleInstrument:
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
+        """(1, N) reading (rad) less each particle's angle within half a turn, in standard deviations."""
         return wrapped(reading - swarm.get_angles(self.angle)[None]) / self.sigma
 
 
@@ -60,6 +64,7 @@ class PositionInstrument:
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
+        """(d, N) reading (m) less each particle's position, in standard deviations. Raises ValueError."""
         names = [n for n in swarm.coordinates if n.rpartition(".")[0] == self.point]
         if not names:
             raise ValueError(f"no point {self.point!r} with coordinates of its own")

@@ -105,7 +105,7 @@ class _Equations:
         return self.less(row, self.multipliers([self.dot(j, row) for j in self.rows]))
 
     def less(self, row: Row, multipliers: Sequence[Atom]) -> Row:
-        """v − M⁻¹Φ_qᵀ x"""
+        """The row v − M⁻¹Φ_qᵀ x, with x by constraint."""
         total = dict(row)
         for w, x in zip(self.weighted, multipliers, strict=True):
             for c, value in w.items():

@@ -30,6 +30,7 @@ class Quantity:
     """Of an angle: sine and cosine, times one positive number."""
 
     def rate(self, zero: Atom) -> Atom:
+        """Its rate Σ ∂/∂q · q̇, added to `zero`."""
         total = zero
         for c, slope in self.gradient.items():
             total = total + slope * c.qd

@@ -22,24 +22,24 @@ def _pick(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def systematic(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """A comb of N equidistant teeth with one random offset: least variance, one random number."""
+    """(N,) indices of the chosen: a comb of N equidistant teeth with one random offset, of least variance."""
     n = len(weights)
     return _pick(weights, (np.arange(n) + random.random()) / n)
 
 
 def stratified(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """One position at random in each of N equal strata."""
+    """(N,) indices of the chosen: one position at random in each of N equal strata."""
     n = len(weights)
     return _pick(weights, (np.arange(n) + random.random(n)) / n)
 
 
 def multinomial(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """N independent draws."""
+    """(N,) indices of the chosen: N independent draws."""
     return _pick(weights, np.sort(random.random(len(weights))))
 
 
 def residual(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """⌊N w⌋ copies of each for certain, the rest by independent draws from what remains."""
+    """(N,) indices of the chosen: ⌊N w⌋ copies of each for certain, the rest by draws from what remains."""
     n = len(weights)
     copies = np.floor(n * weights).astype(int)
     left = n - int(copies.sum())

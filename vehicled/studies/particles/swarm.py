@@ -123,7 +123,7 @@ class Swarm:
 
     @property
     def t(self) -> float:
-        """s"""
+        """Time, s."""
         return float(self._time[0, 0])
 
     def _get(self, rows: slice) -> np.ndarray:
@@ -195,8 +195,10 @@ class Swarm:
         self._time += h
 
     def shift(self, moves: np.ndarray | None, kicks: np.ndarray | None = None) -> None:
-        """Change each noisy coordinate by `moves` and its rate by `kicks`, both (noisy, N) or None; the rest follows
-        along the constraints, the velocities projected onto them."""
+        """Change each noisy coordinate by `moves` and its rate by `kicks`, both (noisy, N) or None.
+
+        The rest follows along the constraints, the velocities projected onto them.
+        """
         self._disturbances(moves, kicks)
         self._run("shift")
 

@@ -55,5 +55,5 @@ def circular_mode(angles: np.ndarray, weights: np.ndarray, bandwidth: float = 0.
 
 
 def wrapped(angle: np.ndarray | float) -> np.ndarray:
-    """The same angle in [−π, π)."""
+    """The same angle (rad, of any shape) in [−π, π)."""
     return (np.asarray(angle) + np.pi) % (2.0 * np.pi) - np.pi

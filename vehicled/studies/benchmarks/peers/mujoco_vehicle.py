@@ -47,15 +47,18 @@ class MujocoVehicle:
 
     @property
     def place(self) -> np.ndarray:
+        """(3,) of the chassis' centre of mass, m, world axes, a copy."""
         position: np.ndarray = self._data.qpos[:3].copy()
         return position
 
     def steer(self, t: float) -> None:
+        """Set the rack's target for the step that begins at t (s)."""
         # A soft constraint lags behind a target that moves; this target is ahead by just as much.
         displacement, rate, acceleration = rack(t)
         self._target[0] = displacement + (_DAMPING * rate + acceleration) / _STIFFNESS
 
     def step(self) -> None:
+        """One step of the engine with the tyre forces of its beginning; `alone_ns` counts the engine's part."""
         clock = time.perf_counter_ns
         begin = clock()
         mujoco.mj_step1(self._model, self._data)

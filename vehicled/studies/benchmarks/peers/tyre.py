@@ -14,10 +14,10 @@ Wrench = tuple[float, float, float, float, float, float]
 
 
 def make_tyre(axle: Axle) -> Callable[..., Wrench]:
-    """The tyre of an axle as a function of the wheel's motion, in world axes and SI units:
+    """The tyre of an axle as a function of the wheel's motion, in world axes and SI units.
 
-    height of the hub; spin axis (3 numbers, unit vector to the left); velocity of the hub (3); angular velocity of
-    the wheel (3). It returns force on the wheel and moment about the hub.
+    Its arguments: height of the hub; spin axis (3 numbers, unit vector to the left); velocity of the hub (3);
+    angular velocity of the wheel (3). It returns force on the wheel and moment about the hub.
     """
     tyre = axle.tyre
     assert isinstance(tyre, LinearTyre)
