@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from vehicled.filter.settings import DriveForce, Filter, Suspension
-from vehicled.filter.states import MODEL_ERROR, Group, Initial, StateTable, Values, make_table
+from vehicled.filter.states import Group, InitialConditions, StateTable, Values, make_table
 from vehicled.sources.sensors import Sensors, find_kinds
 
 PAGE = Path(__file__).with_name("states.md")
 BEGIN, END = "<!-- begin: states_table.py -->\n", "<!-- end -->"
-STANDING = Initial(speed=0.0, position_known=True, yaw_variance=1e-4)
+STANDING = InitialConditions(speed=0.0, position_known=True, yaw_variance=1e-4)
 MOVING = dataclasses.replace(STANDING, speed=10.0)
 
 
@@ -29,7 +29,6 @@ def make_tables() -> str:
     setup = sensors.make_setup()
     table = make_table(filter, setup.states, setup.model_error)
     homes = {g.name: f"`sensors.{name}`" for name, kind in find_kinds().items() for g in kind.STATES}
-    homes[MODEL_ERROR.name] = "`sensors.imu`"
     lines = [
         "| group | elements | unit | meaning | settings |",
         "| --- | --- | --- | --- | --- |",
@@ -44,7 +43,9 @@ def make_tables() -> str:
 
 def _describe(group: Group, home: str) -> str:
     names = " ".join(f"`{name}`" for name in group.names)
-    return f"| `{group.name}` | {names} | {group.unit} | {group.meaning} | {home} |"
+    keys = dict.fromkeys(".".join(part for part in s.path if isinstance(part, str)) for s in group.settings)
+    settings = " ".join(f"`{key}`" for key in keys) or home
+    return f"| `{group.name}` | {names} | {group.unit} | {group.meaning} | {settings} |"
 
 
 def _list_numbers(table: StateTable) -> list[str]:

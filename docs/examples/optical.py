@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from vehicled.filter.error_model import ErrorModel
-from vehicled.filter.states import ErrorStates
+from vehicled.filter.states import ErrorStates, NoiseSetting
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import MetresPerSecond, NonNegative, Positive, Radians
+
+if TYPE_CHECKING:  # not imported when the daemon starts: the compiled model is on disk then
+    from vehicled.filter.error_model import ErrorModel
 
 CHANNEL = "velocity.y"
 
@@ -45,6 +47,9 @@ class Optical(SourceSettings):
     LIMITS: ClassVar[Mapping[str, float]] = {CHANNEL: FASTEST}
     STATES = (MISALIGNMENT,)
     OBSERVATIONS = (add_optical,)
+    NOISE = (
+        NoiseSetting("optical.noise", "optical sensor, one sample", "m/s", ("sensors", "optical", "noise")),
+    )
 
     noise: Annotated[MetresPerSecond, Positive] = 0.05
     misalignment: Annotated[Radians, NonNegative] = 0.01

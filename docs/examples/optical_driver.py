@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from drivers.framing import Found, FrameDecoder, parse_line, xor_checksum
+from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
 from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
 from vehicled.messages import Measurement
 
@@ -21,15 +21,15 @@ class OpticalDecoder(FrameDecoder):
         super().__init__(name)
         self._latency_ns = nanoseconds(options.latency)
 
-    def _parse(self, buffer: bytearray, start: int) -> tuple[Found, int]:
+    def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         sync = buffer.find(b"$", start)
         if sync != start:
-            return Found.GARBAGE, (len(buffer) if sync < 0 else sync) - start
+            return FoundFrame.GARBAGE, (len(buffer) if sync < 0 else sync) - start
         found, length = parse_line(buffer, start, self.LONGEST)
-        if found is Found.MESSAGE:
+        if found is FoundFrame.MESSAGE:
             line = _LINE.fullmatch(buffer, start, start + length)
             if line is None or int(line[3], 16) != xor_checksum(line[1]):
-                return Found.DAMAGED, length
+                return FoundFrame.DAMAGED, length
         return found, length
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
