@@ -6,7 +6,7 @@ import numpy as np
 import vehicled
 
 configuration = vehicled.load_configuration("prototype")
-drive = vehicled.simulate("slalom", configuration, duration=4.0, gnss="conventional", seed=3)
+drive = vehicled.simulate("slalom", configuration, duration=3.0, gnss="conventional", seed=3)
 estimates = vehicled.estimate(drive, configuration)
 
 print(f"sideslip RMSE {np.degrees(vehicled.score(estimates, drive.truth).quantities['sideslip'].rmse):.3f}°")

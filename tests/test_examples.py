@@ -13,7 +13,7 @@ PRINTS = {
     "compile_a_model": r"yaw rate 0\.1092 rad/s",
     "estimate_a_log": r"sideslip   RMSE 0\.00\d\d rad",
     "observe_a_mechanism": r"1\.5 s: crank angle off by [+-]0\.\d\d\d°, σ 0\.\d\d\d°",
-    "pandas_frame": r"\n2\.5 +\d\d\.\d{4}",
+    "pandas_frame": r"\n2\.5 +\d\.\d{4}",
     "simulate_and_plot": r"sideslip RMSE 0\.\d\d\d°",
     "step_an_estimator": r"gnss\.position +fused +\d+",
 }
