@@ -249,8 +249,8 @@ class ErrorModel:
     def _add_correction(self) -> KernelHandle:
         """Kernel `take_errors`, and the sequence `apply` which corrects the car with it.
 
-        x goes into `correction` and `corner_correction` for the car's kernel `correct`, into `extra`, and into `moved` =
-        (Δz, the drift of z by it, Δż) for the history; x ← 0.
+        x goes into `correction` and `corner_correction` for the car's kernel `correct`, into `extra`, and into
+        `moved` = (Δz, the drift of z by it, Δż) for the history; x ← 0.
         """
         g, program, x, s = self.g, self.program, self._covariance.x, self.states
         correction, (carry,) = program.arrays["correction"], program.arrays["carry"]
