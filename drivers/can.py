@@ -204,7 +204,7 @@ class CanDecoder:
 
 
 def load_dbc(path: Path) -> Database:
-    """Raises UsageError."""
+    """The database of a DBC file. Raises UsageError where it cannot be read."""
     try:
         database = cantools.database.load_file(path, database_format="dbc")
     except OSError as error:

@@ -136,7 +136,7 @@ _LINE_BREAKERS = re.compile(rb"[^ -#%-~]")  # whatever is not printable, and the
 
 
 def parse_line(buffer: bytearray, start: int, longest: int) -> tuple[FoundFrame, int]:
-    """As `FrameDecoder._parse` for a text line that begins with the `$` at `start`; MESSAGE with its line end.
+    """Parse a text line that begins with the `$` at `start`, as `_parse` does; MESSAGE with its line end.
 
     Checks only the shape; the checksum is left to the caller.
     """

@@ -61,7 +61,7 @@ class _Device(Protocol):
 
 
 def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOptions]:
-    """From the devices of a configuration, those whose raw logs can be read."""
+    """Those devices of a configuration whose raw logs can be read."""
     kinds = {"can": CanOptions, "nmea": NmeaOptions}
     return {
         name: device.options.to(load_driver(device.driver).Options)

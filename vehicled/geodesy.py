@@ -41,7 +41,7 @@ class WorldOrigin:
 
     @classmethod
     def of(cls, given: Geodetic) -> WorldOrigin:
-        """From a place in radians, as configurations give it."""
+        """The origin at a place in radians, as configurations give it."""
         return cls(math.degrees(given.latitude), math.degrees(given.longitude), given.height)
 
     def to_world(self, latitude: float, longitude: float, height: float) -> np.ndarray:

@@ -76,7 +76,7 @@ def load(path: str | Path, cls: type[T]) -> T:
 
 
 def loads(text: str, cls: type[T], name: str = "<text>") -> T:
-    """As `load`, from a text; `name` stands for the file in messages. Raises SettingsError."""
+    """Read settings from a text; `name` stands for the file in messages. Raises SettingsError."""
     return _loads(text, cls, name, Path())
 
 
@@ -153,7 +153,7 @@ class Deferred:
         return value
 
     def fail(self, message: str) -> NoReturn:
-        """Raises SettingsError with `message` at this part's place."""
+        """Raise SettingsError with `message` at this part's place."""
         self._reader.fail(self._node, self._path, message)
 
 

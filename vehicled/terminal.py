@@ -55,7 +55,7 @@ class Canvas:
             self.dot(x + (u - x) * k / steps, y + (v - y) * k / steps, style)
 
     def lines(self) -> list[str]:
-        """Of text, with styles."""
+        """The lines of text, with styles."""
         characters = [[chr(0x2800 + cell) if cell else " " for cell in row] for row in self._cells]
         if self._marker is not None:
             row, column, character = self._marker

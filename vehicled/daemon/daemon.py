@@ -229,7 +229,7 @@ def _log_reload(answer: Future[dict[str, Any]]) -> None:
 
 
 def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> Driver:
-    """Raises SettingsError, with file and line, also for faults that only the driver itself can find."""
+    """The driver of a device. Raises SettingsError, with file and line, also for faults that only it can find."""
     try:
         kind = load_driver(device.driver)
         return kind(name, device.options.to(kind.Options), emit)

@@ -61,7 +61,7 @@ class Publisher:
         self._hand_over(estimate, innovations, None)
 
     def publish_status(self, status: Status) -> None:
-        """As `publish_step`."""
+        """Take the status for its topic, as `publish_step` takes a step."""
         self._hand_over(None, [], status)
 
     def counters(self) -> dict[str, Any]:

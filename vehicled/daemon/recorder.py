@@ -120,7 +120,7 @@ class Recorder:
         self._put(status)
 
     def counters(self) -> dict[str, Any]:
-        """For `status`: messages written, dropped (queue full) and lost (disk), bytes, and the queue."""
+        """What `status` has of it: messages written, dropped (queue full), lost (disk); bytes; the queue."""
         return {
             "written": self._written,
             "dropped": self._dropped,

@@ -46,7 +46,7 @@ def write_configuration(name: str, path: Path, ports: Path, record: Path, gnss_l
 
 
 def emulated_devices(configuration: DaemonConfiguration) -> dict[str, EmulatedDevice]:
-    """By name, the other ends of all devices of a configuration from `write_configuration`, plugged in."""
+    """The other ends of all devices of a configuration from `write_configuration`, by name, plugged in."""
     devices: dict[str, EmulatedDevice] = {}
     for name, device in configuration.daemon.devices.items():
         devices[name] = emulate(device.driver, device.options.to(load_driver(device.driver).Options))

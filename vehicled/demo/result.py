@@ -69,7 +69,7 @@ class DemoResult:
         return None
 
     def as_json(self) -> dict[str, Any]:
-        """In SI units and radians, times in µs."""
+        """What `vehicled demo --json` prints: SI units and radians, times in µs."""
         loop, queue = self.end.counters["loop"], self.end.counters["queue"]
 
         def plain(scores: dict[str, Score]) -> dict[str, Any]:

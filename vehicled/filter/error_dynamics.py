@@ -131,7 +131,7 @@ class ErrorDynamics:
 
 
 def count_pairs(states: StateVector) -> int:
-    """Of coordinates with their rates."""
+    """How many pairs of a coordinate and its rate there are."""
     count: int = states[RATES[0]].start
     return count
 

@@ -81,7 +81,7 @@ class ErrorStateModel(Protocol[Reading_contra]):
         """Advance by h (s)."""
 
     def calc_transition(self, h: float) -> Transition:
-        """Of the step of h (s) that begins at the present state; leaves the simulation as it is."""
+        """Transition over the step of h (s) from the present state; leaves the simulation as it is."""
 
     def observe(self, reading: Reading_contra) -> LinearObservation:
         """A reading at the present state, linearised there."""

@@ -92,7 +92,7 @@ class ErrorStates(Generic[S]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the elements, as published: `group.element`, or the group's own."""
+        """Names of the elements, as published: `group.element`, or the group's own."""
         return tuple(f"{self.name}.{e}" if e else self.name for e in self.elements)
 
 
@@ -276,12 +276,12 @@ class StateVector:
         return slice(begin, begin + len(group.elements))
 
     def places(self, group: Group) -> range:
-        """Of the elements of a group."""
+        """Indices of the elements of a group."""
         place = self[group]
         return range(place.start, place.stop)
 
     def index(self, group: Group, element: str = "") -> int:
-        """Of one element."""
+        """Index of one element."""
         return self._begin[group.name] + group.elements.index(element)
 
     @cached_property
@@ -298,7 +298,7 @@ class StateTable:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """In the order of the states."""
+        """The groups, in the order of the states."""
         return tuple(group for group, _ in self.rows)
 
     def initial(self, initial: InitialConditions) -> np.ndarray:
@@ -310,7 +310,7 @@ class StateTable:
         return np.concatenate([_expand(g, g.density(s)) for g, s in self.rows])
 
     def processes(self) -> Iterator[tuple[Group, Process | None]]:
-        """Of the groups that fade."""
+        """The groups that fade, with their processes."""
         for group, settings in self.rows:
             if group.process is not None:
                 yield group, group.process(settings)

@@ -125,7 +125,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._mean, self._posed = np.zeros(_N), False
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
-        """As `VehicleFilter.configure`; suspension states are always estimated, as the points move them."""
+        """Take other settings; suspension states are always estimated, as the points move them."""
         super().configure(_with_suspension(settings), sensors)
 
     # -- prediction ---------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     # -- observations -------------------------------------------------------------------------------------
 
     def evaluate(self, observation: Observation) -> float | None:
-        """As `VehicleFilter.evaluate`, the rows by statistical linearisation where sigma points predict this kind."""
+        """NIS as `VehicleFilter` has it, with rows by statistical linearisation where points predict this kind."""
         kind, m = observation.kind, len(observation.value)
         fresh = observation.t_ns != self._past
         nis = super().evaluate(observation)

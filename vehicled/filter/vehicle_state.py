@@ -157,7 +157,7 @@ class VehicleState:
         return self._processes[group.name]
 
     def set_process_time(self, group: Group, time: float) -> None:
-        """Of a group that fades, s."""
+        """Set the time (s) in which a group of states fades."""
         self._processes[group.name][0] = time
 
     def save(self) -> np.ndarray:
@@ -165,7 +165,7 @@ class VehicleState:
         return self.car.workspace.copy()
 
     def restore(self, saved: np.ndarray) -> None:
-        """Back to a saved state; settings too are those of then (see `configure`)."""
+        """Return to a saved state; settings too are those of then (see `configure`)."""
         self.car.workspace[:] = saved
         self._past = None
 

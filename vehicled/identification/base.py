@@ -136,7 +136,7 @@ def calc_double_rank(w: np.ndarray) -> int:
 
 
 def find_base_by_svd(w: np.ndarray, rank: int | None = None) -> BaseSet:
-    """From W (rows, p), by the null space V₂ from singular values.
+    """Base parameters from W (rows, p), by the null space V₂ from singular values.
 
     Dependent are those parameters whose rows V₂₂ are conditioned best (by pivoting): β = −V₂₁ V₂₂⁻¹. `rank`: as known
     otherwise; left out, `calc_double_rank`.
@@ -152,7 +152,7 @@ def find_base_by_svd(w: np.ndarray, rank: int | None = None) -> BaseSet:
 
 
 def find_base_by_qr(w: np.ndarray, rank: int | None = None) -> BaseSet:
-    """From W (rows, p): W P = Q R with pivoting, the first columns independent: β = R₁₁⁻¹ R₁₂. `rank` as above."""
+    """Base parameters from W (rows, p) by pivoting, W P = Q R: β = R₁₁⁻¹ R₁₂. `rank` as in `find_base_by_svd`."""
     rank = calc_double_rank(w) if rank is None else rank
     scaled, kept, size = _scaled(w)
     upper, order = scipy.linalg.qr(scaled, mode="r", pivoting=True)

@@ -109,7 +109,7 @@ class Geometry:
         )
 
     def evaluate(self, atoms: Sequence[Atom], arithmetic: Arithmetic = FLOAT) -> list[Any]:
-        """At the mechanism's geometry, in numbers of any kind."""
+        """The atoms at the mechanism's geometry, in numbers of any kind."""
         own = {name: self.mechanism.get_parameter(name) for name in self.symbols}
         return self._evaluate(atoms, own, arithmetic)
 

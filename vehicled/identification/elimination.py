@@ -25,7 +25,7 @@ class MotionBasis:
 
 
 def calc_motion_basis(mechanism: Mechanism, limit: float = 1e6) -> MotionBasis:
-    """At the present q.
+    """Basis of the motions that the constraints let pass at the present q.
 
     Raises RunError where the mechanism has more degrees of freedom than elsewhere, or nearly so: a condition above
     the limit.

@@ -35,7 +35,7 @@ class FourierTrajectory:
     def draw(
         cls, frequency: float, harmonics: int, ranges: Ranges, random: np.random.Generator, share: float = 0.8
     ) -> FourierTrajectory:
-        """At random, scaled so that each coordinate uses that share of what its ranges allow."""
+        """A random trajectory, scaled so that each coordinate uses that share of what its ranges allow."""
         shape = (2, len(ranges.low), harmonics)
         trajectory = cls(frequency, 0.5 * (ranges.low + ranges.high), random.normal(size=shape))
         return trajectory.fit(ranges, share)

@@ -29,7 +29,7 @@ class Column(Protocol):
         """Name of the parameter, unique among the columns."""
 
     def get_value(self, mechanism: Mechanism) -> float:
-        """As described; zero for what the description does not have."""
+        """The value that the mechanism has now; zero for what the description does not have."""
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
         """(n,) column of K at the present q, q̇: minus the generalised forces of the parameter at one."""
@@ -45,7 +45,7 @@ class Travel:
 
 
 def calc_travel(mechanism: Mechanism, along: str) -> Travel:
-    """Of a coordinate, or of what a spring of the description lies along. Raises UsageError when it is neither."""
+    """Travel of a coordinate, or of what a spring lies along. Raises UsageError when it is neither."""
     load = mechanism.description.forces.get(along)
     if isinstance(load, Spring):
         positions = mechanism.calc_point_positions()
@@ -74,7 +74,7 @@ class Stiffness:
         return f"{self.spring}.stiffness"
 
     def get_value(self, mechanism: Mechanism) -> float:
-        """As the mechanism has it now, N/m or N·m/rad."""
+        """The value that the mechanism has now, N/m or N·m/rad."""
         return mechanism.get_parameter(self.name)
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
@@ -97,7 +97,7 @@ class Damping:
         return f"{self.spring}.damping"
 
     def get_value(self, mechanism: Mechanism) -> float:
-        """As the mechanism has it now, N·s/m or N·m·s/rad."""
+        """The value that the mechanism has now, N·s/m or N·m·s/rad."""
         return mechanism.get_parameter(self.name)
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:

@@ -41,7 +41,7 @@ class BodyPose:
 
 
 def calc_pose(mechanism: Mechanism, body: str) -> BodyPose:
-    """Raises UsageError for a body without orientation (a point mass, a bar in space)."""
+    """Pose of a body. Raises UsageError for one without orientation (a point mass, a bar in space)."""
     origin, *axes = _oriented(mechanism, body).place(mechanism.q)
     return BodyPose(np.array(axes).T, origin)
 

@@ -29,7 +29,7 @@ class MechanismTopology:
 
     @property
     def rank(self) -> int:
-        """Of the constraint Jacobian."""
+        """Rank of the constraint Jacobian."""
         return len(self.constraints) - len(self.redundant)
 
     @property

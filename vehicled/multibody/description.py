@@ -90,17 +90,17 @@ class Description:
         return values
 
     def point_names(self) -> set[str]:
-        """Of ground, mechanism and bodies together."""
+        """Names of all points: of ground, mechanism and bodies together."""
         markers = chain.from_iterable(b.markers for b in self.bodies.values() if isinstance(b, Rigid))
         return {*self.ground.points, *self.points, *markers}
 
     def vector_names(self) -> set[str]:
-        """Of axes, ground, mechanism and bodies together."""
+        """Names of all unit vectors: axes, and those of ground, mechanism and bodies together."""
         directions = chain.from_iterable(b.directions for b in self.bodies.values() if isinstance(b, Rigid))
         return {*AXES[: self.dimension], *self.ground.vectors, *self.vectors, *directions}
 
     def coordinate_names(self) -> list[str]:
-        """In the model's order, without the unit vectors that it adds."""
+        """Names of the coordinates in the model's order, without the unit vectors that it adds."""
         components = [f"{n}.{a}" for n in (*self.points, *self.vectors) for a in "xyz"[: self.dimension]]
         return [*components, *self.angles, *self.distances]
 

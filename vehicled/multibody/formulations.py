@@ -24,7 +24,7 @@ class Stepper(Protocol):
     """Advances a mechanism."""
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
-        """From t to t + h (s). When it has not converged, the mechanism is left where the iteration ended."""
+        """Advance from t to t + h (s). If it has not converged, the mechanism stays where the iteration ended."""
 
 
 class _UnsolvedError(Exception):
@@ -50,7 +50,7 @@ class Ali3p:
     _alpha: float = field(default=0.0, init=False)
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
-        """From t to t + h (s) by compiled Newton iterations, with a penalty that fits mechanism and step."""
+        """Advance from t to t + h (s) by compiled Newton iterations, with a penalty that fits mechanism and step."""
         if self._scaled_for != (mechanism, h):
             self._scaled_for = mechanism, h
             self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty

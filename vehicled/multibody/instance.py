@@ -175,7 +175,7 @@ class MechanismInstance:
         self._lambda[self.enabled], self._holding[self.held] = np.split(values, [self.enabled.sum()])
 
     def index(self, coordinate: str) -> int:
-        """Of a coordinate by its name. Raises KeyError."""
+        """Index of a coordinate by its name. Raises KeyError."""
         return self._index[coordinate]
 
     @property
@@ -306,11 +306,11 @@ class MechanismInstance:
         return self._calc(self.kernels.pull_by_q)
 
     def calc_kinetic_energy(self) -> float:
-        """Of all bodies, J."""
+        """Kinetic energy of all bodies, J."""
         return float(self._calc(self.kernels.energy)[0])
 
     def calc_potential_energy(self) -> float:
-        """Of gravity and springs, J; forces given as expressions have none."""
+        """Potential energy of gravity and springs, J; forces given as expressions have none."""
         return float(self._calc(self.kernels.energy)[1])
 
     def calc_point_positions(self) -> dict[str, np.ndarray]:

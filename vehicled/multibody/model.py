@@ -114,7 +114,7 @@ class Model:
         return Value(Vector.of(atoms), np.array([*numbers, 0.0][:3], dtype=float))
 
     def direction(self, name: str, numbers: Sequence[float]) -> Value:
-        """As `value`, made a unit vector."""
+        """A unit vector from numbers or parameters, as `value` makes a vector."""
         raw = self.value(name, numbers)
         return Value(raw.atoms.unit(), raw.numbers / np.linalg.norm(raw.numbers))
 
@@ -209,7 +209,7 @@ class Model:
         return Vector(-a.y, a.x, self.graph.zero)
 
     def cross(self, a: Vector, b: Vector) -> Atom:
-        """Of two vectors in the plane."""
+        """Vector product of two vectors in the plane."""
         return a.x * b.y - a.y * b.x
 
     def constraint(

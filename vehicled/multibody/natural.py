@@ -47,7 +47,7 @@ class Combination:
 
     @property
     def position(self) -> Vector:
-        """As it is, in world axes."""
+        """Its value at q, in world axes."""
         return self._sum("position")
 
     @property

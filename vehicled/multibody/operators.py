@@ -50,7 +50,7 @@ def get_counts(mechanism: Mechanism) -> Counts:
 
 @dataclass(frozen=True)
 class MassProperties:
-    """Of all bodies together, in world axes."""
+    """Mass, centre and inertia of all bodies together, in world axes."""
 
     mass: float
     """kg"""
@@ -69,7 +69,7 @@ class MassProperties:
 
 
 def calc_total_mass(mechanism: Mechanism) -> float:
-    """Of all bodies, kg."""
+    """Mass of all bodies, kg."""
     return float(sum(body.moments[0, 0] for body in mechanism.placement.bodies.values()))
 
 
@@ -117,7 +117,7 @@ def _mass(mechanism: Mechanism) -> float:
 
 @dataclass(frozen=True)
 class Momentum:
-    """In world axes."""
+    """Linear and angular momentum, in world axes."""
 
     linear: np.ndarray
     """(3,) N·s"""
@@ -126,7 +126,7 @@ class Momentum:
 
 
 def calc_momentum(mechanism: Mechanism, about: np.ndarray | None = None) -> Momentum:
-    """Of the whole; the angular one about a fixed point (3,) (m), the origin when left out."""
+    """Momentum of the whole; the angular one about a fixed point (3,) (m), the origin when left out."""
     linear, angular = np.zeros(3), np.zeros(3)
     for body in mechanism.placement.bodies.values():
         x, v = body.place(mechanism.q), body.move(mechanism.qd)
@@ -140,7 +140,7 @@ def calc_momentum(mechanism: Mechanism, about: np.ndarray | None = None) -> Mome
 
 
 def calc_central_momentum(mechanism: Mechanism) -> Momentum:
-    """As `calc_momentum`, the angular one about the centre of mass. Raises UsageError when there is no mass."""
+    """Momentum, the angular one about the centre of mass. Raises UsageError when there is no mass."""
     return calc_momentum(mechanism, calc_center_of_mass(mechanism))
 
 
@@ -258,7 +258,7 @@ class CoordinateMaps:
 
 
 def calc_coordinate_maps(mechanism: Mechanism) -> CoordinateMaps:
-    """At the present t, q, q̇ and with the present independent coordinates."""
+    """The maps at the present t, q, q̇ and with the present independent coordinates."""
     r, s = problems.calc_velocity_map(mechanism)
     d = np.eye(len(mechanism.q))[mechanism.independent]
     return CoordinateMaps(r, -s @ mechanism.calc_drift(), s @ mechanism.calc_gamma(), d)

@@ -234,7 +234,7 @@ class RelativeSystem:
 
     @_operator("omega")
     def angular_velocity(self, base: Base, observer: Base | None = None) -> Vector:
-        """Of `base` as seen from `observer` (default: the world), in axes of `base`, rad/s."""
+        """ω of `base` as seen from `observer` (default: the world), in axes of `base`, rad/s."""
         observer = observer or self.world
         common = _common(base, observer)
         if common is not observer:
@@ -247,7 +247,7 @@ class RelativeSystem:
 
     @_operator("alpha")
     def angular_acceleration(self, base: Base) -> Vector:
-        """Of `base` in axes of `base`, rad/s²."""
+        """Angular acceleration of `base`, in axes of `base`, rad/s²."""
         if base.parent is None:
             return self.none
         before = self.from_parent(self.angular_acceleration(base.parent), base)
@@ -256,7 +256,7 @@ class RelativeSystem:
 
     @_operator("r")
     def position(self, point: Point, origin: Point | None = None) -> Vector:
-        """From `origin` (default: the ground) to `point`, in axes of `point.base`, m."""
+        """Vector from `origin` (default: the ground) to `point`, in axes of `point.base`, m."""
         origin = origin or self.ground
         common = _common(point, origin)
         if common is not origin:

@@ -58,7 +58,7 @@ class Composite:
         return Composite(first, self.moments + Vector(y + z, z + x, x + y), self.products - mixed)
 
     def to_parent(self, system: RelativeSystem, base: Base) -> Composite:
-        """In the axes of the parent of `base`."""
+        """The same composite in the axes of the parent of `base`."""
         graph = system.graph
         s, c = graph.sin(base.angle), graph.cos(base.angle)
         k, i, j = base.axis, (base.axis + 1) % 3, (base.axis + 2) % 3

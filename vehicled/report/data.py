@@ -61,12 +61,12 @@ class RunData:
 
     @cached_property
     def sensor_scores(self) -> dict[str, SensorScore]:
-        """By sensor: consistency of its innovations."""
+        """Consistency of the innovations, by sensor."""
         return score_sensors(self.innovations)
 
     @cached_property
     def sensors(self) -> dict[str, SensorHistory]:
-        """By kind of observation, in alphabetical order."""
+        """Innovations by kind of observation, in alphabetical order."""
         records: dict[str, list[Innovation]] = {}
         for innovation in self.innovations:
             records.setdefault(innovation.sensor, []).append(innovation)

@@ -36,7 +36,7 @@ class Plant(Protocol):
         """
 
     def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
-        """From `t` to `t + dt` (s). The inputs are those at `t + dt`: m, N·m of both rear wheels, Pa."""
+        """Advance from `t` to `t + dt` (s). Inputs are those at `t + dt`: m, N·m of both rear wheels, Pa."""
 
     def truth(self) -> np.ndarray:
         """(len(ESTIMATE_COLUMNS),) now, NaN where not known; latitude to height and σ are not looked at."""

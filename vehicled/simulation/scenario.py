@@ -23,7 +23,7 @@ class Input(Protocol):
     """A scalar over time; derivatives are taken piece by piece and ignore kinks and jumps."""
 
     def value(self, t: float) -> float:
-        """At t (s)."""
+        """The value at t (s)."""
 
     def first(self, t: float) -> float:
         """Time derivative, per s."""
@@ -58,7 +58,7 @@ class InputTable:
     points: tuple[tuple[float, float], ...]
 
     def value(self, t: float) -> float:
-        """At t (s), linear between the points."""
+        """The value at t (s), linear between the points."""
         i = bisect_right(self.points, t, key=lambda p: p[0])
         if i == 0:
             return self.points[0][1]
@@ -86,7 +86,7 @@ class Sine:
     start: _Time = 0.0
 
     def value(self, t: float) -> float:
-        """At t (s)."""
+        """The value at t (s)."""
         return self.amplitude * math.sin(self._phase(t)) if t >= self.start else 0.0
 
     def first(self, t: float) -> float:
@@ -150,7 +150,7 @@ class OpenLoop:
     brake_pressure: Input
 
     def inputs(self, t: float, state: State | None = None) -> Controls:
-        """At t (s); the vehicle's state has no influence."""
+        """The inputs at t (s); the vehicle's state has no influence."""
         return Controls(self.rack.value(t), self.rear_torque.value(t), self.brake_pressure.value(t))
 
 

@@ -179,7 +179,7 @@ class Imu(SourceSettings):
         return ImuSource(self, context)
 
     def calc_variances(self) -> dict[str, float]:
-        """Of one sample of each axis: `imu.gyro` (rad/s)², `imu.accel` (m/s²)², where there are such sensors."""
+        """Variance of a sample of each axis: `imu.gyro` (rad/s)², `imu.accel` (m/s²)²."""
         found = {}
         if self.gyroscopes is not None:
             found["imu.gyro"] = self.gyroscopes.noise**2

@@ -47,11 +47,11 @@ class Sensors:
                 yield name, settings
 
     def calc_variances(self) -> dict[str, float]:
-        """By kind of observation: variance of one sample, where it does not depend on the sample."""
+        """Variance of one sample by kind of observation, where it does not depend on the sample."""
         return {kind: v for _, s in self.items() for kind, v in s.calc_variances().items()}
 
     def get_offsets(self) -> dict[str, tuple[float, ...]]:
-        """By kind of observation: what is subtracted from its components."""
+        """What is subtracted from the components, by kind of observation."""
         return {kind: o for _, s in self.items() for kind, o in s.get_offsets().items()}
 
     def make_setup(self) -> SensorSetup:
@@ -89,7 +89,7 @@ def find_kinds() -> dict[str, type[SourceSettings]]:
 
 @cache
 def find_limits() -> dict[str, float]:
-    """By channel of sensors and inputs: the largest magnitude that can be a measurement, in the channel's unit."""
+    """The largest magnitude that can be a measurement, in the channel's unit, by channel of sensors and inputs."""
     limits = dict(inputs.LIMITS)
     for kind in find_kinds().values():
         limits |= kind.LIMITS

@@ -51,11 +51,11 @@ class SourceSettings(ABC):
         """The source that uses this section."""
 
     def calc_variances(self) -> dict[str, float]:
-        """By kind of observation: variance of one sample, where it does not depend on the sample."""
+        """Variance of one sample by kind of observation, where it does not depend on the sample."""
         return {}
 
     def get_offsets(self) -> dict[str, tuple[float, ...]]:
-        """By kind of observation: what is subtracted from its components."""
+        """What is subtracted from the components, by kind of observation."""
         return {}
 
 

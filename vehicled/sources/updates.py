@@ -110,7 +110,7 @@ class MeasurementUpdates:
         self.record(m, kind, value, reason)
 
     def record(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
-        """Of something that was not evaluated."""
+        """Keep the innovation record of an observation that was not evaluated, with the reason."""
         nan = math.nan
         self.records.append(
             Innovation(m.t, self.step_ns, kind, m.source, value, [], [], [], nan, nan, False, reason)

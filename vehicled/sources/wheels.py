@@ -65,7 +65,7 @@ class WheelAngles(SourceSettings):
         return WheelAngleSource(self, context)
 
     def calc_variances(self) -> dict[str, float]:
-        """By wheel, rad²: that of rounding to a tooth, and the noise."""
+        """Variance by wheel, rad²: that of rounding to a tooth, and the noise."""
         return dict.fromkeys(ANGLES, self.resolution**2 / 12 + self.noise**2)
 
 
@@ -90,7 +90,7 @@ class WheelSpeeds(SourceSettings):
         return WheelSpeedSource(self, context)
 
     def calc_variances(self) -> dict[str, float]:
-        """By wheel, (rad/s)²."""
+        """Variance by wheel, (rad/s)²."""
         return dict.fromkeys(SPEEDS, self.noise**2)
 
 
@@ -130,7 +130,7 @@ class WheelAngleSource(Source[WheelAngles]):
         self.filter.reset_wheel_angle(wheel, update.innovation[0], _KNOWN_ANGLE)
 
     def measure_speed(self, m: Measurement) -> float | None:
-        """From how far the rear wheels have turned in a while."""
+        """Speed from how far the rear wheels have turned in a while, m/s."""
         left, right = m.values.get("wheel.rl.angle"), m.values.get("wheel.rr.angle")
         if left is None or right is None:
             return None

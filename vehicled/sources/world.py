@@ -24,7 +24,7 @@ class WorldFrame:
         self.reset()
 
     def reset(self) -> None:
-        """Back to what the configuration gives."""
+        """Return to what the configuration gives."""
         self.origin = self._given
         self.known = False
         """Whether the estimates are about `origin`, and not in a frame of their own."""

@@ -102,7 +102,7 @@ def emit(
 
 
 def emit_kernels(kernels: Iterable[Kernel], layout: Layout, prefix: str = "") -> list[str]:
-    """As `emit`, without the declarations of what they call."""
+    """IR text as of `emit`, without the declarations of what it calls."""
     if layout.width == 1:
         return [_KernelEmitter(layout).kernel(k, prefix) for k in kernels]
     return [wide.emit_kernel(k, layout, prefix) for k in kernels]

@@ -70,7 +70,7 @@ class Layout:
         return place
 
     def stride(self, rank: int) -> int:
-        """From one element of an array to the next.
+        """Distance in float64 from one element of an array to the next.
 
         Several instances take an odd number of cache lines: code that goes through one lane of all arrays would
         otherwise find most of them in the same few sets of the cache.

@@ -112,7 +112,7 @@ class Tangents:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of the vectors in that text, for their declarations."""
+        """Sizes of the vectors in that text, for their declarations."""
         return (wide.vector_size(self._layout),)
 
     def operations(self) -> Mapping[KernelHandle, tuple[int, int]]:

@@ -228,7 +228,7 @@ class Car(Instances):
         d_change: np.ndarray | None = None,
         d_wheels: np.ndarray | None = None,
     ) -> None:
-        """As `Instances.correct`; with the derivatives (…, directions) of the changes, 0 when left out."""
+        """Move the car as `Instances.correct`; with the derivatives (…, directions) of the changes, else 0."""
         if self._is_differentiated:
             self._d_correction[...] = 0.0 if d_change is None else d_change
             self._d_corner_correction[...] = 0.0 if d_wheels is None else d_wheels
@@ -304,7 +304,7 @@ class Car(Instances):
         return radius
 
     def rest(self) -> None:
-        """At rest on level ground, origin near the world's, heading along x."""
+        """Bring the car to rest on level ground, origin near the world's, heading along x."""
         for name in STATE:
             self.view(name)[:] = self.layout.view(self._rest, name)
 

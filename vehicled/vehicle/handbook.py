@@ -323,7 +323,7 @@ AnyVehicle = Vehicle | Handbook
 
 
 def roll_center_height(corner: Corner) -> float:
-    """Of the axle at that position, from the sideways motion of the wheel's lowest point over travel, m."""
+    """Height (m) of the axle's roll centre at that position, from the wheel's lowest point over travel."""
     rates = calc_rates(corner)
     # The wheel's angular velocity about x, from its spin axis: ṡ = ω × s.
     turning = rates.spin_axis[2] / corner.spin_axis[1]

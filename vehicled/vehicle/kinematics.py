@@ -34,7 +34,7 @@ class Corner:
 
     @classmethod
     def of(cls, points: HardPoints) -> Corner:
-        """From hard points, with camber and toe of the design position turned into the spin axis."""
+        """A corner from hard points, with camber and toe of the design position turned into the spin axis."""
         places = {
             name: np.array(getattr(points, name)) for name in cls.__annotations__ if name != "spin_axis"
         }

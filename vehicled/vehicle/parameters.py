@@ -274,11 +274,11 @@ class Vehicle:
 
     @property
     def mass(self) -> float:
-        """Of the whole car, kg."""
+        """Mass of the whole car, kg."""
         return self.chassis.mass + self.rack.mass + sum(m for m, _ in self._corner_masses())
 
     def center_of_mass(self) -> np.ndarray:
-        """Of the whole car in design position, design frame, (3,) m: the vehicle origin."""
+        """Centre of mass of the whole car in design position, design frame, (3,) m: the vehicle origin."""
         parts = [(b.mass, np.array(b.center_of_mass)) for b in (self.chassis, self.rack)]
         parts += self._corner_masses()
         masses = np.array([m for m, _ in parts])

@@ -44,7 +44,7 @@ class Parameter:
     positive: bool = True
 
     def value(self, prior: float, theta: float) -> float:
-        """From the value in the file and what is estimated."""
+        """The parameter from its value in the file and what is estimated."""
         return prior * math.exp(theta) if self.positive else prior + theta
 
     @property

@@ -65,7 +65,7 @@ class ObservedEstimator:
         """Of the last step: what was evaluated, whether it was accepted or not."""
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> None:
-        """As `Estimator.step`."""
+        """Advance by a step, as `Estimator.step` does."""
         self.observations = []
         self._estimator.step(t_ns, measurements)
 
@@ -86,7 +86,7 @@ class ObservedEstimator:
 
 
 def make_inputs(car: Car, sensors: Sensors) -> Inputs:
-    """Of the inputs section of a configuration."""
+    """The inputs of a car after that section of a configuration."""
     return Inputs(car, sensors.steering, sensors.wheel_torques)
 
 

@@ -49,7 +49,7 @@ class SensorError:
 
 @dataclass
 class PredictionError:
-    """Of a drive."""
+    """How badly a drive was predicted, by sensor and as a whole."""
 
     sensors: dict[str, SensorError] = field(default_factory=dict)
 
@@ -65,7 +65,7 @@ class PredictionError:
 
     @property
     def mean(self) -> float:
-        """Per observation."""
+        """The criterion per observation."""
         return self.criterion / self.count
 
     def __add__(self, other: PredictionError) -> PredictionError:
@@ -91,7 +91,7 @@ class PredictionError:
 
 @dataclass
 class Derivatives:
-    """Of the criterion by the parameters."""
+    """Derivatives of the criterion by the parameters."""
 
     gradient: np.ndarray
     """(p,)"""
@@ -101,7 +101,7 @@ class Derivatives:
     """(n, p) parts of the gradient from successive stretches of time."""
 
     def of(self, places: Sequence[int]) -> Derivatives:
-        """By some of the parameters only."""
+        """The derivatives by some of the parameters only."""
         k = np.array(places, dtype=int)
         return Derivatives(self.gradient[k], self.information[np.ix_(k, k)], self.blocks[:, k])
 
@@ -175,7 +175,7 @@ def measure(
 
 
 def calc_surprise(configuration: Configuration, drive: ScoredDrive) -> dict[str, np.ndarray]:
-    """By kind of observation (n, 2): time since the drive's start, s, and mean NIS per component.
+    """(n, 2) by kind of observation: time since the drive's start, s, and mean NIS per component.
 
     The mean is over the second before that time, of what was not rejected.
     """
@@ -198,7 +198,7 @@ def differentiate(
     drive: ScoredDrive,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[PredictionError, Derivatives]:
-    """As `measure`, with the derivatives by the parameters that `changes` are changes of."""
+    """Measure with the derivatives by the parameters that `changes` are changes of."""
     error, p = PredictionError(), len(changes)
     information, blocks = np.zeros((p, p)), []
     stream = _run(ObservedEstimator(configuration, changes), drive, progress)

@@ -156,7 +156,7 @@ class Study:
         }
 
     def get_equations(self, motion: str, chosen: BaseSet, number: int = 0) -> Equations:
-        """Of a motion, or of so many the next one, for base parameters; springs and dampers are taken as known."""
+        """Equations of a motion, or the next of so many, for base parameters; springs and dampers are known."""
         of_motion = self.observed[motion]
         w, forces = of_motion[number % len(of_motion)]
         known = w[..., self.inertial :] @ self.regressor.values[self.inertial :]

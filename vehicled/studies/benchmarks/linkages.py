@@ -24,7 +24,7 @@ class SymbolicLinkage:
         return self.parameters[name]
 
     def vector(self, *names: str) -> Vector:
-        """Of parameters; an empty name is zero."""
+        """A vector of parameters; an empty name is zero."""
         return Vector.of([self.parameter(n) if n else self.system.graph.zero for n in names])
 
     @property

@@ -189,7 +189,7 @@ def make_noise(seed: int, sensors: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SetupObservability:
-    """Of the wrong model's state in its first second, with the sensors of a set-up."""
+    """Observability of the wrong model's state in its first second, with the sensors of a set-up."""
 
     exact: Observability
     """By the exact dynamics."""
@@ -199,7 +199,7 @@ class SetupObservability:
 
 @cache
 def calc_setup_observability(setup: Setup) -> SetupObservability:
-    """Raises RunError where the wrong model cannot be followed."""
+    """Observability in a set-up. Raises RunError where the wrong model cannot be followed."""
     linkage = get_linkage(setup.mechanism, setup.sensors, False)
     start = START_SIGMA**2 * np.eye(2 * len(linkage.case.angles))
 

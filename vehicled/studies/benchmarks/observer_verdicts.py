@@ -44,7 +44,7 @@ class FilterResult:
         return not self.failed
 
     def median(self, key: str) -> float | None:
-        """Over the seeds with which it reached the end; None without any, or where there is no such number."""
+        """Median over the seeds with which it reached the end; None without any, or without such a number."""
         values = [row[key] for row in self.rows if row["failed_at"] is None and row[key] is not None]
         return float(np.median(values)) if values else None
 
@@ -87,7 +87,7 @@ def best(results: Iterable[FilterResult], key: str) -> FilterResult:
 
 
 def is_level(result: FilterResult, results: Sequence[FilterResult], keys: Iterable[str] = ERRORS) -> bool:
-    """With the best of some, in all these errors."""
+    """Whether a filter is as good as the best of some in all these errors."""
     return all(result.known(key) <= LEVEL * best(results, key).known(key) for key in keys)
 
 
@@ -108,7 +108,7 @@ class Recommendation:
 
 
 def find_recommendations(results: dict[Setup, dict[str, FilterResult]]) -> list[Recommendation]:
-    """Of the set-ups with more than one filter that reached the end."""
+    """The filter to choose, by set-up with more than one filter that reached the end."""
     found = []
     for setup, filters in results.items():
         sound = _sound(filters)

@@ -147,7 +147,7 @@ def _find_last_reading(broken: _Pass) -> list[float] | None:
 
 @cache
 def calc_wrong_rmse(mechanism: str, level: str) -> dict[str, float]:
-    """Of the wrong model alone, by `MOTIONS`."""
+    """Errors of the wrong model alone, by `MOTIONS`."""
     trace = run_filter(ObserverRun(mechanism, "encoders", RATES[-1], level, NO_FILTER, PUBLISHED_SEED))
     return {what: calc_rmse(getattr(trace, what)) for what in MOTIONS}
 
@@ -191,7 +191,7 @@ def run_case(run: ObserverRun) -> dict[str, Any]:
 
 
 def get_run(row: Mapping[str, Any]) -> ObserverRun:
-    """Of which this is the row. Raises KeyError for a row of something else."""
+    """The run of which this is the row. Raises KeyError for a row of something else."""
     return ObserverRun(**{f.name: row[f.name] for f in fields(ObserverRun)})
 
 
@@ -209,5 +209,5 @@ def bench_observers(
 
 
 def calc_rmse(error: np.ndarray) -> float:
-    """Of (steps, f), averaged over the coordinates."""
+    """Root mean square of errors (steps, f), averaged over the coordinates."""
     return float(np.sqrt(np.mean(error**2, axis=0)).mean())

@@ -39,7 +39,7 @@ class SimilarStarts:
     """√Σ (ω − ω_nearest)² / σ, σ of the gyroscope alone: by so many standard deviations the readings differ."""
 
     def share_below(self, distance: float) -> float:
-        """Of all starts, how many have a similar one nearer than this."""
+        """Share of the starts that have a similar one nearer than this."""
         return float(np.mean(self.distance < distance))
 
 
@@ -69,7 +69,7 @@ def find_similar_starts(experiment: Experiment, per_turn: int = 720) -> SimilarS
 
 @dataclass(frozen=True)
 class Posterior:
-    """Of the start of a try, given its readings: exact, without particles or noise of motion."""
+    """Posterior of the start of a try, given its readings: exact, without particles or noise of motion."""
 
     start: np.ndarray
     """(n,) rad"""

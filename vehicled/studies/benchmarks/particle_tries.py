@@ -104,7 +104,7 @@ class Try:
 
     @property
     def angle(self) -> float:
-        """Of the true crank, rad."""
+        """Angle of the true crank, rad."""
         return float(self.truth.get_angles(CRANK)[0])
 
     def read(self) -> float:

@@ -78,7 +78,7 @@ def bench_costs(
 
 
 def open_ledger(path: Path | None) -> Ledger[str]:
-    """Of tries. Raises UsageError for a file of something else."""
+    """The ledger of tries. Raises UsageError for a file of something else."""
 
     def name(row: dict[str, Any]) -> str:
         Outcome(**row["outcome"])
@@ -88,7 +88,7 @@ def open_ledger(path: Path | None) -> Ledger[str]:
 
 
 def run_try(experiment: Experiment, seed: int, ledger: Ledger[str]) -> Outcome:
-    """Of this try, made now or earlier."""
+    """The outcome of this try, made now or earlier."""
     name = f"{seed} {json.dumps(asdict(experiment))}"
     if ledger.missing([name]):
         ledger.enter({"try": name, "outcome": asdict(Try(experiment, seed).run())})

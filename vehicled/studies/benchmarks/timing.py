@@ -39,7 +39,7 @@ class CallTimes:
         self._turns: list[list[tuple[Hashable, int]]] = []
 
     def begin_turn(self) -> None:
-        """To be called before the first call too."""
+        """Begin another turn; to be called before the first call too."""
         self._turns.append([])
 
     def call(self, kind: Hashable, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

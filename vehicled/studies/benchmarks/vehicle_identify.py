@@ -39,7 +39,7 @@ def _load() -> tuple[File, str]:
 
 
 def check_names(names: str) -> None:
-    """Raises UsageError on parameters that `run_car` does not take."""
+    """Check names of parameters. Raises UsageError on those that `run_car` does not take."""
     _choose(names, _load()[0])
 
 

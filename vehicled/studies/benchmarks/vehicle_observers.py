@@ -59,7 +59,7 @@ class TimedEstimator:
 
     @classmethod
     def of(cls, configuration: Configuration, kind: Kind) -> TimedEstimator:
-        """With another kind of filter than configured."""
+        """An estimator with another kind of filter than configured."""
         chosen = dataclasses.replace(configuration.filter, kind=kind)
         return cls(Estimator(dataclasses.replace(configuration, filter=chosen)))
 

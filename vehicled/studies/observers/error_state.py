@@ -19,7 +19,7 @@ class ErrorStateObserver:
 
     @property
     def mechanism(self) -> Mechanism:
-        """In the estimated state."""
+        """The mechanism, in the estimated state."""
         return self.model.mechanism
 
     @property

@@ -23,7 +23,7 @@ class Observer(Protocol):
 
     @property
     def mechanism(self) -> Mechanism:
-        """In the estimated state."""
+        """The mechanism, in the estimated state."""
 
     @property
     def covariance(self) -> np.ndarray:

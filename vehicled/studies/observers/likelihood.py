@@ -46,7 +46,7 @@ class LikelihoodWindow:
         self._e = np.zeros(length)
 
     def add(self, e: np.ndarray, rho: np.ndarray, g: np.ndarray) -> None:
-        """Of one reading: (k,), (k, m), (k, m)."""
+        """Add a reading's terms: (k,), (k, m), (k, m)."""
         for row in zip(e, rho, g, strict=True):
             place = self._count % len(self._e)
             self._e[place], self._rho[place], self._g[place] = row

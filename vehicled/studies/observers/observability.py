@@ -26,7 +26,7 @@ _NAMED = 0.05
 
 @dataclass(frozen=True)
 class Observability:
-    """Of the 2f states z, ż."""
+    """Observability of the 2f states z, ż."""
 
     names: tuple[str, ...]
     """Of the states."""

@@ -47,7 +47,7 @@ class Grashof:
 
 
 def classify(lengths: Lengths) -> Grashof:
-    """Raises UsageError when no linkage has these lengths."""
+    """The kind of linkage that these lengths make. Raises UsageError when there is none."""
     ground, link, floating, output = _checked(lengths)
     t1 = ground + floating - link - output
     t2 = output + ground - link - floating

@@ -51,7 +51,7 @@ def _exudyn() -> Any:
 
 
 def version() -> str:
-    """Of the package that is installed."""
+    """Version of the package that is installed."""
     number: str = _exudyn().__version__
     return number
 
