@@ -1,4 +1,4 @@
-"""Base parameters: the combinations of parameters that the equations of motion tell apart.
+"""Base parameters: the combinations of parameters that the equations of motion determine.
 
 With the null parameters left out, W Φ = W₁ (Φ₁ + β Φ₂): the independent parameters Φ₁ take up the dependent ones Φ₂.
 A set of base parameters is one choice of what is independent; any other choice of as many is one too, if and only if

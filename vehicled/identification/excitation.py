@@ -128,7 +128,7 @@ def optimise(
     Found by sequential quadratic programming from a start within the ranges: the best one met, which never is worse
     than the start.
 
-    `limit`: iterations, of one evaluation for each coefficient and some; `progress` is told their number. Raises
+    `limit`: iterations, of one evaluation for each coefficient and some; `progress` takes their number. Raises
     RunError for a start that leaves the ranges, or does not excite the parameters.
     """
     t = start.sample_times(_DENSE // 4)

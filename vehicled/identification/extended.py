@@ -1,7 +1,7 @@
 """The rank of the equations of motion in extended precision.
 
 W of a mechanism of few degrees of freedom has singular values all the way down to rounding, so that no tolerance
-tells in double precision how many parameters can be told apart. Here the same equations are made in decimal
+tells in double precision how many parameters are identifiable. Here the same equations are made in decimal
 numbers of as many digits as one likes, which the standard library has on every machine: atoms are evaluated one
 by one, and kinematics are refined with the compiled Jacobian until they meet the constraints to these digits.
 What is zero then is zero to the last digit but ten, and what is small stays where it was: pivots fall off a
@@ -37,7 +37,7 @@ _LOST = 10
 
 @dataclass(frozen=True)
 class ExtendedBase:
-    """What W tells of the parameters, by elimination with complete pivoting, rows and columns scaled to one."""
+    """The parameters that W determines, by elimination with complete pivoting, rows and columns scaled to one."""
 
     base: BaseSet
     pivots: np.ndarray

@@ -119,7 +119,7 @@ def estimate_feasible(
     """Feasible Φ (p,) of least ‖(τ − W Φ)/σ‖² + ‖trust (Φ − prior)/unit‖².
 
     W (rows, p) with all parameters, those of the bodies first, and σ (rows,) or ones; `sizes` as for
-    `find_infeasible`. The prior, of positive masses, says what W leaves untold: `trust` is the inverse of its
+    `find_infeasible`. The prior, of positive masses, fixes what W leaves undetermined: `trust` is the inverse of its
     standard deviation, relative to the body's mass and size, or to a further parameter itself. Raises UsageError
     for shapes that do not go together, and for priors or trust that are not positive.
     """

@@ -37,7 +37,7 @@ class LeastSquaresEstimate:
 
 
 def compress(w: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """W (r + 1, r) and τ (r + 1,) that say the same as many rows (rows, r), (rows,) do, with the same residual."""
+    """W (r + 1, r) and τ (r + 1,) that are equivalent to many rows (rows, r), (rows,) do, with the same residual."""
     (upper,) = scipy.linalg.qr(np.column_stack([w, forces]), mode="r")
     upper = upper[: w.shape[1] + 1]
     return upper[:, :-1], upper[:, -1]
@@ -53,7 +53,7 @@ def estimate(
 
     By QR, columns scaled to one; W may be conditioned up to 1/ε. `equations`: how many there were where the rows are
     compressed. Raises UsageError for shapes that do not go together
-    and for deviations that are not positive, RunError where W does not tell the parameters apart.
+    and for deviations that are not positive, RunError where W does not determine the parameters.
     """
     rows, r = w.shape
     if forces.shape != (rows,):
@@ -71,16 +71,18 @@ def estimate(
     pivots = np.abs(np.diag(upper))
     rank = int(np.sum(pivots > np.finfo(float).eps * pivots[0]))
     if rank < r:
-        raise RunError(f"{r} parameters cannot be told apart: the equations have rank {rank}")
+        raise RunError(f"{r} parameters cannot be determined: the equations have rank {rank}")
     inverse = scipy.linalg.solve_triangular(upper, np.eye(r))
-    values, spread = np.zeros(r), np.zeros((r, r))
+    values, covariance = np.zeros(r), np.zeros((r, r))
     values[order] = inverse @ (q.T @ forces)
     values /= size
     residual = forces - w @ values
     spare = (equations or rows) - r
     variance = float(residual @ residual) / spare if spare else np.nan
-    spread[np.ix_(order, order)] = inverse @ inverse.T
-    return LeastSquaresEstimate(values, variance * spread / np.outer(size, size), float(np.sqrt(variance)))
+    covariance[np.ix_(order, order)] = inverse @ inverse.T
+    return LeastSquaresEstimate(
+        values, variance * covariance / np.outer(size, size), float(np.sqrt(variance))
+    )
 
 
 def calc_prediction_error(predicted: np.ndarray, forces: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 A base parameter's contribution is the share of the forces that it makes up by its prior value: ζ_i = ‖W_i
 Φ_i‖/‖τ‖. The least ones are dropped, the others estimated anew: what is lost in exactness is gained in
-conditioning, and a model is judged by what it predicts of a motion that it was not fitted to.
+conditioning, and a model is validated by its prediction of a motion that it was not fitted to.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def reduce_models(
 ) -> list[ReducedModel]:
     """The models of so many parameters each, the first ones of an order, fitted to one motion and tried on another.
 
-    `deviations` (f,) of the forces on each coordinate, to weigh them by. Counts that the motion cannot tell apart are
-    left out.
+    `deviations` (f,) of the forces on each coordinate, to weigh them by. Counts that the motion cannot distinguish
+    are left out.
     """
     models = []
     size = np.ones(fitted.forces.shape[1]) if deviations is None else deviations

@@ -1,7 +1,7 @@
 """Base parameters in symbols: with every transfer of inertial properties a parameter is eliminated.
 
 Cut loops first, then from the tips of the tree that is left to the convergence bodies (Mejía Calderón 2016,
-section 4.1). Coefficients are expressions of the geometry, and numbers beside, which say what is zero.
+section 4.1). Coefficients are expressions of the geometry, with numbers beside them, which decide what is zero.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None =
     """Base parameters by transfers between bodies.
 
     To the ground and at the joints that are cut to open all loops first, then from the tips of the tree that is left
-    to the convergence bodies, which keep what others give. With each transfer that says something new, a parameter of
+    to the convergence bodies, which keep what others give. With each transfer that is independent, a parameter of
     the giving body becomes a dependent one, of those that other transfers ask for least.
 
     `convergence`: bodies; left out, those with the most neighbours. Raises UsageError for bodies that there are not.

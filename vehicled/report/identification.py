@@ -32,7 +32,7 @@ def _parameters(session: Session) -> Figure:
     figure = Figure((WIDTH, 0.32 * len(found) + 1.4))
     axes = figure.subplots()
     places = np.arange(len(found))
-    unit = np.array([f.parameter.spread(f.prior, f.parameter.sigma) for f in found])
+    unit = np.array([f.parameter.calc_deviation(f.prior, f.parameter.sigma) for f in found])
     change = np.array([f.value - f.prior for f in found]) / unit
     sigma = _SIGMAS * np.array([f.sigma for f in found]) / unit
     known = np.array([f.identified for f in found])

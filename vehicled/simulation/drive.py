@@ -1,4 +1,4 @@
-"""A simulated drive: a driver or open-loop inputs, a plant, its truth, and what the sensors say of it."""
+"""A simulated drive: a driver or open-loop inputs, a plant, its truth, and its measurements."""
 
 import math
 from collections.abc import Callable
@@ -22,7 +22,7 @@ TRUTH_EVERY = 4
 
 
 class Plant(Protocol):
-    """The vehicle that is driven; its parameters may differ from what the estimator believes."""
+    """The vehicle that is driven; its parameters may differ from the estimator's."""
 
     handling: Handling
     mounting: SensorPlaces
@@ -64,7 +64,7 @@ def simulate(
 ) -> tuple[list[Measurement], Truth]:
     """Drive `scenario` with `plant`: (measurements in order of arrival, truth every 4 ms from t = 0).
 
-    `progress` is told the time driven, s. RunError if the plant leaves the finite numbers.
+    `progress` takes the time driven, s. RunError if the plant leaves the finite numbers.
     """
     track, values = _drive(scenario, plant, progress)
     measurements = measure(track, scenario.sensors, plant.mounting, seed)
@@ -94,7 +94,7 @@ def _drive(
         if k == 0:
             controls[0] = controller.inputs(0.0, _state(plant.truth()))
         else:
-            # The driver sees where the car was a step ago and says where the inputs are at this step's end.
+            # The driver sees where the car was a step ago and gives the inputs at this step's end.
             controls[k] = controller.inputs(k * dt, _state(values[k - 1]))
             plant.step((k - 1) * dt, dt, *controls[k].tolist())
         values[k] = plant.truth()

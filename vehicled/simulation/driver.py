@@ -1,4 +1,4 @@
-"""Who drives: open-loop inputs over time, or a driver who looks ahead along a path and keeps a speed."""
+"""Who drives: open-loop inputs over time, or a driver with preview along a path who keeps a speed."""
 
 import math
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Controller(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Handling:
-    """What a driver knows about the car from having driven it; rough figures do."""
+    """Rough figures of the car that a driver steers by."""
 
     wheelbase: float
     """m."""
@@ -129,7 +129,7 @@ class SpeedPedals:
 class DriverModel:
     """Follows a path at a speed given over time: curvature ahead, corrected by offset and course.
 
-    The driver thinks ahead by the time in which hands and car answer. The curvature asked for is that of the
+    The preview compensates the response time of driver and car. The curvature asked for is that of the
     path there, minus a linear law in the offset e and the angle between course and path expected there, under
     which the offset would settle over the distance L as e'' = −2 ζ e'/L − e/L².
     """
@@ -139,7 +139,7 @@ class DriverModel:
     """m."""
     _DAMPING = 1.0
     _LAG_S, _LAG_PER_SPEED = 0.05, 0.012
-    """Time in which hands and car answer: the car's share grows with speed, s and s/(m/s)."""
+    """Response time of driver and car: the car's share grows with speed, s and s/(m/s)."""
     _BANDWIDTH = 14.0
     _RATE = 1.0
     """Road-wheel angle, rad/s; some 900 °/s at the steering wheel of a usual car."""

@@ -186,7 +186,7 @@ class Scenario:
     """A drive: open-loop `inputs` or a built-in `manoeuvre`, with the errors of plant and sensors."""
 
     duration: Annotated[float, Unit("s", plain=True), Range(0.0, 86400.0, above=True)] | None = None
-    """A manoeuvre knows its own."""
+    """A manoeuvre has its own."""
     initial: InitialMotion | None = None
     ground: Ground = field(default_factory=Ground)
     inputs: DriveInputs | None = None

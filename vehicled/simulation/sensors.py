@@ -1,4 +1,4 @@
-"""What the sensors of a simulated drive would say: truth, seen from where they sit, with their errors.
+"""The measurements of a simulated drive: truth at the sensors' places, with their errors.
 
 Every sensor draws from a random stream of its own, so that changing one leaves the others as they were.
 """
@@ -150,7 +150,7 @@ class SimulatedSensors:
     ] = (math.radians(43.33), math.radians(-8.41), 100.0)
     """Latitude, longitude and height of the world's origin."""
     outages: dict[_Source, list[tuple[_Time, _Time]]] = field(default_factory=dict)
-    """Per sensor, [from, to) during which it is silent; a GNSS receiver says that it has no fix."""
+    """Per sensor, [from, to) during which it is silent; a GNSS receiver reports no fix."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong) for outages that do not end after they begin."""
@@ -209,7 +209,7 @@ def specific_force(track: Track, position: Vector) -> np.ndarray:
     """(n, 3) m/s² in vehicle axes that an ideal accelerometer at `position` feels at each step of the track.
 
     R^T (a − g) + ω̇×r + ω×(ω×r), the accelerations as differences of the velocities: what a sensor that
-    integrates between its samples would say, free of the ripple of a solver's accelerations.
+    integrates between its samples would read, free of the ripple of a solver's accelerations.
     """
     velocity = track.at(track.t, "vx", "vy", "vz")
     rate = track.at(track.t, "wx", "wy", "wz")
@@ -223,7 +223,7 @@ def specific_force(track: Track, position: Vector) -> np.ndarray:
 
 
 def measure(track: Track, sensors: SimulatedSensors, mounting: SensorPlaces, seed: int) -> list[Measurement]:
-    """All that the sensors say, in order of arrival. Same arguments, same result, bit for bit."""
+    """All measurements in order of arrival. Same arguments, same result, bit for bit."""
     streams = dict(zip(SOURCES, np.random.SeedSequence(seed).spawn(len(SOURCES)), strict=True))
 
     def random(source: str) -> np.random.Generator:

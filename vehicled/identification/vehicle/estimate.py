@@ -1,15 +1,15 @@
-"""Most probable parameters of a car from drives, what is known of them, and what the drives say nothing about.
+"""Most probable parameters of a car from drives, their deviations, and those that the drives do not determine.
 
 Gauss–Newton on the prediction error (`prediction_error.py`) plus the priors of the parameters, damped after Levenberg
 and Marquardt where a step does not improve. Parameters that the drives know less about than their priors do are left
 where they are, one after the other, the least known first; if it is only together with others that they are not
 known, the combination is named.
 
-Innovations of a model that is not perfect remember each other, so that many of them say less than as many that are
-independent. How much less is seen from the scatter of the gradients over the drive, which would be the information if
-they were independent; the criterion counts for that much less against the priors (a composite likelihood, adjusted:
-Varin, Reid and Firth 2011). Standard deviations are those of what is left, or those of the scatter of each parameter
-itself (White 1982, "sandwich"), whichever is larger.
+Innovations of an imperfect model are correlated in time, so that many of them carry less information than as many
+that are independent. How much less is seen from the scatter of the gradients over the drive, which would be the
+information if they were independent; the criterion counts for that much less against the priors (a composite
+likelihood, adjusted: Varin, Reid and Firth 2011). Standard deviations are those of what is left, or those of the
+scatter of each parameter itself (White 1982, "sandwich"), whichever is larger.
 
 A filter that trusts its model too little explains measurements by corrections of its own; parameters then make up for
 covariances that are too large, and are off by more than their standard deviations. So the plant noise under which the
@@ -49,13 +49,13 @@ _STEPS_BEFORE = 2
 """With the plant noise of the configuration, before another one is looked for."""
 _NOISE_RATIO = 10**0.5
 _NOISE_RANGE = (0.09, 11.0)
-"""Plant noise is tried in steps of that ratio, within that range of what the configuration says. It is not only the
+"""Plant noise is tried in steps of that ratio, within that range of the configuration's. It is not only the
 model's: noise of its inputs, which no model is without, is counted in it, too."""
 _REJECTED = 2
 """Steps in a row that did not improve, after which the best so far is taken: gates that open and close make the
 criterion rough."""
 _MEMORY = 2
-"""Blocks over which the gradients' scatter is taken to find how much less the innovations say."""
+"""Blocks over which the gradients' scatter is taken to find how much less information the innovations carry."""
 _STRETCHES = (1, 2, 4, 8)
 """Blocks of gradients taken together: innovations may remember each other for as long as that."""
 
@@ -98,12 +98,12 @@ class FitResult:
     """With which they were found, over that of the configuration (standard deviations)."""
     passes: int
     redundancy: float
-    """How many innovations said as much as one would if they were independent."""
+    """How many innovations carry as much information as one would if they were independent."""
 
 
 Drives = Sequence[ScoredDrive]
 Progress = Callable[[int, float, float], None]
-"""Is told the pass, the seconds done of it, and the criterion of the best so far."""
+"""Takes the pass, the seconds done of it, and the criterion of the best so far."""
 
 
 class _Fit:
@@ -116,20 +116,20 @@ class _Fit:
         parameters: Sequence[Parameter],
         considered: Sequence[Parameter],
         drives: Drives,
-        tell: Progress,
+        progress: Progress,
     ) -> None:
         self.file, self.text, self.parameters = file, text, list(parameters)
-        # What is asked for is estimated, as long as the drives tell of it.
+        # What is asked for is estimated, as long as the drives determine it.
         self._may_be_considered = {p.name: p for p in considered}
         asked = {p.name for p in parameters}
         self.considered = [p for p in considered if p.name not in asked]
-        self._drives, self._tell = drives, tell
+        self._drives, self._progress = drives, progress
         self.sigma = np.array([p.sigma for p in parameters])
         self.theta = np.zeros(len(parameters))
         self.passes = 0
         self.best = np.inf
         self.redundancy = 1.0
-        """How many innovations say as much as one would if they were independent."""
+        """How many innovations carry as much information as one would if they were independent."""
         self.plant_noise = 1.0
         """Over that of the configuration."""
 
@@ -182,13 +182,13 @@ class _Fit:
             return np.inf
 
     def _told(self) -> Iterator[tuple[ScoredDrive, Callable[[float], None]]]:
-        """The drives, and what is to be told the seconds done of each."""
+        """The drives, and what takes the seconds done of each."""
         done = 0.0
         for drive in self._drives:
             begun = done
 
             def progress(seconds: float, begun: float = begun) -> None:
-                self._tell(self.passes, begun + seconds, self.best)
+                self._progress(self.passes, begun + seconds, self.best)
 
             yield drive, progress
             done += drive.length
@@ -209,8 +209,8 @@ class _Fit:
         # Where there is no information there is no scatter either.
         known = np.diag(derivatives.information)
         information = derivatives.information + 1e-9 * np.diag(known + 1.0)
-        told = max(int(np.count_nonzero(known > 1e-6)), 1)
-        return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / told)
+        informed = max(int(np.count_nonzero(known > 1e-6)), 1)
+        return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / informed)
 
     def of_free(self, derivatives: Derivatives) -> Derivatives:
         """Without those by what is considered."""
@@ -225,7 +225,7 @@ def fit(
     text: str,
     parameters: Sequence[Parameter],
     drives: Drives,
-    tell: Progress,
+    progress: Progress,
     considered: Sequence[Parameter] = (),
     keep_noise: bool = False,
 ) -> FitResult:
@@ -234,7 +234,7 @@ def fit(
     With the plant noise that suits them best, unless it is to be kept. Raises RunError when the filter does not start
     on one of them.
     """
-    f = _Fit(file, text, parameters, considered, drives, tell)
+    f = _Fit(file, text, parameters, considered, drives, progress)
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
     combinations: list[ParameterCombination] = []
@@ -243,7 +243,7 @@ def fit(
     ratios: tuple[float, ...] = () if keep_noise else (1.0 / _NOISE_RATIO, _NOISE_RATIO)
     steps = _STEPS_BEFORE
     while ratios:
-        # What is the model's own fault is only seen when its parameters are about right: hence a second look.
+        # What is the model's own fault is only seen when its parameters are about right: hence a second pass.
         error, derivatives = _descend(f, error, derivatives, free, steps)
         ratio = f.find_noise(error.criterion, *ratios)
         if ratio is not None:
@@ -281,7 +281,9 @@ def fit(
             sigma = float(np.sqrt(covariance[place, place]))
             place += 1
         found.append(
-            FoundParameter(p, prior, value, p.spread(value, sigma), bool(free[k]), reasons.get(p.name, ""))
+            FoundParameter(
+                p, prior, value, p.calc_deviation(value, sigma), bool(free[k]), reasons.get(p.name, "")
+            )
         )
     return FitResult(found, combinations, after_file, f.plant_noise, f.passes, f.redundancy)
 
@@ -354,7 +356,7 @@ def _leave_unknown(
         together = np.linalg.inv(matrix)[:, worst]
         name = f.parameters[places[worst]].name
         if 1.0 / np.sqrt(matrix[worst, worst]) > _KNOWN:
-            reasons[name] = "the drives say less of it than is known already"
+            reasons[name] = "the drives determine it less well than its prior"
         elif np.sqrt(together[worst]) > _KNOWN:
             combination = _combine(together, [f.parameters[k].name for k in places])
             combinations.append(combination)
@@ -381,8 +383,8 @@ def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> tuple[n
     prior, m = np.diag(1.0 / sigma**2), len(sigma)
     d = f.of_free(derivatives)
     expected = np.linalg.inv(d.information / f.redundancy + prior)
-    answer = expected @ derivatives.information[:m, m:] / f.redundancy
-    passed_on = answer @ np.diag([p.sigma**2 for p in f.considered]) @ answer.T
+    response = expected @ derivatives.information[:m, m:] / f.redundancy
+    passed_on = response @ np.diag([p.sigma**2 for p in f.considered]) @ response.T
     larger = np.diag(expected)
     for n in _STRETCHES:
         count = len(d.blocks) // n

@@ -24,7 +24,7 @@ Getter = Callable[[File], float | None]
 Setter = Callable[[File, float], File]
 
 _SIGMA = 0.2
-"""Of what an owner knows of most figures, relative."""
+"""Relative, of most figures as an owner knows them."""
 _WEIGHED = 0.05
 """Of a mass: scales are at hand. Where nothing measures forces it is what all the others count by."""
 
@@ -52,7 +52,7 @@ class Parameter:
         """A small change of what is estimated."""
         return 1e-4 if self.positive else 1e-3 * self.sigma
 
-    def spread(self, value: float, sigma: float) -> float:
+    def calc_deviation(self, value: float, sigma: float) -> float:
         """Standard deviation in its unit from that of what is estimated."""
         return abs(value) * sigma if self.positive else sigma
 
@@ -353,7 +353,7 @@ PARAMETERS = {
         *_mounted(),
     )
 }
-"""By name, in the order in which they are told."""
+"""By name, in the order in which they are listed."""
 
 USUAL = "mass,center_of_mass.x,inertia.yaw,*.tyre_stiffness,*.spring,steering.offset"
 """What is asked for when nothing else is; what a configuration does not have of it is left out. Friction is not in
@@ -413,7 +413,7 @@ def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) 
 
 
 def _for_source(p: Parameter, file: File) -> Parameter:
-    """A steering offset is one of angles where angles are measured; how well a torque is known, the file says."""
+    """A steering offset is one of angles where angles are measured; how well a torque is known stands in the file."""
     if p.name == "steering.offset":
         sigmas = {"rack": 2e-3, "wheel": 0.05, "road_wheels": 5e-3}
         return replace(p, sigma=sigmas[file.sensors.steering.source])

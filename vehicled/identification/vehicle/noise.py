@@ -1,6 +1,6 @@
 """Settings of noise that may be found from innovations: of the sensors, and of what the model gets wrong.
 
-All are positive. What a receiver says of its own accuracy is left to it, and what a standing car shows (the lateral
+All are positive. The accuracy that a receiver reports is left to it, and what a standing car shows (the lateral
 acceleration at standstill) to the file: only moving is counted.
 """
 

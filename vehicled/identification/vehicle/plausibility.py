@@ -1,4 +1,4 @@
-"""Whether a log can tell of a car at all: its length, its channels, its units. Seen before anything is computed."""
+"""Whether a log is fit for identification: its length, its channels, its units; before anything is computed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _missing(log: Channels, file: File, parameters: Sequence[Parameter]) -> Iter
     if not any(c in log for c in ("vehicle.speed", "gnss.speed", *_wheels("speed"), *_wheels("angle"))):
         yield "no speed: expected vehicle.speed, gnss.speed, or the wheels' speeds or angles"
     if not any(c in log for c in ("imu.wz", "imu.ay", "gnss.course")):
-        yield "nothing tells how the car turns: expected imu.wz, imu.ay or gnss.course"
+        yield "nothing measures how the car turns: expected imu.wz, imu.ay or gnss.course"
     for p in parameters:
         for prefix, channel in (
             ("gyro_offset.", "imu.w"),
@@ -146,7 +146,7 @@ def _speeds(log: Channels, file: File) -> Iterator[str]:
             moving = reference > _MOVING
             if moving.sum() > 10:
                 ratio = float(np.median(v[moving] / reference[moving]))
-                yield from _suspect("vehicle.speed", ratio, "speed", f"what {other} says", "m/s")
+                yield from _suspect("vehicle.speed", ratio, "speed", f"that of {other}", "m/s")
 
 
 def _turning(log: Channels, file: File) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _turning(log: Channels, file: File) -> Iterator[str]:
         product = _slope(ay[moving], v[moving] * wz[moving])
         if product is not None:
             for kind, channel, wanted in (("rate", "imu.wz", "rad/s"), ("speed", "vehicle.speed", "m/s")):
-                yield from _suspect(channel, product, kind, "what imu.ay says in corners", wanted)
+                yield from _suspect(channel, product, kind, "the value that imu.ay gives in corners", wanted)
             yield from _suspect("imu.ay", 1 / product, "acceleration", "what speed and yaw rate make", "m/s²")
     if "steer.fl" in log and "steer.fr" in log:
         steer = 0.5 * (log.at("steer.fl", t) + log.at("steer.fr", t))

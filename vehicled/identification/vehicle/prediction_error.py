@@ -22,9 +22,9 @@ from vehicled.identification.vehicle.observed import Change, Decorrelated, Obser
 from vehicled.messages import Innovation, Step
 
 _SETTLING = 1.0
-"""s after the start of the filter: what it says until then tells of how it was started."""
+"""s after the start of the filter: until then innovations depend on how it was started."""
 _LEAST_SPEED = 3.0
-"""m/s: next to standstill tyres hold the car whatever it is like, and what is expected of them says nothing of it."""
+"""m/s: next to standstill tyres hold any car, and innovations do not depend on its parameters."""
 _BLOCK_NS = 1_000_000_000
 """Gradients are summed over blocks of this length: longer than innovations remember each other."""
 
@@ -42,7 +42,7 @@ class SensorError:
 
     @property
     def mean_nis(self) -> float:
-        """1 when the filter knows how well it predicts."""
+        """1 when the filter is consistent."""
         fused = self.count - self.refused
         return self.nis / fused if fused else math.nan
 
@@ -163,7 +163,7 @@ class ScoredDrive:
 def measure(
     configuration: Configuration, drive: ScoredDrive, progress: Callable[[float], None] | None = None
 ) -> PredictionError:
-    """Prediction error of a configuration on a drive; `progress` is told the seconds done.
+    """Prediction error of a configuration on a drive; `progress` takes the seconds done.
 
     RunError when nothing of it counts.
     """

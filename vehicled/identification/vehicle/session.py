@@ -1,7 +1,7 @@
 """What identification and tuning share: logs in, a fit, its validation, a new configuration and a table out.
 
 Parameters are for drives to come: when a drive that was not used is predicted worse with them, the one that is to
-blame most is left as it was, and the others are found anew. Friction is the usual one: what a slow lap tells of it
+blame most is left as it was, and the others are found anew. Friction is the usual one: what a slow lap gives for it
 does not hold on a fast one.
 """
 
@@ -19,7 +19,7 @@ from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError, UsageError
 from vehicled.identification.vehicle.estimate import FitResult, FoundParameter, ParameterCombination, fit
-from vehicled.identification.vehicle.estimate import Progress as Tell
+from vehicled.identification.vehicle.estimate import Progress as FitProgress
 from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
@@ -110,10 +110,10 @@ def run(
             drives.append(ScoredDrive.of(configuration, log.steps, seen))
             done += calc_length(log.steps)
     if validate is None:
-        held_out, told = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1].name}"
+        held_out, name = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1].name}"
         drives[-1] = drives[-1].before(1 - HELD_OUT)
     else:
-        held_out, told = drives.pop(), validate.name
+        held_out, name = drives.pop(), validate.name
     for log, drive in zip(logs, drives, strict=True):
         if not drive.counting:
             raise UsageError(
@@ -121,19 +121,19 @@ def run(
             )
     if not held_out.counting:
         raise UsageError(
-            f"{told}: the car never moves in it, expected a drive to compare on (--validate LOG)"
+            f"{name}: the car never moves in it, expected a drive to compare on (--validate LOG)"
         )
     total = sum(d.length for d in drives)
     with Progress("fitting", total, "s a pass", quiet) as progress:
 
-        def tell(number: int, seconds: float, best: float) -> None:
+        def report(number: int, seconds: float, best: float) -> None:
             known_yet = f", criterion {best:.6g}" if math.isfinite(best) else ""
             progress.update(seconds, f"pass {number}{known_yet}")
 
         def find(some: Sequence[Parameter]) -> FitResult:
             if tuning:
-                return fit(file, text, some, drives, tell, keep_noise=True)
-            return identify(file, text, some, drives, tell)
+                return fit(file, text, some, drives, report, keep_noise=True)
+            return identify(file, text, some, drives, report)
 
         # As the filter will run in the car, whatever the fit took its inputs and its noise for.
         def validate_on(found: File) -> PredictionError | None:
@@ -148,7 +148,7 @@ def run(
         progress.update(total, f"{estimate.passes} passes")
     new_text = write(text, file, estimate.file)
     old, new = configure(file, text), configure(estimate.file, text)
-    return Session(estimate, before, after, told, choices, held_out, old, new, new_text, notes)
+    return Session(estimate, before, after, name, choices, held_out, old, new, new_text, notes)
 
 
 def write(text: str, file: File, found: File) -> str:
@@ -184,14 +184,16 @@ def find_what_carries_over(
             break
         without = [validate(f.parameter.set(estimate.file, f.prior)) for f in free]
         # Where the filter gets lost whichever it is, the one that changed most.
-        changes = [abs(f.value - f.prior) / f.parameter.spread(f.prior, f.parameter.sigma) for f in free]
+        changes = [
+            abs(f.value - f.prior) / f.parameter.calc_deviation(f.prior, f.parameter.sigma) for f in free
+        ]
         order = [(np.inf if e is None else e.mean, -c) for e, c in zip(without, changes, strict=True)]
         blamed = free.pop(order.index(min(order)))
         combinations = [c for c in combinations if blamed.parameter.name not in c.weights]
         left[blamed.parameter.name] = dataclasses.replace(
             blamed,
             value=blamed.prior,
-            sigma=blamed.parameter.spread(blamed.prior, blamed.parameter.sigma),
+            sigma=blamed.parameter.calc_deviation(blamed.prior, blamed.parameter.sigma),
             identified=False,
             reason=_NOT_CARRIED,
         )
@@ -208,14 +210,18 @@ def find_what_carries_over(
 
 
 def identify(
-    file: File, text: str, parameters: Sequence[Parameter], drives: Sequence[ScoredDrive], tell: Tell
+    file: File,
+    text: str,
+    parameters: Sequence[Parameter],
+    drives: Sequence[ScoredDrive],
+    progress: FitProgress,
 ) -> FitResult:
     """With inputs as they were between their samples; what is not known of the torques is passed on."""
     smoothing = file.sensors.steering.smoothing
     exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing)) for d in drives]
     gain = PARAMETERS["torque_gain"]
     considered = [] if gain.get(file) is None else choose(gain.name, file)
-    estimate = fit(at_once(file), text, parameters, exact, tell, considered)
+    estimate = fit(at_once(file), text, parameters, exact, progress, considered)
     return dataclasses.replace(estimate, file=with_smoothing(estimate.file, smoothing))
 
 
@@ -266,7 +272,7 @@ def format_session(session: Session) -> list[str]:
             f"{f.parameter.name:<24} {f.prior:>11.5g} {new}  {f.parameter.unit:<10} {f.reason}".rstrip()
         )
     for c in session.estimate.combinations:
-        lines.append(f"not told by the drives: {c}   (in units of what is known of each beforehand)")
+        lines.append(f"not determined by the drives: {c}   (in units of what is known of each beforehand)")
     before, after = session.validation_before, session.validation_after
     used = ", which chose what is left" if session.choices else ", which was not used"
     lines += ["", f"prediction of {session.validation}{used}:"]
