@@ -149,7 +149,8 @@ def test_the_tables_of_states_are_those_of_the_code():
 
 @pytest.mark.parametrize("example", sorted((DOCS / "examples").glob("*.py")), ids=page)
 def test_examples_are_quoted_as_they_are(example):
-    assert f"```python\n{example.read_text()}```" in (DOCS / "extending.md").read_text()
+    quoted = f"```python\n{example.read_text()}```" in (DOCS / "extending.md").read_text()
+    assert quoted, f"{page(example)} has changed: copy it into docs/extending.md"
 
 
 # -- for contributors ----------------------------------------------------------------------------------------

@@ -108,8 +108,9 @@ def test_the_new_driver_decodes_its_lines_and_counts_what_is_damaged():
     assert driver.state == "stopped"
 
 
-def test_the_examples_of_mechanisms_run(capsys):
-    text = (EXAMPLES.parent / "mechanisms.md").read_text()
+@pytest.mark.parametrize("name", ["library.md", "mechanisms.md"])
+def test_the_python_of_a_page_runs(name, capsys):
+    text = (EXAMPLES.parent / name).read_text()
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(block, {})
         assert capsys.readouterr().out.strip()
