@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from vehicled.configuration import load_configuration
 from vehicled.studies.benchmarks.peers import PEERS
+from vehicled.studies.benchmarks.peers.record import Record
 from vehicled.studies.benchmarks.published import DURATION, SPEED, STEP, calc_deviation, rack
 from vehicled.studies.benchmarks.timing import collector_off, summary
 from vehicled.vehicle.car import Car
@@ -74,16 +74,9 @@ class OurVehicle:
         return position
 
 
-@dataclass
-class Record:
-    """What an engine took and where it went."""
-
-    times_ns: list[int] = field(default_factory=list)
-    path: list[np.ndarray] = field(default_factory=list)
-
-    def result(self) -> dict[str, Any]:
-        """As in the JSON of `vehicled bench step`: times and largest distance to the published path (m)."""
-        return {**summary(self.times_ns), "error_m": calc_deviation(np.array(self.path))}
+def _summarise(record: Record) -> dict[str, Any]:
+    """As in the JSON of `vehicled bench step`: times and largest distance to the published path (m)."""
+    return {**summary(record.times_ns), "error_m": calc_deviation(np.array(record.path))}
 
 
 def bench_reference(progress: Callable[[float], None], duration: float = DURATION) -> dict[str, Any]:
@@ -119,11 +112,11 @@ def bench_reference(progress: Callable[[float], None], duration: float = DURATIO
             from vehicled.studies.benchmarks.peers import exudyn_vehicle
 
             records["exudyn"] = exudyn_vehicle.drive(vehicle, steps, turn)
-            peers["exudyn"] = {**records["exudyn"].result(), "version": exudyn_vehicle.version()}
+            peers["exudyn"] = {**_summarise(records["exudyn"]), "version": exudyn_vehicle.version()}
         else:
             for n in range(steps):
                 turn(n)
     if "mujoco" in installed:
         alone = {"mj_step_us": summary(mujoco.alone_ns), "version": mujoco.version}
-        peers["mujoco"] = {**records["mujoco"].result(), **alone}
-    return {"reference_step_us": records["vehicled"].result(), "peers": peers}
+        peers["mujoco"] = {**_summarise(records["mujoco"]), **alone}
+    return {"reference_step_us": _summarise(records["vehicled"]), "peers": peers}

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from vehicled.messages import WHEELS
+from vehicled.studies.benchmarks.peers.record import Record
 from vehicled.studies.benchmarks.peers.tyre import make_tyre
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
-from vehicled.studies.benchmarks.reference import Record
 from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
 
 _RACK_STIFFNESS = 1e9
