@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from vehicled.multibody.relative import Base, Body, Point, RelativeSystem
+from vehicled.multibody.relative import Base, Point, RelativeBody, RelativeSystem
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.vector import Vector
 
@@ -85,10 +85,10 @@ class Pose:
             self._positions[point] = self.position(point.parent) + self.turned(point.base, point.offset)
         return self._positions[point]
 
-    def centre(self, body: Body) -> np.ndarray:
+    def centre(self, body: RelativeBody) -> np.ndarray:
         return self.position(body.point) + self.turned(body.base, body.centre)
 
-    def central_inertia(self, body: Body) -> np.ndarray:
+    def central_inertia(self, body: RelativeBody) -> np.ndarray:
         """About the centre of mass, body axes."""
         (xx, yy, zz), (xy, yz, zx) = (
             np.moveaxis(self.vector(v), -1, 0) for v in (body.moments, body.products)
