@@ -59,7 +59,7 @@ def test_another_name_is_an_attribute_error():
 
 
 def test_the_documentation_names_everything_public():
-    page = (SOURCE.parent.parent / "docs" / "library.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "library.md").read_text(encoding="utf-8")
     assert [n for n in vehicled.__all__ if f"`{n}" not in page and f"`vehicled.{n}" not in page] == []
 
 

@@ -9,6 +9,8 @@ from vehicled.cli import main
 from vehicled.studies.benchmarks import identify, identify_plots, identify_study
 from vehicled.studies.benchmarks.identify_study import Effort, Study
 
+pytestmark = pytest.mark.slow
+
 SMALL = Effort(
     counts=(3, 25, 83), prior_errors=(0.0, 0.2, 1.0), tries=3, samples=60, iterations=1, harmonics=3
 )

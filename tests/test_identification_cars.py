@@ -7,6 +7,8 @@ from vehicled.commands.benches.identify import car_lines
 from vehicled.studies.benchmarks.identify_plots import draw_cars
 from vehicled.studies.benchmarks.vehicle_identify import PARAMETERS, run_car
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def car():

@@ -18,6 +18,8 @@ from vehicled.studies.observers.likelihood import AdaptedNoise
 from vehicled.studies.observers.linkage_errors import ForceLinkageErrors, ShapedForceLinkageErrors
 from vehicled.studies.observers.noise import make_units
 
+pytestmark = pytest.mark.slow
+
 H = 5e-3
 ENCODER = Encoder("theta", 0.01)
 ACCELEROMETER = Accelerometer("Q", ("P", "Q"), 0.05)

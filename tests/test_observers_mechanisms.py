@@ -22,6 +22,8 @@ from vehicled.studies.observers.linkage_errors import EulerLinkageErrors, ExactL
 from vehicled.studies.observers.noise import calc_free_slope, discretise, make_units
 from vehicled.studies.observers.unscented import UnscentedKF
 
+pytestmark = pytest.mark.slow
+
 H = 5e-3
 KINDS = (
     LinkageErrors,
