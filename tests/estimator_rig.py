@@ -15,7 +15,7 @@ from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement, Step
-from vehicled.simulation.drive import STEP_NS, _drive
+from vehicled.simulation.drive import STEP_NS, drive_plant
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
@@ -52,7 +52,7 @@ class Drive:
         self._scenario = scenario
         plant = make_plant(prototype(), scenario.plant)
         self._mounting = plant.mounting
-        self._track, self._values = _drive(scenario, plant, None)
+        self._track, self._values = drive_plant(scenario, plant, None)
 
     def measurements(self, seed: int = 0, **sensors: Any) -> list[Measurement]:
         """In order of arrival; `sensors` replaces fields of the scenario's own."""

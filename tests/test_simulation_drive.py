@@ -18,7 +18,7 @@ from vehicled.errors import RunError
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.settings import SettingsError, loads
 from vehicled.simulation.course import CourseBuilder, double_lane_change, double_lane_change_lanes
-from vehicled.simulation.drive import _drive, simulate
+from vehicled.simulation.drive import drive_plant, simulate
 from vehicled.simulation.driver import Controls, SpeedProfile, State
 from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
 from vehicled.simulation.scenario import InputTable, OpenLoop, Scenario, Sine, find_scenario
@@ -97,7 +97,7 @@ def test_speed_profiles_rest_where_they_rest_and_never_overshoot() -> None:
 
 
 def drive(name: str, plant: SingleTrack | None = None) -> Track:
-    return _drive(find_scenario(name), plant or SingleTrack(), None)[0]
+    return drive_plant(find_scenario(name), plant or SingleTrack(), None)[0]
 
 
 def lateral_acceleration(track: Track) -> np.ndarray:
@@ -134,7 +134,7 @@ def test_the_mixed_drive_is_a_drive_of_a_human_in_a_car() -> None:
 
 def test_the_mixed_drive_is_the_same_every_time() -> None:
     scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=15.0)
-    one, two = _drive(scenario, SingleTrack(), None)[1], _drive(scenario, SingleTrack(), None)[1]
+    one, two = drive_plant(scenario, SingleTrack(), None)[1], drive_plant(scenario, SingleTrack(), None)[1]
     assert one.tobytes() == two.tobytes()
 
 
@@ -152,7 +152,7 @@ def test_the_double_lane_change_is_driven_between_the_cones() -> None:
 
 def test_constant_radius_keeps_its_radius_while_lateral_acceleration_grows() -> None:
     scenario = dataclasses.replace(find_scenario("constant_radius"), duration=45.0)
-    track = _drive(scenario, SingleTrack(), None)[0]
+    track = drive_plant(scenario, SingleTrack(), None)[0]
     c = track.columns
     late = track.t > 15.0
     middle_x, middle_y = (c["x"][late].min() + c["x"][late].max()) / 2, (c["y"].min() + c["y"].max()) / 2
@@ -198,7 +198,7 @@ def test_a_manoeuvre_begins_where_it_is_told_to() -> None:
         duration=4.0,
         initial=InitialMotion(speed=13.0, x=50.0, y=20.0, yaw=math.pi / 2),
     )
-    c = _drive(scenario, SingleTrack(), None)[0].columns
+    c = drive_plant(scenario, SingleTrack(), None)[0].columns
     assert c["x"] == pytest.approx(50.0, abs=1.5)
     assert c["y"][-1] == pytest.approx(20 + 13 * 4, abs=1.0)
 
@@ -323,7 +323,7 @@ def test_inputs_reach_the_plant_at_the_end_of_each_step() -> None:
             super().step(t, dt, rack, rear_torque, brake_pressure)
 
     sine = Sine(amplitude=0.004, frequency=0.25)
-    _drive(loads(YAML, Scenario), Recorder(), None)
+    drive_plant(loads(YAML, Scenario), Recorder(), None)
     assert len(Recorder.seen) == 3000
     assert all(rack == pytest.approx(sine.value(t), abs=1e-12) for t, rack in Recorder.seen)
 
@@ -339,7 +339,7 @@ def test_a_plant_that_diverges_is_said_so() -> None:
 
 def test_progress_is_told() -> None:
     told: list[float] = []
-    _drive(loads(YAML, Scenario), SingleTrack(), told.append)
+    drive_plant(loads(YAML, Scenario), SingleTrack(), told.append)
     assert told[0] == 0.0
     assert told[-1] == pytest.approx(3.0)
     assert told == sorted(told)

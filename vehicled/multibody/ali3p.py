@@ -107,6 +107,8 @@ class Ali3pStep:
     """Of the tangent W that the kernel `factor` has left."""
 
 
+_Entries = dict[tuple[Coordinate, Coordinate], Atom]
+"""Of a symmetric matrix, by pairs of coordinates; each pair once."""
 _RIGID = 1e30
 """What makes every other entry of the tangent vanish beside it, so that Newton does not move a held coordinate."""
 
@@ -131,162 +133,204 @@ def build(
     the end of a step, (symbol, expression); taken last. State arrays must be declared (`declare_state`). The values
     of the constraints at the end of a step are found in `phi` and `branch.phi`.
     """
-    graph = program.graph
-    coordinates = system.coordinates
-    quarter = h * h * 0.25
-    velocity_star = _twins(program, system, "qd_star")
-    acceleration_star = _twins(program, system, "qdd_star")
-    multipliers = _multipliers(program, system, "lambda")
-    phis = _multipliers(program, system, "phi")
-    newton = program.array("newton", 4)
-    norm_squared, updating, iterating, renewing = newton
-    several = program.layout.width > 1
-    alphas = [alpha] * len(phis) if isinstance(alpha, Atom) else alpha
-    holds = holds or {}
+    return _Builder(program, system, h, alpha, holds or {}).build(finish)
 
-    def held(c: Coordinate, free: Atom, part: Literal["value", "rate", "acceleration"]) -> Atom:
+
+class _Builder:
+    """The kernels of one step; each method adds one, or those of one kind."""
+
+    def __init__(
+        self,
+        program: Program,
+        system: System,
+        h: Atom,
+        alpha: Atom | Sequence[Atom],
+        holds: Mapping[Coordinate, Hold],
+    ) -> None:
+        self.program, self.system, self.h, self.holds = program, system, h, holds
+        self.graph, self.coordinates = program.graph, system.coordinates
+        self.quarter = h * h * 0.25
+        self.velocity_star = _twins(program, system, "qd_star")
+        self.acceleration_star = _twins(program, system, "qdd_star")
+        self.multipliers = _multipliers(program, system, "lambda")
+        self.phis = _multipliers(program, system, "phi")
+        self.norm_squared, self.updating, self.iterating, self.renewing = program.array("newton", 4)
+        self.several = program.layout.width > 1
+        self.alphas = [alpha] * len(self.phis) if isinstance(alpha, Atom) else alpha
+        self.two_h, self.four_hh = 2.0 / h, 4.0 / (h * h)
+
+    def build(self, finish: Iterable[tuple[Atom, Atom]]) -> Ali3pStep:
+        predict = self._predict()
+        factor = self._factor()
+        iterate = self._iterate()
+        velocity, acceleration = self.system.constraint_rates()
+        kernels = StepKernels(
+            predict,
+            factor,
+            iterate,
+            self._recover(),
+            self._project("project_velocity", velocity, "qd"),
+            self._project("project_acceleration", acceleration, "qdd"),
+            self.program.kernel("finish", finish),
+        )
+        routine = _step_routine(kernels, self.norm_squared, self.iterating, self.renewing)
+        return Ali3pStep(
+            self.program,
+            self.system,
+            kernels,
+            routine,
+            self.h,
+            self.multipliers,
+            self.penalties,
+            self.jacobian,
+            self.factor,
+        )
+
+    def _held(self, c: Coordinate, free: Atom, part: Literal["value", "rate", "acceleration"]) -> Atom:
         """What a coordinate or its rate is, unless it is held."""
-        if c not in holds:
+        if c not in self.holds:
             return free
-        hold = holds[c]
+        hold = self.holds[c]
         target: Atom = getattr(hold, part)
         return free + hold.switch * (target - free)
 
-    # Prediction: constant acceleration; then q̇ and q̈ as the trapezoidal rule sees them at that position.
-    two_h, four_hh = 2.0 / h, 4.0 / (h * h)
-    predict: list[tuple[Atom, Atom]] = []
-    for c in coordinates:
-        new = c.q + h * (c.qd + (h * 0.5) * c.qdd)
-        predict += [
-            (c.q, held(c, new, "value")),
-            (velocity_star[c], -(two_h * c.q + c.qd)),
-            (acceleration_star[c], -(four_hh * c.q + (4.0 / h) * c.qd + c.qdd)),
-            (c.qd, c.qd + h * c.qdd),
+    def _predict(self) -> KernelHandle:
+        """Constant acceleration; then q̇ and q̈ as the trapezoidal rule sees them at that position."""
+        graph, h = self.graph, self.h
+        stores: list[tuple[Atom, Atom]] = []
+        for c in self.coordinates:
+            new = c.q + h * (c.qd + (h * 0.5) * c.qdd)
+            stores += [
+                (c.q, self._held(c, new, "value")),
+                (self.velocity_star[c], -(self.two_h * c.q + c.qd)),
+                (self.acceleration_star[c], -(self.four_hh * c.q + (4.0 / h) * c.qd + c.qdd)),
+                (c.qd, c.qd + h * c.qdd),
+            ]
+        flags = [(self.updating, graph.zero), (self.iterating, graph.one), (self.renewing, graph.one)]
+        return self.program.kernel("predict", [*stores, *flags])
+
+    def _factor(self) -> KernelHandle:
+        """Tangent and its factorisation, at the predicted state."""
+        program, graph = self.program, self.graph
+        self.jacobian = self.system.constraint_jacobian()
+        self.penalties = [self.quarter * a for a in self.alphas]
+        branch_entries, root_entries = self._tangent()
+        self.factorised_at = {c.q: s for c, s in _twins(program, self.system, "q_factor").items()}
+        here = {q: q for q in self.factorised_at}
+        if self.several:
+            here = {q: graph.where_less(self.renewing, 0.5, old, q) for q, old in self.factorised_at.items()}
+            for matrix in (branch_entries, root_entries):
+                matrix |= zip(matrix, graph.substitute(list(matrix.values()), here), strict=True)
+        order = elimination_order([*branch_entries, *root_entries], self.coordinates)
+        factorisation = Factorisation(graph, order, branch_entries, root_entries)
+        entries = factorisation.entries()
+        arrays = [
+            iter(program.array("factor", sum(1 for r, _ in entries if r == 0))),
+            iter(program.array("branch.factor", sum(1 for r, _ in entries if r == 1), 1)),
         ]
-    predict_kernel = program.kernel(
-        "predict", [*predict, (updating, graph.zero), (iterating, graph.one), (renewing, graph.one)]
-    )
+        slots = [next(arrays[rank]) for rank, _ in entries]
+        self.factor = factorisation.with_entries(slots)
+        stores = [*zip(slots, (v for _, v in entries), strict=True)]
+        stores += [(old, here[q]) for q, old in self.factorised_at.items()]
+        return program.kernel("factor", stores)
 
-    # Tangent and its factorisation, at the predicted state.
-    jacobian = system.constraint_jacobian()
-    branch_entries: dict[tuple[Coordinate, Coordinate], Atom] = {}
-    root_entries: dict[tuple[Coordinate, Coordinate], Atom] = {}
+    def _tangent(self) -> tuple[_Entries, _Entries]:
+        """Entries of W by pairs of coordinates: those with a branch in them, and those of the root alone."""
+        branch_entries: _Entries = {}
+        root_entries: _Entries = {}
 
-    def add(a: Coordinate, b: Coordinate, value: Atom) -> None:
-        entries = root_entries if a.rank == 0 and b.rank == 0 and value.rank == 0 else branch_entries
-        pair = (b, a) if (b, a) in entries else (a, b)
-        entries[pair] = entries[pair] + value if pair in entries else value
+        def add(a: Coordinate, b: Coordinate, value: Atom) -> None:
+            entries = root_entries if a.rank == 0 and b.rank == 0 and value.rank == 0 else branch_entries
+            pair = (b, a) if (b, a) in entries else (a, b)
+            entries[pair] = entries[pair] + value if pair in entries else value
 
-    def add_square(row: dict[Coordinate, Atom], weight: Atom) -> None:
-        items = [(c, j, weight * j) for c, j in row.items() if j is not graph.zero]
-        for n, (a, _, wa) in enumerate(items):
-            for b, jb, _ in items[n:]:
-                add(a, b, wa * jb)
+        def add_square(row: dict[Coordinate, Atom], weight: Atom) -> None:
+            items = [(c, j, weight * j) for c, j in row.items() if j is not self.graph.zero]
+            for n, (a, _, wa) in enumerate(items):
+                for b, jb, _ in items[n:]:
+                    add(a, b, wa * jb)
 
-    index = {c: n for n, c in enumerate(coordinates)}
-    for a, b, m in system.mass:
-        if index[a] <= index[b]:
-            add(a, b, m)
-    penalties = [quarter * a for a in alphas]
-    for row, penalty in zip(jacobian, penalties, strict=True):
-        add_square(row, penalty)
-    for soft in system.soft:
-        add_square(soft.jacobian, soft.weight)
-    for c, hold in holds.items():
-        add(c, c, _RIGID * hold.switch)
-    factorised_at = {c.q: s for c, s in _twins(program, system, "q_factor").items()}
-    here = {q: q for q in factorised_at}
-    if several:
-        here = {q: graph.where_less(renewing, 0.5, old, q) for q, old in factorised_at.items()}
-        for matrix in (branch_entries, root_entries):
-            matrix |= zip(matrix, graph.substitute(list(matrix.values()), here), strict=True)
-    order = elimination_order([*branch_entries, *root_entries], coordinates)
-    factorisation = Factorisation(graph, order, branch_entries, root_entries)
-    entries = factorisation.entries()
-    stores = [
-        iter(program.array("factor", sum(1 for r, _ in entries if r == 0))),
-        iter(program.array("branch.factor", sum(1 for r, _ in entries if r == 1), 1)),
-    ]
-    slots = [next(stores[rank]) for rank, _ in entries]
-    factor_kernel = program.kernel(
-        "factor",
-        [
-            *zip(slots, (v for _, v in entries), strict=True),
-            *((old, here[q]) for q, old in factorised_at.items()),
-        ],
-    )
-    factor = factorisation.with_entries(slots)
+        index = {c: n for n, c in enumerate(self.coordinates)}
+        for a, b, m in self.system.mass:
+            if index[a] <= index[b]:
+                add(a, b, m)
+        for row, penalty in zip(self.jacobian, self.penalties, strict=True):
+            add_square(row, penalty)
+        for soft in self.system.soft:
+            add_square(soft.jacobian, soft.weight)
+        for c, hold in self.holds.items():
+            add(c, c, _RIGID * hold.switch)
+        return branch_entries, root_entries
 
-    # One Newton iteration.
-    phi_now = [phi for _, phi in system.constraints]
-    weight = iterating * updating if several else updating
-    updated = [lam + weight * a * phi for lam, a, phi in zip(multipliers, alphas, phi_now, strict=True)]
-    residual = Assembly(system)
-    trapezoid = {c.qdd: four_hh * c.q + acceleration_star[c] for c in coordinates}
-    rates = {c.qd: two_h * c.q + velocity_star[c] for c in coordinates}
-    for a, b, m in system.mass:
-        residual.add(a, -(m * trapezoid[b.qdd]))
-    for row, lam, weight, phi in zip(jacobian, updated, alphas, phi_now, strict=True):
-        residual.add_transposed(row, -(lam + weight * phi))
-    forces = graph.substitute([f for _, f in system.forces], rates)
-    for (c, _), f in zip(system.forces, forces, strict=True):
-        residual.add(c, f)
-    for rows in (residual.branch, residual.root):
-        for c in rows:
-            rows[c] = rows[c] * quarter
-    step = factor.solve(residual.branch, residual.root)
-    if several:
-        step = {c: iterating * x for c, x in step.items()}
-    norm = graph.zero
-    for rank in (1, 0):
-        squares = [step[c] * step[c] for c in coordinates if c.rank == rank]
-        total = _tree_sum(squares, graph.zero)
-        norm = norm + (graph.lane_sum(total) if rank and squares else total)
-    iterate_kernel = program.kernel(
-        "iterate",
-        [
-            *((c.q, c.q + step[c]) for c in coordinates),
-            *zip(multipliers, updated, strict=True),
-            (norm_squared, norm),
-            (updating, graph.one),
-        ],
-    )
-
-    # Projections of q̇ and q̈ onto the constraints, in the metric of W. The first pass takes the
-    # rates of the trapezoidal rule; further passes, what the one before left. Corrections go along the Jacobian
-    # that W was made of: along one that has turned since, the penalty would act where W has no stiffness.
-    velocity, acceleration = system.constraint_rates()
-    recover_kernel = program.kernel(
-        "recover",
-        [
-            *((c.qd, held(c, rates[c.qd], "rate")) for c in coordinates),
-            *((c.qdd, held(c, trapezoid[c.qdd], "acceleration")) for c in coordinates),
-            *((lam, lam + a * phi) for lam, a, phi in zip(multipliers, alphas, phi_now, strict=True)),
-            *zip(phis, phi_now, strict=True),
-        ],
-    )
-
-    def project(name: str, violation: Sequence[Atom], target: str) -> KernelHandle:
-        rhs = Assembly(system)
-        for row, penalty, value in zip(jacobian, penalties, violation, strict=True):
-            there = dict(zip(row, graph.substitute(list(row.values()), factorised_at), strict=True))
-            rhs.add_transposed(there, -(penalty * value))
-        change = factor.solve(rhs.branch, rhs.root)
-        return program.kernel(
-            name, [(getattr(c, target), getattr(c, target) + change[c]) for c in coordinates]
+    def _iterate(self) -> KernelHandle:
+        """One Newton iteration."""
+        graph, system, coordinates = self.graph, self.system, self.coordinates
+        self.phi_now = [phi for _, phi in system.constraints]
+        weight = self.iterating * self.updating if self.several else self.updating
+        updated = [
+            lam + weight * a * phi
+            for lam, a, phi in zip(self.multipliers, self.alphas, self.phi_now, strict=True)
+        ]
+        residual = Assembly(system)
+        self.trapezoid = {c.qdd: self.four_hh * c.q + self.acceleration_star[c] for c in coordinates}
+        self.rates = {c.qd: self.two_h * c.q + self.velocity_star[c] for c in coordinates}
+        for a, b, m in system.mass:
+            residual.add(a, -(m * self.trapezoid[b.qdd]))
+        for row, lam, alpha, phi in zip(self.jacobian, updated, self.alphas, self.phi_now, strict=True):
+            residual.add_transposed(row, -(lam + alpha * phi))
+        forces = graph.substitute([f for _, f in system.forces], self.rates)
+        for (c, _), f in zip(system.forces, forces, strict=True):
+            residual.add(c, f)
+        for rows in (residual.branch, residual.root):
+            for c in rows:
+                rows[c] = rows[c] * self.quarter
+        step = self.factor.solve(residual.branch, residual.root)
+        if self.several:
+            step = {c: self.iterating * x for c, x in step.items()}
+        norm = graph.zero
+        for rank in (1, 0):
+            squares = [step[c] * step[c] for c in coordinates if c.rank == rank]
+            total = _tree_sum(squares, graph.zero)
+            norm = norm + (graph.lane_sum(total) if rank and squares else total)
+        return self.program.kernel(
+            "iterate",
+            [
+                *((c.q, c.q + step[c]) for c in coordinates),
+                *zip(self.multipliers, updated, strict=True),
+                (self.norm_squared, norm),
+                (self.updating, graph.one),
+            ],
         )
 
-    kernels = StepKernels(
-        predict_kernel,
-        factor_kernel,
-        iterate_kernel,
-        recover_kernel,
-        project("project_velocity", velocity, "qd"),
-        project("project_acceleration", acceleration, "qdd"),
-        program.kernel("finish", finish),
-    )
-    routine = _step_routine(kernels, norm_squared, iterating, renewing)
-    return Ali3pStep(program, system, kernels, routine, h, multipliers, penalties, jacobian, factor)
+    def _recover(self) -> KernelHandle:
+        """Rates and accelerations of the trapezoidal rule, the last update of λ, and the constraints' values."""
+        coordinates = self.coordinates
+        updates = zip(self.multipliers, self.alphas, self.phi_now, strict=True)
+        return self.program.kernel(
+            "recover",
+            [
+                *((c.qd, self._held(c, self.rates[c.qd], "rate")) for c in coordinates),
+                *((c.qdd, self._held(c, self.trapezoid[c.qdd], "acceleration")) for c in coordinates),
+                *((lam, lam + a * phi) for lam, a, phi in updates),
+                *zip(self.phis, self.phi_now, strict=True),
+            ],
+        )
+
+    def _project(self, name: str, violation: Sequence[Atom], target: Literal["qd", "qdd"]) -> KernelHandle:
+        """Project q̇ or q̈ onto the constraints, in the metric of W.
+
+        The first pass takes the rates of the trapezoidal rule; further passes, what the one before left. Corrections
+        go along the Jacobian that W was made of: along one that has turned since, the penalty would act where W has
+        no stiffness.
+        """
+        rhs = Assembly(self.system)
+        for row, penalty, value in zip(self.jacobian, self.penalties, violation, strict=True):
+            there = dict(zip(row, self.graph.substitute(list(row.values()), self.factorised_at), strict=True))
+            rhs.add_transposed(there, -(penalty * value))
+        change = self.factor.solve(rhs.branch, rhs.root)
+        return self.program.kernel(
+            name, [(getattr(c, target), getattr(c, target) + change[c]) for c in self.coordinates]
+        )
 
 
 def _step_routine(kernels: StepKernels, norm_squared: Atom, iterating: Atom, renewing: Atom) -> Routine:

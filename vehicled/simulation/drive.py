@@ -66,7 +66,7 @@ def simulate(
 
     `progress` takes the time driven, s. RunError if the plant leaves the finite numbers.
     """
-    track, values = _drive(scenario, plant, progress)
+    track, values = drive_plant(scenario, plant, progress)
     measurements = measure(track, scenario.sensors, plant.mounting, seed)
     t = np.arange(len(values), dtype=np.int64) * STEP_NS
     keep = slice(None, None, TRUTH_EVERY)
@@ -79,7 +79,7 @@ def simulate(
     return measurements, Truth(t[keep], values)
 
 
-def _drive(
+def drive_plant(
     scenario: Scenario, plant: Plant, progress: Callable[[float], None] | None
 ) -> tuple[Track, np.ndarray]:
     """The track at every step of the plant, and the truth (steps + 1, len(ESTIMATE_COLUMNS))."""
