@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from vehicled.filter.states import Group, Process
@@ -50,8 +51,8 @@ class InitialPose:
     """m/s, straight ahead on rolling wheels."""
 
 
-class Observation(NamedTuple):
-    """One measurement of one kind; a tuple, because one is made for every measurement."""
+class Observation(msgspec.Struct, frozen=True, gc=False):
+    """One measurement of one kind."""
 
     kind: str
     """Name of a measurement model, such as `imu.gyro`."""
@@ -62,7 +63,7 @@ class Observation(NamedTuple):
     """Of each component; MISSING for one that was not measured."""
 
 
-class Update(NamedTuple):
+class Update(msgspec.Struct, frozen=True, gc=False):
     """What an observation did to the filter."""
 
     innovation: list[float]
