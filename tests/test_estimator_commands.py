@@ -103,6 +103,18 @@ def test_reset_waits_for_a_start_again(running):
     assert running.status()["restarts"] == 1
 
 
+def test_reloaded_settings_of_the_start_hold_for_fixes_to_come():
+    """A filter that started without a receiver: the first fix is expected with the position's σ of now."""
+    given = steps(m for m in parked(5.0).measurements() if "gnss.lat" not in m.values or m.t > 4 * SECOND)
+    e = Estimator(prototype())
+    Run(prototype(), given[:900], estimator=e)
+    arguments = prototype().noise_arguments()
+    arguments["filter"]["start"]["position_sigma"] = 50.0
+    e.command("reload_noise", arguments)
+    first = next(i for i in Run(prototype(), given[900:], estimator=e).of("gnss.position") if i.variance)
+    assert first.variance[0] == pytest.approx(50.0**2, rel=0.01)
+
+
 def test_reload_noise_changes_the_noise_and_nothing_else():
     given = steps(parked(2.0).measurements())
     halves = given[:300], given[300:]

@@ -81,9 +81,7 @@ class Estimator:
         )
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
-        context = Context(
-            self._filter, self._updates, self._world, self._filter_settings.start, self._counters
-        )
+        context = Context(self._filter, self._updates, self._world, self._counters)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._limits = find_limits()

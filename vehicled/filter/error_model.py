@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from vehicled.filter.covariance import CovarianceKernels
@@ -283,7 +284,7 @@ class ErrorModel:
             rows.append({k: a for k, a in zip(places, row, strict=True) if a is not g.zero})
         sigmas = [g.sqrt(g.max(self._covariance.variance_of(row), 0.0)) for row in rows]
         # At standstill sideslip is anything; a minimum also takes care of 0/0.
-        sigmas[-1] = g.min(sigmas[-1], 3.141592653589793)
+        sigmas[-1] = g.min(sigmas[-1], math.pi)
         array = self.program.array("sigmas", len(sigmas))
         deviations = self.program.kernel("sigmas", zip(array, sigmas, strict=True))
         return self.program.sequence("output", self._car_kernels.report, deviations)

@@ -103,7 +103,7 @@ class GnssSource(Source[Gnss]):
     """Position, speed and course of one receiver."""
 
     def __init__(self, settings: Gnss, context: Context) -> None:
-        self._world, self._start, self._counters = context.world, context.start, context.counters
+        self._world, self._counters = context.world, context.counters
         super().__init__(settings, context)
 
     def register(self) -> None:
@@ -190,7 +190,7 @@ class GnssSource(Source[Gnss]):
         f.apply_corrections()
         f.shift_antenna_to(self._world.to_world_or_level(fix))
         for axis in POSITION.elements:
-            f.set_variance(POSITION, axis, self._start.position_sigma**2)
+            f.set_variance(POSITION, axis, f.settings.start.position_sigma**2)
         f.set_variance(ATTITUDE, "yaw", UNKNOWN_YAW)
         f.restart_history(self.updates.step_ns)
         self._counters["position_sets"] += 1
@@ -205,7 +205,7 @@ class GnssSource(Source[Gnss]):
         if fix is not None:
             f.shift_antenna_to(self._world.to_world_or_level(fix))
             for axis in ("x", "y"):
-                f.set_variance(POSITION, axis, self._start.position_sigma**2)
+                f.set_variance(POSITION, axis, f.settings.start.position_sigma**2)
         f.restart_history(self.updates.step_ns)
         self._counters["alignments"] += 1
         self._world.aligned = True

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-from vehicled.filter.settings import Start
 from vehicled.filter.states import Group, NoiseSetting
 from vehicled.filter.structure import AddObservation
 from vehicled.filter.vehicle_filter import VehicleFilter
@@ -27,7 +26,6 @@ class Context:
     filter: VehicleFilter
     updates: MeasurementUpdates
     world: WorldFrame
-    start: Start
     counters: Counter[str]
 
 

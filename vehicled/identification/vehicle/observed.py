@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,9 +13,10 @@ from vehicled.filter.covariance import MISSING
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.messages import Innovation, Measurement
+from vehicled.messages import Innovation, Step
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sensors
+from vehicled.stepping import run_steps
 from vehicled.vehicle.car import Car
 
 
@@ -64,10 +65,13 @@ class ObservedEstimator:
         self.observations: list[tuple[Innovation, Decorrelated]] = []
         """Of the last step: what was evaluated, whether it was accepted or not."""
 
-    def step(self, t_ns: int, measurements: list[Measurement]) -> None:
-        """Advance by a step, as `Estimator.step` does."""
-        self.observations = []
-        self._estimator.step(t_ns, measurements)
+    def run(self, steps: Iterable[Step]) -> Iterator[int]:
+        """Go through a drive; gives the time of each step, ns, once it is done. Raises what the estimator raises."""
+        for result in run_steps(self._estimator, steps):
+            if result.error is not None:
+                raise result.error
+            yield result.t
+            self.observations = []
 
     @property
     def speed(self) -> float:

@@ -133,8 +133,7 @@ class ScoredDrive:
         """Those at which the filter of a configuration has settled and the car moves."""
         estimator, counting = ObservedEstimator(configuration), []
         started: int | None = None
-        for t, measurements, _ in steps:
-            estimator.step(t, measurements)
+        for t in estimator.run(steps):
             if started is None and estimator.observations:
                 started = t
             if started is not None and t - started >= _SETTLING * 1e9 and abs(estimator.speed) > _LEAST_SPEED:
@@ -231,8 +230,7 @@ def _run(
     estimator: ObservedEstimator, drive: ScoredDrive, progress: Callable[[float], None] | None
 ) -> Iterator[tuple[int, list[tuple[Innovation, Decorrelated]]]]:
     """By step that counts: its time, ns, and its observations."""
-    for t, measurements, _ in drive.steps:
-        estimator.step(t, measurements)
+    for t in estimator.run(drive.steps):
         if t in drive.counting:
             yield t, estimator.observations
         if progress is not None:
