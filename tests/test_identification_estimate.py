@@ -10,7 +10,7 @@ from vehicled.identification.vehicle.estimate import fit
 from vehicled.identification.vehicle.names import PARAMETERS, apply, choose
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.prediction_error import ScoredDrive, measure
-from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs
+from vehicled.identification.vehicle.recorded_inputs import interpolate_inputs, without_smoothing
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 
@@ -28,7 +28,7 @@ def kept(steps) -> ScoredDrive:
 def found(steps, *names, considered=()):
     parameters, considered = (choose(",".join(n), prototype_file()) if n else [] for n in (names, considered))
     exact = dataclasses.replace(kept(steps), steps=interpolate_inputs(steps, 0.02))
-    estimate = fit(at_once(prototype_file()), TEXT, parameters, [exact], silent, considered)
+    estimate = fit(without_smoothing(prototype_file()), TEXT, parameters, [exact], silent, considered)
     return estimate, {f.parameter.name: f for f in estimate.found}
 
 

@@ -5,7 +5,11 @@ import pytest
 from drives_rig import TEXT, prototype_file
 
 from vehicled.configuration import configure
-from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs, with_smoothing
+from vehicled.identification.vehicle.recorded_inputs import (
+    interpolate_inputs,
+    with_smoothing,
+    without_smoothing,
+)
 from vehicled.messages import Measurement, Step
 from vehicled.sources.inputs import Inputs
 from vehicled.vehicle.car import Car
@@ -73,7 +77,7 @@ def test_what_no_sensor_can_give_is_left_out():
 
 
 def test_the_model_takes_them_for_what_they_are():
-    file = at_once(prototype_file())
+    file = without_smoothing(prototype_file())
     sensors = configure(file, TEXT).sensors
     car = Car(file.vehicle)
     inputs = Inputs(car, sensors.steering, sensors.wheel_torques)

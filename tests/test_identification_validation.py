@@ -1,4 +1,4 @@
-"""What does not carry over to the held-out drive is left as it was."""
+"""A parameter that does not hold on the held-out drive keeps its prior."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from drives_rig import prototype_file
 from vehicled.identification.vehicle.estimate import FitResult, FoundParameter
 from vehicled.identification.vehicle.names import PARAMETERS, apply
 from vehicled.identification.vehicle.prediction_error import PredictionError, SensorError
-from vehicled.identification.vehicle.session import find_what_carries_over
+from vehicled.identification.vehicle.session import find_validated
 
 NAMES = ("mass", "front.friction", "rear.friction", "drag_area")
 UNKNOWN = "drag_area"
@@ -46,7 +46,7 @@ class Bench:
         return PredictionError({"imu.gyro": SensorError(count=10, likelihood=sum(x * x for x in off))})
 
     def run(self):
-        return find_what_carries_over(self.file, [PARAMETERS[n] for n in NAMES], self.find, self.validate)
+        return find_validated(self.file, [PARAMETERS[n] for n in NAMES], self.find, self.validate)
 
 
 def identified(estimate: FitResult) -> set[str]:
@@ -72,7 +72,7 @@ def test_the_one_to_blame_is_left_and_said(rear):
     assert identified(estimate) == {"mass", "front.friction"}
     assert [f.parameter.name for f in estimate.found] == list(NAMES)
     left = {f.parameter.name: f for f in estimate.found}
-    assert "carry over" in left["rear.friction"].reason
+    assert "does not hold" in left["rear.friction"].reason
     assert left["rear.friction"].value == left["rear.friction"].prior
     assert left[UNKNOWN].reason == "not told"
     assert PARAMETERS["rear.friction"].get(estimate.file) == PARAMETERS["rear.friction"].get(bench.file)

@@ -1,8 +1,8 @@
 """Base parameters: the combinations of parameters that the equations of motion determine.
 
-With the null parameters left out, W Φ = W₁ (Φ₁ + β Φ₂): the independent parameters Φ₁ take up the dependent ones Φ₂.
-A set of base parameters is one choice of what is independent; any other choice of as many is one too, if and only if
-its columns of [1 β] are nonsingular.
+With the null parameters left out, W Φ = W₁ (Φ₁ + β Φ₂): the dependent parameters Φ₂ are combined with the
+independent ones Φ₁. A set of base parameters is one choice of the independent parameters; any other choice of the
+same number is valid if and only if its columns of [1 β] are nonsingular.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BaseSet:
     dependent: np.ndarray
     """(d,) indices of Φ₂."""
     null: np.ndarray
-    """Indices of the parameters that never matter."""
+    """Indices of the null parameters, which have no influence on the equations."""
     beta: np.ndarray
     """(r, d) β"""
 
@@ -44,7 +44,7 @@ class BaseSet:
 
     @property
     def size(self) -> int:
-        """How many parameters the equations have, p."""
+        """Number of parameters of the equations, p."""
         return len(self.independent) + len(self.dependent) + len(self.null)
 
     def combine(self, values: np.ndarray) -> np.ndarray:
@@ -63,7 +63,7 @@ class BaseSet:
         return w[..., self.independent]
 
     def calc_null_space(self) -> np.ndarray:
-        """(p, p − r) changes of the parameters that no motion shows."""
+        """(p, p − r) changes of the parameters without effect on any motion."""
         space = np.zeros((self.size, len(self.dependent) + len(self.null)))
         d = np.arange(len(self.dependent))
         space[self.dependent, d] = 1.0
@@ -72,9 +72,9 @@ class BaseSet:
         return space
 
     def change(self, independent: Iterable[int]) -> BaseSet:
-        """The set with another choice of what is independent: β' = B₁⁻¹ B₂.
+        """The set with another choice of independent parameters: β' = B₁⁻¹ B₂.
 
-        Raises UsageError for a choice that makes no set, with the rank that it has.
+        Raises UsageError, which states the rank of the choice, where it is not a valid set.
         """
         chosen = np.array(sorted(independent), dtype=int)
         r = len(self.independent)
@@ -138,8 +138,8 @@ def calc_double_rank(w: np.ndarray) -> int:
 def find_base_by_svd(w: np.ndarray, rank: int | None = None) -> BaseSet:
     """Base parameters from W (rows, p), by the null space V₂ from singular values.
 
-    Dependent are those parameters whose rows V₂₂ are conditioned best (by pivoting): β = −V₂₁ V₂₂⁻¹. `rank`: as known
-    otherwise; left out, `calc_double_rank`.
+    Dependent are those parameters whose rows V₂₂ are conditioned best (by pivoting): β = −V₂₁ V₂₂⁻¹. `rank`: if
+    known; by default `calc_double_rank`.
     """
     rank = calc_double_rank(w) if rank is None else rank
     scaled, kept, size = _scaled(w)
@@ -176,7 +176,7 @@ def _unscaled(
 
 
 def calc_space_distance(first: BaseSet, second: BaseSet) -> float:
-    """Sine of the largest angle between the null spaces of two sets, parameters scaled alike.
+    """Sine of the largest angle between the null spaces of two sets with equally scaled parameters.
 
     Zero for two sets of the same parameters, one for sets of different ranks.
     """

@@ -1,4 +1,4 @@
-"""What belongs to each body, in its own axes: points and directions in symbols of the mechanism's geometry."""
+"""Points and directions of each body in its own axes, as expressions of the mechanism's geometry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vehicled.symbolic.vector import Vector
 
 GROUND = "ground"
 _SAMPLES = 3
-"""Geometries at which expressions are looked at: the mechanism's own, and random ones."""
+"""Number of geometries at which expressions are evaluated: the mechanism's own, and random ones."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Element:
 class Geometry:
     """Symbols of the geometry that the bodies' axes are given in.
 
-    Coordinates that the description has as zero are no symbols, and are to stay zero.
+    Coordinates that are zero in the description are not symbols and stay zero.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -67,7 +67,7 @@ class Geometry:
         self._common = {name: self._rename(elements) for name, elements in bodies.items()}
 
     def get_elements(self, body: str) -> dict[str, Element]:
-        """Points and directions of a body, or of the ground, by the name that joined ones have in common."""
+        """Points and directions of a body or of the ground by name; those that joints make coincide have one name."""
         return self._common[body]
 
     def _rename(self, elements: Mapping[str, Element]) -> dict[str, Element]:
@@ -93,7 +93,7 @@ class Geometry:
         return found
 
     def _points_against(self, name: str, common: str) -> bool:
-        """Joined axes are parallel, one way or the other."""
+        """Whether two joined axes, which are parallel, have opposite directions."""
         placement, q = self.mechanism.placement, self.mechanism.q
         return bool(placement.vector(name, q) @ placement.vector(common, q) < 0.0)
 
@@ -119,7 +119,8 @@ class Geometry:
         known = {self.symbols[name].id: arithmetic["const"](float(v)) for name, v in values.items()}
         return evaluate(atoms, known, arithmetic)
 
-    # -- what belongs to a body ------------------------------------------------------------------------------
+    # -- points and directions of a body
+    # ------------------------------------------------------------------------------
 
     def _ground(self) -> dict[str, Element]:
         ground = self.mechanism.description.ground
@@ -174,7 +175,7 @@ class Geometry:
 
     def _direction(self, name: str, numbers: Sequence[float]) -> Element:
         raw = np.array([*numbers, 0.0][:3], dtype=float)
-        if np.count_nonzero(raw) == 1:  # an axis of the body, of whatever length
+        if np.count_nonzero(raw) == 1:  # an axis of the body, of any length
             return Element(False, self._vector(np.sign(raw)))
         return Element(False, self._place(name, numbers).unit())
 
@@ -190,7 +191,7 @@ class Geometry:
 
 
 def _join(mechanism: Mechanism) -> dict[str, str]:
-    """The common name of points and directions that joints make one."""
+    """The common name of points and directions that joints make coincide."""
     common: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -209,7 +210,7 @@ def _join(mechanism: Mechanism) -> dict[str, str]:
     for first, second in pairs:
         a, b = root(first), root(second)
         if a != b:
-            # What is the ground's keeps its name.
+            # Elements of the ground keep their names.
             keep, drop = (b, a) if b in AXES else (a, b)
             common[drop] = keep
     return {name: root(name) for name in common}

@@ -1,4 +1,4 @@
-"""Constraint forces taken out of the equations of motion by motions that the constraints let pass.
+"""Elimination of constraint forces from the equations of motion by the motions that the constraints allow.
 
 R* (n, f) is an orthonormal basis of the null space of Φ_q, from its singular value decomposition: R*ᵀ Φ_qᵀ λ = 0.
 """
@@ -21,14 +21,14 @@ class MotionBasis:
     matrix: np.ndarray
     """(n, f), orthonormal columns."""
     condition: float
-    """Largest over smallest singular value of Φ_q that counts."""
+    """Ratio of the largest singular value of Φ_q to the smallest one within its rank."""
 
 
 def calc_motion_basis(mechanism: Mechanism, limit: float = 1e6) -> MotionBasis:
-    """Basis of the motions that the constraints let pass at the present q.
+    """Basis of the motions that the constraints allow at the present q.
 
-    Raises RunError where the mechanism has more degrees of freedom than elsewhere, or nearly so: a condition above
-    the limit.
+    Raises RunError at or near a singular position, where the mechanism has more degrees of freedom than elsewhere:
+    there the condition is above the limit.
     """
     _, singular, rows = np.linalg.svd(mechanism.calc_jacobian())
     rank = len(mechanism.q) - len(mechanism.independent)
@@ -38,12 +38,12 @@ def calc_motion_basis(mechanism: Mechanism, limit: float = 1e6) -> MotionBasis:
     condition = float(singular[0] / smallest) if smallest > 0.0 else np.inf
     if condition > limit:
         raise RunError(
-            f"at t = {mechanism.t:.6g} s the constraints are conditioned by {condition:.3g}, above {limit:.3g}: "
-            "the mechanism is near a configuration where it moves freely otherwise"
+            f"at t = {mechanism.t:.6g} s the condition of the constraints is {condition:.3g}, above {limit:.3g}: "
+            "the mechanism is near a singular position"
         )
     if len(singular) > rank and singular[rank] > RANK_TOLERANCE * singular[0]:
         raise RunError(
             f"at t = {mechanism.t:.6g} s the constraints leave fewer than {len(mechanism.independent)} "
-            "degrees of freedom: they are not met, or contradict each other"
+            "degrees of freedom: they are violated or contradictory"
         )
     return MotionBasis(rows[rank:].T, condition)

@@ -35,7 +35,7 @@ class FourierTrajectory:
     def draw(
         cls, frequency: float, harmonics: int, ranges: Ranges, random: np.random.Generator, share: float = 0.8
     ) -> FourierTrajectory:
-        """A random trajectory, scaled so that each coordinate uses that share of what its ranges allow."""
+        """A random trajectory, scaled so that each coordinate uses a `share` of its ranges."""
         shape = (2, len(ranges.low), harmonics)
         trajectory = cls(frequency, 0.5 * (ranges.low + ranges.high), random.normal(size=shape))
         return trajectory.fit(ranges, share)
@@ -63,32 +63,32 @@ class FourierTrajectory:
         return [np.hstack(pair) for pair in pairs]
 
     def fit(self, ranges: Ranges, share: float = 1.0) -> FourierTrajectory:
-        """Scaled, coordinate by coordinate, to that share of what the ranges allow."""
+        """The trajectory with each coordinate scaled to a `share` of its ranges."""
         used = ranges.calc_use(self, self.sample_times(_DENSE))
         return replace(self, coefficients=self.coefficients * (share / used)[:, None])
 
 
 _DENSE = 400
-"""Samples of a period at which ranges are looked at."""
+"""Samples of a period at which the ranges are checked."""
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """Where the independent coordinates may go, (f,) each."""
+    """Limits of the independent coordinates, (f,) each."""
 
     low: np.ndarray
     high: np.ndarray
     rate: np.ndarray | None = None
-    """Largest |ż|; left out, any."""
+    """Largest |ż|; None: no limit."""
     acceleration: np.ndarray | None = None
-    """Largest |z̈|; left out, any."""
+    """Largest |z̈|; None: no limit."""
 
     def __post_init__(self) -> None:
         if self.low.shape != self.high.shape or not np.all(self.low < self.high):
             raise UsageError("ranges: expected every lower end below its upper one")
 
     def calc_use(self, trajectory: FourierTrajectory, t: np.ndarray) -> np.ndarray:
-        """(f,) largest share of its ranges that each coordinate takes; above one, it leaves them."""
+        """(f,) largest share of its ranges that each coordinate uses; above one outside of them."""
         z, zd, zdd = trajectory.calc(t)
         middle, half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
         used: np.ndarray = np.abs(z - middle).max(axis=0) / half
@@ -99,7 +99,7 @@ class Ranges:
 
 
 def calc_criterion(w: np.ndarray, criterion: Criterion) -> float:
-    """How badly W (rows, r) determines the parameters, as a logarithm: the smaller the better.
+    """Logarithm of how poorly W (rows, r) determines the parameters; smaller is better.
 
     The condition of W; or of the covariance (WᵀW)⁻¹ its trace (A), determinant (D), or largest eigenvalue (E).
     """
@@ -123,19 +123,19 @@ def optimise(
     limit: int = 20,
     progress: Callable[[int], None] = lambda _: None,
 ) -> FourierTrajectory:
-    """The trajectory whose W = observe(trajectory) (rows, r) is best, of the start's frequency and harmonics.
+    """The trajectory whose W = observe(trajectory) (rows, r) is best, with the frequency and harmonics of the start.
 
-    Found by sequential quadratic programming from a start within the ranges: the best one met, which never is worse
-    than the start.
+    Found by sequential quadratic programming from a start within the ranges. The result is the best trajectory that
+    was evaluated, never worse than the start.
 
-    `limit`: iterations, of one evaluation for each coefficient and some; `progress` takes their number. Raises
-    RunError for a start that leaves the ranges, or does not excite the parameters.
+    `limit`: of iterations, each of which takes about one evaluation per coefficient; `progress` takes their number.
+    Raises RunError for a start that leaves the ranges, or does not excite the parameters.
     """
     t = start.sample_times(_DENSE // 4)
     if np.any(ranges.calc_use(start, t) > 1.0 + 1e-9):
         raise RunError("the trajectory to begin with leaves its ranges")
     shape, size = start.coefficients.shape, float(np.abs(start.coefficients).max())
-    # Rates of a wheel and of a rack differ by orders of magnitude; each coordinate is searched in its own unit.
+    # Rates of a wheel and of a rack differ by orders of magnitude: each coordinate is scaled by its own amplitude.
     unit = np.abs(start.coefficients).max(axis=(0, 2))[:, None] + 1e-12 * size
 
     def trajectory(x: np.ndarray) -> FourierTrajectory:
@@ -150,7 +150,7 @@ def optimise(
         candidate = trajectory(x)
         try:
             value = calc_criterion(observe(candidate), criterion)
-        except RunError:  # where the mechanism cannot follow, no line search should go
+        except RunError:  # worse than any other: the mechanism has no such position
             value = np.inf
         if value < least and np.all(ranges.calc_use(candidate, t) <= 1.0 + 1e-6):
             least, best = value, candidate

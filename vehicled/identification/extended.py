@@ -1,14 +1,14 @@
 """The rank of the equations of motion in extended precision.
 
-W of a mechanism of few degrees of freedom has singular values all the way down to rounding, so that no tolerance
-tells in double precision how many parameters are identifiable. Here the same equations are made in decimal
-numbers of as many digits as one likes, which the standard library has on every machine: atoms are evaluated one
-by one, and kinematics are refined with the compiled Jacobian until they meet the constraints to these digits.
-What is zero then is zero to the last digit but ten, and what is small stays where it was: pivots fall off a
-cliff.
+The singular values of W of a mechanism with few degrees of freedom decrease without a gap down to rounding: in
+double precision no tolerance separates the identifiable parameters from the others. Here the same equations are
+computed in decimal numbers of any number of digits (module `decimal`): atoms are evaluated one by one, and
+kinematics are refined with the compiled Jacobian until they satisfy the constraints to these digits. Pivots that
+are zero in exact arithmetic are then zero but for about the last ten digits, while small ones keep their size, so
+that there is a wide gap between the two.
 
-Random configurations over a finite field would settle the rank without any digits; but they ask for a rational
-parametrisation of the closed loops, which is another one for every mechanism.
+Random configurations over a finite field would give the rank without rounding, but need a rational parametrisation
+of the closed loops, which differs from mechanism to mechanism.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from vehicled.symbolic.evaluate import DECIMAL, evaluate
 from vehicled.symbolic.program import KernelHandle
 
 _GAINED = 10
-"""Digits that an iteration with a Jacobian in double precision gains at least."""
+"""Least number of digits gained by an iteration with a Jacobian in double precision."""
 _SHOWN = 5
-"""Pivots that are zero, to see how deep the cliff is."""
+"""Number of zero pivots that are kept, to show the gap."""
 _LOST = 10
-"""Digits that the last place is given for rounding."""
+"""Last digits that are left to rounding."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class ExtendedBase:
 
     base: BaseSet
     pivots: np.ndarray
-    """Sizes in their order, those of the rest that is zero too."""
+    """Absolute values in the order of elimination; the last few are zero."""
 
     @property
     def rank(self) -> int:
-        """How many independent parameters there are, r."""
+        """Number of independent parameters, r."""
         return len(self.base.independent)
 
 
@@ -85,8 +85,8 @@ class _Extended:
 def calc_extended_equations(mechanism: Mechanism, digits: int = 50) -> np.ndarray:
     """(f, p) decimals Rᵀ K of the inertial parameters at the present z, ż, z̈.
 
-    These are taken as exact; R is the basis in which ż are the coefficients. Raises RunError where refining does not
-    converge.
+    z, ż, z̈ are taken as exact; R is the basis in which ż are the coefficients. Raises RunError where the
+    refinement does not converge.
     """
     with localcontext() as context:
         context.prec = digits
@@ -103,18 +103,18 @@ def _equations(mechanism: Mechanism, digits: int) -> np.ndarray:
     rough = np.linalg.pinv(block, rcond=problems.RANK_TOLERANCE)
 
     def refine(start: np.ndarray, residual: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Dependent rows of start (n,) or (n, k) such that the residual, which they enter by Φ_q, vanishes."""
+        """`start` (n,) or (n, k) with dependent rows for which the residual, whose derivative is Φ_q, vanishes."""
         x = start
         for _ in range(steps):
             left = residual(x)
             largest = max(map(abs, left.ravel()), default=Decimal(0))
             if largest < Decimal(10) ** (_LOST - digits):
                 return x
-            # The residual in units of its own size, so that it can be small beyond a float's range.
+            # The residual is scaled by its own size, because it may be below the range of a float.
             change = rough @ np.array(left / largest, dtype=float)
             x = x.copy()
             x[dependent] -= np.vectorize(Decimal, otypes=[object])(change) * largest
-        raise RunError(f"kinematics do not settle to {digits} digits at t = {mechanism.t:.6g} s")
+        raise RunError(f"the kinematics did not converge to {digits} digits at t = {mechanism.t:.6g} s")
 
     def constraints(q: np.ndarray) -> np.ndarray:
         extended.set("q", q)
@@ -159,9 +159,9 @@ def _project(extended: _Extended, basis: np.ndarray, qdd: np.ndarray) -> np.ndar
 
 
 def find_extended_base(w: np.ndarray, digits: int = 50) -> ExtendedBase:
-    """Base parameters from decimals W (rows, p) that were made with so many digits.
+    """Base parameters from decimals W (rows, p) that were computed with `digits` digits.
 
-    Pivots above half of the digits count, and their columns are the independent parameters.
+    Pivots above 10^(−digits/2) count as non-zero, and their columns are the independent parameters.
     """
     with localcontext() as context:
         context.prec = digits

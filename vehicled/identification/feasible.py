@@ -1,11 +1,13 @@
-"""Estimates that a body could have: positive masses, inertia matrices positive definite with the triangle inequality.
+"""Physically consistent estimates: positive masses, and inertia matrices that a body can have.
 
-Both hold, and nothing else does, where the moments of mass μ of each body are positive definite (Wensing, Kim and
-Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter Identification", 2018, section
-III). μ is linear in the parameters, so that least squares within these bounds are convex: a barrier −log det μ
-keeps inside, and Newton's method follows its minimum as the barrier is lowered (Boyd and Vandenberghe, *Convex
-Optimization*, 2004, section 11.3). There is one optimum, found from any start. Stiffness, damping and friction
-are kept positive likewise.
+These are positive definite and satisfy the triangle inequality.
+
+Masses and inertia are such if and only if the matrix μ of the moments of mass of each body is positive definite
+(Wensing, Kim and Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter Identification",
+2018, section III). μ is linear in the parameters, so that least squares within these bounds are convex: a barrier
+−log det μ keeps the estimate inside, and Newton's method follows the minimum while the barrier's weight is reduced
+(Boyd and Vandenberghe, *Convex Optimization*, 2004, section 11.3). The optimum is unique and is found from any
+start. Stiffness, damping and friction are kept positive likewise.
 """
 
 from __future__ import annotations
@@ -22,20 +24,21 @@ from vehicled.identification import parameters
 from vehicled.identification.least_squares import compress
 
 _FLOOR = 1e-3
-"""Least eigenvalue of μ at the start, as a share of its trace: priors may lie on the border (a slender rod, a planar
-body) or beyond."""
+"""Least eigenvalue of μ at the start, as a share of its trace: priors may lie on the boundary (a slender rod, a
+planar body) or beyond."""
 _GAP = 1e-6
-"""What the sum of squares may lie above its minimum: this share of what a prior that is off by one adds to it …"""
+"""Largest excess of the sum of squares over its minimum, as a share of what a prior with an error of one unit
+adds."""
 _ROUNDING = 1e-10
-"""… but no smaller a share of the sum itself."""
+"""Least such excess, as a share of the sum itself."""
 _SETTLED = 1e-6
-"""Of what Newton's method may still gain, in units of the barrier."""
+"""Newton's method ends when its expected decrease is below this, in units of the barrier."""
 _LOWERED = 20.0
-"""By how much the barrier is lowered at a time."""
+"""Factor by which the barrier's weight is reduced at a time."""
 
 
 def find_infeasible(values: np.ndarray, sizes: Sequence[int]) -> list[int]:
-    """Bodies, by number, whose parameters no body has.
+    """Bodies, by number, whose parameters are not physically consistent.
 
     `values` (p,) with the bodies' parameters first; `sizes`: the elements of each body (`Regressor.sizes`).
     """
@@ -55,7 +58,7 @@ def _spans(sizes: Sequence[int]) -> list[slice]:
 
 
 def _calc_scale(moments: np.ndarray) -> np.ndarray:
-    """(k,) 1 and a length that makes mass and second moments alike."""
+    """(k,) 1 and a length by which mass and second moments become of equal size."""
     mass, second = abs(moments[0, 0]), abs(np.trace(moments[1:, 1:]))
     length = np.sqrt(second / mass) if mass > 0.0 and second > 0.0 else 1.0
     return np.array([1.0, *[length] * (len(moments) - 1)])
@@ -73,13 +76,13 @@ class FeasibleEstimate:
 
 @dataclass(frozen=True)
 class _Cone:
-    """One matrix that is to stay positive definite: Σ x_i basis_i over a span of the parameters, scaled."""
+    """One matrix that must stay positive definite: Σ x_i basis_i over a span of the parameters, scaled."""
 
     span: slice
     basis: np.ndarray
     """(parameters, k, k)"""
     start: np.ndarray
-    """(parameters,) inside."""
+    """(parameters,) in the interior."""
 
     def calc(self, x: np.ndarray) -> float:
         """log det; −∞ outside."""
@@ -94,7 +97,7 @@ class _Cone:
 
 
 def _body_cone(span: slice, prior: np.ndarray, size: int) -> tuple[_Cone, np.ndarray]:
-    """And what counts as one of each of its parameters."""
+    """The cone of a body, and the units of its parameters."""
     moments = parameters.to_moments(prior, size)
     if moments[0, 0] <= 0.0:
         raise UsageError(f"prior: expected a positive mass of every body, got {moments[0, 0]:.6g} kg")
@@ -146,7 +149,7 @@ def estimate_feasible(
 
 
 def _follow_barrier(matrix: np.ndarray, target: np.ndarray, cones: Sequence[_Cone], gap: float) -> np.ndarray:
-    """x (p,) in all cones, with ½‖matrix x − target‖² no more than the gap above its least there."""
+    """x (p,) in all cones, with ½‖matrix x − target‖² at most the gap above its minimum there."""
     x = np.concatenate([cone.start for cone in cones])
     order = float(sum(cone.basis.shape[1] for cone in cones))
 
@@ -177,7 +180,7 @@ def _centre(
             slope, bend = cone.calc_slopes(x)
             gradient[cone.span] += slope
             hessian[cone.span][:, cone.span] += bend
-        # Scaled by its diagonal: near the border the barrier bends far more than the squares.
+        # Scaled by its diagonal: near the boundary the barrier's curvature is far larger than that of the squares.
         size = np.sqrt(np.diag(hessian))
         factor = scipy.linalg.cho_factor(hessian / np.outer(size, size))
         step = -scipy.linalg.cho_solve(factor, gradient / size) / size
@@ -193,7 +196,7 @@ def _centre(
             if share * along + 0.5 * share**2 * bend_along - gained <= -0.1 * share * decrease:
                 break
             share *= 0.5
-            if share < 1e-10:  # rounding hides what is left to gain
+            if share < 1e-10:  # the rest of the decrease is below rounding
                 return
         x += share * step
-    raise RunError(f"the feasible estimate has not settled within {limit} iterations")
+    raise RunError(f"the feasible estimate did not converge within {limit} iterations")

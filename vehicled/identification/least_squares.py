@@ -19,7 +19,7 @@ class LeastSquaresEstimate:
     covariance: np.ndarray
     """(r, r) σ̂² (WᵀW)⁻¹"""
     deviation: float
-    """σ̂: standard deviation of the residuals, which is about one where the rows were weighted by theirs."""
+    """σ̂: standard deviation of the residuals, about one where rows were divided by their own standard deviations."""
 
     @property
     def deviations(self) -> np.ndarray:
@@ -37,7 +37,7 @@ class LeastSquaresEstimate:
 
 
 def compress(w: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """W (r + 1, r) and τ (r + 1,) that are equivalent to many rows (rows, r), (rows,) do, with the same residual."""
+    """W (r + 1, r) and τ (r + 1,) with the same estimate and residual as many rows (rows, r), (rows,)."""
     (upper,) = scipy.linalg.qr(np.column_stack([w, forces]), mode="r")
     upper = upper[: w.shape[1] + 1]
     return upper[:, :-1], upper[:, -1]
@@ -48,12 +48,12 @@ def estimate(
 ) -> LeastSquaresEstimate:
     """Φ of least ‖τ − W Φ‖ with W (rows, r), τ (rows,).
 
-    With standard deviations of τ (rows,) each row is divided by its own, which makes the estimate the best linear
-    one.
+    With standard deviations of τ (rows,) each row is divided by its own: this gives the best linear unbiased
+    estimate.
 
-    By QR, columns scaled to one; W may be conditioned up to 1/ε. `equations`: how many there were where the rows are
-    compressed. Raises UsageError for shapes that do not go together
-    and for deviations that are not positive, RunError where W does not determine the parameters.
+    By QR, columns scaled to one; W may be conditioned up to 1/ε. `equations`: their number before the rows were
+    compressed. Raises UsageError for shapes that do not go together and for deviations that are not positive,
+    RunError where W does not determine the parameters.
     """
     rows, r = w.shape
     if forces.shape != (rows,):
@@ -66,7 +66,7 @@ def estimate(
         w, forces = w / deviations[:, None], forces / deviations
     size = np.linalg.norm(w, axis=0)
     if not np.all(size > 0.0):
-        raise RunError(f"parameter {int(np.argmin(size))} of {r} never matters in this motion")
+        raise RunError(f"parameter {int(np.argmin(size))} of {r} has no influence on this motion")
     q, upper, order = scipy.linalg.qr(w / size, mode="economic", pivoting=True)
     pivots = np.abs(np.diag(upper))
     rank = int(np.sum(pivots > np.finfo(float).eps * pivots[0]))
@@ -88,7 +88,7 @@ def estimate(
 def calc_prediction_error(predicted: np.ndarray, forces: np.ndarray) -> float:
     """Σ over the coordinates of ‖τ̂ − τ‖/‖τ‖, of (N, f) each: 0.05 per coordinate for 5 %.
 
-    Coordinates on which there never is a force do not count.
+    Coordinates without any force are left out.
     """
     size = np.linalg.norm(forces, axis=0)
     loaded = size > 0.0

@@ -25,7 +25,7 @@ class Motion:
     qdd: np.ndarray
 
     def put(self, mechanism: Mechanism, k: int) -> None:
-        """The mechanism into sample k."""
+        """Bring the mechanism to sample k."""
         mechanism.t = float(self.t[k])
         mechanism.q[:], mechanism.qd[:], mechanism.qdd[:] = self.q[k], self.qd[k], self.qdd[k]
 
@@ -33,9 +33,9 @@ class Motion:
 def solve_motion(
     mechanism: Mechanism, t: np.ndarray, z: np.ndarray, zd: np.ndarray, zdd: np.ndarray
 ) -> Motion:
-    """That of the independent coordinates z (N, f), ż, z̈ at the times t (N,), from the present position on.
+    """The motion with independent coordinates z (N, f), ż, z̈ at times t (N,), from near the present position.
 
-    Raises RunError where the mechanism cannot follow.
+    Raises RunError where the mechanism has no such position.
     """
     rows: list[tuple[np.ndarray, ...]] = []
     for time, *wanted in zip(t, z, zd, zdd, strict=True):
@@ -47,7 +47,7 @@ def solve_motion(
 def _solve_sample(mechanism: Mechanism, t: float, z: np.ndarray, zd: np.ndarray, zdd: np.ndarray) -> None:
     mechanism.t = t
     start, jacobian, change = mechanism.q.copy(), mechanism.calc_jacobian(), z - mechanism.z
-    # The linear guess leaves the position problem an iteration or two.
+    # From a linear prediction the position problem takes one or two iterations.
     follow = problems.dependent_solve(mechanism, jacobian, jacobian[:, mechanism.independent] @ change)
     mechanism.q[mechanism.dependent] -= follow
     if not problems.solve_position(mechanism, z, limit=8).converged:
@@ -60,8 +60,8 @@ def _solve_sample(mechanism: Mechanism, t: float, z: np.ndarray, zd: np.ndarray,
 def project_motion(mechanism: Mechanism, motion: Motion) -> Motion:
     """The nearest motion that meets the constraints to rounding: positions, then velocities, then accelerations.
 
-    Kinematics that are solved loosely, or measured, let bodies stretch, and the rank of W rises with every way in
-    which they do. Raises RunError where there is no such motion near.
+    Kinematics that are measured, or solved with a large tolerance, violate the constraints of rigid body, and each
+    kind of violation can raise the rank of W. Raises RunError where there is no such motion nearby.
     """
     rows: list[tuple[np.ndarray, ...]] = []
     for k in range(len(motion.t)):
@@ -84,9 +84,9 @@ class Observations:
     forces: np.ndarray
     """(N, f) R*ᵀ Q, N and N·m mixed by the orthonormal basis."""
     levers: np.ndarray
-    """(N, f, f) of R* the rows of the independent coordinates: forces τ on these are leversᵀ τ in the basis."""
+    """(N, f, f) rows of R* for the independent coordinates: forces τ on these are leversᵀ τ in the basis."""
     condition: float
-    """The worst one of the constraints in all samples."""
+    """Largest condition of the constraints over all samples."""
 
     @property
     def stacked(self) -> np.ndarray:
@@ -94,7 +94,7 @@ class Observations:
         return self.w.reshape(-1, self.w.shape[-1])
 
     def on_coordinates(self) -> tuple[np.ndarray, np.ndarray]:
-        """W (N, f, p) and τ (N, f) with an equation for each independent coordinate, in whose units τ then is."""
+        """W (N, f, p) and τ (N, f) with an equation for each independent coordinate, τ in its units."""
         levers = np.swapaxes(self.levers, 1, 2)
         return np.linalg.solve(levers, self.w), np.linalg.solve(levers, self.forces[..., None])[..., 0]
 
@@ -102,9 +102,9 @@ class Observations:
 def observe(regressor: Regressor, motion: Motion, drives: np.ndarray | None = None) -> Observations:
     """The equations of a motion that meets the constraints.
 
-    `drives` (N, f): measured forces on the independent coordinates, beside those that the description has; left
-    out, what the mechanism as described needs to move so. Raises UsageError for drives of another shape, RunError
-    where the constraints are ill-conditioned.
+    `drives` (N, f): measured forces on the independent coordinates, beside those that the description has; by
+    default, the forces that the mechanism as described needs for this motion. Raises UsageError for drives of
+    another shape, RunError where the constraints are ill-conditioned.
     """
     mechanism = regressor.mechanism
     f = len(mechanism.independent)

@@ -1,7 +1,7 @@
-"""Inertial parameters: what the equations of motion are linear in.
+"""Inertial parameters, in which the equations of motion are linear.
 
-Ten per body: mass m, first moments m·r, and the inertia matrix about the origin of the body's axes, whose elements
-Ixy, Ixz, Iyz count as they stand in the matrix. They are equivalent to the body's moments of mass μ
+Ten per body: mass m, first moments m·r, and the inertia matrix about the origin of the body's axes, with its
+elements Ixy, Ixz, Iyz taken as they stand in the matrix. They are equivalent to the body's moments of mass μ
 (`placement.PlacedBody`): μ₀₀ = m, μ₀ᵢ = m rᵢ, and the second moments Σ = ½ tr(I) 1 − I. A body without orientation
 has fewer: a point mass m, a slender bar in space m, mx and the transverse moment I about its first point.
 """
@@ -45,9 +45,9 @@ def _body_values(mechanism: Mechanism, body: PlacedBody) -> np.ndarray:
 
 
 def calc_scale(mechanism: Mechanism, body: PlacedBody) -> np.ndarray:
-    """(k,) lengths of a body's elements in what its parameters are counted in.
+    """(k,) lengths of a body's elements in the units of its parameters.
 
-    Ones, but for a bar in space, whose element from end to end has the bar's length (m).
+    Ones, except for the vector from end to end of a bar in space, which has the bar's length (m).
     """
     scale = np.ones(len(body.moments))
     if len(scale) == 2:

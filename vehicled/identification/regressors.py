@@ -29,7 +29,7 @@ class Column(Protocol):
         """Name of the parameter, unique among the columns."""
 
     def get_value(self, mechanism: Mechanism) -> float:
-        """The value that the mechanism has now; zero for what the description does not have."""
+        """Present value in the mechanism; zero for a force that the description does not have."""
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
         """(n,) column of K at the present q, q̇: minus the generalised forces of the parameter at one."""
@@ -45,7 +45,7 @@ class Travel:
 
 
 def calc_travel(mechanism: Mechanism, along: str) -> Travel:
-    """Travel of a coordinate, or of what a spring lies along. Raises UsageError when it is neither."""
+    """Travel of a coordinate, or of a spring's length or angle. Raises UsageError when it is neither."""
     load = mechanism.description.forces.get(along)
     if isinstance(load, Spring):
         positions = mechanism.calc_point_positions()
@@ -150,7 +150,7 @@ class CoulombFriction:
 
 
 def spring_columns(mechanism: Mechanism) -> list[Column]:
-    """Stiffness and damping of every spring that the description gives one."""
+    """Stiffness and damping of every spring for which the description gives them."""
     columns: list[Column] = []
     for name, load in mechanism.description.forces.items():
         if isinstance(load, (Spring, TorsionSpring)):
@@ -162,7 +162,7 @@ def spring_columns(mechanism: Mechanism) -> list[Column]:
 class Regressor:
     """K of a mechanism: the inertial parameters of its bodies in their order, then further columns.
 
-    Of the mechanism as its parameters are when this is made.
+    For the values that the mechanism's parameters have when this is made.
     """
 
     def __init__(self, mechanism: Mechanism, columns: Sequence[Column] = ()) -> None:
@@ -185,7 +185,7 @@ class Regressor:
             ]
         inertial = parameters.get_names(mechanism)
         self.inertial = len(inertial)
-        """How many parameters are inertial, the first ones."""
+        """Number of inertial parameters, which come first."""
         self.names = [*inertial, *(column.name for column in self.columns)]
         further = [column.get_value(mechanism) for column in self.columns]
         self.values = np.concatenate([parameters.calc_values(mechanism), further])

@@ -1,8 +1,8 @@
-"""Models of the few parameters that matter.
+"""Reduced models of the parameters that contribute most.
 
-A base parameter's contribution is the share of the forces that it makes up by its prior value: ζ_i = ‖W_i
-Φ_i‖/‖τ‖. The least ones are dropped, the others estimated anew: what is lost in exactness is gained in
-conditioning, and a model is validated by its prediction of a motion that it was not fitted to.
+A base parameter's contribution is the share of the forces that its prior value causes: ζ_i = ‖W_i
+Φ_i‖/‖τ‖. Parameters with the least contributions are dropped and the others estimated again: the model is less
+exact but better conditioned. It is validated by its prediction of a motion that it was not fitted to.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class ReducedModel:
     kept: np.ndarray
     """(k,) indices of base parameters, the largest contribution first."""
     estimate: LeastSquaresEstimate
-    """Of the kept ones, in their order."""
+    """Of the kept parameters, in their order."""
     condition: float
-    """Of W with their columns, weighted where the estimate is."""
+    """Condition of W with their columns, weighted if the estimate is."""
     fitted_error: float
     """Prediction error on the motion that it was fitted to (`calc_prediction_error`), and on another one."""
     validation_error: float
@@ -67,10 +67,12 @@ def reduce_models(
     validation: Equations,
     deviations: np.ndarray | None = None,
 ) -> list[ReducedModel]:
-    """The models of so many parameters each, the first ones of an order, fitted to one motion and tried on another.
+    """For each count a model of that many parameters, the first ones of `order`.
 
-    `deviations` (f,) of the forces on each coordinate, to weigh them by. Counts that the motion cannot distinguish
-    are left out.
+    Each is fitted to one motion and validated on another.
+
+    `deviations` (f,) of the forces on each coordinate, by which they are divided. Counts whose parameters the
+    motion does not determine are left out.
     """
     models = []
     size = np.ones(fitted.forces.shape[1]) if deviations is None else deviations
@@ -90,5 +92,5 @@ def reduce_models(
 
 
 def calc_overlap(first: np.ndarray, second: np.ndarray, count: int) -> float:
-    """Share of the first so many of one order that are among those of another."""
+    """Share of the first `count` indices of one order that are among the first `count` of another."""
     return len(set(first[:count]) & set(second[:count])) / count

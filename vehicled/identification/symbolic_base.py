@@ -1,7 +1,8 @@
-"""Base parameters in symbols: with every transfer of inertial properties a parameter is eliminated.
+"""Base parameters in symbols: each transfer of inertial properties eliminates one parameter.
 
-Cut loops first, then from the tips of the tree that is left to the convergence bodies (Mejía Calderón 2016,
-section 4.1). Coefficients are expressions of the geometry, with numbers beside them, which decide what is zero.
+Transfers at the joints that cut the loops come first, then those from the ends of the remaining tree to the
+convergence bodies (Mejía Calderón 2016, section 4.1). Coefficients are expressions of the geometry; which of them
+are zero follows from their numerical values.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from vehicled.symbolic.evaluate import FLOAT, Arithmetic
 from vehicled.symbolic.graph import Atom
 
 _ZERO = 1e-11
-"""Of coefficients (lengths squared) at most."""
+"""Largest size of a coefficient (lengths squared) that counts as zero."""
 
 
 @dataclass
 class _Entry:
-    """A coefficient: in symbols, and at some geometries, the mechanism's own first."""
+    """A coefficient as an expression, and its values at several geometries, the mechanism's own first."""
 
     atom: Atom
     samples: np.ndarray
@@ -44,7 +45,7 @@ class _Entry:
 
     @property
     def is_zero(self) -> bool:
-        """At all geometries."""
+        """Whether it is zero at all geometries."""
         return bool(np.all(np.abs(self.samples) < _ZERO))
 
     @property
@@ -53,7 +54,7 @@ class _Entry:
 
 
 def _multiply(a: Atom, b: Atom) -> Atom:
-    """Without the quotients of one that make an expression hard to read."""
+    """The product, in which a factor 1/x becomes a quotient, so that the expression is easier to read."""
     for factor, other in ((a, b), (b, a)):
         if factor.op == "neg":
             return -_multiply(factor.args[0], other)
@@ -63,7 +64,7 @@ def _multiply(a: Atom, b: Atom) -> Atom:
 
 
 def _divide(a: Atom, b: Atom) -> Atom:
-    """With what stands in both left out."""
+    """The quotient, with a common factor cancelled."""
     if a.op == "neg" or (a.op == "const" and a.value < 0.0):
         return -_divide(-a, b)
     if b.op == "neg":
@@ -86,7 +87,7 @@ class SymbolicBase:
     base: BaseSet
     """With the numbers of the mechanism's geometry."""
     beta: Mapping[tuple[int, int], Atom]
-    """By independent and dependent parameter; what is not there is zero."""
+    """By independent and dependent parameter; missing entries are zero."""
 
     def calc_beta(self, arithmetic: Arithmetic = FLOAT) -> list[list[Any]]:
         """(r, d) β in numbers of any kind, of the mechanism's parameters as they are now."""
@@ -114,11 +115,11 @@ class SymbolicBase:
 def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None = None) -> SymbolicBase:
     """Base parameters by transfers between bodies.
 
-    To the ground and at the joints that are cut to open all loops first, then from the tips of the tree that is left
-    to the convergence bodies, which keep what others give. With each transfer that is independent, a parameter of
-    the giving body becomes a dependent one, of those that other transfers ask for least.
+    First to the ground and at the joints that are cut to open all loops, then from the ends of the remaining tree
+    to the convergence bodies. Each independent transfer makes a parameter of its source body dependent: the one
+    that occurs in the fewest other transfers.
 
-    `convergence`: bodies; left out, those with the most neighbours. Raises UsageError for bodies that there are not.
+    `convergence`: bodies; by default those with the most neighbours. Raises UsageError for unknown bodies.
     """
     geometry = Geometry(mechanism)
     ordered = _in_order(mechanism, find_transfers(mechanism, geometry), convergence)
@@ -140,7 +141,7 @@ def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None =
         own = [k for k, e in row.items() if not e.is_zero_here]
         if not own:
             continue
-        # What others ask for least leaves the expressions small (Markowitz's rule).
+        # The parameter that occurs in the fewest transfers keeps the expressions small (Markowitz's rule).
         pivot = max(own, key=lambda k: (owner[k] == transfer.source, -uses[k], abs(row[k].samples[0]), -k))
         divisor = row.pop(pivot)
         row = {k: e / divisor for k, e in row.items() if not e.is_zero}
@@ -162,7 +163,8 @@ def _subtract(row: _Row, factor: _Entry, other: _Row) -> None:
 
 
 def _collect(geometry: Geometry, count: int, reduced: Mapping[int, _Row]) -> SymbolicBase:
-    # Bodies give their geometry each for itself: where they agree, as they must, more may vanish than anywhere else.
+    # Each body has symbols of its own for shared geometry: at the mechanism's geometry, where these agree, more
+    # coefficients can be zero than at the random ones.
     reduced = {k: {i: e for i, e in row.items() if not e.is_zero_here} for k, row in reduced.items()}
     null = np.array(sorted(k for k, row in reduced.items() if not row), dtype=int)
     dependent = np.array(sorted(k for k, row in reduced.items() if row), dtype=int)
@@ -180,7 +182,7 @@ def _collect(geometry: Geometry, count: int, reduced: Mapping[int, _Row]) -> Sym
 def _in_order(
     mechanism: Mechanism, transfers: Sequence[Transfer], convergence: Sequence[str] | None
 ) -> list[Transfer]:
-    """Of which each is given by the body further from the convergence bodies."""
+    """The transfers in the order of elimination, each from the body further from the convergence bodies."""
     bodies = list(mechanism.placement.bodies)
     neighbours: dict[str, set[str]] = {b: set() for b in bodies}
     for t in transfers:
@@ -195,7 +197,7 @@ def _in_order(
     distance = dict.fromkeys(convergence, 0)
     tree: set[tuple[str, str]] = set()
     queue = list(convergence)
-    for root in [*convergence, *bodies]:  # a mechanism may fall into parts, held together by the ground alone
+    for root in [*convergence, *bodies]:  # parts of a mechanism may be connected by the ground alone
         if root not in distance:
             distance[root] = 0
             queue.append(root)
@@ -240,7 +242,7 @@ def _term(atom: Atom, name: str) -> str:
 
 
 def _text(atom: Atom, binding: int) -> str:
-    """In brackets where it binds less than its place asks for."""
+    """The text, in brackets where its operator has less precedence than `binding`."""
     if atom.op == "symbol":
         return atom.name
     if atom.op == "const":

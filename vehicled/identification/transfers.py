@@ -1,19 +1,20 @@
-"""Transfer of inertial properties between neighbouring bodies: changes of the parameters that no motion shows.
+"""Transfer of inertial properties between neighbouring bodies, which has no effect on any motion.
 
-What two bodies have in common moves alike with either, so that mass may be shifted from one to the other without
-any motion showing it. In moments of mass (`parameters`) a monopole at a common point p is p pᵀ, a dipole along a
-common direction u is p uᵀ + u pᵀ, a quadrupole u uᵀ, with p and u in homogeneous coordinates of either body: all
-products of what is common may be transferred. Hence the rules per joint (Ros, Iriarte and Mata, "3D inertia
-transfer concept and symbolic determination of the base inertial parameters", 2012; Mejía Calderón 2016, table
-4.1): a revolute joint transfers a monopole, a dipole and a quadrupole along its axis, a prismatic one six
-quadrupoles, a cylindrical one a quadrupole, a universal or spherical one a monopole. The ground takes what it is
-given: besides the same transfers, the products of a fixed direction with anything of the body; about an axis of
-fixed direction only the sum of the quadrupoles across it shows.
+A point or direction that two bodies have in common moves with either of them, so that mass there can be transferred
+from one body to the other without effect on any motion. In moments of mass (`parameters`) a monopole at a common
+point p is p pᵀ, a dipole along a common direction u is p uᵀ + u pᵀ, a quadrupole u uᵀ, with p and u in homogeneous
+coordinates of either body: all products of what is common may be transferred. Hence the rules per joint (Ros,
+Iriarte and Mata, "3D inertia transfer concept and symbolic determination of the base inertial parameters", 2012;
+Mejía Calderón 2016, table 4.1): a revolute joint transfers a monopole, a dipole and a quadrupole along its axis, a
+prismatic one six quadrupoles, a cylindrical one a quadrupole, a universal or spherical one a monopole. To the
+ground there are more: besides the same transfers, the products of a fixed direction with any element of the body;
+and about an axis of fixed direction only the sum of the quadrupoles across it has an effect.
 
 Each transfer is a column of parameter changes, exact in the symbols of the geometry.
 
-The rules know of joints alone. Where drives or a special geometry (as of mechanisms that move although they are
-counted out) tie more, numbers tell (`extended`); what transfers say holds there too.
+The rules take only joints into account. Where drives or a special geometry (as of mechanisms that move although
+they have no degree of freedom by the count of their constraints) restrict the motion further, the rank has to be
+found numerically (`extended`); the transfers remain valid.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.vector import Vector
 
 _INDEPENDENT = 1e-6
-"""Share of a direction that others must leave over for it to be another one."""
+"""Least share of a direction outside of the span of others for which it counts as independent of them."""
 _PARALLEL = 1e-11
-"""Sine of the angle up to which an axis is upright."""
+"""Sine of the largest angle from the vertical at which an axis counts as vertical."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """A change of parameters that no motion shows."""
+    """A change of parameters without effect on any motion."""
 
     kind: str
     """`monopole`, `dipole` or `quadrupole`."""
@@ -51,7 +52,7 @@ class Transfer:
 
 
 def find_transfers(mechanism: Mechanism, geometry: Geometry | None = None) -> list[Transfer]:
-    """All transfers by the rules, those to the ground first; they may repeat each other."""
+    """All transfers by the rules, those to the ground first; they may be linearly dependent."""
     geometry = geometry or Geometry(mechanism)
     finder = _Finder(mechanism, geometry)
     bodies = list(mechanism.placement.bodies)
@@ -60,7 +61,7 @@ def find_transfers(mechanism: Mechanism, geometry: Geometry | None = None) -> li
 
 
 Common = list[tuple[Element, Element]]
-"""What two bodies have in common, in the axes of each: a point at most, which is the first, and directions."""
+"""Common elements of two bodies in the axes of each: at most one point, which comes first, and directions."""
 
 
 class _Finder:
@@ -78,7 +79,7 @@ class _Finder:
 
     def between(self, a: str, b: str) -> Iterator[Transfer]:
         names = self.geometry.get_elements(a).keys() & self.geometry.get_elements(b).keys()
-        if names <= self.geometry.get_elements(GROUND).keys():  # each gives that to the ground
+        if names <= self.geometry.get_elements(GROUND).keys():  # each body transfers these to the ground
             return
         common = self.find_common(a, b)
         for i, (here, there) in enumerate(common):
@@ -102,7 +103,7 @@ class _Finder:
             yield self._give(body, _kind(first, second), [(1.0, first, second)])
 
     def _level_dipoles(self, body: str, common: Sequence[Element]) -> list[tuple[Element, Element]]:
-        """Points that stay on a line, with directions whose turning neither gravity nor the motion along it feel."""
+        """Points that stay on a line, with directions whose rotation affects neither weight nor that motion."""
         gravity = self.mechanism.description.gravity
         weight = np.zeros(3) if gravity is None else np.array([*gravity, 0.0][:3])
         fixed = [e for e in common if not e.is_point]
@@ -121,7 +122,7 @@ class _Finder:
         return [(point, across) for point in points for across in self._across(fixed[0])]
 
     def _across(self, axis: Element) -> list[Element]:
-        """Two directions at right angles to one and to each other."""
+        """Two directions at right angles to an axis and to each other."""
         numbers = self._numbers(axis)
         helper = self.axes[int(np.argmin(np.abs(numbers)))].place
         first = axis.place.cross(helper).unit()
@@ -137,7 +138,7 @@ class _Finder:
     def find_common(self, a: str, b: str) -> Common:
         """A point, and independent directions, that two bodies share.
 
-        Points beside the first one make directions, and two directions a third one.
+        Each point after the first gives a direction from the first one, and two directions give a third one.
         """
         here, there = (self.geometry.get_elements(name) for name in (a, b))
         pairs = [(here[n], there[n]) for n in here if n in there]
@@ -160,7 +161,7 @@ class _Finder:
         return points[:1] + chosen
 
     def change(self, body: str, first: Element, second: Element) -> dict[int, Atom]:
-        """By parameter, of a unit of a aᵀ, or of a bᵀ + b aᵀ."""
+        """Change by parameter for one unit of a aᵀ, or of a bᵀ + b aᵀ."""
         a, b = first.homogeneous, second.homogeneous
         k = len(get_body(self.mechanism, body).moments)
         if first is second:

@@ -8,7 +8,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from vehicled.identification.vehicle.prediction_error import calc_surprise
+from vehicled.identification.vehicle.prediction_error import calc_nis_over_time
 from vehicled.identification.vehicle.session import Session
 from vehicled.report.plots import ALARM, BAND, ESTIMATE, STYLE, TRUTH, WIDTH
 
@@ -56,7 +56,9 @@ def _parameters(session: Session) -> Figure:
 
 def _prediction(session: Session) -> Figure:
     """Mean normalised innovation squared by the second, wheels taken together."""
-    before, after = (_by_kind(calc_surprise(c, session.held_out)) for c in (session.before, session.after))
+    before, after = (
+        _by_kind(calc_nis_over_time(c, session.held_out)) for c in (session.before, session.after)
+    )
     figure = Figure((WIDTH, 1.5 * len(before) + 0.6))
     rows = figure.subplots(len(before), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (kind, old) in zip(rows, before.items(), strict=True):

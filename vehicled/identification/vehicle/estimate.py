@@ -1,20 +1,21 @@
 """Most probable parameters of a car from drives, their deviations, and those that the drives do not determine.
 
 Gauss–Newton on the prediction error (`prediction_error.py`) plus the priors of the parameters, damped after Levenberg
-and Marquardt where a step does not improve. Parameters that the drives know less about than their priors do are left
-where they are, one after the other, the least known first; if it is only together with others that they are not
-known, the combination is named.
+and Marquardt where a step does not improve. Parameters that the drives determine less accurately than their priors
+keep their values; they are taken out one after the other, the least determined first. If a parameter is
+undetermined only in combination with others, the combination is named.
 
-Innovations of an imperfect model are correlated in time, so that many of them carry less information than as many
-that are independent. How much less is seen from the scatter of the gradients over the drive, which would be the
-information if they were independent; the criterion counts for that much less against the priors (a composite
-likelihood, adjusted: Varin, Reid and Firth 2011). Standard deviations are those of what is left, or those of the
-scatter of each parameter itself (White 1982, "sandwich"), whichever is larger.
+Innovations of an imperfect model are correlated in time and carry less information than the same number of
+independent ones. The ratio of the two is estimated from the scatter of the gradients over the drive, which would
+equal the information if innovations were independent; the criterion is divided by this ratio before the priors are
+added (a composite likelihood, adjusted: Varin, Reid and Firth 2011). Standard deviations are those of the remaining
+information, or those of the scatter of each parameter itself (White 1982, "sandwich"), whichever is larger.
 
-A filter that trusts its model too little explains measurements by corrections of its own; parameters then make up for
-covariances that are too large, and are off by more than their standard deviations. So the plant noise under which the
-drives are most probable is looked for on the way, as one factor. And what scales all that is known of a car's forces,
-the gain of its torque sensors, is considered: not estimated, but what is not known of it is passed on (Schmidt 1966).
+With too much plant noise the filter corrects its state where a parameter should change; the parameters then
+compensate covariances that are too large, with errors above their standard deviations. So one factor of the plant
+noise is estimated as well, by maximum likelihood. The gain of the torque sensors, which scales all forces of the
+car, is a consider parameter: it is not estimated, but its uncertainty is added to that of the others (Schmidt
+1966).
 """
 
 from __future__ import annotations
@@ -39,30 +40,31 @@ from vehicled.identification.vehicle.prediction_error import (
 )
 
 _KNOWN = 0.5
-"""A parameter counts as identified when its standard deviation has fallen below this share of its prior's."""
+"""A parameter counts as identified when its standard deviation is below this share of its prior's."""
 _SETTLED = 0.1
-"""Of the criterion, a logarithm of probability: what promises less is not worth another pass."""
+"""Least expected decrease of the criterion, a negative log likelihood, for which there is another pass."""
 _LARGEST_STEP = 0.3
-"""Of a logarithm, or of priors' standard deviations where they are larger."""
+"""Of a logarithm; at least three standard deviations of the prior."""
 _STEPS = 10
 _STEPS_BEFORE = 2
-"""With the plant noise of the configuration, before another one is looked for."""
+"""Steps with the plant noise of the configuration, before its factor is estimated."""
 _NOISE_RATIO = 10**0.5
 _NOISE_RANGE = (0.09, 11.0)
-"""Plant noise is tried in steps of that ratio, within that range of the configuration's. It is not only the
-model's: noise of its inputs, which no model is without, is counted in it, too."""
+"""Ratio between tried factors of the plant noise, and their range. Plant noise includes noise of the model's
+inputs."""
 _REJECTED = 2
-"""Steps in a row that did not improve, after which the best so far is taken: gates that open and close make the
-criterion rough."""
+"""Consecutive steps without improvement after which the best result is taken: observations that pass the gate at
+one step and not at the next make the criterion irregular."""
 _MEMORY = 2
-"""Blocks over which the gradients' scatter is taken to find how much less information the innovations carry."""
+"""Number of blocks of gradients that are added up before their scatter is calculated, for the redundancy."""
 _STRETCHES = (1, 2, 4, 8)
-"""Blocks of gradients taken together: innovations may remember each other for as long as that."""
+"""Numbers of blocks of gradients that are added up before their scatter is calculated, for the standard deviations:
+innovations may be correlated over that time."""
 
 
 @dataclass(frozen=True)
 class ParameterCombination:
-    """A direction in which parameters may change together without the drives telling."""
+    """A combination of changes of parameters that the drives do not determine."""
 
     weights: dict[str, float]
     """Of the parameters, each in units of its prior's standard deviation; the largest is 1."""
@@ -74,7 +76,7 @@ class ParameterCombination:
 
 @dataclass
 class FoundParameter:
-    """What is known of one parameter."""
+    """The result for one parameter."""
 
     parameter: Parameter
     prior: float
@@ -83,7 +85,7 @@ class FoundParameter:
     """1 σ in its unit; of one that is not identified, the prior's."""
     identified: bool
     reason: str = ""
-    """Why not."""
+    """Why it is not identified."""
 
 
 @dataclass
@@ -95,10 +97,10 @@ class FitResult:
     file: File
     """The configuration with the new values."""
     plant_noise: float
-    """With which they were found, over that of the configuration (standard deviations)."""
+    """Of the fit, over that of the configuration (ratio of standard deviations)."""
     passes: int
     redundancy: float
-    """How many innovations carry as much information as one would if they were independent."""
+    """Number of innovations that carry the information of one independent innovation."""
 
 
 Drives = Sequence[ScoredDrive]
@@ -119,7 +121,7 @@ class _Fit:
         progress: Progress,
     ) -> None:
         self.file, self.text, self.parameters = file, text, list(parameters)
-        # What is asked for is estimated, as long as the drives determine it.
+        # A parameter to be estimated is considered only when the drives do not determine it.
         self._may_be_considered = {p.name: p for p in considered}
         asked = {p.name for p in parameters}
         self.considered = [p for p in considered if p.name not in asked]
@@ -129,12 +131,12 @@ class _Fit:
         self.passes = 0
         self.best = np.inf
         self.redundancy = 1.0
-        """How many innovations carry as much information as one would if they were independent."""
+        """As in `FitResult`."""
         self.plant_noise = 1.0
         """Over that of the configuration."""
 
     def configuration(self, theta: np.ndarray, plant_noise: float) -> Configuration:
-        """RunError when there can be no such car."""
+        """Raises RunError when these values describe no possible car."""
         file = apply(self.file, [*self.parameters, *self.considered], theta)
         if fault := settings.find_fault(file.vehicle, "vehicle"):
             raise RunError(fault)
@@ -151,16 +153,16 @@ class _Fit:
             changes.append(Change(self.configuration(moved, self.plant_noise), step))
         self.passes += 1
         configuration = self.configuration(full, self.plant_noise)
-        parts = [differentiate(configuration, changes, d, p) for d, p in self._told()]
+        parts = [differentiate(configuration, changes, d, p) for d, p in self._with_progress()]
         error, derivatives = parts[0]
         for other, more in parts[1:]:
             error, derivatives = error + other, derivatives + more
         return error, derivatives
 
     def find_noise(self, criterion: float, *ratios: float) -> float | None:
-        """Change the plant noise by the first of several ratios by which the drives become more probable.
+        """Change the plant noise by the first of several ratios that decreases the criterion.
 
-        Repeated as long as they do. Returns that ratio, or None.
+        Repeated as long as it does. Returns that ratio, or None.
         """
         for ratio in ratios:
             before = self.plant_noise
@@ -174,15 +176,15 @@ class _Fit:
         return None
 
     def _measure(self, plant_noise: float) -> float:
-        """Criterion with another plant noise; infinite where the filter gets lost."""
+        """Criterion with another plant noise; infinite where the filter diverges."""
         configuration = self.configuration(np.append(self.theta, np.zeros(len(self.considered))), plant_noise)
         try:
-            return sum(measure(configuration, d, p).criterion for d, p in self._told())
+            return sum(measure(configuration, d, p).criterion for d, p in self._with_progress())
         except RunError:
             return np.inf
 
-    def _told(self) -> Iterator[tuple[ScoredDrive, Callable[[float], None]]]:
-        """The drives, and what takes the seconds done of each."""
+    def _with_progress(self) -> Iterator[tuple[ScoredDrive, Callable[[float], None]]]:
+        """Each drive with a function that takes the seconds done of it."""
         done = 0.0
         for drive in self._drives:
             begun = done
@@ -194,7 +196,7 @@ class _Fit:
             done += drive.length
 
     def consider(self, name: str) -> None:
-        """From now on, what is not known of a parameter that was left is passed on."""
+        """Treat a parameter that is not estimated as a consider parameter from now on, where it can be one."""
         if name in self._may_be_considered:
             self.considered.append(self._may_be_considered[name])
 
@@ -213,7 +215,7 @@ class _Fit:
         return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / informed)
 
     def of_free(self, derivatives: Derivatives) -> Derivatives:
-        """Without those by what is considered."""
+        """Without the derivatives by considered parameters."""
         return derivatives.of(range(len(derivatives.gradient) - len(self.considered)))
 
     def cost(self, theta: np.ndarray, error: PredictionError) -> float:
@@ -231,8 +233,8 @@ def fit(
 ) -> FitResult:
     """Estimate parameters of a configuration (with its defaults written out) from drives.
 
-    With the plant noise that suits them best, unless it is to be kept. Raises RunError when the filter does not start
-    on one of them.
+    With the plant noise of maximum likelihood, unless it is to be kept. Raises RunError when the filter does not
+    start on one of the drives.
     """
     f = _Fit(file, text, parameters, considered, drives, progress)
     free = np.ones(len(parameters), bool)
@@ -243,7 +245,8 @@ def fit(
     ratios: tuple[float, ...] = () if keep_noise else (1.0 / _NOISE_RATIO, _NOISE_RATIO)
     steps = _STEPS_BEFORE
     while ratios:
-        # What is the model's own fault is only seen when its parameters are about right: hence a second pass.
+        # Errors of the model can be distinguished from those of its parameters only when the parameters are about
+        # right: hence a second pass.
         error, derivatives = _descend(f, error, derivatives, free, steps)
         ratio = f.find_noise(error.criterion, *ratios)
         if ratio is not None:
@@ -251,7 +254,7 @@ def fit(
             f.redundancy = f.find_redundancy(derivatives)
         ratios, steps = () if ratio is None else (ratio,), _STEPS
     while True:
-        # The priors hold what the drives know little of, so that it does no harm meanwhile.
+        # Parameters that the drives determine poorly are held by their priors and do no harm meanwhile.
         error, derivatives = _descend(f, error, derivatives, free, _STEPS)
         count = int(free.sum())
         for name in _leave_unknown(f, derivatives, free, reasons, combinations):
@@ -259,10 +262,10 @@ def fit(
         f.theta[~free] = 0.0
         if int(free.sum()) == count or not free.any():
             break
-        # Those that are left as they are from their priors, and the others once more.
+        # Begin again, with the undetermined parameters at their priors.
         try:
             error, derivatives = f.evaluate(f.theta, free)
-        except RunError:  # the filter gets lost between the two
+        except RunError:  # the filter diverges at this combination
             f.theta[:] = 0.0
             error, derivatives = f.evaluate(f.theta, free)
         f.redundancy = f.find_redundancy(derivatives)
@@ -291,7 +294,7 @@ def fit(
 def _descend(
     f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray, steps: int
 ) -> tuple[PredictionError, Derivatives]:
-    """Steps of the free parameters, so many at most, until little is to be gained."""
+    """At most `steps` steps of the free parameters, until the expected decrease is small."""
     f.best, damping = f.cost(f.theta, error), 0.0
     prior = 1.0 / f.sigma[free] ** 2
     largest = np.maximum(_LARGEST_STEP, 3.0 * f.sigma[free])
@@ -311,13 +314,13 @@ def _descend(
         trial[free] += step
         try:
             new_error, new_derivatives = f.evaluate(trial, free)
-        except RunError:  # the filter gets lost with them
+        except RunError:  # the filter diverges
             better = False
         else:
             better = f.cost(trial, new_error) < f.best
         if better:
             f.theta, error, derivatives = trial, new_error, new_derivatives
-            # The better the fit, the less innovations remember each other.
+            # The better the fit, the less innovations are correlated in time.
             f.redundancy = min(f.redundancy, f.find_redundancy(derivatives))
             f.best = f.cost(f.theta, error)
             damping, rejected = 0.1 * damping, 0
@@ -335,7 +338,7 @@ def _leave_unknown(
     reasons: dict[str, str],
     combinations: list[ParameterCombination],
 ) -> list[str]:
-    """Leave free parameters at their priors until the drives know the others better than their priors do.
+    """Leave free parameters at their priors until the drives determine the others better than their priors.
 
     The derivatives are by the free parameters. Returns the names of those that are left.
     """
@@ -363,7 +366,7 @@ def _leave_unknown(
             others = [n for n in combination.weights if n != name]
             reasons[name] = f"known only together with {', '.join(others)}" if others else "hardly known"
         elif np.sqrt(own[worst, worst]) / sigma[worst] > _KNOWN:
-            reasons[name] = "parts of the drives disagree on it"
+            reasons[name] = "parts of the drives give different values"
         else:
             reasons[name] = f"known no better than {', '.join(p.name for p in f.considered)}"
         left.append(name)
@@ -373,13 +376,13 @@ def _leave_unknown(
 
 
 def _combine(direction: np.ndarray, names: list[str]) -> ParameterCombination:
-    """How the others go along with one that is not known."""
+    """The change of the other parameters that goes with that of an undetermined one."""
     weights = direction / direction[np.argmax(np.abs(direction))]
     return ParameterCombination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
 
 
 def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of what is estimated, with priors of these standard deviations: what the drives leave; what is passed on."""
+    """Covariance of the estimated parameters, with priors of `sigma`: their own, and that from considered ones."""
     prior, m = np.diag(1.0 / sigma**2), len(sigma)
     d = f.of_free(derivatives)
     expected = np.linalg.inv(d.information / f.redundancy + prior)
@@ -393,7 +396,7 @@ def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> tuple[n
             break
         scores = d.blocks[: count * n].reshape(count, n, -1).sum(axis=1)
         scores -= scores.mean(axis=0)
-        # Each parameter that is fitted takes away some of the scatter (MacKinnon and White 1985).
+        # Each fitted parameter reduces the scatter (MacKinnon and White 1985).
         scatter = scores.T @ scores * (count / free) / f.redundancy**2
         larger = np.maximum(larger, np.diag(expected @ (scatter + prior) @ expected))
     scale = np.sqrt(larger / np.diag(expected))

@@ -1,8 +1,8 @@
-"""Parameters in the terms of a car's owner: where each stands in the configuration, and what is known of it.
+"""Parameters of a car by name: where each stands in the configuration, and its prior.
 
 Most are positive, and estimated as logarithms of their ratio to the value in the file; the others as differences
-from it. A parameter moves what belongs to it along: an axle's tyre stiffness the slips at which its forces peak, the
-centre of mass the sensors' positions, which are counted from there.
+from it. A parameter also changes the values that depend on it: an axle's tyre stiffness the slips of its greatest
+forces, the centre of mass the sensors' positions, which are measured from there.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Getter = Callable[[File], float | None]
 Setter = Callable[[File, float], File]
 
 _SIGMA = 0.2
-"""Relative, of most figures as an owner knows them."""
+"""Relative prior standard deviation of most figures."""
 _WEIGHED = 0.05
-"""Of a mass: scales are at hand. Where nothing measures forces it is what all the others count by."""
+"""Relative prior standard deviation of a mass, which can be weighed. Where no forces are measured, the mass is the
+scale of all the other parameters."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Parameter:
 
 
 def get_at(data: Any, path: Path) -> Any:
-    """What stands at a path of field names and places; None where something on the way is missing."""
+    """Value at a path of field names and indices; None where a part of the path is missing."""
     for part in path:
         if data is None:
             return None
@@ -118,7 +119,7 @@ def _mass() -> tuple[Getter, Setter]:
 
 
 def _center_of_mass(axis: int) -> tuple[Getter, Setter]:
-    """Of the whole car: behind the front axle, or over the ground. What is mounted stays where it is in the car."""
+    """Of the whole car: behind the front axle, or over the ground. Sensors stay where they are in the car."""
 
     def get(file: File) -> float:
         v = file.vehicle
@@ -146,7 +147,7 @@ def _center_of_mass(axis: int) -> tuple[Getter, Setter]:
 
 
 def _inertia(axis: int, alone: bool = False) -> tuple[Getter, Setter]:
-    """What lies far ahead and behind counts in pitch as much as in yaw: with yaw goes pitch, unless left alone."""
+    """Moment of inertia. Yaw also changes pitch, as masses in front and behind contribute to both, unless `alone`."""
     paths: tuple[Path, Path] = ("vehicle", "chassis", "inertia"), ("vehicle", "inertia")
 
     def put_yaw(path: Path) -> Setter:
@@ -191,7 +192,7 @@ def _scale_characteristic(file: File, axle: str, factors: dict[str, float]) -> F
 
 
 def _tyre_stiffness(axle: str) -> tuple[Getter, Setter]:
-    """Slip stiffness in both directions; the greatest force is reached at the sooner slip."""
+    """Slip stiffness in both directions; the slip of the greatest force changes inversely."""
 
     def linear(file: File) -> bool:
         return isinstance(get_at(file, _tyre_path(axle)), LinearTyre)
@@ -230,7 +231,7 @@ def _friction(axle: str) -> tuple[Getter, Setter]:
 
 
 def _relaxation(axle: str) -> tuple[Getter, Setter]:
-    """Length that the tyres roll until their lateral force has followed."""
+    """Relaxation length of the tyres' lateral force."""
 
     def get(file: File) -> float | None:
         tyre = get_at(file, _tyre_path(axle))
@@ -356,12 +357,13 @@ PARAMETERS = {
 """By name, in the order in which they are listed."""
 
 USUAL = "mass,center_of_mass.x,inertia.yaw,*.tyre_stiffness,*.spring,steering.offset"
-"""What is asked for when nothing else is; what a configuration does not have of it is left out. Friction is not in
-it: a model that is wrong in other ways takes gentle driving for the limit, and spins when the car goes faster."""
+"""Parameters that are identified by default, without those that a configuration does not have. Friction is not
+among them: with other errors of the model, gentle driving can give a friction so low that the model spins at higher
+speed."""
 
 
 def with_defaults(file: File) -> File:
-    """The same configuration with what a handbook leaves to its defaults written out, so that it can be varied."""
+    """The same configuration with a handbook's default values written out, so that they can be varied."""
     v = file.vehicle
     if isinstance(v, Vehicle):
         return file
@@ -406,14 +408,14 @@ def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) 
             raise UsageError(
                 f"parameters 'brake_gain' and '{min(own & chosen.keys())}': expected one of them, or both axles"
             )
-        del chosen["brake_gain"]  # it is the two together
+        del chosen["brake_gain"]  # it stands for the two together
     if {"inertia.yaw", "inertia.pitch"} <= chosen.keys():
         chosen["inertia.yaw"] = replace(chosen["inertia.yaw"], set=_inertia(2, alone=True)[1])
     return [_for_source(chosen[n], file) for n in known if n in chosen]
 
 
 def _for_source(p: Parameter, file: File) -> Parameter:
-    """A steering offset is one of angles where angles are measured; how well a torque is known stands in the file."""
+    """A parameter with its prior by the file: a steering offset's by its source, a torque gain's as configured."""
     if p.name == "steering.offset":
         sigmas = {"rack": 2e-3, "wheel": 0.05, "road_wheels": 5e-3}
         return replace(p, sigma=sigmas[file.sensors.steering.source])
@@ -429,12 +431,12 @@ def _absence(p: Parameter, file: File) -> str:
 
 
 def apply(file: File, parameters: Sequence[Parameter], theta: Iterable[float]) -> File:
-    """The configuration with parameters off those in `file` by what is estimated."""
+    """The configuration `file` with its parameters changed by the estimated `theta`."""
     result = file
     for p, t in zip(parameters, theta, strict=True):
         prior = p.get(file)
         assert prior is not None
-        # Others may have moved it along.
+        # Another parameter may have changed it, too.
         here = p.get(result)
         assert here is not None
         result = p.set(result, p.value(here, t))

@@ -1,7 +1,7 @@
-"""Settings of noise that may be found from innovations: of the sensors, and of what the model gets wrong.
+"""Settings of noise that may be found from innovations: of the sensors, and of the model's errors.
 
-All are positive. The accuracy that a receiver reports is left to it, and what a standing car shows (the lateral
-acceleration at standstill) to the file: only moving is counted.
+All are positive. Not found are accuracies that a receiver reports, and noise that only a standing car shows (the
+lateral acceleration at standstill): only the moving car is evaluated.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ NOISE = {
 
 
 def scale_plant(file: File, factor: float) -> File:
-    """The configuration that trusts its model more or less.
+    """The configuration with its plant noise scaled.
 
-    Scaled are standard deviations of all that the model gets wrong, but for what drives the car where nothing
-    measures it.
+    Scaled are the standard deviations of all errors of the model, except that of a drive force that is not measured.
     """
     for setting in _OF_MODEL:
         value = get_at(file, setting.path)

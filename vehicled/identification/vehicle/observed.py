@@ -1,4 +1,4 @@
-"""The estimator as it runs in the car, with what its filter made of each observation, and the derivatives of that."""
+"""The estimator as it runs in the car, with the innovation of each observation and its derivatives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _nothing() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Decorrelated:
-    """An observation in components that are not correlated, those that were measured."""
+    """The measured components of an observation, decorrelated."""
 
     innovation: np.ndarray
     """(m,)"""
@@ -40,7 +40,7 @@ class Decorrelated:
 
 @dataclass(frozen=True)
 class Change:
-    """A configuration with one parameter changed by a little."""
+    """A configuration with one parameter changed by a small step."""
 
     configuration: Configuration
     step: float
@@ -48,7 +48,7 @@ class Change:
 
 
 class ObservedEstimator:
-    """Gives no estimates, but the observations of its last step.
+    """An estimator that keeps the observations of its last step.
 
     With `changes`, their derivatives by each of these.
     """
@@ -63,10 +63,10 @@ class ObservedEstimator:
             inputs = _DifferentiatedInputs(self._filter.car, c.sensors, changes, companions)
         self._estimator = Estimator(c, EstimatorParts(self._filter, inputs, self._on_update))
         self.observations: list[tuple[Innovation, Decorrelated]] = []
-        """Of the last step: what was evaluated, whether it was accepted or not."""
+        """Of the last step, accepted or rejected."""
 
     def run(self, steps: Iterable[Step]) -> Iterator[int]:
-        """Go through a drive; gives the time of each step, ns, once it is done. Raises what the estimator raises."""
+        """Run through a drive; yields the time of each step, ns, after the step. Raises what the estimator raises."""
         for result in run_steps(self._estimator, steps):
             if result.error is not None:
                 raise result.error
@@ -90,7 +90,7 @@ class ObservedEstimator:
 
 
 def make_inputs(car: Car, sensors: Sensors) -> Inputs:
-    """The inputs of a car after that section of a configuration."""
+    """The inputs of a car by that section of a configuration."""
     return Inputs(car, sensors.steering, sensors.wheel_torques)
 
 
@@ -115,7 +115,7 @@ def _differentiate_settings(
 
 
 class _DifferentiatedInputs(Inputs):
-    """Beside them those of changed configurations that read them otherwise, for the tangents of the car's inputs."""
+    """Inputs, and those of changed configurations where these differ, for the tangents of the car's inputs."""
 
     def __init__(
         self, car: Car, sensors: Sensors, changes: Sequence[Change], companions: Sequence[Companion]

@@ -1,10 +1,10 @@
-"""How badly the filter predicts a drive, and how that changes with its parameters.
+"""Prediction error of the filter on a drive, and its derivatives by the parameters.
 
 The criterion is the negative logarithm of the likelihood of all measurements, by the innovations ν of the very
 filter that runs in the car and their covariance S: ½ Σ νᵀS⁻¹ν + ln |S| (Schweppe 1965; Ljung, System
-Identification, section 7.4). Components are taken as the filter decorrelates them. Beyond its gate a measurement
-counts by the logarithm of its surprise, g (1 + ln r) at r times the gate g: an outlier does not lead the search
-astray, but nothing is gained by having measurements refused.
+Identification, section 7.4). Components are decorrelated as in the filter. Beyond the gate g, at r times the gate,
+a measurement counts g (1 + ln r) instead of its NIS: an outlier has little influence on the search, but a rejection
+never improves the criterion.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from vehicled.messages import Innovation, Step
 _SETTLING = 1.0
 """s after the start of the filter: until then innovations depend on how it was started."""
 _LEAST_SPEED = 3.0
-"""m/s: next to standstill tyres hold any car, and innovations do not depend on its parameters."""
+"""m/s: near standstill the tyres stick, and innovations do not depend on the car's parameters."""
 _BLOCK_NS = 1_000_000_000
-"""Gradients are summed over blocks of this length: longer than innovations remember each other."""
+"""Gradients are summed over blocks of this length: longer than innovations are correlated."""
 
 
 @dataclass
@@ -34,22 +34,22 @@ class SensorError:
     """Prediction error of one kind of observation."""
 
     count: int = 0
-    refused: int = 0
+    rejected: int = 0
     nis: float = 0.0
-    """Sum over those that were not refused, per component."""
+    """Sum over the accepted ones, per component."""
     likelihood: float = 0.0
     """Sum of ½ (νᵀS⁻¹ν + ln |S|)."""
 
     @property
     def mean_nis(self) -> float:
         """1 when the filter is consistent."""
-        fused = self.count - self.refused
-        return self.nis / fused if fused else math.nan
+        accepted = self.count - self.rejected
+        return self.nis / accepted if accepted else math.nan
 
 
 @dataclass
 class PredictionError:
-    """How badly a drive was predicted, by sensor and as a whole."""
+    """Prediction error of a drive, by sensor and as a whole."""
 
     sensors: dict[str, SensorError] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class PredictionError:
 
     @property
     def count(self) -> int:
-        """How many observations it is of."""
+        """Number of observations."""
         return sum(s.count for s in self.sensors.values())
 
     @property
@@ -77,16 +77,16 @@ class PredictionError:
         return PredictionError(sensors)
 
     def add(self, record: Innovation, log_determinant: float) -> None:
-        """Count an innovation, with ln det S of its covariance; beyond its gate it counts less than quadratically."""
+        """Count an innovation, with ln det S of its covariance; beyond its gate it counts logarithmically."""
         sensor = self.sensors.setdefault(record.sensor, SensorError())
         sensor.count += 1
-        surprise = record.nis
+        nis = record.nis
         if record.test_ratio > 1.0:
-            sensor.refused += 1
-            surprise *= (1.0 + math.log(record.test_ratio)) / record.test_ratio
+            sensor.rejected += 1
+            nis *= (1.0 + math.log(record.test_ratio)) / record.test_ratio
         else:
-            sensor.nis += surprise / len(record.innovation)
-        sensor.likelihood += 0.5 * (surprise + log_determinant)
+            sensor.nis += nis / len(record.innovation)
+        sensor.likelihood += 0.5 * (nis + log_determinant)
 
 
 @dataclass
@@ -117,7 +117,7 @@ def calc_length(steps: Sequence[Step]) -> float:
 
 @dataclass(frozen=True)
 class ScoredDrive:
-    """Steps of a log, and which of them count: the same ones whatever the parameters."""
+    """Steps of a log, and which of them are evaluated: the same ones for all parameters."""
 
     steps: Sequence[Step]
     counting: frozenset[int]
@@ -148,7 +148,7 @@ class ScoredDrive:
         return calc_length(self.steps)
 
     def after(self, share: float) -> ScoredDrive:
-        """What counts after a share of its time; the filter runs from its beginning."""
+        """The evaluated steps after a share of its time; the filter still runs from the beginning."""
         border = self.steps[0].t + round(share * self.length * 1e9)
         return ScoredDrive(self.steps, frozenset(t for t in self.counting if t >= border))
 
@@ -164,7 +164,7 @@ def measure(
 ) -> PredictionError:
     """Prediction error of a configuration on a drive; `progress` takes the seconds done.
 
-    RunError when nothing of it counts.
+    Raises RunError when no step of it is evaluated.
     """
     error = PredictionError()
     for _, pairs in _run(ObservedEstimator(configuration), drive, progress):
@@ -173,10 +173,10 @@ def measure(
     return _checked(error)
 
 
-def calc_surprise(configuration: Configuration, drive: ScoredDrive) -> dict[str, np.ndarray]:
+def calc_nis_over_time(configuration: Configuration, drive: ScoredDrive) -> dict[str, np.ndarray]:
     """(n, 2) by kind of observation: time since the drive's start, s, and mean NIS per component.
 
-    The mean is over the second before that time, of what was not rejected.
+    The mean is over the second before that time, of the accepted observations.
     """
     sums: dict[str, dict[int, np.ndarray]] = {}
     for t, pairs in _run(ObservedEstimator(configuration), drive, None):
@@ -197,7 +197,7 @@ def differentiate(
     drive: ScoredDrive,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[PredictionError, Derivatives]:
-    """Measure with the derivatives by the parameters that `changes` are changes of."""
+    """`measure`, with the derivatives by the parameters that `changes` change."""
     error, p = PredictionError(), len(changes)
     information, blocks = np.zeros((p, p)), []
     stream = _run(ObservedEstimator(configuration, changes), drive, progress)
@@ -229,7 +229,7 @@ def _derivatives(pairs: Sequence[tuple[Innovation, Decorrelated]], p: int) -> tu
 def _run(
     estimator: ObservedEstimator, drive: ScoredDrive, progress: Callable[[float], None] | None
 ) -> Iterator[tuple[int, list[tuple[Innovation, Decorrelated]]]]:
-    """By step that counts: its time, ns, and its observations."""
+    """By evaluated step: its time, ns, and its observations."""
     for t in estimator.run(drive.steps):
         if t in drive.counting:
             yield t, estimator.observations
@@ -241,5 +241,5 @@ def _checked(error: PredictionError) -> PredictionError:
     if error.count == 0:
         raise RunError("nothing to compare: the filter never started, or the car never moved")
     if not math.isfinite(error.criterion):
-        raise RunError("the filter lost its way: its innovations are not finite")
+        raise RunError("the filter diverged: its innovations are not finite")
     return error

@@ -1,7 +1,7 @@
-"""What drove the car, as it was between the samples: in a recording, those that came after are known too.
+"""Inputs of the car, interpolated between samples: in a recording, later samples are known too.
 
-In the car, the model follows steering, torque and pressure a little late: their samples are held or extrapolated, and
-noise must be smoothed out of the past alone. Parameters that are fitted through such inputs make up for the delay.
+In the car, the model follows steering, torque and pressure a little late: their samples are held or extrapolated,
+and noise is smoothed with past samples alone. Parameters fitted with such inputs compensate the delay.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from vehicled.sources.inputs import CHANNELS, LIMITS
 
 _ORDER = 3
 """Of the polynomials that smooth the steering (Savitzky and Golay 1964)."""
-_AT_ONCE = 1e-6
-"""s: memory of a tracker that takes samples for what they are."""
+_NO_SMOOTHING = 1e-6
+"""s: memory of a tracker that practically does not smooth."""
 _SOURCE = "inputs"
 
 
@@ -41,9 +41,9 @@ def interpolate_inputs(steps: Sequence[Step], smoothing: float) -> list[Step]:
     return [_with_inputs(s, {c: column[k] for c, column in columns.items()}) for k, s in enumerate(steps)]
 
 
-def at_once(file: File) -> File:
-    """The configuration that takes such inputs for what they are."""
-    return with_smoothing(file, _AT_ONCE)
+def without_smoothing(file: File) -> File:
+    """The configuration that uses such inputs as they are."""
+    return with_smoothing(file, _NO_SMOOTHING)
 
 
 def with_smoothing(file: File, smoothing: float) -> File:
@@ -69,7 +69,7 @@ def _without_inputs(measurements: Sequence[Measurement]) -> Iterator[Measurement
 
 
 def _series(steps: Sequence[Step]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Times, s, and values of each input in order of time; what no sensor can give is left out."""
+    """Times, s, and values of each input in order of time; values outside of the limits are left out."""
     samples: dict[str, dict[int, float]] = {}
     for step in steps:
         for m in step.measurements:

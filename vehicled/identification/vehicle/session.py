@@ -1,8 +1,8 @@
-"""What identification and tuning share: logs in, a fit, its validation, a new configuration and a table out.
+"""Common part of identification and tuning: from logs by a fit and its validation to a new configuration and a table.
 
-Parameters are for drives to come: when a drive that was not used is predicted worse with them, the one that is to
-blame most is left as it was, and the others are found anew. Friction is the usual one: what a slow lap gives for it
-does not hold on a fast one.
+Parameters must hold on other drives: when a drive that was not used is predicted worse with them, the parameter
+that contributes most to this keeps its prior value, and the others are estimated again. Usually this is friction:
+its value from a slow lap does not hold on a fast one.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ from vehicled.identification.vehicle.prediction_error import (
     calc_length,
     measure,
 )
-from vehicled.identification.vehicle.recorded_inputs import at_once, interpolate_inputs, with_smoothing
+from vehicled.identification.vehicle.recorded_inputs import (
+    interpolate_inputs,
+    with_smoothing,
+    without_smoothing,
+)
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
 from vehicled.messages import Step
 from vehicled.progress import Progress
 
 HELD_OUT = 1 / 3
 """Share of the last log that is kept for validation when no other log is."""
-_NOT_CARRIED = "what is found of it does not carry over to the drive that was not used"
+_NOT_VALIDATED = "its estimate does not hold on the drive that was not used"
 
 
 @dataclass(frozen=True)
@@ -50,15 +54,15 @@ class Recording:
 
 @dataclass(frozen=True)
 class Session:
-    """A finished one."""
+    """The results of a session."""
 
     estimate: FitResult
     validation_before: PredictionError
     validation_after: PredictionError
     validation: str
-    """What it was."""
+    """Name of the drive."""
     choices: int
-    """How many parameters were left because of it: then it has been used after all."""
+    """How many parameters were left because of the validation: above 0, the drive has been used for this choice."""
     held_out: ScoredDrive
     before: Configuration
     after: Configuration
@@ -78,7 +82,7 @@ def run(
 ) -> Session:
     """Fit parameters of a configuration to logs, or its noise when `tuning`.
 
-    Raises UsageError on what cannot be right, RunError on failure.
+    Raises UsageError for wrong names and unsuitable logs, RunError on failure.
     """
     path = settings.config_path(config)
     given = settings.load(path, File)
@@ -97,9 +101,9 @@ def run(
     for log in every:
         faults = list(find_faults(Channels(log.steps), file, parameters))
         if faults and not anyway:
-            raise UsageError(f"{log.name}: {'; '.join(faults)} (--anyway goes on nevertheless)")
+            raise UsageError(f"{log.name}: {'; '.join(faults)} (--anyway uses the log nevertheless)")
     drives: list[ScoredDrive] = []
-    with Progress("looking for motion", sum(calc_length(log.steps) for log in every), "s", quiet) as progress:
+    with Progress("finding motion", sum(calc_length(log.steps) for log in every), "s", quiet) as progress:
         done = 0.0
         for log in every:
             begun = done
@@ -135,16 +139,16 @@ def run(
                 return fit(file, text, some, drives, report, keep_noise=True)
             return identify(file, text, some, drives, report)
 
-        # As the filter will run in the car, whatever the fit took its inputs and its noise for.
+        # With inputs and noise as in the car, which may differ from those of the fit.
         def validate_on(found: File) -> PredictionError | None:
             try:
                 return measure(configure(found, text), held_out)
             except RunError:
                 if found is file:
                     raise
-                return None  # the filter gets lost
+                return None  # the filter diverges
 
-        estimate, before, after, choices = find_what_carries_over(file, parameters, find, validate_on)
+        estimate, before, after, choices = find_validated(file, parameters, find, validate_on)
         progress.update(total, f"{estimate.passes} passes")
     new_text = write(text, file, estimate.file)
     old, new = configure(file, text), configure(estimate.file, text)
@@ -154,12 +158,12 @@ def run(
 def write(text: str, file: File, found: File) -> str:
     """The text of `file`, which has its defaults written out, with the numbers in which `found` differs."""
     new_text = edit(text, list(find_edits(file, found)))
-    # Defaults of a handbook follow from its other numbers: those too are to be what they were when it was found.
+    # Defaults of a handbook depend on its other numbers: they, too, must have the values of the fit.
     loaded = with_defaults(settings.loads(new_text, File, "the configuration that was found"))
     return edit(new_text, list(find_edits(loaded.vehicle, found.vehicle, ("vehicle",))))
 
 
-def find_what_carries_over(
+def find_validated(
     file: File,
     parameters: Sequence[Parameter],
     find: Callable[[Sequence[Parameter]], FitResult],
@@ -167,7 +171,7 @@ def find_what_carries_over(
 ) -> tuple[FitResult, PredictionError, PredictionError, int]:
     """An estimate with which the held-out drive is predicted better than before.
 
-    Beside it the prediction errors before and after, and how many parameters had to be left for that.
+    Returned with the prediction errors before and after, and the number of parameters left for that.
     """
     before = validate(file)
     assert before is not None
@@ -183,19 +187,19 @@ def find_what_carries_over(
         if not free or (after is not None and after.mean < before.mean):
             break
         without = [validate(f.parameter.set(estimate.file, f.prior)) for f in free]
-        # Where the filter gets lost whichever it is, the one that changed most.
+        # Where the filter diverges whichever parameter is left, the one that changed most.
         changes = [
             abs(f.value - f.prior) / f.parameter.calc_deviation(f.prior, f.parameter.sigma) for f in free
         ]
         order = [(np.inf if e is None else e.mean, -c) for e, c in zip(without, changes, strict=True)]
-        blamed = free.pop(order.index(min(order)))
-        combinations = [c for c in combinations if blamed.parameter.name not in c.weights]
-        left[blamed.parameter.name] = dataclasses.replace(
-            blamed,
-            value=blamed.prior,
-            sigma=blamed.parameter.calc_deviation(blamed.prior, blamed.parameter.sigma),
+        worst = free.pop(order.index(min(order)))
+        combinations = [c for c in combinations if worst.parameter.name not in c.weights]
+        left[worst.parameter.name] = dataclasses.replace(
+            worst,
+            value=worst.prior,
+            sigma=worst.parameter.calc_deviation(worst.prior, worst.parameter.sigma),
             identified=False,
-            reason=_NOT_CARRIED,
+            reason=_NOT_VALIDATED,
         )
         choices += 1
         if free:
@@ -216,12 +220,12 @@ def identify(
     drives: Sequence[ScoredDrive],
     progress: FitProgress,
 ) -> FitResult:
-    """With inputs as they were between their samples; what is not known of the torques is passed on."""
+    """`fit` with inputs interpolated between their samples, and the torque gain as a consider parameter."""
     smoothing = file.sensors.steering.smoothing
     exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing)) for d in drives]
     gain = PARAMETERS["torque_gain"]
     considered = [] if gain.get(file) is None else choose(gain.name, file)
-    estimate = fit(at_once(file), text, parameters, exact, progress, considered)
+    estimate = fit(without_smoothing(file), text, parameters, exact, progress, considered)
     return dataclasses.replace(estimate, file=with_smoothing(estimate.file, smoothing))
 
 
@@ -257,7 +261,7 @@ def as_json(session: Session) -> dict[str, Any]:
 
 def _error_as_json(error: PredictionError) -> dict[str, Any]:
     sensors = {
-        name: {"nis": None if math.isnan(s.mean_nis) else s.mean_nis, "count": s.count, "refused": s.refused}
+        name: {"nis": None if math.isnan(s.mean_nis) else s.mean_nis, "count": s.count, "refused": s.rejected}
         for name, s in error.sensors.items()
     }
     return {"criterion": error.criterion, "observations": error.count, "sensors": sensors}
@@ -272,24 +276,24 @@ def format_session(session: Session) -> list[str]:
             f"{f.parameter.name:<24} {f.prior:>11.5g} {new}  {f.parameter.unit:<10} {f.reason}".rstrip()
         )
     for c in session.estimate.combinations:
-        lines.append(f"not determined by the drives: {c}   (in units of what is known of each beforehand)")
+        lines.append(f"not determined by the drives: {c}   (in standard deviations of the priors)")
     before, after = session.validation_before, session.validation_after
     used = ", which chose what is left" if session.choices else ", which was not used"
     lines += ["", f"prediction of {session.validation}{used}:"]
     lines.append(
-        f"{'sensor':<18} {'NIS before':>11} {'after':>8} {'refused before':>15} {'after':>6} {'of':>8}"
+        f"{'sensor':<18} {'NIS before':>11} {'after':>8} {'rejected before':>15} {'after':>6} {'of':>8}"
     )
     for name, old in before.sensors.items():
         new_error = after.sensors.get(name)
         if new_error is not None:
             lines.append(
-                f"{name:<18} {old.mean_nis:>11.3f} {new_error.mean_nis:>8.3f} {old.refused:>15} "
-                f"{new_error.refused:>6} {old.count:>8}"
+                f"{name:<18} {old.mean_nis:>11.3f} {new_error.mean_nis:>8.3f} {old.rejected:>15} "
+                f"{new_error.rejected:>6} {old.count:>8}"
             )
     if session.estimate.plant_noise != 1.0:
         lines.append(
             f"found with {session.estimate.plant_noise:.2g} of the file's plant noise, which stays (`vehicled tune`)"
         )
-    verdict = "better" if after.mean < before.mean else "nothing found that would improve on it"
-    lines.append(f"mean of ½ (ν²/S + ln S): {before.mean:.4f} before, {after.mean:.4f} after: {verdict}")
+    result = "better" if after.mean < before.mean else "no improvement found"
+    lines.append(f"mean of ½ (ν²/S + ln S): {before.mean:.4f} before, {after.mean:.4f} after: {result}")
     return [*lines, *session.notes]

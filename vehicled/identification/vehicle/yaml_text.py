@@ -1,4 +1,4 @@
-"""New values into the text of a configuration, with its comments, order and units as they were."""
+"""Edits of the text of a configuration: new values, with comments, order and units unchanged."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _DIGITS = 6
 
 @dataclasses.dataclass(frozen=True)
 class Edit:
-    """A value that is to stand at a key path, in SI."""
+    """A new value at a key path, in SI."""
 
     keys: Keys
     values: tuple[float, ...]
     unit: str
-    """In which it is written where nothing stands yet; empty for plain numbers."""
+    """In which it is written where there is no value yet; empty for plain numbers."""
 
 
 def find_edits(before: Any, after: Any, keys: Keys = ()) -> Iterator[Edit]:
