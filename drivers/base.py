@@ -18,7 +18,7 @@ _FAULT_COUNTERS = ("checksum_errors", "truncated", "garbage_bytes", "out_of_rang
 
 
 class Decoder(Protocol):
-    """What a family of devices has of its own: bytes or frames in, measurements out."""
+    """The part that is specific to a family of devices: bytes or frames in, measurements out."""
 
     counters: dict[str, int]
 
@@ -29,8 +29,8 @@ class Decoder(Protocol):
 class Driver(ABC):
     """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
 
-    A subclass says how to open, read and close, and which decoder to use. Losing the device is
-    no reason to end: it is opened again, with pauses that grow from 0.1 s to 2 s, until `stop`.
+    A subclass says how to open, read and close, and which decoder to use. When the device is lost the thread goes
+    on: it opens the device again, with pauses that grow from 0.1 s to 2 s, until `stop`.
     """
 
     Options: ClassVar[type[Any]]
@@ -85,7 +85,7 @@ class Driver(ABC):
 
     @abstractmethod
     def _receive(self) -> tuple[bool, list[Measurement]]:
-        """Waits a moment for the device: whether anything came, and the measurements.
+        """Waits a moment for the device. Returns whether data came, and the measurements.
 
         Raises one of FAULTS if the device is gone.
         """
@@ -144,7 +144,7 @@ class Driver(ABC):
     def _shut(self) -> None:
         try:
             self._close()
-        except self.FAULTS as error:  # what is gone cannot always be closed cleanly
+        except self.FAULTS as error:  # a lost device cannot always be closed cleanly
             self._log_limited(logging.DEBUG, f"closing: {error}")
         self.decoder.reset()
 

@@ -1,6 +1,6 @@
 """Sensors and control units on a CAN bus, their signals named in a DBC file.
 
-What the bus carries is up to the car; `signals` says which signal is which channel. For the prototype's
+Signals depend on the car; `signals` maps them to channels. For the prototype's
 `prototype.dbc`, the options are:
 
     interface: socketcan
@@ -99,7 +99,7 @@ class CanOptions:
 
 
 class _Counter:
-    """Angle from a pulse counter that rolls over: the way between two values is the shorter one.
+    """Angle from a pulse counter that rolls over: between two values it has turned the shorter way.
 
     So it must not turn by half of the counter's range between two frames, and starts within the first range.
     """
@@ -158,7 +158,7 @@ class CanDecoder:
 
     @property
     def filters(self) -> list[dict[str, Any]]:
-        """The frames wanted, as python-can takes it: the kernel then keeps all others away."""
+        """The frames wanted, as python-can takes it: the kernel then filters out all others."""
         return [
             {"can_id": number, "can_mask": 0x1FFFFFFF if extended else 0x7FF, "extended": extended}
             for number, extended in self._sources
@@ -200,7 +200,7 @@ class CanDecoder:
         return [Measurement(self.name, arrival_ns - age_ns - self._latency_ns, arrival_ns, values)]
 
     def reset(self) -> None:
-        """Frames stand alone: nothing is ever begun."""
+        """Nothing to do: a frame is a complete message."""
 
 
 def load_dbc(path: Path) -> Database:
@@ -216,7 +216,7 @@ def load_dbc(path: Path) -> Database:
 
 
 def find_signal(database: Database, path: Path, channel: str, signal: CanSignal) -> tuple[Message, DbcSignal]:
-    """The message and signal of a channel. Raises UsageError naming what there is instead."""
+    """The message and signal of a channel. Raises UsageError naming those that there are."""
     try:
         message = database.get_message_by_name(signal.message)
     except KeyError:
@@ -234,7 +234,7 @@ def find_signal(database: Database, path: Path, channel: str, signal: CanSignal)
 
 
 def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
-    """What a value of the signal is to be multiplied by to be in the channel's unit. Raises UsageError."""
+    """Factor from the signal's unit to the channel's. Raises UsageError."""
     if signal.roll_over is not None:
         return 1.0
     wanted = CHANNELS[channel]

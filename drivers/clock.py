@@ -19,7 +19,7 @@ _BUCKETS = 60
 _SKEW_SPAN_NS = 5_000_000_000
 """A skew is not estimated from less than this: jitter over a short span is a large slope."""
 _MAX_SKEW = 300e-6
-"""Worse than any quartz that is not broken."""
+"""Larger than the skew of any intact quartz."""
 _AHEAD_NS = 1_000_000_000
 _BEHIND_NS = 5_000_000_000
 """A message that arrives earlier or later than this against the envelope: the device's clock was set."""

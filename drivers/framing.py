@@ -1,7 +1,7 @@
-"""From a stream of bytes to the messages in it: what all decoders of serial devices have in common.
+"""From a stream of bytes to the messages in it: common part of the decoders of all serial devices.
 
-A decoder is a pure incremental parser. It has no port, no thread and reads no clock, so the live driver,
-the replay of a raw log and the tests all run the very same object.
+A decoder is a pure incremental parser. It has no port, no thread and reads no clock, so that live driver, replay of
+a raw log and tests run the same code.
 """
 
 import enum
@@ -37,7 +37,7 @@ class FrameDecoder:
     LONGEST = 4096
     """Bytes of the longest message; `_parse` never needs more."""
     PATIENCE_NS = 250_000_000
-    """Silence after which the rest of a begun message will not come any more, ns."""
+    """Silence after which the rest of an incomplete message is not expected any more, ns."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -56,7 +56,7 @@ class FrameDecoder:
         self._last_ns: int | None = None  # arrival of the newest byte
 
     def feed(self, data: bytes, arrival_ns: int) -> list[Measurement]:
-        """Measurements that `data` completes. No bytes at all mean that time has passed without any.
+        """Measurements that `data` completes. Empty `data` means that time has passed without any.
 
         arrival_ns: when `data` arrived, ns, host monotonic clock. Never raises, whatever the bytes.
         """
@@ -85,7 +85,7 @@ class FrameDecoder:
             self._drop(len(self._buffer))
 
     def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
-        """What stands at `start`, and how many bytes that is (0 for MORE; the bytes to skip if not good)."""
+        """The frame at `start`, and its number of bytes (0 for MORE; the bytes to skip if not good)."""
         raise NotImplementedError
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
@@ -109,17 +109,17 @@ class FrameDecoder:
         buffer = self._buffer
         at = 0
         while at < len(buffer):
-            verdict, length = self._parse(buffer, at)
-            if verdict is FoundFrame.MORE:
+            kind, length = self._parse(buffer, at)
+            if kind is FoundFrame.MORE:
                 break
-            if verdict is FoundFrame.MESSAGE:
+            if kind is FoundFrame.MESSAGE:
                 counters["messages"] += 1
                 self._decode(bytes(buffer[at : at + length]), self._stamp(at + length), arrival_ns, out)
             else:
                 counters["garbage_bytes"] += length
-                if verdict is FoundFrame.DAMAGED:
+                if kind is FoundFrame.DAMAGED:
                     counters["checksum_errors"] += 1
-                elif verdict is FoundFrame.TRUNCATED:
+                elif kind is FoundFrame.TRUNCATED:
                     counters["truncated"] += 1
             at += length
         self._drop(at)

@@ -88,15 +88,15 @@ class NmeaDecoder(FrameDecoder):
         sync = buffer.find(b"$", start)
         if sync != start:
             return FoundFrame.GARBAGE, (len(buffer) if sync < 0 else sync) - start
-        verdict, length = parse_line(buffer, start, _LONGEST_LINE)
-        if verdict is FoundFrame.MESSAGE:
+        kind, length = parse_line(buffer, start, _LONGEST_LINE)
+        if kind is FoundFrame.MESSAGE:
             line = bytes(buffer[start : start + length])
             check = _CHECKSUM.search(line)
             if check is None:
                 return FoundFrame.TRUNCATED, length
             if int(check[1], 16) != xor_checksum(line[1 : check.start()]):
                 return FoundFrame.DAMAGED, length
-        return verdict, length
+        return kind, length
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         try:

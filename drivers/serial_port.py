@@ -19,7 +19,7 @@ _WAIT_S = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class SerialOptions:
-    """What all devices on serial ports have in common."""
+    """Options of all devices on serial ports."""
 
     port: str
     """Path of the device; best a stable one (`/dev/serial/by-id/…` or from a udev rule)."""

@@ -3,7 +3,7 @@
 ASCII: `$VNxxx,…*XX`, where XX is the exclusive or of the bytes in between, or `*XXXX` with their CRC-16.
 Binary: `FA`, a byte with the groups present, 16 bits per group for the fields present, the payload in the
 order of groups and fields (little-endian), and the CRC-16 (polynomial 1021, start 0, high byte first) over
-all but the sync byte. The length stands nowhere: it follows from the fields, so that all must be known.
+all but the sync byte. The length is not transmitted: it follows from the fields, so that all must be known.
 
 Acceleration is specific force. Compensated values are preferred to uncompensated ones. All in the axes of
 the sensor, or of its reference frame rotation where that is configured in the device.
@@ -194,15 +194,15 @@ def _satellites(form: MessageLayout, buffer: bytearray, start: int) -> int | Non
 
 
 def _parse_at_ascii(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
-    verdict, length = parse_line(buffer, start, _LONGEST_LINE)
-    if verdict is FoundFrame.MESSAGE:
+    kind, length = parse_line(buffer, start, _LONGEST_LINE)
+    if kind is FoundFrame.MESSAGE:
         body, star, check = bytes(buffer[start + 1 : start + length]).rstrip().rpartition(b"*")
         if not star or len(check) not in (2, 4):
             return FoundFrame.TRUNCATED, length
         computed = b"%02X" % xor_checksum(body) if len(check) == 2 else b"%04X" % crc_hqx(body, 0)
         if check.upper() != computed:
             return FoundFrame.DAMAGED, length
-    return verdict, length
+    return kind, length
 
 
 def _ascii_values(message: bytes) -> dict[str, float] | None:

@@ -38,7 +38,7 @@ FLOAT32, FP1220, FP1632, FLOAT64 = range(4)
 _LONGEST_DATA = 2048
 _ACCELERATION_CHANNELS = ("imu.ax", "imu.ay", "imu.az")
 _RATE_CHANNELS = ("imu.wx", "imu.wy", "imu.wz")
-_CHANNELS = {  # the high-rate variants give way to the calibrated ones
+_CHANNELS = {  # calibrated values are preferred to the high-rate ones
     ACCELERATION_HR: _ACCELERATION_CHANNELS,
     RATE_OF_TURN_HR: _RATE_CHANNELS,
     ACCELERATION: _ACCELERATION_CHANNELS,

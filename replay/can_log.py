@@ -65,7 +65,7 @@ class CanLog:
                 yield frame
         except GeneratorExit:
             raise
-        except Exception as error:  # python-can lets through whatever the damage happens to raise
+        except Exception as error:  # python-can raises all kinds of exceptions on damage
             detail = " ".join(f"{type(error).__name__}: {error}".split())
             self.problems.add("unreadable", f"after frame {frames}", f"{detail}; the rest is skipped")
         finally:
@@ -74,7 +74,7 @@ class CanLog:
 
 
 class _GoodLines:
-    """A candump file without the lines that its reader would choke on."""
+    """A candump file without the lines that its reader cannot parse."""
 
     def __init__(self, file: TextIO, problems: Problems) -> None:
         self._file = file
@@ -88,7 +88,7 @@ class _GoodLines:
                 self._problems.add("bad line", f"line {number}", repr(line[:40]))
 
     def read(self) -> str:
-        """python-can takes for a file what can be read."""
+        """python-can requires this method of a file."""
         return self._file.read()
 
     def close(self) -> None:

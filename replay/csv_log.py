@@ -57,7 +57,7 @@ def format_seconds(t: int) -> str:
 
 
 def source_of(channel: str) -> str:
-    """Stands for the device, which CSV does not name: `imu.ax` → `imu`, `wheel.fl.angle` → `wheel.angle`."""
+    """Used in place of the device, which CSV does not name: `imu.ax` → `imu`, `wheel.fl.angle` → `wheel.angle`."""
     parts = channel.split(".")
     return f"{parts[0]}.{parts[2]}" if len(parts) == 3 else parts[0]
 

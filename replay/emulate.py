@@ -1,6 +1,6 @@
-"""Devices that are not there: a log, spoken as bytes into pseudo-terminals and onto a CAN bus in real time.
+"""Emulated devices: a log is sent as bytes to pseudo-terminals and to a CAN bus in real time.
 
-The drivers at the other end see no difference, including unplugging and noise on the line.
+For the drivers there is no difference to real devices, including unplugging and noise on the line.
 """
 
 import os
@@ -23,7 +23,7 @@ from vehicled.messages import Measurement
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """What a bad line does to a message, each with its probability per message."""
+    """Faults of a bad line, each with its probability per message."""
 
     garbage: float = 0.0
     """1 to 40 random bytes before it."""
@@ -35,7 +35,7 @@ class Faults:
 
 
 class LineNoise:
-    """Applies `Faults` to a stream, reproducibly, and counts what it did."""
+    """Applies `Faults` to a stream, reproducibly, and counts them."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
@@ -95,7 +95,7 @@ class EmulatedSerial:
         self.replug()
 
     def pack(self, m: Measurement) -> bytes:
-        """The bytes of the device's messages for a measurement; none where it cannot express it."""
+        """The bytes of the device's messages for a measurement; none if it has no such channels."""
         return self._encoder.encode(m)
 
     def send(self, packed: bytes, due_ns: int) -> None:
@@ -105,7 +105,7 @@ class EmulatedSerial:
             self.write(self.noise.apply(packed))
 
     def write(self, data: bytes) -> None:
-        """Raw bytes onto the line. What nobody reads in time is lost, as on a real one, but counted."""
+        """Raw bytes onto the line. Bytes that are not read in time are lost, as on a real line, but counted."""
         if self._ends is None:
             return
         try:

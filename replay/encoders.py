@@ -29,7 +29,7 @@ class DeviceEncoder(Protocol):
     """What it can measure."""
 
     def encode(self, m: Measurement) -> bytes:
-        """The bytes of one measurement, empty if the device cannot express it."""
+        """The bytes of one measurement, empty if the device has no such channels."""
 
 
 class XsensEncoder:

@@ -1,4 +1,4 @@
-"""Any log by its name: what it is, its measurements, and the filter steps that they make."""
+"""Logs of any format: recognised by content or extension, with their measurements and filter steps."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,25 +22,25 @@ from vehicled.messages import CHANNELS, Measurement, Step
 FORMATS = ".mcap, .csv, .asc, .blf, .log (candump), .nmea or .txt"
 
 LogDevices = Mapping[str, CanOptions | NmeaOptions]
-"""Options of the devices that explain the bytes in a log, by name of the device."""
+"""Options of devices, which some logs need to be decoded, by name of the device."""
 
 
 class Log(Protocol):
-    """What every kind of log has. Each iteration reads from the start and counts the problems from zero."""
+    """Interface of all kinds of log. Each iteration reads from the start and counts the problems from zero."""
 
     path: Path
     problems: Problems
 
     @property
     def recorded(self) -> bool:
-        """Whether this is the recording of a filter's run, which has what each step consumed."""
+        """Whether this is the recording of a filter's run, which has the measurements that each step consumed."""
 
     def measurements(self) -> Iterator[Measurement]:
         """All measurements in the order of the file."""
 
 
 class LogWriter(Protocol):
-    """What takes measurements. A context manager."""
+    """A log to write measurements to. A context manager."""
 
     def write(self, m: Measurement) -> None:
         """Take a measurement, in order of arrival. Raises OSError."""

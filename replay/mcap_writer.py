@@ -41,14 +41,14 @@ _MESSAGE_INDEX = struct.Struct("<BQHI")
 
 
 class McapWriter:
-    """Writes messages of any of `TOPICS`; does only what they need, and is several times faster for it.
+    """Writes messages of any of `TOPICS`; several times faster than a writer for all of MCAP.
 
     OSError when the disk fails: the file then still ends with its last good chunk, and writing may go on.
     """
 
     def __init__(self, path: str | Path, exclusive: bool = False) -> None:
         """Creates the file; with `exclusive`, FileExistsError if there is one already."""
-        # Unbuffered: what `end_chunk` has written is in the hands of the operating system.
+        # Unbuffered: after `end_chunk` the data are with the operating system.
         self._file = open(path, "xb" if exclusive else "wb", buffering=0)  # noqa: SIM115
         self._body = bytearray()
         self._index: dict[int, array[int]] = {}
@@ -232,7 +232,7 @@ def _describe_topics() -> tuple[bytes, int]:
 
 
 class McapLogWriter:
-    """Writes measurements that no filter has seen yet, such as those of a simulation. A context manager."""
+    """Writes measurements that no filter has processed, such as those of a simulation. A context manager."""
 
     def __init__(self, path: str | Path, utc_offset_ns: int = 0) -> None:
         """`utc_offset_ns`: time of day minus the clock of the measurements; 0 if there is no time of day."""

@@ -1,4 +1,4 @@
-"""What was wrong with a log: every occurrence counted, the first few of each kind in detail."""
+"""Problems in a log: every occurrence counted, the first few of each kind in detail."""
 
 from collections import Counter
 from typing import TextIO
@@ -25,7 +25,7 @@ class Problems:
         self.counts[kind] += times
 
     def clear(self) -> None:
-        """Forget everything: a log that is read again finds the same problems again."""
+        """Clear counts and details: a log that is read again finds the same problems again."""
         self.counts.clear()
         self.details.clear()
 

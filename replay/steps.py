@@ -19,8 +19,8 @@ def sort_by_arrival(
 ) -> Iterator[Measurement]:
     """The measurements in order of arrival; those that arrived together keep the order of the log.
 
-    Holds back no more than `look_ahead_ns` worth of samples. One that comes even later than that arrives when
-    the log brings it, which the estimator sees as latency.
+    Holds back no more than `look_ahead_ns` worth of samples. One that comes later than that arrives at its place in
+    the log, which is latency for the estimator.
     """
     held: list[tuple[int, int, Measurement]] = []
     newest = last = None

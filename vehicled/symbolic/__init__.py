@@ -1,1 +1,1 @@
-"""Expression atoms, their derivatives, and machine code from them. Knows no mechanics."""
+"""Expression atoms, their derivatives, and machine code from them. Independent of mechanics."""

@@ -1,8 +1,8 @@
-"""Files on disk under a key that says what they were made from: object code, and what is known of it.
+"""Files on disk under a key of what they were made from: object code, and its description.
 
 An entry is written by rename, so that any number of processes may start at once. Whatever an entry depends on is in
-its key; an entry that is damaged or belongs to another key fails its checksum and is made anew. Entries are data: to
-read one runs no code of it. A cache that cannot be written only costs time.
+its key; an entry that is damaged or belongs to another key fails its checksum and is made anew. Entries are data:
+reading one runs no code from it. A cache that cannot be written only costs time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def directory() -> Path:
 
 
 def make_key(*parts: str) -> str:
-    """Key of what these texts together determine."""
+    """Key of a result that depends on these texts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -41,7 +41,7 @@ def object_key(source: str, target: str) -> str:
 
 
 def load(key: str, suffix: str) -> bytes | None:
-    """What `keep` has kept under `key`, if a sound entry is there. `suffix` of the file's name: which kind it is."""
+    """Content that `keep` has kept under `key`, if there is a valid entry. `suffix` of the file: its kind."""
     path = _path(key, suffix)
     try:
         data = path.read_bytes()
@@ -56,7 +56,7 @@ def load(key: str, suffix: str) -> bytes | None:
 
 
 def keep(key: str, suffix: str, content: bytes) -> bool:
-    """Keep an entry, in place of one that is there; whether it could be written."""
+    """Keep an entry, replacing a present one. Returns whether it could be written."""
     path, temporary = _path(key, suffix), None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def keep(key: str, suffix: str, content: bytes) -> bool:
 
 
 def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes:
-    """Object code of `source` for `target`: from disk when a sound entry is there, else built and kept."""
+    """Object code of `source` for `target`: from disk when there is a valid entry, else built and kept."""
     key = object_key(source, target)
     code = load(key, OBJECT)
     if code is None:

@@ -13,7 +13,7 @@ from vehicled.symbolic.program import KernelHandle, RoutineHandle
 
 @dataclass(frozen=True)
 class Interface:
-    """What the machine code of a program offers."""
+    """Functions in the machine code of a program."""
 
     kernels: tuple[KernelHandle, ...]
     """And sequences."""

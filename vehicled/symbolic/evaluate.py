@@ -10,7 +10,7 @@ from typing import Any
 from vehicled.symbolic.graph import Atom
 
 Arithmetic = Mapping[str, Callable[..., Any]]
-"""What an operation of one kind of number does, by the atom's `op`; `const` makes one of a float."""
+"""The operations on one kind of number, by the atom's `op`; `const` converts a float."""
 
 
 def evaluate(outputs: Sequence[Atom], values: Mapping[int, Any], arithmetic: Arithmetic) -> list[Any]:

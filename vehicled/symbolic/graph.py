@@ -1,12 +1,12 @@
 """Expression atoms: every operation, once applied, is a shared node.
 
-The same operation on the same operands yields the same atom, so that no common sub-expression is ever
-searched for afterwards (atomisation on creation; Plaza et al., recursive operators and atomised symbolic
-expressions). Derivatives and substitutions walk the atoms, memoised, and never expand.
+The same operation on the same operands yields the same atom, so that common sub-expressions need no search
+afterwards (atomisation on creation; Plaza et al., recursive operators and atomised symbolic expressions).
+Derivatives and substitutions walk the atoms, memoised, and never expand.
 
 An atom has a *rank*: 0 for a plain number, 1 for a lane vector, which holds one number per repeated branch
 of a model (the four corners of a car). Operations on a lane vector and a plain number give a lane vector;
-`lane_sum` leads back to a plain number.
+`lane_sum` gives a plain number.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loops over kernels: the control flow of an algorithm as a small tree, and the LLVM IR text of it.
 
-A `Routine` is a function on a workspace that calls kernels, repeats them and decides on numbers that they leave in
-the workspace. Of several instances side by side a condition holds or not for each of them; all of them go the same
-way through the routine.
+A `Routine` is a function on a workspace that calls kernels, with loops and conditions on numbers in the workspace.
+With several instances side by side a condition is evaluated for each of them, but all follow the same control flow.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ def emit_routine(routine: Routine, program: Program, prefix: str = "") -> str:
 class _LoopNames:
     top: str
     again: str
-    """Label of what is done between two runs."""
+    """Label of the code between two runs."""
     back: str
     """Label from which the next run begins."""
     end: str

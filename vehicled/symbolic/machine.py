@@ -27,7 +27,7 @@ def _initialise() -> None:
 
 
 def target_description() -> str:
-    """What object code depends on beside its source: processor, its features, the compiler and its effort."""
+    """What object code depends on beside its source: processor and its features, compiler and its settings."""
     processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
     return f"{processor} {llvm.llvm_version_info} O{_OPTIMISATION}"
 

@@ -22,7 +22,7 @@ ALIGNMENT = 8
 
 
 class KernelHandle(NamedTuple):
-    """A kernel of a program, or a sequence of kernels: what machine code is looked up and called by.
+    """A kernel of a program, or a sequence of kernels: by it the machine code is looked up and called.
 
     `Program.kernel` and `Program.sequence` return it. The same model built for another number of instances gives
     equal handles. (A tuple, because it is hashed at every call.)
@@ -32,7 +32,7 @@ class KernelHandle(NamedTuple):
 
 
 class RoutineHandle(NamedTuple):
-    """What the machine code of a routine is looked up and called by."""
+    """By it the machine code of a routine is looked up and called."""
 
     name: str
     integers: tuple[bool, ...]
@@ -79,9 +79,9 @@ class Layout:
         return size if self.width == 1 else (-(-size // ALIGNMENT) | 1) * ALIGNMENT
 
     def name(self, offset: int) -> str:
-        """What lies there: "array[index]", or "array[index, lane]" within a lane vector, of the first instance.
+        """Name of the number at an offset: "array[index]", or "array[index, lane]" in a lane vector.
 
-        Raises KeyError when nothing does.
+        An offset of the first instance. Raises KeyError when there is none.
         """
         for name, place in self.places.items():
             index, within = divmod(offset - place.offset, self.stride(place.rank))
@@ -153,7 +153,7 @@ class Program:
         self.kernels: dict[KernelHandle, Kernel] = {}
         """Filled by `finish`."""
         self.prepare = KernelHandle("prepare")
-        """The kernel that computes what depends on the parameters alone: see `finish`."""
+        """The kernel that computes the values that depend on the parameters alone: see `finish`."""
         self.sequences: dict[KernelHandle, tuple[KernelHandle, ...]] = {}
         """Functions that call kernels one after the other."""
         self.arrays: dict[str, list[Atom]] = {}
@@ -229,7 +229,7 @@ class Program:
         return self._offset[symbol.id]
 
     def finish(self, parameters: Iterable[Atom]) -> None:
-        """Settle all kernels, with one more, `prepare`, for what depends on the parameters alone.
+        """Complete all kernels, and add `prepare` for the values that depend on the parameters alone.
 
         Those values are hoisted out of the other kernels into the array `constants`: they are computed once
         per vehicle, not per step.

@@ -14,7 +14,7 @@ from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Kernel, Layout
 
 _INFIX = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
-"""Sign and how tightly it binds."""
+"""Sign and precedence."""
 _ATOMIC = 4
 _CALLS = {
     "sqrt": "np.sqrt",
@@ -31,7 +31,7 @@ _WIDE = 90
 
 
 class _Writer:
-    """The text of one kernel. An expression is its text and how tightly its outermost operation binds."""
+    """The text of one kernel. An expression is its text and the precedence of its outermost operation."""
 
     def __init__(self, kernel: Kernel, layout: Layout) -> None:
         self.kernel = kernel
@@ -45,7 +45,7 @@ class _Writer:
         schedule = [a for a in self.kernel.schedule() if a.op not in ("const", "lane_ones")]
         used = [b for a in schedule for b in a.args] + [e for *_, e in self.kernel.stores]
         uses = Counter(a.id for a in used)
-        # All that is read gets its name first: places may be read and written by one kernel.
+        # All inputs get names first, because a kernel may read and write the same place.
         loads = self.kernel.loads
         read = {a.id: a for a in used if a.id in loads}
         for a in sorted(read.values(), key=lambda a: loads[a.id]):
@@ -75,7 +75,7 @@ class _Writer:
         self.lines.append(f"{name} = {written}")
 
     def suggestion(self, a: Atom) -> str:
-        """sin(theta1) is called sin_theta1, and so on; what has no such simple name is numbered."""
+        """sin(theta1) is called sin_theta1, and so on; values without such a simple name are numbered."""
         argument = self.operand(a.args[0], _ATOMIC)
         if a.op in _CALLS and argument.isidentifier():
             return f"{a.op}_{argument}"
@@ -87,7 +87,7 @@ class _Writer:
         return f"w[{offset}]" if n == 1 else f"w[{offset}:{offset + n}]"
 
     def operand(self, a: Atom, binding: int) -> str:
-        """Text of an operand, in brackets when it binds less tightly than its place needs."""
+        """Text of an operand, in brackets when its precedence is lower than its place needs."""
         if a.op == "lane_ones":
             return f"np.ones({self.layout.stride(1)})"
         if a.op == "const":
@@ -115,7 +115,7 @@ class _Writer:
 
 
 def source(kernel: Kernel, layout: Layout) -> str:
-    """Python source of `def name(w)`: what is used once is inlined, the rest gets a name."""
+    """Python source of `def name(w)`: values that are used once are inlined, the others get names."""
     return _Writer(kernel, layout).write()
 
 

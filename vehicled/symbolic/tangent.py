@@ -1,10 +1,10 @@
 """Tangents of a program: the derivatives of all that its kernels compute, in several directions side by side.
 
 Forward mode, written by the compiler. Beside the workspace lies a second one of the same arrays, their *tangents*:
-one number per direction for every number of the first. The differentiated kernel of a kernel computes what that
-does, and what it does to the tangents: d target = Σ ∂value/∂symbol · d symbol. What stands before the
-d symbol, its *coefficients*, is the same for all directions: it is computed once, beside the kernel's own values,
-and kept; the rest is linear, and runs over all directions as a vector, in the stages of `wide.py`.
+one number per direction for every number of the first. The differentiated kernel of a kernel computes the same
+values and their tangents: d target = Σ ∂value/∂symbol · d symbol. The factors of the d symbol, the *coefficients*,
+are the same for all directions: they are computed once, beside the kernel's own values, and stored; the rest is
+linear, and is computed for all directions as a vector, in the stages of `wide.py`.
 
 Both workspaces are one piece of memory, so that a function which calls kernels in turn (a sequence, a routine)
 becomes the differentiated one when it calls the differentiated kernels.
@@ -87,7 +87,7 @@ class Tangents:
         return self._symbols[there, rank]
 
     def moves(self, a: Atom) -> bool:
-        """Whether an atom is a tangent, and no coefficient."""
+        """Whether an atom is a tangent, not a coefficient."""
         return bool(a.depends & self._mask)
 
     @property
@@ -156,7 +156,7 @@ class _Differentiated:
             assert there is not None
             stores.append((there, rank, change))
         self._coefficients = _boundary(tangents, [e for *_, e in stores])
-        # A quotient by a coefficient is a product with its inverse, which is found once for all directions.
+        # A quotient by a coefficient is a product with its inverse, which is computed once for all directions.
         self.inverses: dict[int, Atom] = {}
         for a in graph.reachable([e for *_, e in stores]):
             if a.op == "div" and tangents.moves(a) and not tangents.moves(a.args[1]):

@@ -1,11 +1,11 @@
 """Kernels for several instances of a model side by side (a layout whose `width` is above 1).
 
-Every value is a vector over instances, plain numbers and lanes alike, so that nothing is ever broadcast or
-shuffled. A kernel is cut into *stages*, each of plain numbers alone or of lanes alone. The code of a stage is
-written once for one vector and called for each: for all instances in turn, and in a stage of lanes for all lanes
-of them. So it is no longer than the code for one instance. (With all lanes written out for eight instances it is
-four times as long, and took nearly twice the time: such code is read from memory as slowly as it is executed.)
-What one stage leaves to later ones lies on the stack.
+Every value is a vector over instances, plain numbers and lanes alike, so that there are no broadcasts and no
+shuffles. A kernel is cut into *stages*, each of plain numbers alone or of lanes alone. The code of a stage is
+written once for one vector and called for each: for all instances in turn, and in a stage of lanes for all lanes of
+them. So it is no longer than the code for one instance. (With all lanes written out for eight instances it is four
+times as long, and took nearly twice the time: reading such code from memory takes as long as executing it.) Values
+that later stages need are on the stack.
 
 Vectors hold eight instances at most; `Layout` places arrays so that a vector is contiguous.
 """
@@ -36,7 +36,7 @@ class _Stage:
 
 
 class Plan:
-    """The stages of a kernel, and where on the stack they leave values to each other."""
+    """The stages of a kernel, and the places on the stack of the values that they pass on."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.loads = kernel.loads
@@ -88,7 +88,7 @@ class Plan:
         return int(a.rank != b.rank)
 
     def _assign_slots(self) -> None:
-        """Few of them, by the lifetimes of values, by rank, so that they stay in the cache."""
+        """As few as possible, by the lifetimes of values and by rank, so that they stay in the cache."""
         free: tuple[list[int], list[int]] = ([], [])
         leaving: dict[int, list[Atom]] = {}
         for n, stage in enumerate(self.stages):

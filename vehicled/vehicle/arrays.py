@@ -1,4 +1,4 @@
-"""What the elements of a car's arrays are."""
+"""Names of the elements of a car's arrays."""
 
 CHART = ("x", "y", "z", "yaw", "v1z", "v2z")
 ROOT_OUTPUTS = (
@@ -27,7 +27,7 @@ CORNER_OUTPUTS = (
 )
 CORNER_CORRECTIONS = ("wheel.angle", "wheel.speed")
 RATES = ("ahead", "left", "up", "wz", "-wy", "wx")
-"""Belonging to the elements of CHART: horizontal velocity along and across the heading and vertical velocity,
+"""Rates that belong to the elements of CHART: horizontal velocity along and across the heading and vertical velocity,
 m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v1z and v2z)."""
 POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
 """Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
@@ -35,14 +35,14 @@ CHART_SIZE = 2 * len(CHART)
 YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE = (
     POSE.index(n) for n in ("yaw", "v1z", "v2z", "ahead", "left", "up", "wz")
 )
-"""Places of these elements in a pose."""
+"""Indices of these elements in a pose."""
 COMPONENTS = 3
-"""Of the largest sensor."""
+"""Number of components of the largest sensor."""
 
 MOUNTING = (
     *("antenna.x", "antenna.y", "antenna.z"),
     *("imu.x", "imu.y", "imu.z"),
     *(f"imu.r{i}{j}" for i in "123" for j in "123"),
 )
-"""Elements of the array `mounting`: lever arms (vehicle axes, m) and the rotation that takes vehicle axes to the
-IMU's, by rows."""
+"""Elements of the array `mounting`: lever arms (vehicle axes, m) and the rotation from vehicle axes to the IMU's,
+by rows."""

@@ -14,7 +14,8 @@ class CarBatch(Instances):
     """`width` cars with the parameters of one.
 
     Code for that width is compiled when it is first asked for. A Newton iteration goes on until the last car has
-    converged; the others rest meanwhile, so that each comes to what it would come to alone.
+    converged; cars that have converged are not changed meanwhile, so that each result is the same as that of a
+    single car.
     """
 
     def __init__(self, car: Car, width: int, extensions: tuple[Extension[Any], ...] = ()) -> None:
@@ -31,7 +32,7 @@ class CarBatch(Instances):
         self.copy_state_from_car()
 
     def copy_state_from_car(self) -> None:
-        """Every car gets the present state of the one car, with its inputs and its ground."""
+        """Copy the present state of the single car, with its inputs and its ground, to all cars."""
         for ours, its in self._shared:
             ours[...] = its
 

@@ -1,8 +1,8 @@
-"""All that running a compiled car needs, without the atoms it was made from; kept on disk between runs.
+"""Description of a compiled car's machine code, without the atoms that it was made from; kept on disk between runs.
 
-To build the atoms and emit their code takes longer than the rest of the start, only to find that the object code is
-in the cache. So what is known of the code is kept too, under a key of all that determines it: the source of this
-package, interpreter and libraries, processor, tyre law, extensions, width and differentiation.
+To build the atoms and emit their code takes longer than the rest of the start, and is not needed when the object
+code is in the cache. So this description is kept there too, under a key of all that determines it: the source of
+this package, interpreter and libraries, processor, tyre law, extensions, width and differentiation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FOLDER = Path(vehicled.__file__).parent
 
 @dataclass(frozen=True)
 class Blueprint:
-    """A compiled car but for its object code."""
+    """A compiled car except its object code."""
 
     layout: Layout
     interface: Interface
@@ -62,7 +62,7 @@ def get_blueprint(
     if kept is not None:
         return kept
     made = _build(tyre, extensions, width, differentiation)
-    # Source that has changed while this process runs is not what it has built from.
+    # Not kept if the source has changed since this process imported it.
     if hash_source() == _SOURCE:
         cache.keep(key, _SUFFIX, msgspec.json.encode(made[0]))
     return made

@@ -74,7 +74,7 @@ class Instances:
     """A car, or several side by side, in a workspace of their own.
 
     Arrays are views into the workspace: write to `inputs` and `corner_inputs`, read `outputs` after `report`.
-    Those of several cars, given and taken, have a last axis more, one element per car.
+    With several cars, arrays have one more axis, the last one, with an element per car.
     """
 
     iteration_limit = 12
@@ -131,8 +131,8 @@ class Instances:
         The change (12,) is of the chart (x y z ψ v1z v2z and their rates), that of the wheels (2, 4) of angle and
         rate.
 
-        With `carry` velocity turns with heading, its change is counted along and across the car and normal to
-        the ground, and the ground moves along under the car.
+        With `carry` the velocity is rotated with the heading, its change is in directions along and across the car
+        and normal to the ground, and the ground plane moves with the car.
         """
         self.correction[:] = change
         self.corner_correction[:] = 0.0 if wheels is None else wheels
@@ -140,7 +140,7 @@ class Instances:
         self.call(self.kernels.correct)
 
     def calc_travel_motion(self) -> np.ndarray:
-        """(n, 4) how the coordinates of each corner move per travel of its wheel (matrix R of the suspensions)."""
+        """(n, 4) derivatives of each corner's coordinates by its wheel's travel (matrix R of the suspensions)."""
         self.call(self.kernels.travel_jacobian)
         n = len(self._branch_q) - 1
         jacobian = self._travel_jacobian.reshape(n, n, -1).transpose(2, 0, 1)
@@ -155,7 +155,7 @@ class Instances:
 
         `motion` as by `calc_travel_motion`, where it is known.
 
-        Constraints hold to first order; the next step mends the rest.
+        Constraints hold to first order; the next step corrects the rest.
         """
         motion = self.calc_travel_motion() if motion is None else motion
         self._branch_q[: len(motion)] += motion * travel
@@ -253,7 +253,7 @@ class Car(Instances):
     # -- state ----------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """Design configuration at rest, origin over the world's at design height, no multipliers, no memory."""
+        """Design configuration at rest, origin over the world's at design height, λ and internal states zero."""
         for name in ("lambda", "branch.lambda", "states"):
             self.view(name)[:] = 0.0
         self.call(self.kernels.design)
@@ -262,10 +262,10 @@ class Car(Instances):
         self.correct(change)
 
     def settle(self, find_preload: bool = True) -> None:
-        """Find the rest on level ground.
+        """Find the equilibrium at rest on level ground.
 
-        Springs without a given preload get what carries the car at design height; `suspension.deflection` counts from
-        there, and `rest` brings the car back there.
+        Springs without a given preload get the one that carries the car at design height; `suspension.deflection`
+        is zero in this state, and `rest` brings the car back to it.
         """
         free = np.array([find_preload and self.vehicle.axle(w).spring.preload is None for w in WHEELS])
         preload = self.get_corner_parameter("spring.preload")
@@ -278,14 +278,14 @@ class Car(Instances):
             self.call(self.kernels.prepare)
             self.restart()
             for _ in range(2):
-                # Standing tyres are deflected to the track that they touched down with: cleared half-way.
+                # At standstill tyres keep the lateral deflection from first contact: it is cleared half-way.
                 self.states[:] = 0.0
                 for _ in range(_SETTLING_STEPS):
                     self.step(_SETTLING_STEP)
             self.report()
             if n + 1 < rounds:
                 force = self.corner_output("suspension.force")
-                # The strut's force hardly changes with travel: what it is at rest is right in design.
+                # The strut's force hardly changes with travel: its value at rest also holds in design position.
                 symmetric = 0.5 * (force + force[[1, 0, 3, 2]])
                 preload[free] = symmetric[free]
         travel[:] = self.corner_output("suspension.deflection")

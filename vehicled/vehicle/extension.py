@@ -18,7 +18,7 @@ class Argument(Protocol):
 
     @property
     def code_key(self) -> str | None:
-        """Equal keys give equal code from the same source; None when no such text exists."""
+        """A text: equal keys give equal code from the same source; None when there is no such text."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """A car by its handbook figures, put on a scaled double-wishbone template.
 
-Most people know masses, wheelbase, tracks and perhaps a cornering stiffness, and no hard points. The template
-gives the points; rates at the wheel are converted through its motion ratios, so that the figures that were
-given come out exactly at rest: mass, centre of mass, moments of inertia, wheel rates, damping, roll
-stiffness, roll-centre heights, cornering stiffness, friction. What is left out gets the default that its line
-states.
+Usually masses, wheelbase, tracks and perhaps a cornering stiffness are known, but no hard points. These come from
+the template; rates at the wheel are converted by its motion ratios, so that the car has exactly the given figures
+at rest: mass, centre of mass, moments of inertia, wheel rates, damping, roll stiffness, roll-centre heights,
+cornering stiffness, friction. Figures that are left out have the defaults stated below.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ class HandbookAxle:
     wheel_radius: Annotated[Metres, Positive]
     """Of the undeformed tyre."""
     wheel_rate: Annotated[NewtonsPerMetre, Positive] | None = None
-    """Stiffness of the springs as the wheel feels it, without tyre and anti-roll bar."""
+    """Stiffness of the springs referred to the wheel, without tyre and anti-roll bar."""
     ride_frequency: Annotated[Hertz, Positive] | None = None
     """Of the sprung mass on its springs, in place of `wheel_rate`; default 1.4 Hz."""
     damping: Annotated[NewtonSecondsPerMetre, NonNegative] | None = None
-    """Of one damper as the wheel feels it, mean of bump and rebound."""
+    """Of one damper referred to the wheel, mean of bump and rebound."""
     damping_ratio: Annotated[float, NonNegative] | None = None
     """Of the sprung mass, in place of `damping`; default 0.3."""
     roll_stiffness: Annotated[NewtonMetresPerRadian, NonNegative] = 0.0
@@ -89,8 +88,8 @@ class HandbookAxle:
     """Default 1.3 wheel radii."""
     rolling_resistance: Annotated[float, NonNegative] = 0.012
     brake_gain: Annotated[NewtonMetresPerPascal, NonNegative] | None = None
-    """Torque of one wheel per line pressure; default: 1 g at 80 bar, front and rear sharing as their loads do
-    then."""
+    """Torque of one wheel per line pressure; default: 1 g at 80 bar, distributed between front and rear as their
+    loads are then."""
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for figures that exclude each other, or a wheel too large for the track."""
@@ -104,7 +103,7 @@ class HandbookAxle:
 
 @dataclass(frozen=True, kw_only=True)
 class Handbook:
-    """A car by what its owner knows; with driver, fuel and load, at rest on level ground."""
+    """A car by handbook figures; with driver, fuel and load, at rest on level ground."""
 
     kind: Literal["handbook"]
     mass: Annotated[Kilograms, Positive]
@@ -168,7 +167,7 @@ class Handbook:
     def _points(self, name: str) -> HardPoints:
         """The template scaled by track and loaded radius.
 
-        Hinges and tie rod lie where the roll centre comes out as wanted and toe does not change over travel.
+        Hinges and tie rod are placed for the given roll centre and for a toe that does not change over travel.
         """
         axle = self._axle(name)
         x = 0.0 if name == "front" else -self.wheelbase
@@ -205,10 +204,10 @@ class Handbook:
             toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
             return [(roll_center_height(corner) - axle.roll_center_height) / r, *toes]
 
-        # Loaded where it is needed: it takes longer than all the rest, and cars by hard points never need it.
+        # Imported only here: this takes longer than all other imports, and cars by hard points do not need it.
         from scipy.optimize import fsolve
 
-        found, *_ = fsolve(miss, np.zeros(3), xtol=1e-10, full_output=True)  # judged in `check`
+        found, *_ = fsolve(miss, np.zeros(3), xtol=1e-10, full_output=True)  # checked in `check`
         return adapted(*map(float, found))
 
     def _corner(self, name: str) -> Axle:
@@ -218,8 +217,8 @@ class Handbook:
         corner = Corner.of(points)
         rates = calc_rates(corner)
 
-        # What the spring must carry at rest: its own force and the turning of its line of action with travel
-        # add up to the wheel rate.
+        # The force of the spring at rest: the wheel rate is the sum of the spring's stiffness and of the rotation
+        # of its force with travel.
         ride = 1.4 if axle.ride_frequency is None else axle.ride_frequency
         rate = sprung * (2 * math.pi * ride) ** 2 if axle.wheel_rate is None else axle.wheel_rate
         step = 1e-3
@@ -270,7 +269,7 @@ class Handbook:
         )
 
     def _chassis(self, axles: list[Axle]) -> BodyParameters:
-        """What is left of the whole car's mass, centre of mass and moments of inertia."""
+        """The whole car's mass, centre of mass and moments of inertia less those of the corners."""
         rack = self._rack(axles[0])
         parts = [(rack.mass, np.array(rack.center_of_mass), np.array(rack.inertia))]
         for a in axles:
@@ -319,7 +318,7 @@ class Handbook:
 
 
 AnyVehicle = Vehicle | Handbook
-"""What may stand under `vehicle:` in a configuration, distinguished by `kind`; both have `to_vehicle()`."""
+"""What `vehicle:` in a configuration may be, by its `kind`; both have `to_vehicle()`."""
 
 
 def roll_center_height(corner: Corner) -> float:

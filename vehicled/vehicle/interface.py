@@ -1,4 +1,4 @@
-"""What a compiled car is called by, and the names in it."""
+"""Handles of a compiled car's kernels, and the names of its arrays' elements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SensorKernels:
 
 @dataclass(frozen=True)
 class Names:
-    """What the arrays of a car's program hold, in order."""
+    """Names of the elements of the arrays of a car's program, in order."""
 
     parameters: list[str]
     corner_parameters: list[str]

@@ -1,8 +1,7 @@
-"""What the wheel of a double-wishbone corner does over travel and steering, from hard points alone.
+"""Kinematics of the wheel of a double-wishbone corner over travel and steering, from hard points alone.
 
-Velocity analysis of one corner: the knuckle's ball joints turn about the wishbones' hinge axes and the tie
-rod keeps its length, which leaves the knuckle one motion over travel and one under the rack. The chassis
-rests.
+Velocity analysis of one corner: the knuckle's ball joints turn about the wishbones' hinge axes and the tie rod
+keeps its length, so that the knuckle has one motion with travel and one with the rack. The chassis is fixed.
 """
 
 from __future__ import annotations

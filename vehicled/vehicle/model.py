@@ -111,7 +111,7 @@ class _Builder:
         self._tyre()
         self._driveline()
         self._air()
-        self._push()
+        self._force_error()
         return self._finish(gravity, extensions)
 
     # -- bodies and joints ----------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class _Builder:
         self.system.soft.append(Soft(jacobian, half_h * damping + half_h * half_h * total))
 
     def _anti_roll_bar(self) -> None:
-        """Resists the difference of the lower ball joints' heights over the chassis."""
+        """A force against the difference of the lower ball joints' heights over the chassis."""
         arm, up = self.lower_arm.position, self.v3.position
         self.joint_height = arm.dot(up)
         difference = self.joint_height - self.g.lane_swap(self.joint_height)
@@ -255,7 +255,7 @@ class _Builder:
         self.system.force(self.v3, arm * -force)
 
     def _brake(self) -> None:
-        """Disc friction as an elastic-plastic element: what sticks does not creep."""
+        """Disc friction as an elastic-plastic element: a stuck disc does not creep."""
         g, cp, half_h = self.g, self.cp, self.half_h
         self.windup = self.states("brake.windup")
         limit = cp("brake.gain") * self.pressure
@@ -365,8 +365,8 @@ class _Builder:
             point = self.chassis.point(Vector(p(f"aero.{axle}"), g.zero, g.zero))
             self.system.force(point, self.v3.position * (pressure * p(f"aero.{axle}_lift_area")))
 
-    def _push(self) -> None:
-        """A force at the vehicle origin, N ahead and to the left: what an observer finds the model to lack."""
+    def _force_error(self) -> None:
+        """Force error of the model as a filter estimates it: at the vehicle origin, N ahead and to the left."""
         ahead, left = self.program.array("push", 2)
         self.system.force(self.origin, self.v1.position * ahead + self.v2.position * left)
 

@@ -21,7 +21,7 @@ SLIP_SPEED = 0.5
 
 @dataclass(frozen=True)
 class Parts:
-    """What kernels are made from."""
+    """Parts of the model that kernels are made from."""
 
     system: System
     chassis: Axes
@@ -49,7 +49,7 @@ class Parts:
     wheel_left: Vector
     """Unit vectors of the lateral forces, world axes."""
     step: Ali3pStep
-    """What the step is made of, for other ways to step."""
+    """The parts of the step, for other integrators."""
     kernels: CarKernels | None = None
     """Those that every car has, once they have been added: extensions find them here."""
 
@@ -103,18 +103,17 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
     By `correction` = (Δz, Δż) in the chart and `corner_correction` = (Δθ, Δθ̇); the suspensions keep their travel, so
     that every constraint stays satisfied.
 
-    With `carry` = 1 the car's motion and the ground are carried along: velocity turns with heading and angular
-    velocity with the car, their changes being counted along and across the car and normal to the ground, and
-    about the car's z, −y and x axes; and the ground is as far below the car, and as steep against it, as
-    before. Height and slope of a road are known where the car is, and a corrected heading does not make a car slide
-    sideways.
+    With `carry` = 1 the car's motion and the ground are moved with the car: velocity is rotated with the heading
+    and angular velocity with the car, with changes in directions along and across the car and normal to the ground,
+    and about the car's z, −y and x axes; and the ground keeps its distance and slope relative to the car. Height
+    and slope of a road are known at the car's position, and a correction of the heading must not cause sideslip.
     """
     g, old, system = program.graph, parts.chassis, parts.system
     delta = program.array("correction", 2 * len(CHART))
     wheel_delta = program.array("corner_correction", len(CORNER_CORRECTIONS), 1)
     (carry,) = program.array("carry", 1)
     new = axes(g, yaw_of(g, old) + delta[3], old.v1.z + delta[4], old.v2.z + delta[5])
-    # By rows, the rotation V_new V_oldᵀ that takes the old axes to the new ones, in world axes.
+    # By rows, the rotation V_new V_oldᵀ from the old axes to the new ones, in world axes.
     R_new_old = [old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)]
 
     def turn(v: Vector) -> Vector:
@@ -128,16 +127,17 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
         [g.where_less(carry, 0.5, a, b) for a, b in zip(free_change, carried_change, strict=True)]
     )
     r_old, v_old, a_old = parts.origin.position, parts.origin.velocity, parts.origin.acceleration
-    shift, push = Vector.of(delta[0:3]), Vector.of(delta[6:9])
+    shift, v_change = Vector.of(delta[0:3]), Vector.of(delta[6:9])
     normal, height = Vector.of(parts.ground[:3]), parts.ground[3]
     turned = turn(normal)
     level = g.sqrt(old.v1.x * old.v1.x + old.v1.y * old.v1.y)
     ahead_x, ahead_y = old.v1.x / level, old.v1.y / level
-    wx, wy = v_old.x + ahead_x * push.x - ahead_y * push.y, v_old.y + ahead_y * push.x + ahead_x * push.y
+    wx = v_old.x + ahead_x * v_change.x - ahead_y * v_change.y
+    wy = v_old.y + ahead_y * v_change.x + ahead_x * v_change.y
     cos, sin = g.cos(delta[3]), g.sin(delta[3])
     ux, uy = cos * wx - sin * wy, sin * wx + cos * wy
-    uz = (normal.dot(v_old) + push.z - turned.x * ux - turned.y * uy) / turned.z
-    carried, free = Vector(ux, uy, uz), v_old + push
+    uz = (normal.dot(v_old) + v_change.z - turned.x * ux - turned.y * uy) / turned.z
+    carried, free = Vector(ux, uy, uz), v_old + v_change
     v_new = Vector.of([g.where_less(carry, 0.5, a, b) for a, b in zip(free, carried, strict=True)])
     stores: list[tuple[Atom, Atom]] = []
     for basic in system.basics:
@@ -165,12 +165,12 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
 
 
 def _travel_jacobian(program: Program, parts: Parts) -> KernelHandle:
-    """Kernel `travel_jacobian`: how constraints and wheel travel of the corners depend on their coordinates.
+    """Kernel `travel_jacobian`: derivatives of the corners' constraints and wheel travel by their coordinates.
 
     `travel_jacobian` (n, n) by rows and corners, n = corner coordinates without the wheel's spin: the corners'
     constraints, and last the wheel's travel, by those coordinates.
 
-    Its inverse's last column is how a corner moves when its wheel travels (matrix R of the suspension).
+    The last column of its inverse is the motion of a corner per travel of its wheel (matrix R of the suspension).
     """
     system = parts.system
     coordinates = [c for c in system.branch if c is not parts.spin]
@@ -214,7 +214,7 @@ def _energy(program: Program, parts: Parts) -> KernelHandle:
     points = {c: k for b in system.basics if b.point for k, c in enumerate(system.of(b))}
     for a, b, m in system.mass:
         if b in points:
-            # qᵀ M g, the pull being the same on all points and nothing on directions.
+            # qᵀ M g, as gravity is the same for all points and zero for directions.
             term = -(m * pull[points[b]] * a.q)
             heights[term.rank] = heights[term.rank] + term
     gravitational = heights[0] + (g.lane_sum(heights[1]) if heights[1].rank else g.zero)

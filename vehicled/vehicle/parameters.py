@@ -129,7 +129,7 @@ class Brake:
     gain: Annotated[NewtonMetresPerPascal, NonNegative] = 0.0
     """Torque of one wheel per line pressure."""
     stiffness: Annotated[float, Unit("N·m/rad"), Positive] = 4e4
-    """Torsional stiffness of what the stuck disc hangs on."""
+    """Torsional stiffness of the mounting of a stuck disc."""
     damping: Annotated[float, Unit("N·m·s/rad"), NonNegative] = 60.0
 
 
@@ -168,7 +168,7 @@ class Characteristic:
     damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 300.0
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for points that no curve passes in this order."""
+        """Yield (key, what is wrong) for points through which there is no curve in this order."""
         for n in (0, 1):
             if self.df0[n] * self.sm[n] < self.fm[n]:
                 yield "df0", "the initial slope times the slip of the greatest force must reach that force"
@@ -225,7 +225,7 @@ class Aerodynamics:
     drag_area: Annotated[SquareMetres, NonNegative] = 0.0
     """Drag coefficient times frontal area."""
     front_lift_area: SquareMetres = 0.0
-    """Lift coefficient times area at the front axle; negative presses down."""
+    """Lift coefficient times area at the front axle; negative for downforce."""
     rear_lift_area: SquareMetres = 0.0
     drag_height: Metres | None = None
     """Over the ground; left out: at the vehicle origin."""

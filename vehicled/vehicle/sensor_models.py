@@ -1,12 +1,12 @@
-"""Sensor models on the chassis as compiled kernels: what a sensor would read, and the Jacobian of that.
+"""Sensor models on the chassis as compiled kernels: the predicted reading of each sensor, and its Jacobian.
 
-All are functions of the chassis' `pose`: the chart z = (r1, ψ, v1z, v2z); the rates, counted as a correction
-carries them along: velocity ahead, to the left and up, angular velocity about the car's axes; and the
-accelerations that the multibody simulation has (of the vehicle origin and of rotation, in vehicle axes). They
-are written once, and differentiated by the compiler, so that h_z = h_q ∂q/∂z + h_q̇ ∂q̇/∂z and
-h_ż = h_q̇ ∂q̇/∂ż hold exactly (Sanjurjo, sensor models).
+All are functions of the chassis' `pose`: the chart z = (r1, ψ, v1z, v2z); the rates, in the directions of a
+correction: velocity ahead, to the left and up, angular velocity about the car's axes; and the accelerations that
+the multibody simulation has (of the vehicle origin and of rotation, in vehicle axes). They are written once, and
+differentiated by the compiler, so that h_z = h_q ∂q/∂z + h_q̇ ∂q̇/∂z and h_ż = h_q̇ ∂q̇/∂ż hold exactly (Sanjurjo,
+sensor models).
 
-Because they read `pose` and not q, they serve for the present and for a stored past alike.
+Because they read `pose` and not q, they can be evaluated at the present state and at a stored past one.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class SensorModels:
     tyre_damping: list[Atom]
     """(9,) array of that name, by rows: see `observe_tyres`."""
     readings: dict[str, list[Atom]]
-    """Name of a sensor to its components."""
+    """Components by name of the sensor."""
     jacobians: dict[str, list[list[Atom]]]
-    """Name of a sensor to the rows (12,) by chart and rates."""
+    """Rows (12,) of derivatives by chart and rates, by name of the sensor."""
 
 
 def add_sensor_kernels(program: Program, parts: Parts) -> SensorKernels:

@@ -88,7 +88,7 @@ class TMeasyLaw:
     """TMeasy: steady-state characteristics by a handful of data points, combined slip, first-order dynamics.
 
     Rill, *Road Vehicle Dynamics*, chapter 3: degressive wheel-load influence, generalised slip, tyre
-    deflections ẋ = −(v* c x + f v)/(v* d + f), which fade into stick (a spring) at standstill.
+    deflections ẋ = −(v* c x + f v)/(v* d + f), which become sticking (a spring) at standstill.
     """
 
     kind = "tmeasy"
@@ -104,7 +104,7 @@ class TMeasyLaw:
     states = ("deflection.x", "deflection.x.rate", "deflection.y", "deflection.y.rate")
 
     creep_speed = 1e-3
-    """m/s; keeps slip finite at standstill (v_N of the source), small enough that nobody sees it creep."""
+    """m/s; keeps slip finite at standstill (v_N of the source), small enough for a negligible creep."""
     greatest_load_ratio = 3.0
     """The degressive parabola is followed up to this multiple of the nominal load."""
 
@@ -182,7 +182,7 @@ class TMeasyLaw:
             implicit = 1.0 + theta * x
             new = (old + c.h * (1.0 - theta) * old_rate - c.h * theta * (w * v)) / implicit
             rate = -(inverse_tau * new) - w * v
-            # A wheel in the air pushes on nothing and forgets its deflection.
+            # A wheel in the air has no force, and its deflection is reset.
             touching = g.where_less(0.0, c.load, g.one, g.zero)
             new, rate = new * touching, rate * touching
             forces[axis] = k * new + d * rate
