@@ -222,14 +222,14 @@ NO_MECHANISM = [
         SOUND,
         "force: -k*theta",
         "force: 1/(theta - pi/2)",
-        "forces: no finite force on theta at the start; look at push",
+        "forces: no finite force on theta at the start; check push",
     ),
     (SOUND, "force: -k*theta", "force: -kk*theta", "forces.push.force: unknown name 'kk'; did you mean 'k'?"),
     (
         SOUND,
         "length: 1 m, mass: 1 kg}\n  middle",
         "length: 1 m, mass: 1 kg}\n  twin: {kind: bar, points: [A, P], length: 1.1 m, mass: 1 kg}\n  middle",
-        "twin: the length of A–P is another than in left, which has them too",
+        "twin: the length of A–P differs from that in left, which also has them",
     ),
     (
         SOUND,
@@ -254,7 +254,7 @@ NO_MECHANISM = [
         "joints:",
         "  rod: {kind: bar, points: [A, P], length: 1 m, mass: 1 kg}\n"
         "forces: {turn: {kind: torque, body: rod, torque: [1, 0, 0]}}\njoints:",
-        "forces.turn.body: rod has no orientation that a torque could turn",
+        "forces.turn.body: rod has no orientation, so that no torque can act",
     ),
 ]
 

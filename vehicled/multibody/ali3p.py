@@ -7,8 +7,8 @@ pattern.
 
 One symmetric tangent matrix W = M + (h²/4) α Φ_qᵀΦ_q + Σ weight·J Jᵀ is factorised per step, at the predicted
 position, and serves all Newton iterations and both projections (modified Newton). It leaves out what is
-small or unsymmetric; the residual is exact, so that only the rate of convergence depends on W. An iteration
-that moved far is followed by a new factorisation: the penalty turns a turned Jacobian into large forces.
+small or unsymmetric; the residual is exact, so that only the rate of convergence depends on W. After an iteration
+with a large change W is factorised again: with a Jacobian that has rotated, the penalty causes large forces.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def build(
     """Add the kernels of one step to a program (see `StepKernels`) and the array `newton`.
 
     `newton` = [norm of Δq², λ update on/off, iterating, tangent to be renewed], by which the step's routine controls
-    them. Of several instances one that is not iterating stays as it is, whatever those beside it need, and so does a
+    them. With several instances, one that is not iterating is not changed, whatever the others need; nor is a
     tangent that is not to be renewed.
 
     `h` (s) and `alpha` (penalty) are stored symbols; there may be a penalty per constraint, 0 for one that is to
@@ -187,7 +187,7 @@ class _Builder:
         )
 
     def _held(self, c: Coordinate, free: Atom, part: Literal["value", "rate", "acceleration"]) -> Atom:
-        """What a coordinate or its rate is, unless it is held."""
+        """The value of a coordinate or of its rate, or its target if it is held."""
         if c not in self.holds:
             return free
         hold = self.holds[c]
@@ -195,7 +195,7 @@ class _Builder:
         return free + hold.switch * (target - free)
 
     def _predict(self) -> KernelHandle:
-        """Constant acceleration; then q̇ and q̈ as the trapezoidal rule sees them at that position."""
+        """Prediction by constant acceleration; then q̇ and q̈ of the trapezoidal rule at that position."""
         graph, h = self.graph, self.h
         stores: list[tuple[Atom, Atom]] = []
         for c in self.coordinates:
@@ -319,9 +319,9 @@ class _Builder:
     def _project(self, name: str, violation: Sequence[Atom], target: Literal["qd", "qdd"]) -> KernelHandle:
         """Project q̇ or q̈ onto the constraints, in the metric of W.
 
-        The first pass takes the rates of the trapezoidal rule; further passes, what the one before left. Corrections
-        go along the Jacobian that W was made of: along one that has turned since, the penalty would act where W has
-        no stiffness.
+        The first pass begins with the rates of the trapezoidal rule, a further one with the result of the pass
+        before. Corrections are along the Jacobian of which W was made: along one that has rotated since, the
+        penalty would act where W has no stiffness.
         """
         rhs = Assembly(self.system)
         for row, penalty, value in zip(self.jacobian, self.penalties, violation, strict=True):
@@ -360,11 +360,11 @@ def _step_routine(kernels: StepKernels, norm_squared: Atom, iterating: Atom, ren
 
 
 def add_dynamics(step: Ali3pStep) -> KernelHandle:
-    """Kernel `accelerate`, after `factor`: q̈ and λ of the state that is there, once more per call.
+    """Kernel `accelerate`, after `factor`: q̈ and λ of the present state, one iteration per call.
 
     W q̈ = Q − Φ_qᵀ (λ + (h²/4) α Φ̈(q̈ = 0)), λ ← λ + (h²/4) α Φ̈: the acceleration problem by an augmented Lagrangian.
-    What W holds of springs and dampers makes it that of Rosenbrock's method: forces are those that the change of
-    rates over h leaves, so that what is stiffer than h can follow stays small.
+    With the terms of springs and dampers in W this is Rosenbrock's method: forces include the effect of the change
+    of rates over h, so that accelerations by forces too stiff for h remain small.
     """
     program, system, zero = step.program, step.system, step.system.graph.zero
     graph = system.graph

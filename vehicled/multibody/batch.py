@@ -33,7 +33,7 @@ class MechanismBatch:
             "jacobian": (m, n, width),
             "mass": (n, n, width),
         }
-        # The axis of instances first, as stacks of matrices are solved.
+        # The axis of instances comes first, as for stacks of matrices.
         self._arrays = {
             name: np.moveaxis(self.view(name).reshape(shape), -1, 0) for name, shape in shapes.items()
         }

@@ -222,7 +222,7 @@ def _rotation(model: Model, geometry: LocalGeometry) -> np.ndarray:
 
 
 def _constrain(model: Model, name: str, geometry: LocalGeometry, directions: Sequence[_Direction]) -> None:
-    """Lengths and angles of the directions, where no other body keeps them already."""
+    """Constraints of the directions' lengths and angles, unless another body has the same ones."""
     for i, a in enumerate(directions):
         for b in directions[i:]:
             if _is_kept(model, name, geometry, a, b):
@@ -238,7 +238,7 @@ def _constrain(model: Model, name: str, geometry: LocalGeometry, directions: Seq
 
 
 def _is_kept(model: Model, name: str, geometry: LocalGeometry, a: _Direction, b: _Direction) -> bool:
-    """Whether a body before this one keeps the angle or length. Raises MechanismError when it is another."""
+    """Whether an earlier body keeps this angle or length constant. Raises MechanismError when its value differs."""
     names = a.names | b.names
     for other_name, other in model.geometry.items():
         held = {**other.points, **other.vectors}
@@ -253,13 +253,13 @@ def _is_kept(model: Model, name: str, geometry: LocalGeometry, a: _Direction, b:
         scale = np.linalg.norm(a.value.numbers) * np.linalg.norm(b.value.numbers)
         if abs(mine - theirs) > 1e-9 * scale:
             what = f"the length of {a}" if a is b else f"the angle of {a} and {b}"
-            raise MechanismError(f"{name}: {what} is another than in {other_name}, which has them too")
+            raise MechanismError(f"{name}: {what} differs from that in {other_name}, which also has them")
         return True
     return False
 
 
 def _tie(model: Model, name: str, geometry: LocalGeometry, basis: set[str]) -> None:
-    """Points and vectors that the frame is not made of go with it."""
+    """Constrain the points and vectors outside of the frame to move with it."""
     assert geometry.frame is not None
     ties = [(p, model.points[p], geometry.frame.point(v.atoms)) for p, v in geometry.points.items()]
     ties += [(v, model.vectors[v], geometry.frame.direction(d.atoms)) for v, d in geometry.vectors.items()]

@@ -146,7 +146,7 @@ class Forces:
         self.on_points[point] = self.on_points.get(point, np.zeros(3)) + force
 
     def add_coordinate_force(self, coordinate: str, force: float) -> None:
-        """A force on a coordinate (N, or N·m on an angle). Raises KeyError for a coordinate that there is not."""
+        """A force on a coordinate (N, or N·m on an angle). Raises KeyError for an unknown coordinate."""
         k = self._mechanism.index(coordinate)
         self.generalised[k] += force
         self.on_coordinates[k] += force

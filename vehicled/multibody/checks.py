@@ -1,4 +1,4 @@
-"""Whether a description makes a mechanism: assembled, determined, with a mass for every motion."""
+"""Checks of a mechanism: it can be assembled, is determined, and every motion moves a mass."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def calc_topology(mechanism: MechanismInstance) -> MechanismTopology:
 
 
 def assemble_at_start(mechanism: MechanismInstance) -> None:
-    """Put a mechanism to the start that its description gives. Raises MechanismError, naming body or joint."""
+    """Bring a mechanism to the start that its description gives. Raises MechanismError, naming body or joint."""
     description = mechanism.description
     given = [mechanism.index(name) for name in description.independent or ()]
     held = {k: float(mechanism.guess[k]) for k in given}
@@ -147,7 +147,7 @@ def _redundant(mechanism: MechanismInstance) -> list[int]:
 
 
 def _stiffest(mechanism: MechanismInstance) -> str:
-    """Which joints hold the mechanism, in their order."""
+    """Joints that determine the mechanism, in their order."""
     joints = list(mechanism.description.joints) or list(mechanism.compiled.bodies)
     return f"{', '.join(joints[:4])} leave no more"
 
@@ -178,11 +178,11 @@ def _check_forces(mechanism: MechanismInstance) -> None:
         return
     bad = mechanism.coordinate_names[int(np.argmax(~np.isfinite(forces)))]
     loads: Iterable[str] = mechanism.description.forces
-    raise MechanismError(f"forces: no finite force on {bad} at the start; look at {', '.join(loads)}")
+    raise MechanismError(f"forces: no finite force on {bad} at the start; check {', '.join(loads)}")
 
 
 def _check_mass(mechanism: MechanismInstance) -> None:
-    """Every motion that the constraints let pass must move a mass."""
+    """Every motion that the constraints allow must move a mass."""
     motions = problems.nullspace(mechanism.calc_jacobian())
     if not motions.shape[1]:
         return

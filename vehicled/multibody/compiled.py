@@ -30,7 +30,7 @@ AngleForm = Callable[[Model, str, Angle], None]
 
 @dataclass(frozen=True)
 class MechanismKernels:
-    """What a mechanism evaluates its state to.
+    """Functions of a mechanism's state.
 
     Each but `prepare` and `placement` fills an array of its own name (matrices by rows); see
     `MechanismInstance.calc_…`.

@@ -24,7 +24,7 @@ class Stepper(Protocol):
     """Advances a mechanism."""
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
-        """Advance from t to t + h (s). If it has not converged, the mechanism stays where the iteration ended."""
+        """Advance from t to t + h (s). If it has not converged, the mechanism is left where the iteration ended."""
 
 
 class _UnsolvedError(Exception):
@@ -39,7 +39,7 @@ class Ali3p:
     """Index-3 augmented Lagrangian with projections, trapezoidal rule, compiled as a whole: `ali3p`."""
 
     penalty: float | None = None
-    """α; left out: what outweighs the masses in every constraint, at the step in use."""
+    """α; by default large enough against the masses in every constraint, at the step in use."""
     tolerance: float = 1e-11
     """On ‖Δq‖ of the last iteration, relative to ‖q‖ (at least 1)."""
     limit: int = 30
@@ -69,7 +69,7 @@ def calc_penalty(mechanism: Mechanism, h: float) -> float:
 
 
 _OUTWEIGHS = 1e3
-"""Enough to gain three digits of λ an iteration; more would drown λ in the rounding of Φ."""
+"""Enough to gain three digits of λ per iteration; with more, λ would be lost in the rounding of Φ."""
 
 
 class _SecondOrder:
@@ -83,7 +83,7 @@ class _SecondOrder:
         return np.arange(len(mechanism.q))
 
     def accelerate(self, mechanism: Mechanism) -> None:
-        """q̈ and λ of the state; whatever else has to follow from the coordinates that are integrated."""
+        """q̈ and λ of the state, after solving for all else that depends on the integrated coordinates."""
         raise NotImplementedError
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
@@ -204,7 +204,7 @@ class Penalty(_SecondOrder):
 
 
 _PENALTY_ITERATIONS = 20
-"""Each gains as many digits of λ as the penalty outweighs the masses by."""
+"""Each gains as many digits of λ as the ratio of penalty to masses has."""
 
 
 def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: float) -> Stepper:

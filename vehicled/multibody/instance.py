@@ -1,4 +1,4 @@
-"""An instance of a compiled mechanism: parameters, state and inputs in a workspace, and what they evaluate to."""
+"""An instance of a compiled mechanism: parameters, state and inputs in a workspace, and functions of them."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class MechanismInstance:
         return MechanismState(self.t, *(a.copy() for a in (*motion, *switches)))
 
     def set_state(self, state: MechanismState) -> None:
-        """Return to a state from `get_state`, with its switches and its choice of independent coordinates."""
+        """Restore a state from `get_state`, with its switches and its choice of independent coordinates."""
         self.t = state.t
         self.q[:], self.qd[:], self.qdd[:] = state.q, state.qd, state.qdd
         self.targets[:] = state.targets
@@ -242,7 +242,7 @@ class MechanismInstance:
         return self._calc(self.kernels.constraints)
 
     def find_turned_angle(self) -> str | None:
-        """An angle that is half a turn off what its directions enclose, which meets its constraint too."""
+        """An angle that differs by half a turn from that of its directions, which also satisfies its constraint."""
         self.call(self.kernels.angle_sides)
         for name, (sine, cosine) in zip(self.description.angles, self._sides, strict=True):
             theta = self.q[self.index(name)]
@@ -275,7 +275,7 @@ class MechanismInstance:
         return self._calc(self.kernels.acceleration_by_qd)
 
     def calc_wrenches(self) -> np.ndarray:
-        """(m, 6) what a constraint's λ = −1 does to the body of its second point or direction.
+        """(m, 6) wrench of a constraint with λ = −1 on the body of its second point or direction.
 
         In world axes: force at that point, and torque; zero for constraints that are not of a joint, angle or
         distance.

@@ -24,25 +24,27 @@ def add_load(model: Model, name: str, load: Load) -> None:
         apart = model.points[load.points[1]] - model.points[load.points[0]]
         length = apart.position.norm()
         force = model.expression(f"{where}.force", load.force, of="state", more={"length": length})
-        _push(model, name, apart, apart.position / length * force)
+        _apply(model, name, apart, apart.position / length * force)
     elif isinstance(load, CoordinateForce):
         force = model.expression(f"{where}.force", load.force, of="state")
         model.system.generalised_force(model.coordinate(load.coordinate), force)
         model.load_forces[name] = Vector(force, model.graph.zero, model.graph.zero)
     elif isinstance(load, Force):
         parts = [model.expression(f"{where}.force", f, of="state") for f in load.force]
-        _push(model, name, model.points[load.point], _vector(model, parts))
+        _apply(model, name, model.points[load.point], _vector(model, parts))
     else:
         parts = [model.expression(f"{where}.torque", f, of="state") for f in load.torque]
         frame = model.parts[load.body].frame
         if frame is None:
-            raise MechanismError(f"{where}.body: {load.body} has no orientation that a torque could turn")
+            raise MechanismError(
+                f"{where}.body: {load.body} has no orientation, so that no torque can act on it"
+            )
         torque = Vector(model.graph.zero, model.graph.zero, parts[0]) if model.planar else Vector.of(parts)
         model.system.torque(frame, torque)
         model.load_forces[name] = torque
 
 
-def _push(model: Model, name: str, point: Combination, force: Vector) -> None:
+def _apply(model: Model, name: str, point: Combination, force: Vector) -> None:
     model.system.force(point, force)
     model.load_forces[name] = force
 
@@ -60,7 +62,7 @@ def _add_spring(model: Model, name: str, spring: Spring) -> None:
     direction = apart.position / length
     stretch = length - free
     pull = stiffness * stretch + damping * direction.dot(apart.velocity)
-    _push(model, name, apart, direction * -pull)
+    _apply(model, name, apart, direction * -pull)
     row = model.system.jacobian(direction, apart)
     half_h = 0.5 * model.h
     model.system.soft.append(Soft(row, half_h * damping + half_h * half_h * stiffness))

@@ -30,7 +30,7 @@ class Mechanism(MechanismInstance):
     def load(cls, name_or_path: str | Path, extensions: Sequence[Extension] = ()) -> Mechanism:
         """The mechanism in a file, or the shipped one of that name.
 
-        `extensions`: what else to compile with it, such as a `SensorSet`. Raises SettingsError, MechanismError.
+        `extensions`: further kernels, such as those of a `SensorSet`. Raises SettingsError, MechanismError.
         """
         return cls._build(load_description(name_or_path), extensions, str(name_or_path))
 

@@ -55,7 +55,7 @@ class LocalGeometry:
 
 
 class Model:
-    """Collects what the description names; bodies, joints and loads add themselves to it."""
+    """Collects what the description names; functions of bodies, joints and loads add to it."""
 
     def __init__(self, description: Description, width: int = 1) -> None:
         self.description = description
@@ -166,14 +166,14 @@ class Model:
         return next(c for c in self.system.coordinates if c.name == name)
 
     def segment(self, segment: Segment) -> tuple[Combination, np.ndarray]:
-        """A direction, and what it is about at the start: (3,) in the ground's axes."""
+        """A direction, and its approximate value at the start: (3,) in the ground's axes."""
         if isinstance(segment, str):
             return self.vectors[segment], self.place(segment)
         a, b = segment
         return self.points[b] - self.points[a], self.place(b) - self.place(a)
 
     def place(self, name: str) -> np.ndarray:
-        """(3,) of a point or vector at the start, about."""
+        """(3,) approximate value of a point or vector at the start."""
         if name in self.places:
             return self.places[name]
         combination = self.points[name] if name in self.points else self.vectors[name]
@@ -181,7 +181,7 @@ class Model:
         return position
 
     def evaluate(self, combination: Combination) -> np.ndarray:
-        """(3,) of a combination at the start, about."""
+        """(3,) approximate value of a combination at the start."""
         values: dict[Atom, Atom] = {s: self.graph.constant(self.values[n]) for n, s in self.symbols.items()}
         for c, guess in zip(self.system.coordinates, self.guess, strict=True):
             values[c.q] = self.graph.constant(guess)
@@ -202,7 +202,7 @@ class Model:
             return self.direction(f"design.{name}", self.description.vectors[name])
         return self.value(f"design.{name}", self.description.points[name])
 
-    # -- what joints and loads need -----------------------------------------------------------------------
+    # -- for joints and loads -----------------------------------------------------------------------
 
     def flat(self, a: Vector) -> Vector:
         """A vector of the plane turned by a right angle, from x to y."""
@@ -215,7 +215,7 @@ class Model:
     def constraint(
         self, name: str, expression: Atom, shift: Vector | None = None, turn: Vector | None = None
     ) -> None:
-        """Add a constraint, unless it holds by itself.
+        """Add a constraint, unless it is an identity.
 
         `shift`, `turn`: its derivatives to motions of the second side, see `wrenches`. Raises MechanismError when
         nothing can move to meet it.

@@ -21,7 +21,7 @@ class Basic:
     name: str
     rank: int
     point: bool
-    """A point feels uniform acceleration (gravity); a direction does not."""
+    """Uniform acceleration (gravity) acts on points, not on directions."""
     position: Vector
     velocity: Vector
     acceleration: Vector

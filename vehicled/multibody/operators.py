@@ -1,9 +1,9 @@
 """Operations on a mechanism as a whole, in its present state: mass, momentum, accelerations, maps.
 
-The questions are those of other multibody libraries (Sherman, Seth and Delp, "Simbody: multibody dynamics for
-biomedical research", 2011, section 4), answered in natural coordinates. World axes and origin throughout; SI and
-radians. Nothing here changes the mechanism. Kinetic and potential energy, positions, velocities and
-accelerations of points are asked of the `Mechanism` itself; what concerns one body, of `body_operators`.
+The operations are those of other multibody libraries (Sherman, Seth and Delp, "Simbody: multibody dynamics for
+biomedical research", 2011, section 4), in natural coordinates. World axes and origin throughout; SI and radians.
+Nothing here changes the mechanism. Kinetic and potential energy, positions, velocities and accelerations of points
+are methods of `Mechanism`; operations on one body are in `body_operators`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vehicled.multibody.switches import find_constraints
 
 @dataclass(frozen=True)
 class Counts:
-    """How much there is of what."""
+    """Numbers of bodies, coordinates, constraints and degrees of freedom."""
 
     bodies: int
     """Without the ground."""
@@ -36,7 +36,7 @@ class Counts:
 
 
 def get_counts(mechanism: Mechanism) -> Counts:
-    """Bodies, coordinates, constraints, degrees of freedom; `checks.calc_topology` counts them out at a position."""
+    """Bodies, coordinates, constraints, degrees of freedom; `checks.calc_topology` calculates them at a position."""
     return Counts(
         len(mechanism.compiled.bodies),
         len(mechanism.q),
@@ -151,7 +151,7 @@ def calc_accelerations(mechanism: Mechanism, without: Iterable[str] = ()) -> tup
     """q̈ (n,) and λ (m,) that follow from t, q, q̇ and the forces.
 
     `without`: constraints to ignore, by their own name or that of a body or joint; their λ are zero. Raises
-    UsageError for names that there are not.
+    UsageError for unknown names.
     """
     kept = mechanism.enabled.copy()
     for name in without:
@@ -166,8 +166,7 @@ def calc_accelerations(mechanism: Mechanism, without: Iterable[str] = ()) -> tup
 def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
     """q̈ (n,) with all joints and drives ignored, and every held coordinate released.
 
-    Bodies are rigid still, but only hang together by the points and vectors that they share; angles and distances
-    follow them.
+    Bodies remain rigid and connected by the points and vectors that they share; angles and distances follow them.
 
     Without the constraints of rigid body too, it would be `MassFactorisation.solve` of the forces.
     """
@@ -198,8 +197,7 @@ class MassFactorisation:
     def solve(self, v: np.ndarray) -> np.ndarray:
         """(n,) or (n, k) M⁻¹ v.
 
-        Coordinates without mass (angles, distances) get none: zero. Raises UsageError when there is something on
-        them, which nothing would resist.
+        Coordinates without mass (angles, distances) get none: zero. Raises UsageError when v has a component on them.
         """
         x = np.zeros_like(v, dtype=float)
         idle = np.setdiff1d(np.arange(len(v)), self._massive)
@@ -215,16 +213,16 @@ class MassFactorisation:
 
 @dataclass(frozen=True)
 class CoordinateMaps:
-    """q̇ = R ż + b and ż = D q̇ of motions that the constraints let pass; q̈ = R z̈ + c."""
+    """q̇ = R ż + b and ż = D q̇ of motions that the constraints allow; q̈ = R z̈ + c."""
 
     r: np.ndarray
     """(n, f) R; D R = 1."""
     b: np.ndarray
-    """(n,) what drives and prescribed coordinates move by themselves."""
+    """(n,) q̇ due to drives and prescribed coordinates alone."""
     c: np.ndarray
     """(n,)"""
     d: np.ndarray
-    """(f, n) D, which picks z out of q: z = D q."""
+    """(f, n) D, which selects z: z = D q."""
 
     def calc_rates(self, zd: np.ndarray) -> np.ndarray:
         """(n,) q̇ of ż (f,)."""
@@ -242,7 +240,7 @@ class CoordinateMaps:
         return qdd
 
     def calc_independent_forces(self, forces: np.ndarray) -> np.ndarray:
-        """(f,) what generalised forces (n,) do to z, by virtual power: Rᵀ Q."""
+        """(f,) forces on z from generalised forces (n,), by virtual power: Rᵀ Q."""
         projected: np.ndarray = self.r.T @ forces
         return projected
 

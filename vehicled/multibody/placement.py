@@ -1,4 +1,4 @@
-"""Where points, directions and bodies are: constant linear maps of the coordinates, and what moves with them.
+"""Where points, directions and bodies are: constant linear maps of the coordinates, and moments of mass.
 
 Any point or direction of a body is x = A q + a with constant A and a. A body is a handful of such vectors,
 its elements, with the matrix of their second moments of mass μ: T = ½ Σ μ_ij ẋ_i·ẋ_j (García de Jalón and
@@ -85,7 +85,7 @@ def _moments(model: Model, part: Part) -> list[list[Atom]]:
 
 @dataclass(frozen=True)
 class PlacedBody:
-    """A body's elements x = A q + a in world axes (m, or unit vectors), the first a point, and what they carry."""
+    """A body's elements x = A q + a in world axes (m, or unit vectors), the first a point; their moments of mass."""
 
     name: str
     map: np.ndarray

@@ -27,7 +27,7 @@ _SETTLED = 1e-6
 
 @dataclass(frozen=True)
 class Solution:
-    """How an iteration ended. It never raises: the caller decides."""
+    """How an iteration ended. Iterations do not raise: the caller decides."""
 
     converged: bool
     iterations: int
@@ -37,7 +37,7 @@ class Solution:
     """Largest change of a coordinate in the last iteration."""
 
     def require(self, what: str) -> Solution:
-        """Itself. Raises RunError when it has not converged."""
+        """Return this. Raises RunError when it has not converged."""
         if not self.converged:
             raise RunError(
                 f"{what} did not converge in {self.iterations} iterations: "
@@ -62,14 +62,14 @@ def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> 
 
 
 def nullspace(jacobian: np.ndarray) -> np.ndarray:
-    """(n, f) orthonormal: motions that the constraints let pass."""
+    """(n, f) orthonormal: motions that the constraints allow."""
     return scipy.linalg.null_space(jacobian, rcond=RANK_TOLERANCE)
 
 
 def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
     """(f,) coordinates that distinguish the motions (n, f) best, by pivoting.
 
-    `preferred` ones come before others unless they do so a hundred times worse.
+    `preferred` ones are chosen before others unless they are a hundred times worse.
     """
     if not motions.shape[1]:
         return np.zeros(0, dtype=int)
@@ -226,9 +226,9 @@ def assemble(
     """q nearest to a rough guess (n,) with Φ(q, t) = 0, and `held` coordinates at their values.
 
     Nearest: least (q − guess)ᵀ W (q − guess) with weights (n,) or (n, n), ones when left out, to first order in
-    the curvature of the constraints. |Φ| is to become no more than `accuracy`, rounding when left out. Where that
-    leads nowhere, the search begins again from the least Σ Φ² near the guess, and there the mechanism is left when
-    it cannot be assembled. Raises UsageError for weights that are no metric.
+    the curvature of the constraints. |Φ| is to become no more than `accuracy`, rounding when left out. If this does
+    not converge, the search begins again from the least Σ Φ² near the guess; the mechanism is left there when it
+    cannot be assembled. Raises UsageError for weights that are no metric.
     """
     q = mechanism.q
     q[:] = guess
@@ -285,7 +285,9 @@ def _approach(
     limit: int,
     accuracy: float | None,
 ) -> Solution:
-    """Steps to the linearised constraints that end nearest to the anchor; the latter half of them, that are shortest.
+    """Steps onto the linearised constraints.
+
+    They lead to the point nearest to the anchor; those of the latter half are the shortest ones.
 
     `root`: L with L Lᵀ = W⁻¹ of the metric.
     """
@@ -349,7 +351,7 @@ def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solutio
 
 
 def is_stable(mechanism: MechanismInstance) -> bool:
-    """Whether the equilibrium that a mechanism is in resists every motion that its constraints let pass."""
+    """Whether the equilibrium that a mechanism is in is stable against every motion that its constraints allow."""
     motions = nullspace(mechanism.calc_jacobian())
     stiffness = motions.T @ (mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()) @ motions
     return bool(np.all(np.linalg.eigvalsh(stiffness + stiffness.T) > 0.0))

@@ -1,9 +1,9 @@
-"""A state estimate brought back onto the constraints, with its covariance.
+"""Projection of a state estimate and its covariance onto the constraints.
 
-The nearest state in the metric of the weights, and the covariance of what is left of an error once its part
-off the constraints is taken out: P ← N P Nᵀ with N = 1 − W⁻¹Jᵀ(J W⁻¹ Jᵀ)⁺J. With the weights P⁻¹ this is the
-estimate of least variance that meets the constraints (Simon and Chia, "Kalman Filtering with State Equality
-Constraints", 2002, section III).
+The nearest state in the metric of the weights, and the covariance of its error, from which the part that violates
+the constraints is removed: P ← N P Nᵀ with N = 1 − W⁻¹Jᵀ(J W⁻¹ Jᵀ)⁺J. With the weights P⁻¹ this is the estimate of
+least variance that meets the constraints (Simon and Chia, "Kalman Filtering with State Equality Constraints", 2002,
+section III).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def project_velocities(mechanism: Mechanism, weights: np.ndarray | None = None) 
 
 
 def calc_projector(mechanism: Mechanism, weights: np.ndarray | None = None) -> np.ndarray:
-    """N (n, n), which takes out of an error of q or q̇ what the constraints forbid.
+    """N (n, n), which removes from an error of q or q̇ the part that violates the constraints.
 
     At the present q: Φ_q N = 0, N N = N. Raises UsageError for weights that are no metric.
     """

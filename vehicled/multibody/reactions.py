@@ -1,11 +1,10 @@
-"""Reactions: what joints do to bodies, as forces and torques in world axes.
+"""Reactions of joints on bodies, as forces and torques in world axes.
 
-A joint made by constraints pushes with −Φ_qᵀ λ; how that is a force and a torque on the second body follows from
-what a shift and a turn of that body alone does to its constraints. Bodies that share a point or a
-direction have no constraint there: what passes from one to the other is what each of them needs to move as it
-does, by Newton's and Euler's equations with all that is known from loads and λ put in (García de Jalón and
-Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, section 6.2). What joints that hold more than they
-need to leave open is shared out as evenly as can be (least squares of N and N·m).
+A joint made by constraints exerts −Φ_qᵀ λ; force and torque on the second body follow from the derivatives of its
+constraints by a translation and a rotation of that body alone. Bodies that share a point or a direction have no
+constraint there: the reactions between them follow from Newton's and Euler's equations of each body with the known
+forces from loads and λ (García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, section
+6.2). Reactions that redundant constraints leave undetermined are those of least squares (in N and N·m).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _GROUND = "ground"
 
 @dataclass(frozen=True)
 class Reaction:
-    """What one side of a joint feels."""
+    """Force and torque on one side of a joint."""
 
     joint: str
     """A joint of the description, or the point or direction that bodies share."""
@@ -65,7 +64,7 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
     One per joint of the description (but equations, which have no place), then one per body at each point and
     direction that bodies share.
 
-    The first body of a joint feels the opposite, at the same place. `forces`: those in `Mechanism.applied`, so that
+    The opposite acts on the first body of a joint, at the same place. `forces`: those in `Mechanism.applied`, so that
     they are counted by body; what is not among them acts on coordinates. Loads at a shared point act on the point,
     not on one of its bodies.
     """
@@ -85,7 +84,7 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
 
 
 class _Balance:
-    """Newton's and Euler's equations of all bodies, with what is known to act on them."""
+    """Newton's and Euler's equations of all bodies, with the known forces on them."""
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
@@ -105,7 +104,7 @@ class _Balance:
                     self.point_owners[marker].append(name)
         self.places = {p: x.copy() for p, x in mechanism.calc_point_positions().items()}
         self.known = {name: np.zeros(6) for name in mechanism.placement.bodies}
-        """Torque about the world's origin and force, less what the motion takes."""
+        """Torque about the world's origin and force, less those that the motion requires."""
         self.on_points = {p: np.zeros(3) for p, owners in self.point_owners.items() if len(owners) > 1}
         self.on_vectors = {v: np.zeros(3) for v, owners in self.vector_owners.items() if len(owners) > 1}
         gravity = np.zeros(3)
@@ -117,7 +116,7 @@ class _Balance:
             self.wrench(name, -np.cross(x, taken).sum(axis=0), -taken[0])
             self.wrench(name, np.cross(placed.moments[0] @ x, gravity), placed.moments[0, 0] * gravity)
 
-    # -- what acts ------------------------------------------------------------------------------------------
+    # -- known forces ------------------------------------------------------------------------------------------
 
     def wrench(self, body: str, torque: np.ndarray, force: np.ndarray) -> None:
         """On a body, the torque about the origin."""
@@ -178,14 +177,14 @@ class _Balance:
             else:
                 self.torque([name], np.cross(mechanism.placement.vector(name, mechanism.q), force))
 
-    # -- what is left ---------------------------------------------------------------------------------------
+    # -- unknown reactions ---------------------------------------------------------------------------------------
 
     def solve(self) -> list[Reaction]:
         """At shared points and directions: all bodies in balance, and so are the points and directions."""
         mechanism, planar = self.mechanism, self.mechanism.compiled.model.planar
         names = list(self.known)
         unknowns: list[tuple[str, str, bool, np.ndarray]] = []
-        """Point or direction, body, whether a point, and the (3, k) directions in which it can push."""
+        """Point or direction, body, whether a point, and the (3, k) directions of possible forces."""
         for point in self.on_points:
             ways = np.eye(3)[:, : 2 if planar else 3]
             unknowns += [(point, b, True, ways) for b in self.point_owners[point] if b != _GROUND]
@@ -217,11 +216,11 @@ class _Balance:
         for (name, body, is_point, ways), values in zip(
             unknowns, np.split(solved, np.cumsum([c.shape[1] for c in columns])[:-1]), strict=True
         ):
-            pushed = ways @ values
+            vector = ways @ values
             reactions.append(
-                Reaction(name, body, name, pushed, zero)
+                Reaction(name, body, name, vector, zero)
                 if is_point
-                else Reaction(name, body, None, zero, pushed)
+                else Reaction(name, body, None, zero, vector)
             )
         return reactions
 
@@ -263,7 +262,7 @@ def _act_pair(
 ) -> None:
     """A wrench at the second point on the second side, and its opposite on the first side.
 
-    The first side has the axis that the second point may be off along.
+    The first side has the axis along which the second point may be displaced.
     """
     start, end = points
     balance.force(end, force)
@@ -299,7 +298,7 @@ def _act_loads(mechanism: Mechanism, balance: _Balance) -> None:
 
 
 def _calc_generic(mechanism: Mechanism) -> np.ndarray:
-    """(n,) −Φ_qᵀ λ of what has no place: equations, drives, held coordinates."""
+    """(n,) −Φ_qᵀ λ of constraints without a place: equations, drives, held coordinates."""
     description = mechanism.description
     generic = {f"drive {d}" for d in description.drives}
     generic |= {name for name, joint in description.joints.items() if isinstance(joint, Equation)}

@@ -1,4 +1,4 @@
-"""Mechanisms in relative coordinates: a tree of points, a tree of bases, and the operators that walk them.
+"""Mechanisms in relative coordinates: a tree of points, a tree of bases, and the operators along them.
 
 The usual tree of bodies is split in two (Plaza et al., recursive operators and atomised symbolic expressions,
 section 3.4): *bases* give orientations, each by one angle about one axis of its parent; *points* give
@@ -80,13 +80,11 @@ Operator = TypeVar("Operator", bound=Callable[..., Vector])
 
 
 def _operator(name: str) -> Callable[[Operator], Operator]:
-    """Remembers what a method answered, and names the atoms after it and its first argument."""
+    """Keeps the results of a method, and labels their atoms with its name and its first argument."""
 
-    def remembering(method: Operator) -> Operator:
+    def keep_results(method: Operator) -> Operator:
         @functools.wraps(method)
-        def remembered(
-            system: RelativeSystem, node: Base | Point, *others: object, **named: object
-        ) -> Vector:
+        def operator(system: RelativeSystem, node: Base | Point, *others: object, **named: object) -> Vector:
             key = (name, node, *others, *named.items())
             known = system._known.get(key)
             if known is None:
@@ -94,9 +92,9 @@ def _operator(name: str) -> Callable[[Operator], Operator]:
                 label(known, f"{name}_{node.name}")
             return known
 
-        return cast(Operator, remembered)
+        return cast(Operator, operator)
 
-    return remembering
+    return keep_results
 
 
 @dataclass
@@ -157,8 +155,8 @@ class RelativeSystem:
         """The point at `offset` from `parent` in `base`; coordinates `slides` (by axis) add to the offset.
 
         Raises ValueError when `base` is neither the base of `parent` nor turned from it. With coordinates
-        relative to what comes before in the mechanism it always is, and only so do the bodies beyond a joint
-        move as one when it alone moves. Raises ValueError when a coordinate is in use already.
+        relative to what comes before in the mechanism it always is, and only then do the bodies beyond a joint move
+        as one when it alone moves. Raises ValueError when a coordinate is in use already.
         """
         if not descends(base, parent.base):
             raise ValueError(f"point {name!r}: base {base.name!r} is not turned from {parent.base.name!r}")

@@ -2,9 +2,9 @@
 
 Motion is computed from the roots of the trees to the leaves, loads the other way: a force at a point is added to
 that at its parent point, and its moment about that to the base of the offset; a base adds its moment to its
-parent's. What reaches an angle's axis or a sliding axis is the coordinate's generalised force (virtual power). The
-mass matrix is found likewise, from the forces that a unit acceleration of one coordinate takes, all that moves with
-it being one rigid composite (Walker and Orin 1982, method 3; here on separate trees).
+parent's. The component along an angle's axis or a sliding axis is the coordinate's generalised force (virtual
+power). The mass matrix is found likewise, from the forces that a unit acceleration of one coordinate requires, with
+all that moves with it as one rigid composite (Walker and Orin 1982, method 3; here on separate trees).
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class Composite:
 
 
 class Dynamics:
-    """What the trees of a finished system collect from their leaves."""
+    """Quantities of a finished system that are added up from the leaves of its trees."""
 
     def __init__(self, system: RelativeSystem, gravity: Vector) -> None:
         """`gravity`: its acceleration in world axes, m/s²."""
         self.system = system
-        self._ground = -gravity  # to hold the ground up against gravity
+        self._ground = -gravity  # gravity as an upward acceleration of the ground
         self._beyond: dict[Point, list[Point]] = {p: [] for p in system.points}
         self._turned: dict[Base, list[Base]] = {b: [] for b in system.bases}
         for p in system.points:
@@ -125,7 +125,7 @@ class Dynamics:
         return self._masses[point]
 
     def composite(self, point: Point, base: Base) -> Composite:
-        """All beyond `point` (itself held fast) that turns with `base`, about the point in axes of the base."""
+        """All beyond `point` (itself fixed) that turns with `base`, about the point in axes of the base."""
         known = self._composites.get((point, base))
         if known is None:
             none = self.system.none
@@ -185,7 +185,7 @@ class Dynamics:
         return self._collect(point.base, moment, {point: direction * self.mass(point)})
 
     def _collect(self, base: Base, moment: Vector, forces: dict[Point, Vector]) -> dict[Coordinate, Atom]:
-        """What a moment on a base and forces at points, in its axes, are to each coordinate on their way in."""
+        """Generalised forces of a moment on a base and of forces at points, in its axes, on the inner coordinates."""
         system = self.system
         zero = system.graph.zero
         found: dict[Coordinate, Atom] = {}
@@ -214,13 +214,13 @@ class Dynamics:
     # -- forces ---------------------------------------------------------------------------------------
 
     def generalised_forces(self) -> list[Atom]:
-        """δ(q, q̇), (n,): loads, gravity and what the velocities call for; M q̈ = δ."""
+        """δ(q, q̇), (n,): loads, gravity and velocity-dependent terms; M q̈ = δ."""
         system = self.system
         still = {c.qdd: system.graph.zero for c in system.coordinates}
         return [-f for f in system.graph.substitute(self.inverse_dynamics(), still)]
 
     def inverse_dynamics(self) -> list[Atom]:
-        """M q̈ − δ(q, q̇), (n,): the generalised forces beside the given loads that a motion calls for."""
+        """M q̈ − δ(q, q̇), (n,): the generalised forces that a motion requires beside the given loads."""
         system = self.system
         wanted: dict[Coordinate, Atom] = dict.fromkeys(system.coordinates, system.graph.zero)
         for p in system.points:
@@ -235,7 +235,7 @@ class Dynamics:
         return list(wanted.values())
 
     def _load(self, point: Point, base: Base) -> Vector:
-        """Force that all beyond `point` that turns with `base` calls for there, less what is applied, N."""
+        """Force that all beyond `point` that turns with `base` requires there, less the applied forces, N."""
         known = self._loads.get((point, base))
         if known is None:
             system = self.system
@@ -254,7 +254,7 @@ class Dynamics:
         return known
 
     def _moment(self, base: Base) -> Vector:
-        """Moment that all that turns with `base` calls for, less what is applied, N·m in axes of the base."""
+        """Moment that all that turns with `base` requires, less the applied ones, N·m in axes of the base."""
         known = self._moments.get(base)
         if known is None:
             system = self.system
@@ -275,7 +275,7 @@ class Dynamics:
         return known
 
     def _spin(self, body: RelativeBody) -> Vector:
-        """Moment about its origin that the motion of a body calls for: m c × a + I α + ω × I ω."""
+        """Moment about its origin that the motion of a body requires: m c × a + I α + ω × I ω."""
         base = body.base
         w, alpha = self.system.rigid(base), list(self.system.angular_acceleration(base))
         omega = list(self.system.angular_velocity(base))
@@ -295,7 +295,7 @@ class Dynamics:
         return lever.cross(self._acceleration(body.point, base)) + Vector.of(spin)
 
     def _acceleration(self, point: Point, base: Base) -> Vector:
-        """Of a point in axes of a base turned from its own; the ground is held up against gravity."""
+        """Of a point in axes of a base turned from its own; with gravity as an upward acceleration of the ground."""
         system = self.system
         known = system.express(system.acceleration(point, self._ground), point.base, base)
         label(known, f"a_{_name(point, base)}")

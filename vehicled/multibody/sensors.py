@@ -1,4 +1,4 @@
-"""Sensors on mechanisms: what each would read in a state, and the Jacobians of that in q, q̇, q̈ by the compiler.
+"""Sensors on mechanisms: their readings as functions of the state, with Jacobians in q, q̇, q̈ by the compiler.
 
 A `SensorSet` is an extension of a `CompiledMechanism`:
 
@@ -41,7 +41,7 @@ class Sensor(Protocol):
         """Standard deviation of each reading, in its unit."""
 
     def read(self, model: Model) -> list[Atom]:
-        """Readings as functions of q, q̇, q̈. Raises UsageError for what the mechanism does not have."""
+        """Readings as functions of q, q̇, q̈. Raises UsageError for unknown points or coordinates."""
 
 
 @dataclass(frozen=True)

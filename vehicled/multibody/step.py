@@ -1,4 +1,4 @@
-"""What a step of the multibody simulation is called by (`ali3p.py` makes it)."""
+"""Handles of the kernels of a step of the multibody simulation (`ali3p.py` makes them)."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class StepKernels:
 StepFunction = Callable[[int, int, float, float, int], int]
 """Machine code of `Ali3pStep.routine`: (address of the workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above
 which to factorise again, projection passes) to the number of Newton iterations, negative when the tolerance was not
-reached. Of several instances each iterates until it has reached the tolerance and rests then, so that it comes to
-what it would come to alone; the number is that of the last."""
+reached. With several instances each iterates until it has reached the tolerance and is not changed any more then,
+so that its result is the same as alone; the number is that of the last."""

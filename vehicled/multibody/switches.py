@@ -1,9 +1,9 @@
 """Coordinates held, and constraints disabled, in a state of a mechanism: without compiling it again.
 
-Compiled ALI3-P has a penalty per constraint, zero for one that is disabled, and a switch per coordinate, which
-puts it on its target and makes its place in the tangent rigid. The evaluated matrices of problems and
-other formulations lose the rows of what is disabled, and get one for each held coordinate. What holds
-belongs to the state: `Mechanism.get_state` and `set_state` carry it.
+Compiled ALI3-P has a penalty per constraint, zero for one that is disabled, and a switch per coordinate, which sets
+it to its target and makes its entry in the tangent rigid. The evaluated matrices of problems and other formulations
+have no rows for disabled constraints, and one for each held coordinate. The switches belong to the state:
+`Mechanism.get_state` and `set_state` carry it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def prescribe(
 ) -> None:
     """Prescribe a coordinate's value, rate and acceleration (m or rad, per s, per s²) from now on.
 
-    Like inputs, the targets are those at the end of the next step; calling it again moves them. Position and
-    velocity problem bring the rest along: `problems.solve_position(mechanism, mechanism.z)`. What holds the
-    coordinate is −λ of its constraint `hold …` (N, or N·m on an angle). Raises UsageError for a coordinate that
-    there is not.
+    Like inputs, the targets are those at the end of the next step; calling it again moves them. The other
+    coordinates follow by position and velocity problem: `problems.solve_position(mechanism, mechanism.z)`. The
+    force that holds the coordinate is −λ of its constraint `hold …` (N, or N·m on an angle). Raises UsageError for
+    an unknown coordinate.
     """
     k = _coordinate(mechanism, coordinate)
     held = mechanism.held
@@ -34,12 +34,12 @@ def prescribe(
 
 
 def lock(mechanism: Mechanism, coordinate: str) -> None:
-    """Hold a coordinate where it is, at rest. Raises UsageError for a coordinate that there is not."""
+    """Hold a coordinate where it is, at rest. Raises UsageError for an unknown coordinate."""
     prescribe(mechanism, coordinate, float(mechanism.q[_coordinate(mechanism, coordinate)]))
 
 
 def release(mechanism: Mechanism, coordinate: str) -> None:
-    """Let a held coordinate go. Raises UsageError for a coordinate that there is not."""
+    """Release a held coordinate. Raises UsageError for an unknown coordinate."""
     held = mechanism.held
     held[_coordinate(mechanism, coordinate)] = False
     _switch(mechanism, mechanism.enabled, held)
@@ -48,13 +48,13 @@ def release(mechanism: Mechanism, coordinate: str) -> None:
 def disable(mechanism: Mechanism, constraint: str) -> None:
     """Ignore a constraint (`angle …`, `distance …`, `drive …`), or all those of a body or joint.
 
-    Raises UsageError for one that there is not.
+    Raises UsageError for an unknown one.
     """
     _enable(mechanism, constraint, False)
 
 
 def enable(mechanism: Mechanism, constraint: str) -> None:
-    """Let a disabled constraint hold again: its position is to be solved first where the mechanism has left it.
+    """Enable a disabled constraint: its position has to be solved first where the mechanism violates it.
 
     Raises UsageError for one that there is not.
     """
@@ -64,8 +64,8 @@ def enable(mechanism: Mechanism, constraint: str) -> None:
 def find_constraints(mechanism: Mechanism, name: str) -> np.ndarray:
     """Indices (k,), among the description's constraints, of those of a name.
 
-    The one of that name, or all those of that body or joint (`name: …`), which may need none. Raises UsageError for
-    names that there are not.
+    The one of that name, or all those of that body or joint (`name: …`), which may have none. Raises UsageError for
+    unknown names.
     """
     labels, description = mechanism.compiled.constraints, mechanism.description
     rows = [k for k, label in enumerate(labels) if label == name or label.startswith(f"{name}: ")]

@@ -2,7 +2,7 @@
 
 Coordinates have two ranks. Those of rank 0 belong to the root of the system (a car's chassis); those of
 rank 1 belong to branches that repeat (its corners): they are written down once and computed for all
-branches side by side. Branches touch each other only through the root.
+branches side by side. Branches are coupled only through the root.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class System:
     """Value of each coordinate in the design configuration."""
     basics: list[Basic] = field(default_factory=list)
     mass_entries: dict[tuple[Coordinate, Coordinate, int], Atom] = field(default_factory=dict)
-    """By rank of the entry: what branches put on the root stays apart from its own, to be summed once."""
+    """By rank of the entry: the branches' share of the root's entries is kept apart from the root's own, to be
+    summed once."""
     constraints: list[tuple[str, Atom]] = field(default_factory=list)
     forces: list[tuple[Coordinate, Atom]] = field(default_factory=list)
     soft: list[Soft] = field(default_factory=list)
@@ -139,7 +140,7 @@ class System:
         return [axis[0] for axis in self._axes[basic] if axis]
 
     def jacobian(self, along: Vector, vector: Combination) -> dict[Coordinate, Atom]:
-        """∂(along · vector)/∂q with `along` held: what a force along it does to each coordinate."""
+        """∂(along · vector)/∂q with `along` held: the generalised force of a unit force along it."""
         row: dict[Coordinate, Atom] = {}
         for basic, c in vector.terms.items():
             for axis, a in zip(self._axes[basic], along, strict=True):
@@ -205,7 +206,7 @@ class System:
                     if axis:
                         self.forces.append((axis[0], f * axis[1]))
 
-    # -- quantities that formulations need -------------------------------------------------------------
+    # -- quantities for formulations -------------------------------------------------------------
 
     @property
     def mass(self) -> list[tuple[Coordinate, Coordinate, Atom]]:
