@@ -20,7 +20,7 @@ from vehicled.studies.benchmarks import (
     observer_tables,
     observers,
 )
-from vehicled.studies.benchmarks import observer_verdicts as verdicts
+from vehicled.studies.benchmarks import observer_conclusions as conclusions
 from vehicled.studies.benchmarks.literal import NOTICES
 from vehicled.studies.benchmarks.observer_cases import ObserverRun, Setup
 from vehicled.studies.jobs import Ledger
@@ -84,7 +84,7 @@ def changed(rows, where, **values):
 
 
 def check(rows):
-    found = verdicts.check_statements(verdicts.gather(rows))
+    found = conclusions.check_statements(conclusions.gather(rows))
     names = ("accurate", "accurate_otherwise", "cheapest", "growth", "better", "forces")
     return dict(zip(names, found, strict=True))
 
@@ -185,17 +185,17 @@ def test_repairs_are_reported(short, monkeypatch):
 
 
 def test_medians_are_over_seeds(rows):
-    result = verdicts.gather(rows)[Setup("four_bar", "encoders", 200, "L2")]["DEKF"]
+    result = conclusions.gather(rows)[Setup("four_bar", "encoders", 200, "L2")]["DEKF"]
     both = [r["position_rmse"] for r in rows[:10] if r["filter"] == "DEKF"]
     assert result.median("position_rmse") == pytest.approx(np.mean(both))
     assert len(both) == 2
-    broken = verdicts.FilterResult(
+    broken = conclusions.FilterResult(
         result.setup, "DEKF", (dict(result.rows[0], failed_at=0.5), result.rows[1])
     )
     assert not broken.sound
     assert broken.median("nis") == result.rows[1]["nis"]
     assert result.median("failed_at") is None
-    five = verdicts.gather(rows)[Setup("five_bar", "encoders", 20, "L2")]["DEKF"]
+    five = conclusions.gather(rows)[Setup("five_bar", "encoders", 20, "L2")]["DEKF"]
     assert five.consistency == pytest.approx(five.median("nis") / 2)
 
 
@@ -249,33 +249,33 @@ def test_statements_of_cost_are_decided_by_the_rows(rows):
     assert check(alone)["growth"].held is None
 
 
-def test_without_the_filters_there_is_no_verdict(rows):
+def test_without_the_filters_there_is_no_conclusion(rows):
     assert {v.held for v in check([r for r in rows if r["filter"] == "none"]).values()} == {None}
 
 
 def test_jobs_and_standings(rows):
     cheap = changed(rows, {"filter": "DEKF"}, position_rmse=0.001, velocity_rmse=0.01, cost=1.1, nis=1.0)
     cheap = changed(cheap, {"filter": "UKF-TR"}, position_rmse=0.00099, velocity_rmse=0.01, cost=5.0)
-    results = verdicts.gather(cheap)
-    job = verdicts.find_recommendations(results)[0]
+    results = conclusions.gather(cheap)
+    job = conclusions.find_recommendations(results)[0]
     assert (job.position.filter, job.cheapest.filter, job.consistent.filter) == ("UKF-TR", "DEKF", "DEKF")
-    standings = {s.filter: s for s in verdicts.calc_standings(results)}
+    standings = {s.filter: s for s in conclusions.calc_standings(results)}
     assert "none" not in standings
     assert standings["DEKF"].level_position == standings["DEKF"].setups == 3
     assert standings["DEKF"].cost == 1.1
-    broken = verdicts.calc_standings(verdicts.gather(changed(cheap, {"filter": "DEKF"}, failed_at=0.1)))
+    broken = conclusions.calc_standings(conclusions.gather(changed(cheap, {"filter": "DEKF"}, failed_at=0.1)))
     assert next(s for s in broken if s.filter == "DEKF").failed == 3
 
 
 def test_observability_is_described_for_each_set_up(short):
     setups = [Setup("four_bar", s, r, "L2") for s in ("encoders", "crank_gyros") for r in (200, 10)]
     calc = observer_cases.calc_setup_observability
-    encoders, gyros = verdicts.describe_observability((s, calc(s)) for s in setups)
+    encoders, gyros = conclusions.describe_observability((s, calc(s)) for s in setups)
     assert encoders == "four_bar, encoders, 200/10 Hz, L2: observable, rank 2 of 2"
     assert "only through the dynamics: theta" in gyros
     free = calc(setups[2]).free_masses
     hidden = observer_cases.SetupObservability(free, free)
-    (line,) = verdicts.describe_observability([(setups[2], hidden)])
+    (line,) = conclusions.describe_observability([(setups[2], hidden)])
     assert line.endswith("NOT OBSERVABLE, rank 1 of 2: unobservable theta")
 
 
@@ -301,13 +301,13 @@ def test_the_table_tells_who_broke_down_when_and_by_what(short, monkeypatch):
     assert "NOT HELD  every filter is better" in text
 
 
-def test_the_table_has_medians_jobs_and_verdicts(rows):
+def test_the_table_has_medians_jobs_and_conclusions(rows):
     lines = observer_tables.format_linkages(rows)
     at = lines.index("four_bar, encoders, 200 Hz, L2, medians over seeds 10 11")
     cells = dict(zip(lines[at + 2].split()[1:], lines[at + 1].split(), strict=False))
     assert lines[at + 2].startswith("errorEKF ")
     assert len(cells) > 5
-    median = verdicts.gather(rows)[Setup("four_bar", "encoders", 200, "L2")]["errorEKF"].median
+    median = conclusions.gather(rows)[Setup("four_bar", "encoders", 200, "L2")]["errorEKF"].median
     assert float(lines[at + 2].split()[1]) == pytest.approx(median("position_rmse"), rel=0.01)
     text = "\n".join(lines)
     for heading in (

@@ -12,7 +12,7 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, Position, SensorSet
 from vehicled.studies.benchmarks import observers as bench
 from vehicled.studies.benchmarks.observer_cases import ObserverRun
-from vehicled.studies.benchmarks.observer_verdicts import CONSISTENT
+from vehicled.studies.benchmarks.observer_conclusions import CONSISTENT
 from vehicled.studies.observers import factory
 from vehicled.studies.observers.continuous import ContinuousEKF
 from vehicled.studies.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF

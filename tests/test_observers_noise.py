@@ -95,7 +95,7 @@ class Linear:
         update = calc_update(self.p, LinearObservation(reading - self.H @ self.x, self.H, self.r))
         self.nis.append(update.nis)
         self.log_likelihood -= 0.5 * (update.nis + np.linalg.slogdet(update.covariance)[1])
-        self.noise.learn(update)
+        self.noise.update(update)
         self.x = self.x + update.gain @ update.innovation
         self.p = self.p - update.gain @ self.H @ self.p
 

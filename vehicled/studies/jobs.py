@@ -21,7 +21,7 @@ class Ledger(Generic[J]):
     """Results of jobs, each a row of JSON that names its job; in a file too, a line each, if there is one."""
 
     def __init__(self, path: Path | None, key: Callable[[dict[str, Any]], J], expected: str) -> None:
-        """`key`: the job of a row, KeyError or TypeError if it is none; `expected`: what to call the rows.
+        """`key`: the job of a row, KeyError or TypeError if it is none; `expected`: the rows in messages.
 
         Without a path they are kept for this run alone. Raises UsageError for a file of something else.
         """
@@ -75,7 +75,7 @@ def run_jobs(
     """
     ordered = list(jobs)
     results: dict[J, R] = {}
-    # Not by fork, which would copy the threads of the numerical libraries in any state.
+    # Not by fork, which would copy the numerical libraries with their threads in an undefined state.
     with ProcessPoolExecutor(max(workers, 1), get_context("spawn"), initializer=_end_silently) as pool:
         pending = {pool.submit(work, job): job for job in dict.fromkeys(ordered)}
         try:
@@ -97,7 +97,7 @@ def run_resumable(
     progress: Callable[[float], None],
     ledger: Ledger[J],
 ) -> list[dict[str, Any]]:
-    """Rows of the jobs, in their order, from the ledger or made now; `progress` receives how many have been made."""
+    """Rows of the jobs, in their order, from the ledger or new; `progress` receives the number of new ones."""
     ordered = list(jobs)
     run_jobs(work, ledger.missing(ordered), workers, progress, ledger.enter)
     return [ledger[job] for job in ordered]

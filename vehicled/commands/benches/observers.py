@@ -189,7 +189,7 @@ def _choose_runs(args: argparse.Namespace) -> "list[ObserverRun]":
 def _print_observability(runs: "list[ObserverRun]") -> None:
     """On standard error, a line for each set-up."""
     from vehicled.studies.benchmarks.observer_cases import calc_setup_observability
-    from vehicled.studies.benchmarks.observer_verdicts import describe_observability
+    from vehicled.studies.benchmarks.observer_conclusions import describe_observability
 
     setups = dict.fromkeys(run.setup for run in runs)
     for line in describe_observability((s, calc_setup_observability(s)) for s in setups):

@@ -1,1 +1,1 @@
-"""Benchmarks, one module each; the command `bench` shows them."""
+"""Benchmarks, one module each, which the command `bench` runs."""

@@ -1,7 +1,7 @@
 """SymPy and CasADi on the functions of `vehicled bench codegen`, where they are installed.
 
-Each derives the function in its own expressions by the same explicit derivation, then looks for common
-sub-expressions; operations are counted as ours are.
+Each derives the function in its own expressions by the same explicit derivation, then searches for common
+sub-expressions; operations are counted in the same way as ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 
 
 class _Peer:
-    """A package as an algebra (see `explicit.Algebra`) that takes the atoms of a description over."""
+    """A package as an algebra (see `explicit.Algebra`) that converts the atoms of a description."""
 
     def __init__(self, package: ModuleType) -> None:
         self.package = package
@@ -121,7 +121,7 @@ PEERS: dict[str, type[Sympy] | type[Casadi]] = {"sympy": Sympy, "casadi": Casadi
 
 
 def installed() -> dict[str, ModuleType]:
-    """The packages that there are."""
+    """The installed packages."""
     found = {}
     for name in PEERS:
         try:

@@ -2,9 +2,9 @@
 
 The function: mass matrix and generalised forces together, with the source's sign, [−M | −δ] of M q̈ = δ
 (Plaza et al., figure 1). Every +, −, ×, ÷, negation and function call counts one; a square is a multiplication.
-So counted, what is legible of the source's listing has 284 of its 285 operations; without negations, 256.
-Loads, stores and constants do not count, nor do entries that are zero by structure. What depends on
-parameters alone is counted too.
+By this count, the legible part of the source's listing has 284 of its 285 operations; without negations, 256.
+Loads, stores and constants do not count, nor do entries that are zero by structure. Operations on parameters alone
+are counted too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LINKAGES: dict[str, Callable[[], SymbolicLinkage]] = {"four_bar": four_bar, "loc
 KERNEL = KernelHandle("mass_and_forces")
 
 _SLOW = ("sympy", "locomotive")
-"""Takes SymPy minutes."""
+"""SymPy takes minutes for it."""
 
 
 def with_operators(linkage: SymbolicLinkage) -> list[Atom]:

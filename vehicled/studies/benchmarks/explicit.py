@@ -1,6 +1,6 @@
 """Mass matrix and generalised forces written out body by body, without operators on the topology.
 
-The textbook's way, for comparison: position of every centre of mass in world axes, its Jacobian and its
+The derivation of textbooks, for comparison: position of every centre of mass in world axes, its Jacobian and its
 acceleration by differentiation, M = Σ m JᵀJ + EᵀIE. It is written for any algebra of expressions, so that
 other packages can be given the same function to derive.
 """
@@ -19,7 +19,7 @@ Row = list[Any]
 
 
 class Algebra(Protocol):
-    """Expressions with + − × and what is asked here. Zeros are expected to vanish as they come."""
+    """Expressions with + − × and these functions. Terms that are zero are expected to be dropped at once."""
 
     def take(self, atom: Atom) -> Any:
         """A given expression (symbol, constant or short formula) in this algebra."""
@@ -99,7 +99,7 @@ class _Derivation:
         return found
 
     def movers(self, point: Point, base: Base) -> list[Coordinate]:
-        """The coordinates that move what is fixed to a point and turns with a base."""
+        """The coordinates that move a body at a point that turns with a base."""
         found = dict.fromkeys(self.axes(base))
         p: Point | None = point
         while p is not None:

@@ -43,12 +43,12 @@ def bench_identify(study: Study, progress: Callable[[float, str], None]) -> dict
 def _bench_ranks(study: Study, progress: Callable[[float], None]) -> dict[str, Any]:
     """By tolerance in double precision, of several motions, and in extended precision."""
     mechanism, f = study.mechanism, len(study.mechanism.independent)
-    # More equations than parameters that could matter.
+    # More equations than parameters.
     states = (study.inertial - len(study.first.null)) // f + 2
     reach = 0.5 * (study.ranges.high - study.ranges.low)
     shares = study.random.uniform(-1.0, 1.0, (3, states, f))
     centre = 0.5 * (study.ranges.high + study.ranges.low)
-    # Wheels turn by an eighth at most, so that their angles do not matter more than all else.
+    # Wheels turn by an eighth of a turn at most, so that their angles do not dominate.
     z = centre + shares[0] * np.minimum(reach, 0.8)
     assert study.ranges.rate is not None
     assert study.ranges.acceleration is not None
@@ -170,7 +170,7 @@ def _medians(tries: Sequence[Sequence[relevance.ReducedModel]]) -> list[dict[str
 
 
 def _bench_feasible(study: Study) -> list[dict[str, Any]]:
-    """All 154 parameters at once, kept such that bodies could have them, with noise and priors of some error."""
+    """All 154 parameters at once, kept physically consistent, with noise and priors of some error."""
     w, forces = study.observed["optimised"][0]
     w_validation, expected = study.observed["validation"][0]
     p, rows = w.shape[-1], []
@@ -178,7 +178,7 @@ def _bench_feasible(study: Study) -> list[dict[str, Any]]:
     for error in study.effort.prior_errors:
         noisy, deviations = study.add_noise(forces)
         inertial = study.draw_priors(error)
-        # A mass of nothing is no prior, whatever its error.
+        # A mass of zero is no possible prior, whatever its error.
         masses = [k for k, name in enumerate(study.regressor.names) if name.endswith(".m")]
         inertial[masses] = np.maximum(inertial[masses], 0.1 * study.true[masses])
         prior = np.concatenate([inertial, springs])

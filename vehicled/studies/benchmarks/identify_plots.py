@@ -67,7 +67,7 @@ def draw_cars(rows: list[dict[str, Any]], directory: Path) -> None:
 
 
 def _ranks(found: dict[str, Any]) -> Figure:
-    """What is zero: a slope in double precision, a cliff in extended one."""
+    """Zero pivots: without a gap in double precision, with a wide one in extended precision."""
     figure = Figure((WIDTH, 3.6))
     left, right = figure.subplots(1, 2)
     ranks, r = found["ranks"], found["base"]
@@ -113,7 +113,7 @@ def _errors(found: dict[str, Any]) -> Figure:
 
 
 def _priors(found: dict[str, Any]) -> Figure:
-    """How little the priors matter."""
+    """The small influence of the priors."""
     figure = Figure((WIDTH, 3.6))
     names = list(dict.fromkeys(row["set"] for row in found["studies"]))
     left, right = figure.subplots(1, 2)
@@ -137,7 +137,7 @@ def _priors(found: dict[str, Any]) -> Figure:
 
 
 def _forces(study: Study) -> Figure:
-    """Of the motion to validate with: as they are, and by a full and a reduced model fitted with noise."""
+    """Forces of the validation motion: the true ones, and those of a full and a reduced model fitted with noise."""
     name, chosen = next(iter(study.sets.items()))
     figure = Figure((WIDTH, 7.2))
     coordinates = [study.mechanism.coordinate_names[k] for k in study.mechanism.independent]

@@ -45,7 +45,7 @@ SAMPLES = 100
 _SEARCHED = 16
 """Samples of the motion while it is optimised."""
 _TRIES = 5
-"""Of noise; medians count."""
+"""Draws of noise; results are medians over these."""
 
 
 Observed = tuple[np.ndarray, np.ndarray]
@@ -65,7 +65,7 @@ class Effort:
 
 
 class Study:
-    """The suspension with its motions and base sets; what takes time is made when it is first asked for."""
+    """The suspension with its motions and base sets; parts that take time are made on first use."""
 
     def __init__(self, effort: Effort = Effort(), seed: int = 1) -> None:
         self.effort = effort
@@ -126,7 +126,7 @@ class Study:
         return next(iter(self.sets.values()))
 
     def _draw_invalid(self) -> str:
-        """Why a choice that takes parameters at random is no base set."""
+        """Reason why a choice of parameters at random is no base set."""
         first = self.first
         pool = np.concatenate([first.independent, first.dependent])
         while True:

@@ -9,13 +9,13 @@ from vehicled.multibody.formulations import Ali3p
 from vehicled.multibody.model import Model
 
 ALI3P = Ali3p(penalty=1e9, tolerance=1e-11, large=0.0, projections=1)
-"""With a penalty so low, one projection leaves a thousandth of what was wrong: where sensors hardly observe the
-position, its error shows it."""
+"""With a penalty so low, one projection leaves a thousandth of the violation: where sensors hardly observe the
+position, this is visible in its error."""
 
 
 _CONSTRAINED = (
     "not the published form: uncertainty is that of z, ż, carried to all coordinates by the constraints, so that "
-    "DIEKFpm and SCKF are all but the same filter"
+    "DIEKFpm and SCKF are practically the same filter"
 )
 NOTICES = {
     "errorEKF_AFE": "not the published form: its noise is not adapted, so that it is the same as errorEKF_FE",
@@ -24,7 +24,7 @@ NOTICES = {
     "DIEKFpm": _CONSTRAINED,
     "SCKF": _CONSTRAINED,
 }
-"""By filter: how a literal run of it differs from the published one of that name. The others have the published
+"""By filter: difference of its literal run from the published filter of that name. The others have the published
 figures."""
 
 

@@ -1,7 +1,7 @@
 """Motions of the benchmark mechanisms by other means than the library's: few coordinates, geometry in closed form.
 
 Each function takes times (n,) s, the first of them 0, and returns the quantities that the benchmark compares,
-(k, n) m. Nothing of `vehicled.multibody` is used; the numbers of the mechanisms stand here a second time.
+(k, n) m. Nothing of `vehicled.multibody` is used; the numbers of the mechanisms are repeated here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 
 _G = 9.81
 _NODES = 1024
-"""Per period, of splines of degree seven: of their error rounding is left, which more nodes would make larger."""
+"""Nodes per period of splines of degree seven: their error is rounding, which is larger with more nodes."""
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-13
 
 
@@ -24,7 +24,8 @@ _RELATIVE, _ABSOLUTE = 1e-12, 1e-13
 class OneCoordinate:
     """A mechanism of one coordinate p: T = ½ Σ weight ẋ², with places x(p) that repeat after a period.
 
-    Bodies go in by the places of their centres and by unit vectors, of which the moment of inertia is the weight.
+    Bodies are described by the places of their centres, with their masses as weights, and by unit vectors, with
+    their moments of inertia.
     """
 
     places: Callable[[np.ndarray], np.ndarray]
@@ -185,8 +186,8 @@ def bricard(times: np.ndarray) -> np.ndarray:
 def flyball_governor(times: np.ndarray) -> np.ndarray:
     """(1, n) s, the slider's height.
 
-    Rods stay each other's mirror image: coordinates are the shaft's angle, which momentum turns, the rods' angle α
-    below the horizontal and s.
+    Rods stay each other's mirror image: coordinates are the shaft's angle, whose rate follows from the angular
+    momentum, the rods' angle α below the horizontal and s.
     """
     rod, ball, slider, stiffness, damping = 0.3, 5.0, 3.0, 8e5, 4e4
     long, short = rod * (1.0 + 1e-4) / 12, rod * 2e-4 / 12

@@ -1,11 +1,11 @@
-"""The IFToMM library of multibody benchmarks: processor time at the accuracy that it asks for.
+"""The IFToMM library of multibody benchmarks: processor time at the accuracy that it requires.
 
 González, Dopico, Lugrís and Cuadrado, "A benchmarking system for MBS simulation software: problem standardization
 and performance measurement", Multibody System Dynamics 16 (2006) 179–190; problems A01 to A05. Its measure of
 error is relative, with a threshold, in the mean square over outputs and samples; 1e-3 counts as high precision.
-Durations and limits on the change of energy are those of the library as IFToMM keeps it, but for A02 of 40 loops,
-which has the original's. The library's tables of reference motions do not come with the program: errors are taken
-against `mechanism_references`.
+Durations and limits on the change of energy are those of the library as IFToMM keeps it, except for A02 with 40
+loops, which has the original's. The library's tables of reference motions do not come with the program: errors are
+taken against `mechanism_references`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from vehicled.studies.benchmarks import mechanism_references as references
 
 FORMULATION, INTEGRATOR = "ali3p", "trapezoidal"
 """Least processor time on all. With Runge–Kutta 4 and steps up to a sample, Lagrange and penalty were accurate enough
-on A01 to A04 in 1.4 to 25 times as much, matrix R in 4 to 40 times, which loses A02 at its singular position. A05 is
-too stiff for explicit rules."""
+on A01 to A04 in 1.4 to 25 times as much, matrix R in 4 to 40 times, which fails on A02 at its singular position.
+A05 is too stiff for explicit rules."""
 HIGH_PRECISION = 1e-3
 _THRESHOLD = 1e-3
 """Of the error measure, SI: where the reference is smaller, errors are relative to this. Published for A01, A02."""
@@ -55,9 +55,9 @@ class Benchmark:
     reference: Callable[[np.ndarray], np.ndarray]
     """(outputs, n) of times (n,)."""
     drift_limit: float | None = None
-    """Largest change of energy that is let pass, J, where the library states one."""
+    """Largest permitted change of energy, J, where the library states one."""
     conservative: bool = True
-    """Whether energy is kept but for the work of `drive`."""
+    """Whether energy is constant except for the work of `drive`."""
     drive: tuple[str, str] | None = None
     """Coordinate and the parameter that is the constant force on it."""
     penalty_factor: float = 1.0
@@ -160,7 +160,7 @@ class ProblemRun:
     cpu: float
     """s of processor time in steps alone."""
     converged: bool
-    """Every step; at the first that did not, the run ended."""
+    """Whether all steps converged; a run ends at the first that does not."""
 
 
 def sample_times(benchmark: Benchmark) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Linkages on which observers are compared: a true mechanism, its sensors, and one that is modelled wrongly.
+"""Linkages on which observers are compared: a true mechanism, its sensors, and a model with errors.
 
 Set-up and noise are those of a published toolbox (Sanjurjo et al.), so that a run of the same algorithm gives the
 same figures: steps of 5 ms over 10 s, first output after the first step. The true mechanism falls from rest;
@@ -53,9 +53,9 @@ class Case:
     cranks: tuple[tuple[str, str], ...]
     couplers: tuple[tuple[str, str], ...]
     density: float
-    """Spectral density of the accelerations that the model gets wrong, rad²/s³."""
+    """Spectral density of the error of the model's accelerations, rad²/s³."""
     force_variance: float
-    """Of what a step adds to the error of the accelerations, rad²/s⁴."""
+    """Of the increase of that error in a step, rad²/s⁴."""
 
 
 CASES = {
@@ -86,13 +86,13 @@ class ObserverRun:
 
     @property
     def setup(self) -> Setup:
-        """What it shares with runs of other filters and seeds."""
+        """The set-up, which is common to runs of other filters and seeds."""
         return Setup(self.mechanism, self.sensors, self.rate_hz, self.level)
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What filters are compared in."""
+    """A set-up in which filters are compared."""
 
     mechanism: str
     sensors: str
@@ -199,7 +199,7 @@ class SetupObservability:
 
 @cache
 def calc_setup_observability(setup: Setup) -> SetupObservability:
-    """Observability in a set-up. Raises RunError where the wrong model cannot be followed."""
+    """Observability in a set-up. Raises RunError where the wrong model cannot be simulated."""
     linkage = get_linkage(setup.mechanism, setup.sensors, False)
     start = START_SIGMA**2 * np.eye(2 * len(linkage.case.angles))
 

@@ -17,11 +17,11 @@ from vehicled.studies.benchmarks.observer_filters import NO_FILTER
 Row = dict[str, Any]
 
 LEVEL = 1.1
-"""Errors up to so many times the best count as level with it: seeds differ by about that much."""
+"""Errors up to this ratio to the best one count as equal: seeds differ by about that much."""
 CONSISTENT = 2.0
 """A NIS within this factor of its expectation counts as consistent."""
 ERRORS = ("position_rmse", "velocity_rmse")
-"""By which filters are compared."""
+"""Errors by which filters are compared."""
 EKF, UKF = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF"), ("UKF-TR", "UKF-FE")
 
 
@@ -49,7 +49,7 @@ class FilterResult:
         return float(np.median(values)) if values else None
 
     def known(self, key: str) -> float:
-        """Median that there must be."""
+        """Median; the result must have one."""
         value = self.median(key)
         assert value is not None
         return value
@@ -73,7 +73,7 @@ def gather(rows: Iterable[Row]) -> dict[Setup, dict[str, FilterResult]]:
 
 
 def estimates_forces(name: str) -> bool:
-    """Whether a filter corrects the forces of its model too, and with them errors that the others keep."""
+    """Whether a filter also estimates the forces of its model, which removes errors that remain in the others."""
     return name.startswith("errorEKF") and "FE" in name
 
 
@@ -87,7 +87,7 @@ def best(results: Iterable[FilterResult], key: str) -> FilterResult:
 
 
 def is_level(result: FilterResult, results: Sequence[FilterResult], keys: Iterable[str] = ERRORS) -> bool:
-    """Whether a filter is as good as the best of some in all these errors."""
+    """Whether all these errors of a filter count as equal to those of the best of some."""
     return all(result.known(key) <= LEVEL * best(results, key).known(key) for key in keys)
 
 
@@ -167,16 +167,16 @@ def calc_standings(results: dict[Setup, dict[str, FilterResult]]) -> list[Standi
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckedStatement:
     """A statement about the filters, and whether it holds by the rows."""
 
     statement: str
     held: bool | None
-    """None: undecided, the rows lack what it is about."""
+    """None: undecided, there are no rows for it."""
     numbers: str
 
 
-def check_statements(results: dict[Setup, dict[str, FilterResult]]) -> list[Verdict]:
+def check_statements(results: dict[Setup, dict[str, FilterResult]]) -> list[CheckedStatement]:
     """Whether the statements about the observers hold, by these results alone."""
     return [
         _accurate(results, "UKF-TR is the most accurate or level with the best", lambda name: True),
@@ -194,7 +194,7 @@ def check_statements(results: dict[Setup, dict[str, FilterResult]]) -> list[Verd
 
 def _accurate(
     results: dict[Setup, dict[str, FilterResult]], statement: str, among: Callable[[str], bool]
-) -> Verdict:
+) -> CheckedStatement:
     return _compare(
         results,
         statement,
@@ -204,7 +204,7 @@ def _accurate(
     )
 
 
-def _forces(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
+def _forces(results: dict[Setup, dict[str, FilterResult]]) -> CheckedStatement:
     return _compare(
         results,
         "errorEKF_FE is better than the plain errorEKF or level with it (the modelling error is in the forces)",
@@ -220,7 +220,7 @@ def _compare(
     name: str,
     others_of: Callable[[dict[str, FilterResult]], list[FilterResult]],
     bound: float,
-) -> Verdict:
+) -> CheckedStatement:
     """Whether the errors of a filter are up to `bound` times those of the best of some others, in every set-up."""
     counts: list[str] = []
     held, worst = True, (0.0, "")
@@ -239,20 +239,20 @@ def _compare(
             text = f"{ratio:.3g} × {nearest.filter} in {_called(key)}, {setup}"
             worst = max(worst, (ratio, text))
         if not ratios:
-            return Verdict(statement, None, "not in this run")
+            return CheckedStatement(statement, None, "not in this run")
         within = sum(r <= bound for r in ratios)
         held = held and within == len(ratios)
         counts.append(
             f"{_called(key)} in {within} of {len(ratios)} set-ups (median {np.median(ratios):.3g} ×)"
         )
-    return Verdict(statement, held, f"{', '.join(counts)}; at worst {worst[1]}")
+    return CheckedStatement(statement, held, f"{', '.join(counts)}; at worst {worst[1]}")
 
 
 def _called(key: str) -> str:
     return key.removesuffix("_rmse")
 
 
-def _cheapest(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
+def _cheapest(results: dict[Setup, dict[str, FilterResult]]) -> CheckedStatement:
     statement = "errorEKF is the cheapest"
     nearest = [
         best(others, "cost")
@@ -260,17 +260,17 @@ def _cheapest(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
         if (others := [r for r in _sound(filters) if r.filter != "errorEKF"])
     ]
     if not nearest:
-        return Verdict(statement, None, "not in this run")
+        return CheckedStatement(statement, None, "not in this run")
     closest = best(nearest, "cost")
     cheaper = sum(r.known("cost") <= 1.0 for r in nearest)
     numbers = (
         f"the next costs {np.median([r.known('cost') for r in nearest]):.3g} × in the median; "
         f"at the least {closest.filter} {closest.known('cost'):.3g} × in {closest.setup}"
     )
-    return Verdict(statement, cheaper == 0, numbers)
+    return CheckedStatement(statement, cheaper == 0, numbers)
 
 
-def _growth(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
+def _growth(results: dict[Setup, dict[str, FilterResult]]) -> CheckedStatement:
     """Growth of the filters' cost over that of the errorEKF, whose own growth is then 1.
 
     Between the smallest and the largest mechanism.
@@ -282,7 +282,7 @@ def _growth(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
             size = result.rows[0]["states"] // 2
             sizes.setdefault(size, {}).setdefault(result.filter, []).append(result.known("cost"))
     if len(sizes) < 2:
-        return Verdict(statement, None, "needs mechanisms of two sizes")
+        return CheckedStatement(statement, None, "needs mechanisms of two sizes")
     small, large = sizes[min(sizes)], sizes[max(sizes)]
     growth = {
         name: float(np.median(large[name]) / np.median(small[name]))
@@ -292,15 +292,15 @@ def _growth(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
     growth["errorEKF"] = 1.0
     ukfs, ekfs = [n for n in growth if n in UKF], [n for n in growth if n in EKF]
     if not ukfs:
-        return Verdict(statement, None, "not in this run")
+        return CheckedStatement(statement, None, "not in this run")
     held = min(growth[n] for n in ukfs) > max(growth[n] for n in ekfs)
     listed = ", ".join(f"{n} {growth[n]:.3g} ×" for n in (*ekfs, *ukfs))
-    return Verdict(
+    return CheckedStatement(
         statement, held, f"from {min(sizes)} to {max(sizes)} degrees of freedom, over the errorEKF: {listed}"
     )
 
 
-def _better_than_nothing(results: dict[Setup, dict[str, FilterResult]]) -> Verdict:
+def _better_than_nothing(results: dict[Setup, dict[str, FilterResult]]) -> CheckedStatement:
     statement = "every filter is better than the wrong model alone where the sensors observe the state"
     rows = [
         row
@@ -310,7 +310,7 @@ def _better_than_nothing(results: dict[Setup, dict[str, FilterResult]]) -> Verdi
         if name != NO_FILTER and row["observable"]
     ]
     if not rows:
-        return Verdict(statement, None, "not in this run")
+        return CheckedStatement(statement, None, "not in this run")
     failed = [row for row in rows if row["failed_at"] is not None]
     sound = [row for row in rows if row["failed_at"] is None]
     parts, worse = [], len(failed)
@@ -326,7 +326,7 @@ def _better_than_nothing(results: dict[Setup, dict[str, FilterResult]]) -> Verdi
                 f"{what} at worst {worst[f'{what}_relative']:.3g} of its error "
                 f"({worst['filter']}, {Setup.of(worst)})"
             )
-    return Verdict(statement, worse == 0, f"{len(rows)} runs; {', '.join(parts)}")
+    return CheckedStatement(statement, worse == 0, f"{len(rows)} runs; {', '.join(parts)}")
 
 
 # -- observability ------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from vehicled.studies.observers.interface import Observer
 from vehicled.studies.observers.noise import PlantNoise, StepNoise, calc_free_slope, discretise
 
 _EULER_DENSITY = 4e-5
-"""Spectral density of what Euler's rule leaves out of the positions, ½ h² z̈ a step: at 36 rad/s²."""
+"""Spectral density of the error of Euler's rule in the positions, ½ h² z̈ a step: at 36 rad/s²."""
 NO_FILTER = "none"
-"""The wrong model on its own."""
+"""The wrong model without any filter."""
 _UNSCENTED = ("UKF-TR", "UKF-FE")
 _BY_ALI3P = ("errorEKF", "errorEKF_EJ", *FORCE_KINDS)
-"""Those that simulate by it."""
+"""Filters that simulate by forward Euler."""
 
 
 def make_filter(name: str, m: Mechanism, linkage: InstrumentedLinkage, literally: bool) -> Observer:

@@ -15,8 +15,8 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, Symmetrica
 
 from vehicled.report.plots import ALARM, BAND, COMPONENT_COLORS, ESTIMATE, STYLE, WIDTH, thin
 from vehicled.studies.benchmarks.observer_cases import CASES, H, Setup
+from vehicled.studies.benchmarks.observer_conclusions import FilterResult, gather
 from vehicled.studies.benchmarks.observer_filters import NO_FILTER
-from vehicled.studies.benchmarks.observer_verdicts import FilterResult, gather
 from vehicled.studies.benchmarks.observers import Trace, get_run, run_filter
 
 Results = dict[Setup, dict[str, FilterResult]]
@@ -40,7 +40,7 @@ _FURTHER = (("#17becf", "<"), ("#9a8b1f", ">"), ("#5b8c85", "h"))
 _DRAWN = ("errorEKF", "errorEKF_FE", "UKF-TR")
 """Filters whose run is drawn over time."""
 _SPAN = 4.0
-"""Errors whose ratio is smaller are shown over this range, so that small differences look small."""
+"""Errors whose ratio is smaller are drawn over this range, so that small differences appear small."""
 _SHOWN = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s²"}
 
 
@@ -87,7 +87,7 @@ def _errors(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
     axes = figure.subplots(2, 2).ravel()
     setups = sorted(of, key=lambda s: s.rate_hz)
     rates = [s.rate_hz for s in setups]
-    # Filters that are level would hide each other: each stands a little beside its rate.
+    # Marks of filters with equal errors would hide each other: each is drawn a little beside its rate.
     offsets = dict(zip(looks, np.geomspace(0.93, 1.075, max(len(looks), 2)), strict=False))
     for axis, (what, unit) in zip(axes, [*_SHOWN.items(), ("nis", "over its expectation")], strict=True):
         for name, (color, mark) in looks.items():

@@ -7,9 +7,14 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from vehicled.studies.benchmarks import observer_verdicts as verdicts
+from vehicled.studies.benchmarks import observer_conclusions as conclusions
 from vehicled.studies.benchmarks.observer_cases import Setup
-from vehicled.studies.benchmarks.observer_verdicts import FilterResult, Recommendation, Standing, Verdict
+from vehicled.studies.benchmarks.observer_conclusions import (
+    CheckedStatement,
+    FilterResult,
+    Recommendation,
+    Standing,
+)
 
 
 def format_vehicle(rows: list[dict[str, Any]]) -> list[str]:
@@ -68,7 +73,7 @@ def _vehicle_rows(kind: str, rows: list[dict[str, Any]]) -> list[str]:
 
 def format_linkages(rows: list[dict[str, Any]]) -> list[str]:
     """Tables by mechanism and sensors, the best filters, and which statements hold."""
-    results = verdicts.gather(rows)
+    results = conclusions.gather(rows)
     lines = _notices(rows)
     last = None
     for setup, filters in results.items():
@@ -76,9 +81,9 @@ def format_linkages(rows: list[dict[str, Any]]) -> list[str]:
             last = setup.mechanism, setup.sensors
             lines.append(f"== {setup.mechanism}, {setup.sensors} ==")
         lines += _table(setup, filters)
-    lines += _recommendations(verdicts.find_recommendations(results))
-    lines += _standings(verdicts.calc_standings(results))
-    lines += _statements(verdicts.check_statements(results))
+    lines += _recommendations(conclusions.find_recommendations(results))
+    lines += _standings(conclusions.calc_standings(results))
+    lines += _statements(conclusions.check_statements(results))
     return lines
 
 
@@ -171,12 +176,12 @@ def _standings(standings: list[Standing]) -> list[str]:
     return [*lines, ""]
 
 
-def _statements(found: list[Verdict]) -> list[str]:
+def _statements(found: list[CheckedStatement]) -> list[str]:
     lines = ["== statements about the filters =="]
-    for verdict in found:
-        word = {True: "held", False: "NOT HELD", None: "unknown"}[verdict.held]
-        lines.append(f"{word:<9} {verdict.statement}")
-        lines += textwrap.wrap(verdict.numbers, 108, initial_indent=" " * 10, subsequent_indent=" " * 10)
+    for checked in found:
+        word = {True: "held", False: "NOT HELD", None: "unknown"}[checked.held]
+        lines.append(f"{word:<9} {checked.statement}")
+        lines += textwrap.wrap(checked.numbers, 108, initial_indent=" " * 10, subsequent_indent=" " * 10)
     return lines
 
 

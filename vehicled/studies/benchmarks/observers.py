@@ -1,7 +1,7 @@
-"""Observers on linkages: the truth, a model that is wrong, and a filter on that model; and what their runs come to.
+"""Runs of observers on linkages: the truth, a model with errors, and a filter on that model.
 
 The cost of a step is stated beside that of an errorEKF of the same set-up, which runs in turns with the filter in the
-same process: on a machine that does other things too, both are slowed alike.
+same process: if other programs slow down the machine, they slow down both.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Trace:
 
 @dataclass
 class _Pass:
-    """An observer on its way through readings."""
+    """The state of an observer's run."""
 
     observer: Observer
     readings: np.ndarray
@@ -158,10 +158,10 @@ def run_case(run: ObserverRun) -> dict[str, Any]:
     Errors are root mean squares over all steps, or those after 5 s, of each coordinate, averaged over
     coordinates (rad, rad/s, rad/s²); `…_relative` are over those of the wrong model alone. `nis` is the mean over
     steps with readings. Of a filter that breaks down they are None, with the time (s), the reason and the last
-    readings. `cost`: over that of an errorEKF of the same set-up. `readings`: how many at a time, which is what the
-    nis of a consistent filter is in the mean. `rank` of the `states` by the exact dynamics, `rank_free_masses` for
-    filters that take errors for those of free masses. `notice`: of a literal run, how it differs from the published
-    filter of that name, None if it does not.
+    readings. `cost`: over that of an errorEKF of the same set-up. `readings`: how many at a time, which is the mean
+    nis of a consistent filter. `rank` of the `states` by the exact dynamics, `rank_free_masses` for filters that
+    propagate errors as those of free masses. `notice`: of a literal run, how it differs from the published filter
+    of that name, None if it does not.
     """
     observability, trace = calc_setup_observability(run.setup), run_filter(run)
     failed = trace.failed_at is not None
@@ -201,7 +201,7 @@ def bench_observers(
     ledger: Ledger[ObserverRun],
     progress: Callable[[float], None],
 ) -> list[dict[str, Any]]:
-    """`vehicled bench observers --json`: a row for each run, in their order, from the ledger or made now.
+    """`vehicled bench observers --json`: a row for each run, in their order, from the ledger or calculated now.
 
     `progress` receives how many have been made. Raises RunError when a process is killed from outside.
     """

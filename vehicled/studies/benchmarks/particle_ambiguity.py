@@ -1,4 +1,4 @@
-"""How much the readings of a try determine at all, whatever filter has them.
+"""Information in the readings of a try, independent of the filter.
 
 Indistinguishable starts, and the exact posterior.
 """
@@ -17,13 +17,13 @@ from vehicled.studies.particles.weights import normalised, wrapped
 SURE = 0.95
 """Probability near the truth below which a try counts as unobservable: the exact posterior is itself ambiguous."""
 _LIKELY = 200.0
-"""Logarithm of how many times less likely than the best start of the grid one may be that is refined: the
-likelihood may be so narrow that all of the grid are on its flanks."""
+"""Logarithm of the likelihood ratio to the best start of the grid up to which a start is refined: the likelihood
+may be so narrow that the whole grid is on its flanks."""
 
 
 @dataclass(frozen=True)
 class SimilarStarts:
-    """Of each start the one with the most similar readings that ends elsewhere.
+    """For each start, the one with the most similar readings that ends elsewhere.
 
     (n,) each, on a grid over angles and branches.
     """
@@ -36,7 +36,7 @@ class SimilarStarts:
     nearest: np.ndarray
     """Index of the start with the most similar readings that ends more than 5° elsewhere."""
     distance: np.ndarray
-    """√Σ (ω − ω_nearest)² / σ, σ of the gyroscope alone: by so many standard deviations the readings differ."""
+    """√Σ (ω − ω_nearest)² / σ, σ of the gyroscope alone: difference of the readings in standard deviations."""
 
     def share_below(self, distance: float) -> float:
         """Share of the starts that have a similar one nearer than this."""
@@ -46,8 +46,8 @@ class SimilarStarts:
 def find_similar_starts(experiment: Experiment, per_turn: int = 720) -> SimilarStarts:
     """Which starts a gyroscope cannot distinguish in the time of a try, whatever the filter.
 
-    Log-likelihoods of two starts differ by half the distance squared. For a filter that takes the noise for k
-    times as large the distance is a k-th.
+    Log-likelihoods of two starts differ by half the distance squared. For a filter that assumes k times the noise,
+    the distance is a k-th.
     """
     x = experiment
     start, branch = _grid(x, per_turn)
@@ -90,9 +90,9 @@ class Posterior:
 def find_posterior(experiment: Experiment, seed: int, per_turn: int = 3600, finer: int = 40) -> Posterior:
     """Exact posterior by Bayes' rule from all readings of a try.
 
-    The likelihood of each start on a dense grid, which is made `finer` again where the likelihood is. The prior is
-    that of the particles: at rest, anywhere and, where they may be assembled in two ways, either way; the noise is
-    the gyroscope's.
+    The likelihood of each start on a dense grid, which is refined by `finer` where the likelihood is high. The
+    prior is that of the particles: at rest, anywhere and, where they may be assembled in two ways, either way; the
+    noise is the gyroscope's.
     """
     trial = Try(replace(experiment, count=1), seed)
     readings = np.array([trial.read() for _ in range(experiment.steps)])

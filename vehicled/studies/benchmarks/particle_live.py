@@ -1,7 +1,7 @@
 """A try of `vehicled bench particles` to watch while it runs, in a terminal or a window.
 
-A thread is the linkage: it moves in real time, or slower, and puts its gyroscope's readings into a queue. The filter
-waits for them and follows.
+A thread simulates the linkage in real time, or slower, and puts its gyroscope's readings into a queue, from which
+the filter takes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vehicled.terminal import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Page, 
 _FRAME_S = 1 / 15
 _SPARSE_S = 1.0
 _PATIENCE_S = 0.5
-"""Without a reading for so long, the view shows that it waits."""
+"""After this time without a reading, the view shows that it waits."""
 _PACES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 """Times real time."""
 _FACTOR = 2.0**0.5
@@ -106,7 +106,7 @@ class LiveFrame:
 
 
 class LiveSession:
-    """One release after the other, and the filter that follows."""
+    """Releases of the linkage one after the other, and the filter."""
 
     def __init__(self, experiment: Experiment, seed: int, pace: float = 0.2) -> None:
         self.experiment, self._seed = experiment, seed
@@ -115,7 +115,7 @@ class LiveSession:
         self.release()
 
     def release(self) -> None:
-        """Anew, with particles anywhere."""
+        """Release the linkage again, with particles anywhere."""
         if self._linkage is not None:
             self._linkage.stop()
         self._trial = Try(self.experiment, self._seed)
@@ -131,12 +131,12 @@ class LiveSession:
         self._linkage.start()
 
     def close(self) -> None:
-        """Stop the linkage that moves now."""
+        """Stop the present linkage."""
         assert self._linkage is not None
         self._linkage.stop()
 
     def follow(self, until: float) -> None:
-        """Take what comes until then (monotonic s)."""
+        """Take readings until that time (monotonic s)."""
         assert self._linkage is not None
         while (left := until - time.monotonic()) > 0.0:
             try:
@@ -149,7 +149,7 @@ class LiveSession:
             self._last_reading = time.monotonic()
 
     def press(self, pressed: str) -> bool:
-        """Whether to go on."""
+        """Handle a key. Returns whether to go on."""
         assert self._linkage is not None
         for key in pressed:
             if key == "q":
@@ -247,7 +247,7 @@ def compose(frame: LiveFrame, columns: int, rows: int) -> list[str]:
 def _picture(frame: LiveFrame, columns: int, rows: int) -> list[str]:
     """The linkage as it is (red) and as estimated (plain), particles' points Q, and a ring of crank angles.
 
-    The ring is as far outside of the crank's circle as there is weight.
+    The distance of the ring from the crank's circle is proportional to the weight.
     """
     ground, link, _, output = frame.lengths
     ring = 0.35 * link

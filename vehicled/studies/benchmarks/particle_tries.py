@@ -47,13 +47,13 @@ class Experiment:
 
 
 SETTLED = Experiment(count=500, motion=0.01, resampling=0.0, multiplier=2.0, keeps_covariance=True)
-"""What converges wherever the readings allow it. The source's filter takes the gyroscope for so inaccurate that
+"""Settings that converge wherever the readings allow it. The source's filter assumes a gyroscope so inaccurate that
 different starts become indistinguishable; its noise after every resampling is larger than the information on the
 speeds; and its noise of motion, added up over a second, makes particles from wrong initial states indistinguishable
-from the true one, however many there are and however exactly they are weighted (`WANDERING`, `NUMEROUS`)."""
+from the true one, for any number of particles and any accuracy of their weights (`WANDERING`, `NUMEROUS`)."""
 WANDERING = replace(SETTLED, resampling=0.005, keeps_covariance=False)
 NUMEROUS = replace(SETTLED, count=10_000, multiplier=1.0, keeps_covariance=False)
-"""Nearly the exact filter for a linkage that is jolted by so much in every step."""
+"""Nearly the exact filter for a linkage that is disturbed by this noise in every step."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Try:
         return float(self.truth.get_angles(CRANK)[0])
 
     def read(self) -> float:
-        """The linkage goes on by a step; what the gyroscope reads there, rad/s."""
+        """Advance the linkage by a step. Returns the gyroscope's reading, rad/s."""
         self.truth.advance(STEP)
         rate = self.truth.get_rates(CRANK)[0] + self.experiment.gyroscope * self._plant.standard_normal()
         self.readings.append(float(rate))

@@ -18,7 +18,7 @@ _FRAME_S = 1 / 20
 
 
 def watch(experiment: Experiment, seed: int) -> None:
-    """Until the window is closed or `q` is pressed. Raises UsageError where there is nothing to open one on."""
+    """Until the window is closed or `q` is pressed. Raises UsageError where there is no display."""
     from matplotlib import pyplot
 
     with matplotlib.rc_context(

@@ -1,6 +1,6 @@
 """`vehicled bench particles`: the cost of a particle, and how often the particle filter finds the linkage.
 
-Of each try that is missed it is calculated whether the readings determine the answer at all: `find_posterior`.
+For each missed try it is calculated whether the readings determine the state at all: `find_posterior`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIGMAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """rad"""
 TIMED = (100, 1000, 10_000, 100_000, 1_000_000)
 USUAL = 10_000
-"""Particles that are to keep up with real time; `us_per_particle_step` is theirs."""
+"""Number of particles that must run in real time; `us_per_particle_step` is for this number."""
 _BYTES = 600
 """Of memory for a particle, temporary arrays of its step included."""
 _TIMED_FOR = 2_000_000
@@ -43,7 +43,7 @@ _TIMED_FOR = 2_000_000
 
 SETTLED_SIGMAS = (0.01, 0.015, 0.02)
 FIRST_SEED = 5000
-"""Of the tries that are reported. `SETTLED` was found on the seeds from 1000 to 1299, and left as it was then."""
+"""Of the tries that are reported. `SETTLED` was found on the seeds from 1000 to 1299, and not changed since."""
 
 
 def bench_costs(
@@ -54,8 +54,8 @@ def bench_costs(
     `step` is a whole step of the filter (noise, reading and, where it is needed, resampling included), `drawing` one
     that resamples in any case, `keeping` one whose noise preserves the particles' covariance, `advance` the motion
     alone with projection.
-    `ratio` compares a step's cost with that at the count where it is least. Counts that the memory does not hold are
-    left out.
+    `ratio` compares a step's cost with that at the count where it is least. Counts that need more memory than there
+    is are left out.
     """
     rows: list[dict[str, float]] = []
     kinds = {"step": (0.5, False), "drawing": (2.0, False), "keeping": (0.5, True)}

@@ -1,7 +1,7 @@
 """The reference vehicle on its published drive, in our model and in other multibody engines.
 
-Those that are installed take turns with our model, step by step. An engine that strayed from the published path
-would be no yardstick: how far each strays is part of the result.
+Those that are installed take turns with our model, step by step. Times of an engine can be compared only if it
+follows the published path: the deviation of each is part of the result.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def bench_reference(progress: Callable[[float], None], duration: float = DURATIO
     steps = round(duration / STEP)
 
     def turn(n: int) -> None:
-        """Step n of every engine that waits for us."""
+        """Step n of all engines that are stepped from outside."""
         for name, engine in engines.items():
             engine.steer(n * STEP)
             begin = clock()

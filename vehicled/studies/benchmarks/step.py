@@ -43,7 +43,7 @@ def bench_step(
     h = 1.0 / rate
     estimator = Estimator(configuration)
     model = estimator.make_filter()
-    # Beside the filter the same car goes the same drive with the same inputs, but on its own.
+    # The same car on the same drive with the same inputs, without a filter.
     car, sensors = model.car, configuration.sensors
     inputs = Inputs(car, sensors.steering, sensors.wheel_torques)
     model.place(InitialPose(np.array([0.0, 0.0, car.design_height]), 0.0, speed))

@@ -1,7 +1,7 @@
 """How the benchmarks time calls: by the processor's clock where other programs run too, in turns with a reference.
 
-What is compared runs in turns in one process, so that a machine that slows down slows down both alike; medians leave
-out the calls that something interrupted.
+Compared calls run in turns in one process, so that other load on the machine slows down both equally; medians
+exclude calls that were interrupted.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class CallTimes:
     def calc_us_per_call(self) -> float:
         """Mean over all calls of the medians of their kinds, µs.
 
-        Interruptions do not count, and how many calls there are of each kind does.
+        This excludes interruptions, and takes the numbers of calls of each kind into account.
         """
         return _calc_us(list(chain.from_iterable(self._turns)))
 
     def calc_cost(self, reference: CallTimes) -> float:
-        """Over the reference's time per call: the median over turns, which both had close in time."""
+        """Time per call over the reference's: the median over turns, in which both follow each other closely."""
         pairs = zip(self._turns, reference._turns, strict=True)
         return float(np.median([_calc_us(own) / _calc_us(other) for own, other in pairs if own and other]))
 

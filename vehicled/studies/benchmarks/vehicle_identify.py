@@ -55,7 +55,7 @@ def _choose(names: str, file: File) -> list[Parameter]:
 
 
 def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
-    """Another car, all of these parameters off. Raises UsageError for a seed that makes a car that cannot be."""
+    """Another car, all of these parameters off. Raises UsageError for a seed whose car is not possible."""
     random = np.random.default_rng(seed)
     sign = random.choice([-1.0, 1.0], len(parameters))
     off = sign * random.uniform(*_OFF, len(parameters))

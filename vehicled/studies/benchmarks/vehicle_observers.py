@@ -2,8 +2,8 @@
 
 The drive is `mixed_drive` with its standard errors of the plant (mass, inertia, tyre stiffness, friction); the
 car and its sensors are those of the configuration `prototype`, with nothing but the filter's kind changed. The cost
-of a step is stated beside that of an errorEKF that takes the same steps, in turns in the same process: on a machine
-that does other things too, both are slowed alike.
+of a step is stated beside that of an errorEKF that takes the same steps, in turns in the same process: if other
+programs slow down the machine, they slow down both.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""State observers on multibody models."""
+"""State observers on multibody models of mechanisms."""

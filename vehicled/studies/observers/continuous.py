@@ -41,7 +41,7 @@ class ContinuousEKF(MechanismObserver):
         observation = replace(self._observe(readings), innovation=predicted.innovation)
         corrected = calc_update(p, observation)
         self.covariance = self.repair(calc_corrected(p, corrected, self.noise))
-        self.plant_noise.learn(corrected)
+        self.plant_noise.update(corrected)
         return predicted
 
     def _solve(

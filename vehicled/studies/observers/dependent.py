@@ -1,11 +1,11 @@
 """DIEKFpm and SCKF: Kalman filters on all coordinates q, q̇, with the constraints as further measurements.
 
-After Sanjurjo et al., but not as published, on two points. There plant noise goes to every dependent coordinate by
-itself and stays, so that predicted readings are far too uncertain (NIS near zero). Here uncertainty and plant noise
-are those of z, ż, carried to q, q̇ by the constraints; dependent coordinates are uncertain by themselves only while
-constraints are applied. And the prediction is by any formulation: forward Euler of all coordinates follows a wrong
-motion where sensors leave it free. In this form the two filters differ in nothing but the order in which sensors and
-constraints are applied, and their estimates agree closely.
+After Sanjurjo et al., but not as published, on two points. There plant noise is added to every dependent coordinate
+independently and remains, so that the covariance of predicted readings is far too large (NIS near zero). Here
+covariance and plant noise are those of z, ż, mapped to q, q̇ by the constraints; dependent coordinates have a
+covariance of their own only while constraints are applied. And the prediction is by any formulation: with forward
+Euler of all coordinates, motions that the sensors do not observe are wrong. In this form the two filters differ
+only in the order in which sensors and constraints are applied, and their estimates agree closely.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vehicled.studies.observers.linearised import calc_exact_transition
 from vehicled.studies.observers.noise import PlantNoise
 
 _PERFECT = 1e-9
-"""Variance of a constraint as a measurement, over that of the state across it."""
+"""Variance of a constraint as a measurement, relative to the variance of the state across the constraint."""
 _HOLD = 1e-9
 """Largest |Φ| and |Φ̇| with which constraints hold, relative to the largest coordinate or rate."""
 _LIMIT = 20
@@ -72,7 +72,7 @@ class _DependentEKF(MechanismObserver):
         update = None
         if readings is not None:
             update = self._update(self._observe(readings))
-            self.plant_noise.learn(
+            self.plant_noise.update(
                 replace(update, jacobian=update.jacobian @ tangent, gain=update.gain[self.chosen])
             )
             self._hold()
@@ -145,7 +145,7 @@ class PerfectMeasurementEKF(_DependentEKF):
     def _update(self, observation: LinearObservation) -> StateUpdate:
         violation, rows = self._calc_rows()
         free = self.covariance + self._across
-        # Both at once are the constraints first, and then the sensors as predicted from there.
+        # An update with both is equivalent to the constraints first, and then the sensors as predicted from there.
         gain = self._constraint_gain(rows, free)
         moved = -gain @ violation
         held = free - gain @ rows @ free
@@ -159,7 +159,7 @@ class PerfectMeasurementEKF(_DependentEKF):
 class SmoothlyConstrainedKF(_DependentEKF):
     """SCKF: sensors first, at the state as predicted; then the constraints.
 
-    Uncertainty that keeps to the constraints needs no weakening of them: they undo no part of a correction.
+    A covariance that satisfies the constraints needs no weakened ones: they reverse no part of a correction.
     """
 
     def _update(self, observation: LinearObservation) -> StateUpdate:

@@ -64,5 +64,5 @@ class ErrorStateObserver:
             raise self.model.fail(str(error)) from None
         if not update.accepted:
             raise self.model.fail(f"the innovation was rejected: {update.reason}")
-        noise.learn(update)
+        noise.update(update)
         return update

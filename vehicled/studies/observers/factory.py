@@ -43,7 +43,7 @@ class Noise:
     """Spectral density of the white noise that drives the model's error: of the accelerations z̈, rad²/s³ or m²/s³;
     where that error is a state, of its rate, rad²/s⁵ or m²/s⁵."""
     euler_density: float
-    """Of what forward Euler leaves out of the positions, rad²/s or m²/s."""
+    """Of the error of forward Euler in the positions, rad²/s or m²/s."""
 
     def start(self, per_coordinate: int) -> np.ndarray:
         """(states, states) covariance."""
@@ -74,7 +74,7 @@ def _forces(kind: type[WhiteNoise], noise: Noise) -> tuple[np.ndarray, PlantNois
 
 
 def _shaped_forces(noise: Noise) -> tuple[np.ndarray, PlantNoise]:
-    """White noise as without a shaping filter, and coloured noise that comes to as much in the long run."""
+    """White noise as without a shaping filter, and coloured noise of the same density at low frequencies."""
     coloured = noise.density / MEMORY**2
     densities = np.repeat([noise.density, coloured], noise.freedom)
     start = np.diag([noise.start_sigma**2] * 3 * noise.freedom + [coloured * MEMORY / 2] * noise.freedom)
@@ -138,7 +138,7 @@ def make_observer(
     `kind`: errorEKF, errorEKF_EJ, errorEKF_FE, errorEKF_AFE, errorEKF_SFE, DEKF, CEKF, DIEKFpm, SCKF, UKF-TR or
     UKF-FE; `h`: its step, s; `start_sigma`: standard deviation of each state at the start, in SI; `density`: spectral
     density of the white noise on the accelerations of z, rad²/s³ or m²/s³, or, for errorEKF_FE, _AFE and _SFE, on the
-    rate of their error, rad²/s⁵ or m²/s⁵; `euler_density`: for DEKF and UKF-FE, of what forward Euler leaves out of
+    rate of their error, rad²/s⁵ or m²/s⁵; `euler_density`: for DEKF and UKF-FE, of the error of forward Euler in
     the positions, rad²/s or m²/s. The densities follow the innovations, except with errorEKF_FE.
 
     Raises UsageError for another kind and for numbers that are not above zero.

@@ -1,4 +1,4 @@
-"""What all observers on mechanisms have in common: one step, one state, one record of each correction.
+"""The interface of all observers on mechanisms: step, state, and a record of each correction.
 
 An observer runs a `Mechanism` of its own. Its state is z and ż of the f independent coordinates; the sensors
 are those that the mechanism was compiled with.
@@ -113,7 +113,7 @@ class MechanismObserver(MechanismEstimate):
         return np.sqrt(np.maximum(np.diag(self.covariance)[: len(self.independent)], 0.0))
 
     def propagate(self, covariance: np.ndarray, transition: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """F P Fᵀ + Q over one step; all (states, states), `slope` what F comes from."""
+        """F P Fᵀ + Q over one step; all (states, states), `slope` that of which F is the transition."""
         noise = self.plant_noise.calc_step(slope, self.h)
         self.plant_noise.predict(transition)
         return self.repair(transition @ covariance @ transition.T + noise)

@@ -1,13 +1,13 @@
 """Plant noise adjusted from the innovations: maximum likelihood over a sliding window.
 
-Beside the filter run the derivatives of its estimate and of its covariance with respect to the logarithms θ of the
-noise's densities (Åström, *Maximum likelihood and prediction error methods*, Automatica 16, 1980). They give the
-derivative of every innovation's likelihood with respect to θ; those of the last innovations are kept, and θ follows
-by Fisher scoring.
+Together with the filter, derivatives of its estimate and of its covariance are calculated with respect to the
+logarithms θ of the noise's densities (Åström, *Maximum likelihood and prediction error methods*, Automatica 16,
+1980). They give the derivative of every innovation's likelihood with respect to θ; those of the last innovations
+are kept, and θ follows by Fisher scoring.
 
-That adaptive noise suits multibody observers is from Rodríguez, Sanjurjo, Pastorino and Naya (Sensors 2021, 21,
-5241). There the forces' noise of a step is the mean, over a window of some fifty readings, of the squared corrections
-and what the covariance has changed by beside its transition. Here the likelihood itself is maximised, which holds for
+Adaptive noise of multibody observers is from Rodríguez, Sanjurjo, Pastorino and Naya (Sensors 2021, 21, 5241).
+There the forces' noise of a step is the mean, over a window of some fifty readings, of the squared corrections and
+of the change of the covariance without its transition. Here the likelihood itself is maximised, which holds for
 noise on any state, at any rate of the readings.
 """
 
@@ -23,11 +23,11 @@ WINDOW = 1000
 _PRIOR = 1.0
 """Standard deviation of θ about the densities at the start, before any reading."""
 _REACH = 14.0
-"""How far θ may go from there, either way."""
+"""Largest deviation of θ from there."""
 _PACE = 0.5
 """Largest change of θ in one step."""
 _FRESH = 0.01
-"""Share of the window that is new when θ takes a step."""
+"""Share of new innovations in the window at which θ is adjusted."""
 
 
 class LikelihoodWindow:
@@ -55,7 +55,7 @@ class LikelihoodWindow:
         self._fresh += len(e)
 
     def improve(self) -> None:
-        """One step of θ towards the largest likelihood, once enough of the window is new."""
+        """One step of θ towards the largest likelihood, if enough innovations in the window are new."""
         if self._fresh < _FRESH * min(self._count, len(self._e)):
             return
         self._fresh = 0
@@ -99,7 +99,7 @@ class AdaptedNoise(WhiteNoise):
         self._covariance_by = transition @ self._covariance_by @ transition.T + steps
         self._state_by = transition @ self._state_by
 
-    def learn(self, update: StateUpdate) -> None:
+    def update(self, update: StateUpdate) -> None:
         """Add an update to the window, adjust the densities to it, and take the derivatives through the update."""
         sensitivity, gain = update.jacobian, update.gain
         left = self._covariance_by @ sensitivity.T

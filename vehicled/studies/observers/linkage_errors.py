@@ -39,7 +39,7 @@ class LinkageErrors(MechanismEstimate):
 
         `stepper`: ALI3-P when left out.
 
-        `from_rest`: the first step takes the mechanism for unaccelerated, as some programs do.
+        `from_rest`: the first step assumes zero accelerations before it, as some programs do.
         """
         super().__init__(mechanism)
         self.sensors = sensors
@@ -87,7 +87,7 @@ class LinkageErrors(MechanismEstimate):
     def apply(self, correction: np.ndarray) -> None:
         """Move the simulation: positions along the constraints' tangent, which the next step projects; then rates.
 
-        Accelerations stay what the integrator left: they are its memory.
+        Accelerations keep the integrator's values, from which the next step begins.
         """
         m, f = self.mechanism, self.freedom
         zd = self.zd + correction[f : 2 * f]
@@ -154,10 +154,10 @@ class ForceLinkageErrors(ExactLinkageErrors):
         return transition, slope
 
     def calc_observation(self) -> np.ndarray:
-        """(k, 3f) H; accelerometers see δz̈ and what the forces make of δz and δż."""
+        """(k, 3f) H; accelerometers depend on δz̈ and on the accelerations that δz and δż cause."""
         by_z, by_zd, by_zdd = calc_sensitivity(self.mechanism, self.sensors)
         if by_zdd.any():
-            # The force's error is what the accelerations have beside what follows from z and ż.
+            # The force's error is the part of the accelerations that does not follow from z and ż.
             slope_z, slope_zd = self._calc_dynamics_jacobians()
             by_z, by_zd = by_z + by_zdd @ slope_z, by_zd + by_zdd @ slope_zd
         return np.hstack([by_z, by_zd, by_zdd])
@@ -168,7 +168,7 @@ class ForceLinkageErrors(ExactLinkageErrors):
         self.add_force(correction[2 * self.freedom : 3 * self.freedom])
 
     def add_force(self, zdd: np.ndarray) -> None:
-        """Let further forces act from now on that accelerate the independent coordinates by (f,)."""
+        """Add forces, from now on, that accelerate the independent coordinates by (f,)."""
         m = self.mechanism
         r, _ = problems.calc_velocity_map(m)
         m.applied[self.independent] += r.T @ m.mass @ r @ zdd
@@ -180,9 +180,10 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
     Errors δz, δż, δz̈ and a part of the rate of δz̈ that decays with the time `memory`.
 
     After Rodríguez, Sanjurjo and Naya (Sensors 2025, 25, 2218): the noise on the forces is coloured, and states of
-    its own whiten it. There all of it is, and each step keeps a share of the last one's noise that is found from the
-    corrections' autocorrelation. Here, in continuous form, white noise drives the forces beside the coloured one
-    and the memory is given; the densities of the two, which can be adapted, set how the noise is shared between them.
+    its own whiten it. There all of the noise is coloured, and each step keeps a share of the last one's noise that
+    is found from the corrections' autocorrelation. Here, in continuous form, white noise drives the forces beside
+    the coloured one and the memory is given; the densities of the two, which can be adapted, set how the noise is
+    shared between them.
     """
 
     def __init__(

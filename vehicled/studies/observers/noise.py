@@ -22,10 +22,10 @@ class PlantNoise(Protocol):
         """(n, n) covariance that a step of h (s) adds to a state whose linear slope is (n, n)."""
 
     def predict(self, transition: np.ndarray) -> None:
-        """The covariance was P, and is F P Fᵀ and what `calc_step` returned last; F (n, n)."""
+        """Propagate by F (n, n): the covariance P became F P Fᵀ plus the last result of `calc_step`."""
 
-    def learn(self, update: StateUpdate) -> None:
-        """The covariance and the state were updated so."""
+    def update(self, update: StateUpdate) -> None:
+        """Take an update of covariance and state into account."""
 
 
 class StepNoise:
@@ -43,7 +43,7 @@ class StepNoise:
         """Nothing to do: the noise is fixed."""
         pass
 
-    def learn(self, update: StateUpdate) -> None:
+    def update(self, update: StateUpdate) -> None:
         """Nothing to do: the noise is fixed."""
         pass
 
@@ -63,7 +63,7 @@ class WhiteNoise(StepNoise):
         self._units = np.concatenate([base[None], units])
         self._slope: np.ndarray | None = None
         self._base, self.steps = self._units[0], self._units[1:]
-        """What U₀ adds over the step, and each of Uⱼ."""
+        """Covariance that U₀ adds over the step, and that of each Uⱼ."""
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
         """(n, n) ∫ exp(Aτ) (U₀ + Σ dⱼ Uⱼ) exp(Aᵀτ) dτ over h (s), with the slope A."""

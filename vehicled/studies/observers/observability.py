@@ -2,9 +2,10 @@
 
 The readings over a window are linearised about the model's own motion: with H_k the derivatives of the k-th readings
 by z, ż, F_k the transition from the start to there, R of the sensors and P0 = L Lᵀ of the start, the matrix of all
-R^(−1/2) H_k F_k L (Maybeck, *Stochastic Models, Estimation, and Control* 1, section 1.7, scaled) has singular values
-with a meaning: an error of one standard deviation at the start changes the readings by so many of theirs. A direction
-with less than one is known better from the start than from the sensors: it counts as unobservable.
+R^(−1/2) H_k F_k L (Maybeck, *Stochastic Models, Estimation, and Control* 1, section 1.7, scaled) has singular
+values that can be interpreted: an error of one standard deviation at the start changes the readings by so many of
+their standard deviations. A direction with a value below one is determined better by the start than by the sensors:
+it counts as unobservable.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Observability:
     names: tuple[str, ...]
     """Of the states."""
     values: np.ndarray
-    """(2f,) singular values, the largest first; 1: the readings add as much as was known at the start."""
+    """(2f,) singular values, the largest first; 1: the readings add as much information as there was at the start."""
     directions: np.ndarray
     """(2f, 2f) orthonormal rows, in standard deviations of the start, one for each value."""
 
     @property
     def rank(self) -> int:
-        """How many combinations of states the readings say more about than was known at the start."""
+        """Number of combinations of states that the readings determine better than the start does."""
         return int(np.count_nonzero(self.values > 1.0))
 
     @property
@@ -54,7 +55,7 @@ class Observability:
         hidden = self.directions[self.rank :]
         if not len(hidden):
             return []
-        # Any basis of the same space would do: one that is the identity in some of the states can be read.
+        # Any basis of the same space would do: one that is the identity in some of the states is easy to interpret.
         _, _, pivots = scipy.linalg.qr(hidden, mode="economic", pivoting=True)
         pivots = np.sort(pivots[: len(hidden)])
         return [self._name(row) for row in np.linalg.solve(hidden[:, pivots], hidden)]

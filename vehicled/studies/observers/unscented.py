@@ -22,7 +22,7 @@ _LIMIT = 60
 
 
 class UnscentedKF(MechanismObserver):
-    """States z, ż. Points go through the step once; readings are predicted from where they arrive."""
+    """States z, ż. Points are stepped once; readings are predicted from the points at the end of the step."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class UnscentedKF(MechanismObserver):
     ) -> None:
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f); `alpha`, `beta`, `kappa`: of the transform.
 
-        `redraw`: readings are predicted from points drawn with the plant noise of the step; otherwise from where the
-        points of the step arrive, which is cheaper and predicts too small a covariance for good sensors. Raises
+        `redraw`: readings are predicted from points drawn with the plant noise of the step; otherwise from the
+        points at the end of the step, which is cheaper, but gives too small a covariance for good sensors. Raises
         UsageError for an integrator other than trapezoidal and forward_euler.
         """
         super().__init__(mechanism, sensors, h, covariance, plant_noise)
@@ -83,7 +83,7 @@ class UnscentedKF(MechanismObserver):
             solved = np.linalg.solve(s, np.column_stack([cross, value]))
             nis, gain = float(value @ solved[:, -1]), solved[:, :-1].T
             update = StateUpdate(value, s, nis, gain, np.linalg.solve(p, cross.T).T)
-            self.plant_noise.learn(update)
+            self.plant_noise.update(update)
             mean = mean + gain @ value
             p = self.repair(p - gain @ s @ gain.T)
         self.covariance = p
@@ -98,7 +98,7 @@ class UnscentedKF(MechanismObserver):
         return points
 
     def _propagate(self, points: np.ndarray) -> np.ndarray:
-        """(points, 2f) over one step; the instances are left where they arrive."""
+        """(points, 2f) over one step; the instances are left at its end."""
         h, f = self.h, len(self.independent)
         z, zd = points[:, :f], points[:, f:]
         self.points.copy_state_from_mechanism()

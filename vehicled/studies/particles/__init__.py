@@ -7,7 +7,7 @@
     f.step(6e-3, [reading])
     f.find_peak("crank")
 
-`assembly` puts particles of any other mechanism anywhere, `live` feeds the filter from a queue.
+`assembly` moves particles of any other mechanism anywhere, `live` feeds the filter from a queue.
 
 Sequential importance resampling after Gordon, Salmond and Smith (1993); the arrangement for mechanisms, its
 instruments and its noise follow the particle filter that the source built on Simbody (SimTKpf).

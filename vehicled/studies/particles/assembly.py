@@ -1,4 +1,4 @@
-"""Particles of any mechanism anywhere it can be: moved there from one position, along the constraints.
+"""Initial particles of any mechanism: moved from one position to any other, along the constraints.
 
 For four-bar linkages `four_bar.assemble` does it in closed form, on either branch.
 """
@@ -25,10 +25,10 @@ def assemble(
 ) -> np.ndarray:
     """(N,) whether each particle's noisy coordinates have come to be `wanted` (noisy, N).
 
-    From where the mechanism is, in strides of at most so much (rad or m), angles the shorter way round.
+    From the mechanism's position, in strides of at most `stride` (rad or m), angles the shorter way round.
 
-    All are left assembled, at `rates` of the noisy coordinates as far as they can have them. One that has not got
-    there may have met the end of its travel. `noisy` has to name independent coordinates.
+    All are left assembled, at `rates` of the noisy coordinates as far as they can have them. One that has not
+    reached them may be at the end of its travel. `noisy` has to name independent coordinates.
     """
     places = [mechanism.index(name) for name in swarm.coordinates]
     q = np.repeat(mechanism.q[places, None], swarm.count, axis=1)

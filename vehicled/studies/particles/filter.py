@@ -14,8 +14,8 @@ from vehicled.studies.particles.swarm import Swarm
 from vehicled.studies.particles.weights import circular_mean, circular_mode, effective_fraction, normalised
 
 _FAR = 0.075
-"""rad or m: standard deviation of a move that is made at once; larger ones are made in as many parts, each projected
-onto the constraints, because a projection reaches so far."""
+"""rad or m: standard deviation of a move that is made at once; larger ones are divided into parts, each projected
+onto the constraints, because a projection converges up to about this distance."""
 
 
 @dataclass

@@ -41,7 +41,7 @@ class Grashof:
     kind: str
     """Empty where it folds, as then it is none of the eight."""
     folds: bool
-    """It can lie flat, where it may change from one way of assembly to the other."""
+    """It can be flat; there it may change from one way of assembly to the other."""
     turns_fully: bool
     """The input."""
 
@@ -132,8 +132,8 @@ def describe(lengths: Lengths, masses: Sequence[float] = (1.0, 1.0, 0.0)) -> Des
     """The linkage as a mechanism, its input's angle called "crank".
 
     `masses` of input, floating and output bar, kg: slender rods with a central inertia of m L²/12. As in the source
-    the output has none, being but a distance that is kept (the source gives the others an inertia about their ends
-    that makes the central one negative). Raises UsageError.
+    the output has none: it is a constant distance (the source gives the others an inertia about their ends that
+    makes the central one negative). Raises UsageError.
     """
     ground, link, floating, output = _checked(lengths)
     (q, _) = assemble(lengths, random_angles(lengths, 1, np.random.default_rng(0)), np.ones(1))

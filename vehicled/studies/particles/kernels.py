@@ -7,9 +7,9 @@ index 1, with the constant mass matrix inverted once:
 
     q̈ = M⁻¹ (Q − Φ_qᵀ λ),   Φ_q M⁻¹ Φ_qᵀ λ = Φ_q M⁻¹ Q − γ,
 
-integrated by the classical Runge–Kutta rule. Projections are orthogonal in the metric of M: they change a state, and
-its kinetic energy, as little as can be (Bayo and Ledesma 1996; García Orden and Goicolea 2000), and stay regular
-where an independent coordinate does not, as the input of a rocker at the end of its travel.
+integrated by the classical Runge–Kutta rule. Projections are orthogonal in the metric of M: they change a state,
+and its kinetic energy, as little as possible (Bayo and Ledesma 1996; García Orden and Goicolea 2000), and stay
+regular where an independent coordinate does not, as the input of a rocker at the end of its travel.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ DISTURBANCE = ("disturb", "project", "kick")
 """Kernels that make one, in this order."""
 _NEWTON = 2
 """Newton iterations of a projection. They converge quadratically from an error in the length of a bar of 10⁻³, that
-of a turn by 0.05 rad, and the next step goes on with what is left."""
+of a turn by 0.05 rad; the next step reduces the rest."""
 _STUCK = 0.02
 """Share of its mobility without constraints below which a coordinate is taken to have this share: a rocker's input
 cannot be moved at the end of its travel."""
 
 
 class _Equations:
-    """What the equations of motion consist of, as atoms at the state q, q̇ of the coordinates' symbols."""
+    """Terms of the equations of motion, as atoms at the state q, q̇ of the coordinates' symbols."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -77,7 +77,7 @@ class _Equations:
                 entries[a, b] = entries[a, b] + m if (a, b) in entries else m
         for c in self.coordinates:
             if (c, c) not in entries:
-                raise MechanismError(f"{c.name}: nothing with mass moves along it, as every particle needs")
+                raise MechanismError(f"{c.name}: no mass moves along it, which particles require")
         factors = Factorisation(g, elimination_order(entries, self.coordinates), {}, entries)
         return {c: _kept(g.zero, factors.solve({}, {c: g.one})) for c in self.coordinates}
 
@@ -207,7 +207,7 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
         return start
 
     present = [eq.dot(row, v) for row in wanted]
-    # The rates that are to be kept, or kicked, wait in place of the kicks while the position changes.
+    # The rates after the kicks are stored in place of the kicks while the position changes.
     kept = [(kick, rate + kick) for kick, rate in zip(kicks, present, strict=True)]
     program.kernel("disturb", [*((c.q, x) for c, x in along_ways(q, moves).items()), *kept])
     kicked = along_ways(v, [rate - now for rate, now in zip(kicks, present, strict=True)])

@@ -22,7 +22,7 @@ class Sample:
 
 
 class Follower:
-    """Steps a filter to the time of each reading: it waits for data, and is never ahead of them.
+    """Steps a filter to the time of each reading, never beyond.
 
         for sample in iter(queue.get, None):  # another thread puts, and None in the end
             follower.take(sample)
@@ -39,9 +39,9 @@ class Follower:
         """Samples older than the last one, which are left out."""
 
     def take(self, sample: Sample) -> bool:
-        """Advance to a sample's time and take it into account; whether it was not too late for that.
+        """Advance to a sample's time and take it into account; returns False for one that is too late.
 
-        The first one is of the time at which the particles are. Raises as `ParticleFilter.step`.
+        The first sample has the time of the initial particles. Raises as `ParticleFilter.step`.
         """
         gap = 0.0 if self._last is None else (sample.t - self._last) * 1e-9
         if gap < 0.0:

@@ -1,7 +1,7 @@
 """Mechanisms in natural coordinates alone: angles and distances become functions of these.
 
 As coordinates of their own they have no mass, which particles cannot have, and a constraint each, which costs time.
-Their values and rates are put in wherever the description speaks of them, and a force on one becomes, by virtual
+Their values and rates are substituted wherever the description uses them, and a force on one becomes, by virtual
 work, ∂s/∂q times it on the others.
 """
 
@@ -38,7 +38,7 @@ class Quantity:
 
 
 def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
-    """The model without relative coordinates, and what they were, angles first. Raises MechanismError."""
+    """The model without relative coordinates, and these as quantities, angles first. Raises MechanismError."""
     if description.drives or description.inputs:
         raise MechanismError("particles: mechanisms with drives or inputs are not supported")
     model = build_model(replace(description, independent=None, degrees_of_freedom=None))

@@ -22,7 +22,7 @@ def _pick(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def systematic(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """(N,) indices of the chosen: a comb of N equidistant teeth with one random offset, of least variance."""
+    """(N,) indices of the chosen: N equidistant positions with one random offset, of least variance."""
     n = len(weights)
     return _pick(weights, (np.arange(n) + random.random()) / n)
 

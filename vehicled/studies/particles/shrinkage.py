@@ -1,15 +1,16 @@
 """Noise that moves particles and preserves their covariance.
 
-Noise of motion without a cause in the mechanism serves diversity alone. Added step by step it is a random walk: the
-swarm loses the information of earlier readings, and wrong initial states become indistinguishable from the true one.
-Liu and West (2001, Combined parameter and state estimation in simulation-based filtering, section 10.3) draw
-particles towards their mean by as much as the noise increases their covariance,
+For a mechanism without plant noise, noise of motion only keeps the particles different from each other. Added step
+by step it is a random walk: the swarm loses the information of earlier readings, and wrong initial states become
+indistinguishable from the true one. Liu and West (2001, Combined parameter and state estimation in simulation-based
+filtering, section 10.3) shift particles towards their mean by as much as the noise increases their covariance,
 
     x ← m + √(1 − h²) (x − m) + h L ξ,   L Lᵀ = C,
 
 with mean m and covariance C of the swarm, both of which stay. Here x are the noisy coordinates and their rates, so
 that the rates change as they go along with the coordinates in the swarm; and m and C are those of cells, a few noises
-wide, because a swarm may be in several clusters, or all around a circle. The cells lie elsewhere every time.
+wide, because a swarm may be in several clusters, or all around a circle. The boundaries of the cells are at random
+places every time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from vehicled.studies.particles.swarm import Swarm
 _CELL = 16.0
 """Width of a cell in standard deviations of the noise."""
 _CELLS_AROUND = 3
-"""At least, on a circle: a cluster that the end of one cuts is in two, not on both ends of the same."""
+"""Least number of cells on a circle: a cluster at the boundary of a cell is then in two cells, not at both ends of
+one."""
 _MOST = 0.5
 """Largest h: noise has at most this share of the standard deviation of its cell. Near 1, cells of few particles
 would be drawn wholly anew in every step, and drift."""
@@ -33,7 +35,7 @@ def draw(
     """(noisy, N) each: what to add to the noisy coordinates, and to their rates.
 
     `sigmas`: (2, noisy) of coordinates and rates per step. In each cell h is the largest at which no noise is larger
-    than its own; one of zero sets no bound, the coordinate follows the others. `weights`: (N,).
+    than its own; a coordinate with zero noise sets no bound and follows the others. `weights`: (N,).
     """
     states = np.array([*(swarm.get(n) for n in swarm.noisy), *(swarm.get_rates(n) for n in swarm.noisy)])
     lost = ~np.isfinite(states).all(axis=0)
@@ -73,15 +75,15 @@ def draw(
 
 
 def _apart(cells: np.ndarray, weights: np.ndarray, known: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """(N,) cells from 0 on, where particles that are assembled in another way have one of their own.
+    """(N,) cells from 0 on; particles that are assembled in different ways are in different ones.
 
     Within a cell the positions (n, N) of particles assembled alike nearly follow from the noisy coordinates `known`
-    (noisy, N). Where more is left than follows from them, there are two ways, on either side of what is left.
+    (noisy, N). Where there is a residual, there are two ways of assembly, distinguished by its sign.
     """
     cells = _numbered(cells)
     off, covariance = _moments(cells, weights, known, known)
     off_positions, across = _moments(cells, weights, known, positions)
-    # Few particles lie on a line by chance: their slopes count the less, the fewer they are.
+    # Few particles may be on a line by chance: the fewer they are, the less their slopes count.
     weight = np.maximum(0.0, 1.0 - (len(known) + 2) / np.bincount(cells))[:, None, None]
     slopes = weight * (np.linalg.pinv(covariance, hermitian=True) @ across)
     left = off_positions - sum(
@@ -110,7 +112,7 @@ def _averages(cells: np.ndarray, weights: np.ndarray, values: np.ndarray) -> np.
 def _moments(
     cells: np.ndarray, weights: np.ndarray, ours: np.ndarray, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(m, N) what `others` are off their cell's mean, and (cells, n, m) its covariances between `ours` and them."""
+    """(m, N) deviations of `others` from their cell's mean; (cells, n, m) covariances of `ours` and `others`."""
     off = others - _averages(cells, weights, others)[:, cells]
     rows = [_averages(cells, weights, x * off) for x in ours - _averages(cells, weights, ours)[:, cells]]
     return off, np.array(rows).transpose(2, 0, 1)

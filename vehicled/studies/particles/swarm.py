@@ -93,7 +93,7 @@ class Swarm:
         a mechanism that has coordinates without mass, drives or inputs; ValueError on a count below one.
         """
         if count < 1:
-            raise ValueError(f"{count} particles: expected one at least")
+            raise ValueError(f"{count} particles: expected at least one")
         program, model = build(description, noisy)
         self.description, self.count, self.noisy = description, count, tuple(noisy)
         self.coordinates = [c.name for c in model.system.coordinates]
@@ -132,7 +132,7 @@ class Swarm:
         return block.reshape(len(block), -1)[:, : self.count].copy()
 
     def _set(self, rows: slice, values: np.ndarray) -> None:
-        """(rows, N); what fills the last block up follows the last particle."""
+        """(rows, N); unused places in the last block are copies of the last particle."""
         blocks = len(self._records)
         filled = np.empty((values.shape[0], blocks * WIDTH))
         filled[:, : self.count] = values

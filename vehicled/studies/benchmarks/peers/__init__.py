@@ -1,6 +1,6 @@
 """The reference vehicle in other multibody engines, each of which is optional (extra `bench`).
 
-They model what that vehicle has and no more: hinge axes along x, no toe or camber, one damping for bump and
+They model only the features of that vehicle: hinge axes along x, no toe or camber, one damping for bump and
 rebound, stops that are never reached, and the published tyre law.
 """
 

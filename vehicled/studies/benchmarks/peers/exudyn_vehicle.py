@@ -8,8 +8,8 @@ range checks, one thread, sparse LU with its pattern kept, modified Newton whose
 iteration shrinks the residual by less than to a third, and the loosest tolerance that leaves the path as it is.
 
 All of that is built in. The tyre alone is a callback, as Exudyn's connectors know no such law: plain Python (as an
-expression of Exudyn's own symbolic module it was several times slower), called some 37 times per step. The law takes
-a tenth of a step, and being called another tenth (measured with empty callbacks beside it).
+expression of Exudyn's own symbolic module it was several times slower), called some 37 times per step. The law
+takes a tenth of a step, and the calls another tenth (measured with empty callbacks in addition).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _X_ALONG_Y = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 
 def _exudyn() -> Any:
-    """The package, in its faster build; it speaks on being imported."""
+    """The package, in its faster build; its import prints messages, which are suppressed."""
     vars(sys)["exudynFast"] = True
     with contextlib.redirect_stdout(io.StringIO()):
         import exudyn
@@ -60,7 +60,7 @@ def drive(vehicle: Vehicle, steps: int, turn: Callable[[int], None]) -> Record:
     """The published drive. `turn(n)` is called before step n, outside of the times recorded.
 
     Exudyn's loop cannot be entered step by step from outside without beginning its Newton iteration anew, which
-    nearly doubles its times: so it is Exudyn that drives the others.
+    nearly doubles its times: so that the others are stepped from Exudyn's loop.
     """
     model = _Model(_exudyn(), vehicle)
     return model.solve(steps, turn)
@@ -96,7 +96,7 @@ class _Model:
         axes: np.ndarray | None = None,
         spin: float = 0.0,
     ) -> Any:
-        """A rigid body under way; `inertia` in its own axes, `spin` about y."""
+        """A rigid body with initial velocity; `inertia` in its own axes, `spin` about y."""
         axes = np.eye(3) if axes is None else axes
         body = self._system.CreateRigidBody(
             inertia=self._inertia(mass=mass, inertiaTensor=inertia),

@@ -3,11 +3,11 @@
 31 velocities: free chassis; per corner a hinge for each wishbone, a ball joint for the knuckle on the lower one,
 a hinge for the wheel; a slide for the rack. Upper ball joints are `connect` equalities, tie rods tendons of
 constant length, struts tendons with stiffness and damping, and the rack follows a joint equality: 17 equations,
-as hard as MuJoCo's own limit on their time constant (two steps) lets them be.
+as hard as MuJoCo's limit on their time constant (two steps) allows.
 
 One step is `mj_step1`, the tyres in plain Python from the state at the beginning of the step, and `mj_step2`, with
 the integrator `implicitfast` (explicit but for the struts' damping; no collision detection). The time of MuJoCo
-alone, without the tyres, is kept beside.
+alone, without the tyres, is recorded, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MujocoVehicle:
 
     def steer(self, t: float) -> None:
         """Set the rack's target for the step that begins at t (s)."""
-        # A soft constraint lags behind a target that moves; this target is ahead by just as much.
+        # A soft constraint lags behind a moving target; this target is ahead by the same amount.
         displacement, rate, acceleration = rack(t)
         self._target[0] = displacement + (_DAMPING * rate + acceleration) / _STIFFNESS
 

@@ -1,4 +1,4 @@
-"""What every engine returns of a drive."""
+"""The record of a drive that every engine returns."""
 
 from __future__ import annotations
 

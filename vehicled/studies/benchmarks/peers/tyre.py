@@ -1,4 +1,4 @@
-"""The published tyre law for one wheel in plain Python: what the engines' force callbacks call.
+"""The published tyre law for one wheel in plain Python: for the engines' force callbacks.
 
 Floats and no arrays: for a handful of numbers that is several times faster than numpy.
 """
