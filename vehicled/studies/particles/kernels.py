@@ -2,7 +2,7 @@
 
 A particle is q, q̇ of a mechanism in natural coordinates (no angles among them, so that no trigonometric function
 is evaluated unless a force is one of an angle), with the sine and cosine of each angle of its description, each
-distance, and their rates beside. Its accelerations are those of
+distance, and their rates. Its accelerations are those of
 index 1, with the constant mass matrix inverted once:
 
     q̈ = M⁻¹ (Q − Φ_qᵀ λ),   Φ_q M⁻¹ Φ_qᵀ λ = Φ_q M⁻¹ Q − γ,
@@ -15,6 +15,7 @@ regular where an independent coordinate does not, as the input of a rocker at th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from vehicled.multibody.description import Description
 from vehicled.multibody.factor import Factorisation, elimination_order
@@ -22,7 +23,7 @@ from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.system import Coordinate
 from vehicled.studies.particles.reduction import Row, reduce
 from vehicled.symbolic.graph import Atom, Graph
-from vehicled.symbolic.program import Program
+from vehicled.symbolic.program import KernelHandle, Program
 
 WIDTH = 8
 """Particles side by side."""
@@ -31,14 +32,29 @@ STATE = ("q", "qd", "sides", "distances", "rates")
 `rates` those of angles and distances."""
 NOISE = ("moves", "kicks")
 """Arrays that follow: the disturbances of each noisy coordinate and of its rate."""
-DISTURBANCE = ("disturb", "project", "kick")
-"""Kernels that make one, in this order."""
 _NEWTON = 2
 """Newton iterations of a projection. They converge quadratically from an error in the length of a bar of 10⁻³, that
 of a turn by 0.05 rad; the next step reduces the rest."""
 _STUCK = 0.02
 """Share of its mobility without constraints below which a coordinate is taken to have this share: a rocker's input
 cannot be moved at the end of its travel."""
+
+
+@dataclass(frozen=True)
+class ParticleSequences:
+    """Sequences of kernels on a particle."""
+
+    advance: KernelHandle
+    """A step of `step` (s) by the equations of motion."""
+    advance_noisily: KernelHandle
+    """The same, with a disturbance at the end."""
+    shift: KernelHandle
+    """A disturbance: it adds `moves` to the noisy coordinates, and `kicks` to the rates that they had before it.
+
+    Both along directions that the constraints allow.
+    """
+    settle: KernelHandle
+    """Projection onto the constraints."""
 
 
 class _Equations:
@@ -157,12 +173,11 @@ def _integrate(eq: _Equations, h: Atom) -> list[tuple[Atom, Atom]]:
     return integrated
 
 
-def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Model]:
-    """A program of the kernels `integrate` (by `step`, s), `disturb`, `project`, `kick`, and `prepare`.
+def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Model, ParticleSequences]:
+    """A program on particles of a mechanism.
 
     `noisy` names angles and distances of the description or components of points ("Q.x"), at most as many as there
-    are degrees of freedom. A disturbance adds `moves` to them, and `kicks` to the rates that they had before it,
-    along directions that the constraints allow. Raises MechanismError.
+    are degrees of freedom. Raises MechanismError.
     """
     model, quantities = reduce(description)
     g, eq = model.graph, _Equations(model)
@@ -184,7 +199,7 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
     program.store("parameters", list(model.symbols.values()))
 
     q, v = {c: c.q for c in coordinates}, {c: c.qd for c in coordinates}
-    program.kernel("integrate", _integrate(eq, h))
+    integrate = program.kernel("integrate", _integrate(eq, h))
 
     unknown = [name for name in noisy if name not in gradients]
     if unknown:
@@ -209,10 +224,10 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
     present = [eq.dot(row, v) for row in wanted]
     # The rates after the kicks are stored in place of the kicks while the position changes.
     kept = [(kick, rate + kick) for kick, rate in zip(kicks, present, strict=True)]
-    program.kernel("disturb", [*((c.q, x) for c, x in along_ways(q, moves).items()), *kept])
+    disturb = program.kernel("disturb", [*((c.q, x) for c, x in along_ways(q, moves).items()), *kept])
     kicked = along_ways(v, [rate - now for rate, now in zip(kicks, present, strict=True)])
     new_rates = g.substitute(rates, {c.qd: x for c, x in kicked.items()})
-    program.kernel(
+    kick = program.kernel(
         "kick",
         [*((c.qd, x) for c, x in kicked.items()), *zip(places["rates"], new_rates, strict=True)],
     )
@@ -227,6 +242,12 @@ def build(description: Description, noisy: Sequence[str]) -> tuple[Program, Mode
     stores = list(projected.items())
     for name, values in shown.items():
         stores += zip(places[name], g.substitute(values, projected), strict=True)
-    program.kernel("project", stores)
+    project = program.kernel("project", stores)
+    sequences = ParticleSequences(
+        advance=program.sequence("advance", integrate, project),
+        advance_noisily=program.sequence("advance_noisily", integrate, disturb, project, kick),
+        shift=program.sequence("shift", disturb, project, kick),
+        settle=program.sequence("settle", project),
+    )
     program.finish(model.symbols.values())
-    return program, model
+    return program, model, sequences
