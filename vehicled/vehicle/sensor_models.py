@@ -12,13 +12,14 @@ Because they read `pose` and not q, they can be evaluated at the present state a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 from vehicled.multibody.system import System
-from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, COMPONENTS, LEFT, MOUNTING, POSE, UP, V1Z, V2Z
-from vehicled.vehicle.chart import axes, body_rates, yaw_of
+from vehicled.vehicle.chart import Axes, axes, body_rates, yaw_of
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.interface import SensorKernels
 from vehicled.vehicle.outputs import Parts
@@ -60,12 +61,42 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
 
     Each from `pose` and `mounting` to `predicted` (3,) and, with `jacobians_too`, `sensitivity` (3, 12) by rows.
     """
-    g, chassis = program.graph, parts.chassis
     pose = program.array("pose", len(POSE))
-    mounting = program.array("mounting", len(MOUNTING))
+    mounting = _Mounting.of(program.array("mounting", len(MOUNTING)))
     predicted = program.array("predicted", COMPONENTS)
     sensitivity = program.array("sensitivity", COMPONENTS * CHART_SIZE)
+    now = _pose_now(parts)
+    tyre_damping = program.array("tyre_damping", 9)
+    kernels = {
+        "observe_tyres": _tyre_damping(program, parts, tyre_damping),
+        "observe_pose": program.kernel("observe_pose", zip(pose, now, strict=True)),
+    }
+    motion = _Motion.of(program.graph, pose)
+    rise = _rise_of_ground(parts, motion)
+    readings = _predict(program.graph, parts, motion, mounting)
+    jacobians: dict[str, list[list[Atom]]] = {}
+    for name, h in readings.items():
+        jacobians[name] = [_differentiate(program.graph, value, pose, rise) for value in h]
+        stores = list(zip(predicted, h, strict=False))
+        if jacobians_too:
+            stores += zip(sensitivity, chain.from_iterable(jacobians[name]), strict=False)
+        kernels[name] = program.kernel(name, stores)
+    return SensorModels(
+        kernels=SensorKernels(**kernels),
+        pose=pose,
+        now=now,
+        rotation=mounting.R_imu_body,
+        imu=mounting.p_imu_body,
+        up=Vector(motion.axes.v1.z, motion.axes.v2.z, motion.axes.v3.z),
+        tyre_damping=tyre_damping,
+        readings=readings,
+        jacobians=jacobians,
+    )
 
+
+def _pose_now(parts: Parts) -> list[Atom]:
+    """The elements of `pose` as functions of the car's state."""
+    g, chassis = parts.system.graph, parts.chassis
     d1, d2, d3 = (d.velocity for d in parts.directions)
     dd1, dd2, dd3 = (d.acceleration for d in parts.directions)
     w = body_rates(chassis, d1, d2, d3)
@@ -78,73 +109,101 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
     angular = Vector(
         dd2.dot(chassis.v3) + d2.dot(d3), dd3.dot(chassis.v1) + d3.dot(d1), dd1.dot(chassis.v2) + d1.dot(d2)
     )
-    tyre_damping = program.array("tyre_damping", 9)
-    observe_tyres = _tyre_damping(program, parts, tyre_damping)
-    now = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
-    now += [*rates, *linear, *angular]
-    observe_pose = program.kernel("observe_pose", zip(pose, now, strict=True))
+    chart = [*parts.origin.position, yaw_of(g, chassis), chassis.v1.z, chassis.v2.z]
+    return [*chart, *rates, *linear, *angular]
 
-    # From here on everything is a function of `pose`.
-    x, y, z, yaw, v1z, v2z, ahead, left, up, wz, minus_wy, wx, *accelerations = pose
-    a = axes(g, yaw, v1z, v2z)
-    cos, sin = g.cos(yaw), g.sin(yaw)
-    p_origin_world = Vector(x, y, z)
-    v_origin_world = Vector(cos * ahead - sin * left, sin * ahead + cos * left, up)
-    w_body = Vector(wx, -minus_wy, wz)
-    a_origin_body, alpha_body = Vector.of(accelerations[:3]), Vector.of(accelerations[3:])
-    p_antenna_body, p_imu_body = Vector.of(mounting[0:3]), Vector.of(mounting[3:6])
-    R_imu_body = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]
 
-    p_antenna_world = p_origin_world + a.to_world(p_antenna_body)
-    v_antenna_world = v_origin_world + a.to_world(w_body.cross(p_antenna_body))
+@dataclass(frozen=True)
+class _Mounting:
+    """The array `mounting`: where antenna and IMU are on the car."""
+
+    p_antenna_body: Vector
+    p_imu_body: Vector
+    R_imu_body: list[Vector]
+    """By rows."""
+
+    @classmethod
+    def of(cls, mounting: list[Atom]) -> _Mounting:
+        """From the elements of the array."""
+        rotation = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]
+        return cls(Vector.of(mounting[0:3]), Vector.of(mounting[3:6]), rotation)
+
+
+@dataclass(frozen=True)
+class _Motion:
+    """Motion of the chassis as functions of `pose`."""
+
+    axes: Axes
+    cos_yaw: Atom
+    sin_yaw: Atom
+    p_origin_world: Vector
+    v_origin_world: Vector
+    w_body: Vector
+    a_origin_body: Vector
+    alpha_body: Vector
+
+    @classmethod
+    def of(cls, g: Graph, pose: list[Atom]) -> _Motion:
+        """From the elements of the array `pose`."""
+        x, y, z, yaw, v1z, v2z, ahead, left, up, wz, minus_wy, wx, *accelerations = pose
+        a = axes(g, yaw, v1z, v2z)
+        cos, sin = g.cos(yaw), g.sin(yaw)
+        return cls(
+            axes=a,
+            cos_yaw=cos,
+            sin_yaw=sin,
+            p_origin_world=Vector(x, y, z),
+            v_origin_world=Vector(cos * ahead - sin * left, sin * ahead + cos * left, up),
+            w_body=Vector(wx, -minus_wy, wz),
+            a_origin_body=Vector.of(accelerations[:3]),
+            alpha_body=Vector.of(accelerations[3:]),
+        )
+
+
+def _predict(g: Graph, parts: Parts, motion: _Motion, mounting: _Mounting) -> dict[str, list[Atom]]:
+    """Predicted reading by name of the sensor."""
+    a, w_body = motion.axes, motion.w_body
+    p_antenna_body, p_imu_body = mounting.p_antenna_body, mounting.p_imu_body
+    p_antenna_world = motion.p_origin_world + a.to_world(p_antenna_body)
+    v_antenna_world = motion.v_origin_world + a.to_world(w_body.cross(p_antenna_body))
     vx, vy = v_antenna_world.x, v_antenna_world.y
     specific_force_body = (
-        a_origin_body
+        motion.a_origin_body
         - a.to_body(parts.gravity)
-        + alpha_body.cross(p_imu_body)
+        + motion.alpha_body.cross(p_imu_body)
         + w_body.cross(w_body.cross(p_imu_body))
     )
-    v_origin_body = a.to_body(v_origin_world)
-
-    # The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and the
-    # third rate is that normal to the ground (see the kernel `correct`).
-    normal = Vector.of(parts.ground[:3])
-    rise_ahead = (normal.x * cos + normal.y * sin) / normal.z
-    rise_left = (normal.y * cos - normal.x * sin) / normal.z
-
-    jacobians: dict[str, list[list[Atom]]] = {}
-    readings: dict[str, list[Atom]] = {}
-
-    def sensor(name: str, h: list[Atom]) -> KernelHandle:
-        readings[name], jacobians[name] = h, []
-        stores = list(zip(predicted, h, strict=False))
-        for i, value in enumerate(h):
-            row = [g.derivative(value, pose[j]) for j in range(CHART_SIZE)]
-            by_up = row[UP]
-            row[V1Z], row[V2Z] = row[V1Z] + by_up * ahead, row[V2Z] + by_up * left
-            row[AHEAD], row[LEFT] = row[AHEAD] - by_up * rise_ahead, row[LEFT] - by_up * rise_left
-            jacobians[name].append(row)
-            if jacobians_too:
-                stores += zip(sensitivity[i * CHART_SIZE : (i + 1) * CHART_SIZE], row, strict=True)
-        return program.kernel(name, stores)
-
-    kernels = SensorKernels(
-        observe_pose=observe_pose,
-        observe_tyres=observe_tyres,
-        gnss_position=sensor("gnss_position", list(p_antenna_world)),
-        gnss_speed=sensor("gnss_speed", [g.sqrt(vx * vx + vy * vy + 1e-12)]),
+    v_body = a.to_body(motion.v_origin_world)
+    return {
+        "gnss_position": list(p_antenna_world),
+        "gnss_speed": [g.sqrt(vx * vx + vy * vy + 1e-12)],
         # Course over ground: of the antenna's velocity, clockwise from north.
-        gnss_course=sensor("gnss_course", [g.atan2(vx, vy)]),
-        imu_gyro=sensor("imu_gyro", [r.dot(w_body) for r in R_imu_body]),
-        imu_accelerometer=sensor("imu_accelerometer", [r.dot(specific_force_body) for r in R_imu_body]),
-        body_velocity=sensor(
-            "body_velocity", [v_origin_body.x, v_origin_body.y, g.atan2(v_origin_body.y, v_origin_body.x)]
-        ),
-    )
-    up_body = Vector(a.v1.z, a.v2.z, a.v3.z)
-    return SensorModels(
-        kernels, pose, now, R_imu_body, p_imu_body, up_body, tyre_damping, readings, jacobians
-    )
+        "gnss_course": [g.atan2(vx, vy)],
+        "imu_gyro": [r.dot(w_body) for r in mounting.R_imu_body],
+        "imu_accelerometer": [r.dot(specific_force_body) for r in mounting.R_imu_body],
+        "body_velocity": [v_body.x, v_body.y, g.atan2(v_body.y, v_body.x)],
+    }
+
+
+def _rise_of_ground(parts: Parts, motion: _Motion) -> tuple[Atom, Atom]:
+    """Slopes of the ground along the heading and across it, to the left."""
+    normal, cos, sin = Vector.of(parts.ground[:3]), motion.cos_yaw, motion.sin_yaw
+    ahead = (normal.x * cos + normal.y * sin) / normal.z
+    left = (normal.y * cos - normal.x * sin) / normal.z
+    return ahead, left
+
+
+def _differentiate(g: Graph, value: Atom, pose: list[Atom], rise: tuple[Atom, Atom]) -> list[Atom]:
+    """Row (12,) of derivatives of a reading by the errors of chart and rates.
+
+    The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and the third
+    rate is that normal to the ground (see the kernel `correct`).
+    """
+    row = [g.derivative(value, pose[j]) for j in range(CHART_SIZE)]
+    by_up = row[UP]
+    row[V1Z], row[V2Z] = row[V1Z] + by_up * pose[AHEAD], row[V2Z] + by_up * pose[LEFT]
+    row[AHEAD], row[LEFT] = row[AHEAD] - by_up * rise[0], row[LEFT] - by_up * rise[1]
+    return row
 
 
 def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> KernelHandle:
@@ -161,8 +220,8 @@ def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> Kernel
     stores = []
     for i, inertia in enumerate((mass, mass, yaw_inertia)):
         for j in range(3):
-            push = g.lane_sum(parts.lateral_damping * direction[i] * direction[j])
-            stores.append(-push / inertia)
+            force = g.lane_sum(parts.lateral_damping * direction[i] * direction[j])
+            stores.append(-force / inertia)
     return program.kernel("observe_tyres", zip(damping, stores, strict=True))
 
 
