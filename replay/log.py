@@ -73,11 +73,17 @@ def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOp
 def open_log(path: str | Path, devices: LogDevices | None = None) -> Log:
     """The log at `path`, recognised by its content (MCAP) or extension.
 
-    `devices` names the signals of CAN logs and the latency of NMEA receivers. UsageError if the file is of no
-    known kind or not of the kind of its extension; OSError if it cannot be read.
+    `devices` names the signals of CAN logs and the latency of NMEA receivers. UsageError if the file cannot be read,
+    is of no known kind, or not of the kind of its extension.
     """
     path = Path(path)
-    devices = devices or {}
+    try:
+        return _open_log(path, devices or {})
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def _open_log(path: Path, devices: LogDevices) -> Log:
     suffix = path.suffix.lower()
     if is_mcap(path):
         return McapLog(path)

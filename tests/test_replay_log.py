@@ -163,7 +163,7 @@ def test_content_and_extension_tell_the_kind(tmp_path: Path) -> None:
             open_log(tmp_path / name)
     with pytest.raises(UsageError, match=r"expected \.csv or \.mcap"):
         create_log(tmp_path / "a.blf")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UsageError, match=r"missing\.csv: No such file"):
         open_log(tmp_path / "missing.csv")
 
 

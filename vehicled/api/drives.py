@@ -97,10 +97,7 @@ def read_log(log: str | Path | Drive, configuration: DaemonConfiguration) -> Ite
     if isinstance(log, Drive):
         yield from make_steps(log.measurements, daemon.loop.period, Problems("drive"))
         return
-    try:
-        opened = open_log(log, log_devices(daemon.devices))
-    except OSError as error:
-        raise UsageError(f"{log}: {error.strerror}") from None
+    opened = open_log(log, log_devices(daemon.devices))
     yield from read_steps(opened, daemon.loop.period)
     if opened.problems:
         warnings.warn("; ".join([str(opened.problems), *opened.problems.details]), stacklevel=2)

@@ -43,14 +43,14 @@ examples:
 
 def run(args: argparse.Namespace) -> int:
     """Write the log, or its estimates, in the other format; returns the exit status. Raises UsageError."""
-    if args.output.exists() and args.output.samefile(args.input):
-        raise UsageError(f"{args.output}: expected another file than the input")
     devices = {}
     if args.config is not None:
         from vehicled.daemon.configuration import load_daemon_configuration
 
         devices = log_devices(load_daemon_configuration(args.config).daemon.devices)
     log = open_log(args.input, devices)
+    if args.output.exists() and args.output.samefile(args.input):
+        raise UsageError(f"{args.output}: expected another file than the input")
     if args.estimates:
         return _convert_estimates(log, args.output)
     return _convert(log, args.output)

@@ -113,10 +113,7 @@ def _read(path: Path, daemon: "DaemonOptions") -> "Recording":
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import Recording
 
-    try:
-        log = open_log(path, log_devices(daemon.devices))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+    log = open_log(path, log_devices(daemon.devices))
     steps = [s._replace(commands=()) for s in read_steps(log, daemon.loop.period)]
     log.problems.show(sys.stderr)
     if not steps:

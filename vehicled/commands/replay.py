@@ -55,10 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.rate > 0.0:
         raise UsageError(f"--rate {args.rate}: expected a number above 0")
     configuration = load_daemon_configuration(args.config)
-    try:
-        log = open_log(args.log, log_devices(configuration.daemon.devices))
-    except OSError as error:
-        raise UsageError(f"{args.log}: {error.strerror}") from None
+    log = open_log(args.log, log_devices(configuration.daemon.devices))
     rate = configuration.daemon.loop.rate
     steps = read_steps(log, round(1e9 / rate))
     if not args.fast:
