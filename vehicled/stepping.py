@@ -1,4 +1,4 @@
-"""The one step loop: what daemon, replay, identification and tuning do with an estimator and the steps of a drive."""
+"""The step loop of daemon, replay, identification and tuning: an estimator on the steps of a drive."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Protocol
 from vehicled.messages import Estimate, Innovation, Measurement, Step
 
 RESET = "reset"
-"""The command that an estimator which failed is brought back with."""
+"""The command that resets an estimator after a failure."""
 
 
 class SteppedEstimator(Protocol):
-    """What a step loop needs of an estimator; all of it is called from one thread."""
+    """Interface of an estimator to a step loop; all of it is called from one thread."""
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
-        """Advance to `t_ns` with what arrived since the last step; None while there is no estimate.
+        """Advance to `t_ns` with the measurements since the last step; None while there is no estimate.
 
         The estimate now belongs to the caller: other threads read it later.
         """
@@ -34,7 +34,7 @@ class SteppedEstimator(Protocol):
 
 @dataclass(slots=True)
 class StepResult:
-    """What came of a step."""
+    """The result of a step."""
 
     t: int
     """ns"""
@@ -42,7 +42,7 @@ class StepResult:
     estimate: Estimate | None = None
     innovations: list[Innovation] = field(default_factory=list)
     error: Exception | None = None
-    """Of an estimator that failed; it is reset before the next step."""
+    """Raised by the estimator, which is reset before the next step."""
 
 
 class EstimatorStepper:
@@ -59,7 +59,7 @@ class EstimatorStepper:
         return self._estimator.command(name, arguments)
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> StepResult:
-        """One step, whatever becomes of it."""
+        """One step. An error is in the result."""
         result = StepResult(t_ns, measurements)
         try:
             result.estimate = self._estimator.step(t_ns, measurements)
@@ -75,9 +75,16 @@ OnCommand = Callable[[int, str, dict[str, Any], Exception | None], None]
 
 
 def run_steps(
-    estimator: SteppedEstimator, steps: Iterable[Step], on_command: OnCommand | None = None
+    estimator: SteppedEstimator,
+    steps: Iterable[Step],
+    on_command: OnCommand | None = None,
+    raises: bool = False,
 ) -> Iterator[StepResult]:
-    """Step an estimator through a drive, with the commands that were recorded."""
+    """Step an estimator through a drive, with the commands that were recorded.
+
+    With `raises` what the estimator raises in a step is raised here; otherwise it is in the result, and the drive
+    goes on.
+    """
     stepper = EstimatorStepper(estimator)
     for t, measurements, commands in steps:
         if stepper.failed and all(c.name != RESET for c in commands):
@@ -90,7 +97,10 @@ def run_steps(
                 failure = error
             if on_command is not None:
                 on_command(t, command.name, command.arguments, failure)
-        yield stepper.step(t, measurements)
+        result = stepper.step(t, measurements)
+        if raises and result.error is not None:
+            raise result.error
+        yield result
 
 
 Sink = Callable[[int, list[Measurement], Estimate | None, list[Innovation]], None]
@@ -99,7 +109,7 @@ Sink = Callable[[int, list[Measurement], Estimate | None, list[Innovation]], Non
 
 @dataclass
 class Summary:
-    """What became of a log."""
+    """Totals of a drive."""
 
     steps: int = 0
     measurements: int = 0
@@ -109,9 +119,9 @@ class Summary:
     last_error: str = ""
     begun_ns: int = 0
     ended_ns: int = 0
-    """Of the log."""
+    """Of the drive."""
     seconds: float = 0.0
-    """That it took."""
+    """Time that the replay took, s."""
     sensors: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -125,7 +135,7 @@ class Summary:
         rejected = sum(s["rejected"] for s in self.sensors.values())
         text = (
             f"{self.drive_seconds:.3f} s, {self.steps} steps, {self.measurements} measurements, "
-            f"{self.estimates} estimates, {rejected} observations not fused, {speed:.1f} × real time"
+            f"{self.estimates} estimates, {rejected} observations not used, {speed:.1f} × real time"
         )
         return text + (f", {self.errors} errors (last: {self.last_error})" if self.errors else "")
 

@@ -111,9 +111,7 @@ def estimate(log: str | Path | Drive, configuration: DaemonConfiguration) -> Est
     """
     estimator = Estimator(configuration)
     rows, innovations, steps = [], list[Innovation](), 0
-    for result in run_steps(estimator, read_log(log, configuration)):
-        if result.error is not None:
-            raise result.error
+    for result in run_steps(estimator, read_log(log, configuration), raises=True):
         if result.estimate is not None:
             rows.append(result.estimate)
         innovations += result.innovations

@@ -67,9 +67,7 @@ class ObservedEstimator:
 
     def run(self, steps: Iterable[Step]) -> Iterator[int]:
         """Run through a drive; yields the time of each step, ns, after the step. Raises what the estimator raises."""
-        for result in run_steps(self._estimator, steps):
-            if result.error is not None:
-                raise result.error
+        for result in run_steps(self._estimator, steps, raises=True):
             yield result.t
             self.observations = []
 
