@@ -27,7 +27,7 @@ class CanLog:
     recorded = False
 
     def __init__(self, path: str | Path, devices: Mapping[str, CanOptions]) -> None:
-        """`devices`: the CAN devices of the configuration, by name, which know the frames. UsageError."""
+        """`devices`: the CAN devices of the configuration, by name, with the mapping of frames. UsageError."""
         self.path = Path(path)
         self.problems = Problems(self.path.name)
         if not devices:

@@ -116,7 +116,7 @@ class EmulatedSerial:
         self.counters["unread_bytes"] += len(data) - written
 
     def unplug(self) -> None:
-        """The device and its name vanish; a program that has it open gets a hang-up."""
+        """The device and its name are removed; a program that has it open gets a hang-up."""
         if self._ends is not None:
             self.link.unlink(missing_ok=True)
             ends, self._ends = self._ends, None

@@ -147,7 +147,7 @@ class McapWriter:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """End the chunk, write the summary that lets viewers seek, and close. Once only matters."""
+        """End the chunk, write the summary that lets viewers seek, and close. Further calls have no effect."""
         if self._file.closed:
             return
         try:

@@ -342,11 +342,11 @@ def test_pictures(rows, short, tmp_path):
 
 
 def test_a_filter_looks_the_same_in_every_picture():
-    every = observer_plots.choose_looks([*KINDS, "errorEKF_new", "none"])
+    every = observer_plots.choose_styles([*KINDS, "errorEKF_new", "none"])
     assert len(set(every.values())) == len(every) == len(KINDS) + 1
     for some in (["SCKF", "UKF-TR"], ["none", "DEKF"]):
-        looks = observer_plots.choose_looks(some)
-        assert looks == {name: every[name] for name in some if name != "none"}
+        styles = observer_plots.choose_styles(some)
+        assert styles == {name: every[name] for name in some if name != "none"}
 
 
 # -- the command --------------------------------------------------------------------------------------------

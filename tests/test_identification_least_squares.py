@@ -118,7 +118,7 @@ def measured(
 def test_within_the_bounds_they_do_not_matter():
     w, forces, values = measured()
     prior = body(3.0, [0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
-    found = estimate_feasible(w, forces, [4], prior, trust=1e-6)
+    found = estimate_feasible(w, forces, [4], prior, prior_weight=1e-6)
     assert found.values == pytest.approx(values, abs=1e-5)
     assert found.deviation < 1e-5
 
@@ -127,7 +127,7 @@ def test_where_data_say_nothing_the_prior_does():
     w, _, values = measured()
     w[:, 4:] = 0.0
     prior = body(3.0, [0.0, 0.1, 0.0], [1.0, 1.1, 1.2])
-    found = estimate_feasible(w, w @ values, [4], prior, trust=1e-4)
+    found = estimate_feasible(w, w @ values, [4], prior, prior_weight=1e-4)
     assert found.values[:4] == pytest.approx(values[:4], abs=1e-4)
     assert found.values[4:] == pytest.approx(prior[4:], abs=1e-3)
 
@@ -138,7 +138,7 @@ def test_beyond_the_bounds_the_nearest_point_on_them():
     impossible = body(2.0, [0.1, 0.0, 0.0], [1.0, 1.0, 3.0])
     forces = w @ impossible
     prior = body(2.0, [0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
-    found = estimate_feasible(w, forces, [4], prior, trust=1e-4)
+    found = estimate_feasible(w, forces, [4], prior, prior_weight=1e-4)
     assert find_infeasible(found.values, [4]) == []
     moments = parameters.to_moments(found.values, 4)
     assert np.linalg.eigvalsh(moments)[0] < 1e-4  # on the border
@@ -168,7 +168,7 @@ def test_all_kinds_of_bodies_and_springs():
         noisy = (forces + sigma * random.normal(size=forces.shape)).ravel()
         rows = w.reshape(-1, w.shape[-1])
         found = estimate_feasible(
-            rows, noisy, regressor.sizes, regressor.values, np.tile(sigma, len(w)), trust=0.1
+            rows, noisy, regressor.sizes, regressor.values, np.tile(sigma, len(w)), prior_weight=0.1
         )
         assert find_infeasible(found.values, regressor.sizes) == []
         assert np.all(found.values[regressor.inertial :] > 0.0)
@@ -181,5 +181,5 @@ def test_feasible_estimates_refuse_what_makes_no_sense():
         estimate_feasible(w, forces, [4], values[:9])
     with pytest.raises(UsageError, match="positive mass"):
         estimate_feasible(w, forces, [4], -values)
-    with pytest.raises(UsageError, match="positive trust"):
-        estimate_feasible(w, forces, [4], values, trust=0.0)
+    with pytest.raises(UsageError, match="positive weight"):
+        estimate_feasible(w, forces, [4], values, prior_weight=0.0)

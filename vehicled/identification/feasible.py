@@ -117,14 +117,14 @@ def estimate_feasible(
     sizes: Sequence[int],
     prior: np.ndarray,
     deviations: np.ndarray | None = None,
-    trust: float = 1e-3,
+    prior_weight: float = 1e-3,
 ) -> FeasibleEstimate:
-    """Feasible Φ (p,) of least ‖(τ − W Φ)/σ‖² + ‖trust (Φ − prior)/unit‖².
+    """Feasible Φ (p,) of least ‖(τ − W Φ)/σ‖² + ‖weight (Φ − prior)/unit‖².
 
     W (rows, p) with all parameters, those of the bodies first, and σ (rows,) or ones; `sizes` as for
-    `find_infeasible`. The prior, of positive masses, fixes what W leaves undetermined: `trust` is the inverse of its
-    standard deviation, relative to the body's mass and size, or to a further parameter itself. Raises UsageError
-    for shapes that do not go together, and for priors or trust that are not positive.
+    `find_infeasible`. The prior, of positive masses, determines what W leaves undetermined. `prior_weight` is the
+    inverse of its standard deviation, relative to the body's mass and size, or to a further parameter itself. Raises
+    UsageError for shapes that do not fit together, and for priors or a weight that are not positive.
     """
     rows, p = w.shape
     spans = _spans(sizes)
@@ -133,16 +133,18 @@ def estimate_feasible(
         raise UsageError(
             f"expected forces ({rows},) and a prior ({p},), got {forces.shape} and {prior.shape}"
         )
-    if np.any(prior[inertial:] <= 0.0) or trust <= 0.0:
-        raise UsageError("expected positive priors of stiffness, damping and friction, and a positive trust")
+    if np.any(prior[inertial:] <= 0.0) or prior_weight <= 0.0:
+        raise UsageError(
+            "expected positive priors of stiffness, damping and friction, and a positive weight of the prior"
+        )
     made = [_body_cone(span, prior[span], k) for span, k in zip(spans, sizes, strict=True)]
     cones = [cone for cone, _ in made]
     units = np.concatenate([*(u for _, u in made), prior[inertial:]])
     cones += [_Cone(slice(k, k + 1), np.ones((1, 1, 1)), np.ones(1)) for k in range(inertial, p)]
     weight = np.ones(rows) if deviations is None else 1.0 / deviations
     squares = np.column_stack([w * weight[:, None] * units, forces * weight])
-    squares = np.vstack([squares, np.column_stack([trust * np.eye(p), trust * prior / units])])
-    x = _follow_barrier(*compress(squares[:, :p], squares[:, p]), cones, _GAP * trust**2)
+    squares = np.vstack([squares, np.column_stack([prior_weight * np.eye(p), prior_weight * prior / units])])
+    x = _follow_barrier(*compress(squares[:, :p], squares[:, p]), cones, _GAP * prior_weight**2)
     values = x * units
     left = (forces - w @ values) * weight
     return FeasibleEstimate(values, float(np.sqrt(left @ left / rows)))

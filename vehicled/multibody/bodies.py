@@ -2,7 +2,7 @@
 
 García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 2 and 4: a body's
 frame is made of a point and three independent directions (one, in the plane); the constraints of rigid body
-keep their lengths and angles; whatever else belongs to the body is a linear combination.
+keep their lengths and angles; all other points and directions of the body are linear combinations.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Model:
     # -- parameters ---------------------------------------------------------------------------------------
 
     def parameter(self, name: str, value: float) -> Atom:
-        """The symbol of a parameter, made when first asked for."""
+        """The symbol of a parameter, made on first use."""
         if name not in self.symbols:
             self.symbols[name] = self.graph.symbol(f"parameter.{name}")
             self.values[name] = float(value)

@@ -204,7 +204,7 @@ def calc_dynamics(
     With J (m, n), at the present t, q, q̇.
     """
     m, n = jacobian.shape
-    # Constraints are weighed like masses, so that neither is small beside the other.
+    # Constraints are scaled to the size of masses, so that neither is small beside the other.
     weight = float(np.abs(mechanism.mass).max(initial=0.0)) or 1.0
     matrix = np.zeros((n + m, n + m))
     matrix[:n, :n] = mechanism.mass / weight

@@ -113,7 +113,7 @@ class Routine:
 
     @property
     def handle(self) -> RoutineHandle:
-        """What its machine code is looked up by."""
+        """By this its machine code is looked up."""
         return RoutineHandle(self.name, tuple(isinstance(a, Count) for a in self.arguments))
 
 

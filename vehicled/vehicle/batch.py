@@ -13,7 +13,7 @@ from vehicled.vehicle.extension import Extension
 class CarBatch(Instances):
     """`width` cars with the parameters of one.
 
-    Code for that width is compiled when it is first asked for. A Newton iteration goes on until the last car has
+    Code for that width is compiled on first use. A Newton iteration goes on until the last car has
     converged; cars that have converged are not changed meanwhile, so that each result is the same as that of a
     single car.
     """

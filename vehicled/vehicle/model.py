@@ -34,7 +34,7 @@ AIR_DENSITY = 1.225
 
 
 class _Parameters:
-    """Parameter symbols by name, made when first asked for, of one rank."""
+    """Parameter symbols by name, made on first use, of one rank."""
 
     def __init__(self, graph: Graph, prefix: str, rank: int) -> None:
         self.graph, self.prefix, self.rank = graph, prefix, rank

@@ -169,7 +169,7 @@ class _Derivation:
             self.add_spring(spring)
 
     def add_spring(self, spring: RelativeSpring) -> None:
-        """Its pull times the derivatives of the distance."""
+        """Its force times the derivatives of the distance."""
         a, b = (self.position(p) for p in spring.points)
         way = [y - x for x, y in zip(a, b, strict=True)]
         distance = self.algebra.sqrt(dot(way, way))

@@ -184,7 +184,7 @@ def _bench_feasible(study: Study) -> list[dict[str, Any]]:
         prior = np.concatenate([inertial, springs])
         rows_deviations = np.tile(deviations, len(w))
         found = feasible.estimate_feasible(
-            w.reshape(-1, p), noisy.ravel(), study.regressor.sizes, prior, rows_deviations, trust=0.3
+            w.reshape(-1, p), noisy.ravel(), study.regressor.sizes, prior, rows_deviations, prior_weight=0.3
         )
         rows.append(
             {

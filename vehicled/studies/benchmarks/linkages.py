@@ -18,7 +18,7 @@ class SymbolicLinkage:
     parameters: dict[str, Atom] = field(default_factory=dict)
 
     def parameter(self, name: str) -> Atom:
-        """The symbol of a number of the mechanism (or of a load on it), made when first asked for."""
+        """The symbol of a number of the mechanism (or of a load on it), made on first use."""
         if name not in self.parameters:
             self.parameters[name] = self.system.graph.symbol(name)
         return self.parameters[name]

@@ -64,7 +64,7 @@ class Benchmark:
     """On ALI3-P's usual penalty."""
 
     def make_stepper(self, mechanism: Mechanism, h: float) -> Stepper:
-        """The library's stepper for a step of h (s), with the penalty that this problem wants."""
+        """The library's stepper for a step of h (s), with the penalty for this problem."""
         penalty = self.penalty_factor * calc_penalty(mechanism, h)
         return make_stepper(FORMULATION, INTEGRATOR, penalty=penalty, tolerance=_TOLERANCE, limit=_LIMIT)
 

@@ -21,7 +21,7 @@ from vehicled.studies.benchmarks.observers import Trace, get_run, run_filter
 
 Results = dict[Setup, dict[str, FilterResult]]
 
-_LOOKS = {
+_STYLES = {
     "errorEKF": ("#1f5fa8", "o"),
     "errorEKF_EJ": ("#6fa8dc", "s"),
     "errorEKF_FE": ("#c62f3d", "D"),
@@ -52,7 +52,7 @@ def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
     """
     directory.mkdir(parents=True, exist_ok=True)
     results = gather(rows)
-    looks = choose_looks(name for filters in results.values() for name in filters)
+    styles = choose_styles(name for filters in results.values() for name in filters)
     with matplotlib.rc_context(STYLE):
         figures = {}
         for mechanism, sensors, level in dict.fromkeys((s.mechanism, s.sensors, s.level) for s in results):
@@ -61,10 +61,10 @@ def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
                 for s, f in results.items()
                 if (s.mechanism, s.sensors, s.level) == (mechanism, sensors, level)
             }
-            figures[f"errors_{mechanism}_{sensors}_{level}"] = _errors(of, looks)
+            figures[f"errors_{mechanism}_{sensors}_{level}"] = _errors(of, styles)
         for mechanism, level in dict.fromkeys((s.mechanism, s.level) for s in results):
             of = {s: f for s, f in results.items() if (s.mechanism, s.level) == (mechanism, level)}
-            figures[f"costs_{mechanism}_{level}"] = _costs(of, looks)
+            figures[f"costs_{mechanism}_{level}"] = _costs(of, styles)
         setup = _choose_setup(results)
         if setup is not None:
             name = f"history_{setup.mechanism}_{setup.sensors}_{setup.rate_hz}Hz_{setup.level}"
@@ -73,24 +73,24 @@ def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
             figure.savefig(directory / f"{name}.png")
 
 
-def choose_looks(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+def choose_styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Colour and mark of each filter, in the order of the table above, then in that of their names."""
     present = set(names) - {NO_FILTER}
-    further = sorted(present - _LOOKS.keys())
-    looks = {name: look for name, look in _LOOKS.items() if name in present}
-    return looks | {name: _FURTHER[n % len(_FURTHER)] for n, name in enumerate(further)}
+    further = sorted(present - _STYLES.keys())
+    styles = {name: style for name, style in _STYLES.items() if name in present}
+    return styles | {name: _FURTHER[n % len(_FURTHER)] for n, name in enumerate(further)}
 
 
-def _errors(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
+def _errors(of: Results, styles: dict[str, tuple[str, str]]) -> Figure:
     """Medians over seeds with the range of them, over the rate."""
     figure = Figure((WIDTH, 6.4))
     axes = figure.subplots(2, 2).ravel()
     setups = sorted(of, key=lambda s: s.rate_hz)
     rates = [s.rate_hz for s in setups]
     # Marks of filters with equal errors would hide each other: each is drawn a little beside its rate.
-    offsets = dict(zip(looks, np.geomspace(0.93, 1.075, max(len(looks), 2)), strict=False))
+    offsets = dict(zip(styles, np.geomspace(0.93, 1.075, max(len(styles), 2)), strict=False))
     for axis, (what, unit) in zip(axes, [*_SHOWN.items(), ("nis", "over its expectation")], strict=True):
-        for name, (color, mark) in looks.items():
+        for name, (color, mark) in styles.items():
             key = "nis" if what == "nis" else f"{what}_rmse"
             points = [_range(of[s].get(name), key) for s in setups]
             x = [rate * offsets[name] for rate, p in zip(rates, points, strict=True) if p]
@@ -108,7 +108,7 @@ def _errors(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
         _log(axis, rates)
     for axis in axes[2:]:
         axis.set_xlabel("readings per second")
-    _legend(figure, looks, [Line2D([], [], color="#999", lw=1.2, ls="--", label="wrong model alone")])
+    _legend(figure, styles, [Line2D([], [], color="#999", lw=1.2, ls="--", label="wrong model alone")])
     setup = setups[0]
     figure.suptitle(
         f"{setup.mechanism}, {setup.sensors}, {setup.level}", x=0.01, ha="left", fontweight="bold"
@@ -149,16 +149,16 @@ def _log(axis: Axes, rates: Sequence[int]) -> None:
 
 
 def _legend(
-    figure: Figure, looks: dict[str, tuple[str, str]], more: Sequence[Line2D] = (), line: float = 0.8
+    figure: Figure, styles: dict[str, tuple[str, str]], more: Sequence[Line2D] = (), line: float = 0.8
 ) -> None:
     marks = [
         Line2D([], [], color=color, marker=mark, mew=0, ms=5, lw=line, label=name)
-        for name, (color, mark) in looks.items()
+        for name, (color, mark) in styles.items()
     ]
     figure.legend(handles=[*marks, *more], loc="outside right center", labelspacing=0.9)
 
 
-def _costs(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
+def _costs(of: Results, styles: dict[str, tuple[str, str]]) -> Figure:
     """Cost against error of position; the best are at the lower left."""
     kinds = list(dict.fromkeys(s.sensors for s in of))
     rates = sorted({s.rate_hz for s in of}, reverse=True)
@@ -170,7 +170,7 @@ def _costs(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
             for setup, filters in of.items():
                 if (setup.sensors, setup.rate_hz) != (sensors, rate):
                     continue
-                for name, (color, mark) in looks.items():
+                for name, (color, mark) in styles.items():
                     result = filters.get(name)
                     if result is not None and (off := result.median("position_rmse")) is not None:
                         axis.plot(result.known("cost"), off, mark, ms=7, mew=0, color=color, alpha=0.9)
@@ -190,7 +190,7 @@ def _costs(of: Results, looks: dict[str, tuple[str, str]]) -> Figure:
         axis.set_xlabel("cost, × errorEKF")
     for row in grid:
         row[0].set_ylabel("position error, rad")
-    _legend(figure, looks, line=0.0)
+    _legend(figure, styles, line=0.0)
     setup = next(iter(of))
     figure.suptitle(f"{setup.mechanism}, {setup.level}", x=0.01, ha="left", fontweight="bold")
     return figure

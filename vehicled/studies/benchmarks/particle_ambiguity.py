@@ -44,7 +44,7 @@ class SimilarStarts:
 
 
 def find_similar_starts(experiment: Experiment, per_turn: int = 720) -> SimilarStarts:
-    """Which starts a gyroscope cannot distinguish in the time of a try, whatever the filter.
+    """Which starts a gyroscope cannot distinguish in the time of a try, for any filter.
 
     Log-likelihoods of two starts differ by half the distance squared. For a filter that assumes k times the noise,
     the distance is a k-th.

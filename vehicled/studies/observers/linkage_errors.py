@@ -222,7 +222,7 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         return expm(h * slope), slope
 
     def calc_observation(self) -> np.ndarray:
-        """(k, 4f) H; no sensor sees the rate."""
+        """(k, 4f) H; no sensor depends on the rate."""
         without_rate = super().calc_observation()
         return np.hstack([without_rate, np.zeros((len(without_rate), self.freedom))])
 

@@ -29,14 +29,14 @@ class PlantNoise(Protocol):
 
 
 class StepNoise:
-    """The same covariance whatever the slope."""
+    """The same covariance for any slope."""
 
     def __init__(self, covariance: np.ndarray) -> None:
         """`covariance` (n, n) that every step adds."""
         self._covariance = np.array(covariance, dtype=float)
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
-        """(n, n) the covariance given, whatever slope and step."""
+        """(n, n) the covariance given, for any slope and step."""
         return self._covariance
 
     def predict(self, transition: np.ndarray) -> None:

@@ -23,7 +23,7 @@ def assemble(
     stride: float = 0.05,
     limit: int = 500,
 ) -> np.ndarray:
-    """(N,) whether each particle's noisy coordinates have come to be `wanted` (noisy, N).
+    """(N,) whether each particle's noisy coordinates have reached `wanted` (noisy, N).
 
     From the mechanism's position, in strides of at most `stride` (rad or m), angles the shorter way round.
 

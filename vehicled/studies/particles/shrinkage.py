@@ -26,7 +26,7 @@ _CELLS_AROUND = 3
 one."""
 _MOST = 0.5
 """Largest h: noise has at most this share of the standard deviation of its cell. Near 1, cells of few particles
-would be drawn wholly anew in every step, and drift."""
+would be drawn completely at random in every step, and drift."""
 
 
 def draw(
