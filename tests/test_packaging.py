@@ -16,7 +16,13 @@ from vehicled.studies.benchmarks.algebras import PEERS
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES = ("vehicled", "drivers", "replay")
-MODULES = {"pyserial": "serial", "python_can": "can", "pyzmq": "zmq", "pyyaml": "yaml"}
+MODULES = {
+    "commonroad_vehicle_models": "vehiclemodels",
+    "pyserial": "serial",
+    "python_can": "can",
+    "pyzmq": "zmq",
+    "pyyaml": "yaml",
+}
 """Distributions whose module has another name."""
 
 
@@ -85,7 +91,7 @@ def test_the_wheel_is_typed(installed):
 
 
 def test_the_wheel_works_from_any_folder(installed, tmp_path):
-    for name in ("prototype", "reference_vehicle", "ferrari_250lm"):
+    for name in ("prototype", "reference_vehicle", "ferrari_250lm", "rav4", "hatchback", "saloon"):
         done = run_there(installed, tmp_path, "check", name)
         assert done.returncode == 0, done.stderr
         assert "degrees of freedom   14" in done.stdout

@@ -18,7 +18,7 @@ import contextlib
 import io
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import cos, sin
 from typing import Any
 
@@ -62,27 +62,33 @@ def drive(vehicle: Vehicle, steps: int, turn: Callable[[int], None]) -> Record:
     Exudyn's loop cannot be entered step by step from outside without beginning its Newton iteration anew, which
     nearly doubles its times: so that the others are stepped from Exudyn's loop.
     """
-    model = _Model(_exudyn(), vehicle)
-    return model.solve(steps, turn)
+    return ExudynVehicle(vehicle).solve(steps, turn)
 
 
-class _Model:
+class ExudynVehicle:
     """Puts the car together part by part."""
 
-    def __init__(self, exu: Any, vehicle: Vehicle) -> None:
+    def __init__(self, vehicle: Vehicle, speed: float = SPEED, driven: bool = False) -> None:
+        """`speed` at the start, m/s, straight on in design position; `driven`: with torques on its wheels."""
+        exu = _exudyn()
         import exudyn.itemInterface as items
         from exudyn.utilities import RigidBodyInertia
 
-        self._exu, self._items, self._inertia = exu, items, RigidBodyInertia
-        self._vehicle = vehicle
+        self._exu, self._items = exu, items
+        self._inertia: Any = RigidBodyInertia
+        self._vehicle, self._speed = vehicle, speed
         self._system = exu.SystemContainer().AddSystem()
         self._places: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
         """Of each body: its centre of mass in design position, and the axes of its frame as columns."""
+        self._wheels: list[Any] = []
+        self._hubs: list[tuple[Any, Any]] = []
+        """Of each wheel: knuckle and wheel."""
         self._chassis, self._rack = self._body(vehicle.chassis), self._body(vehicle.rack)
         self._ground = self._marker(self._system.CreateGround(), np.zeros(3))
         self._guide_rack()
         for w in WHEELS:
             self._corner(w)
+        self._torques = self._drive_hubs() if driven else []
         self._system.Assemble()
 
     def _body(self, body: BodyParameters, mirror: np.ndarray | float = 1.0) -> Any:
@@ -102,7 +108,7 @@ class _Model:
             inertia=self._inertia(mass=mass, inertiaTensor=inertia),
             referencePosition=list(place),
             referenceRotationMatrix=axes,
-            initialVelocity=[SPEED, 0.0, 0.0],
+            initialVelocity=[self._speed, 0.0, 0.0],
             initialAngularVelocity=[0.0, spin, 0.0],
             gravity=[0.0, 0.0, -self._vehicle.gravity],
             nodeType=self._exu.NodeType.RotationRotationVector,
@@ -145,7 +151,9 @@ class _Model:
         )
         centre, wheel = p["wheel_center"], axle.wheel
         moments = np.diag([wheel.transverse_inertia, wheel.transverse_inertia, wheel.axial_inertia])
-        spun = self._moving(wheel.mass, moments, centre, _Z_ALONG_Y, SPEED / axle.tyre.radius)
+        spun = self._moving(wheel.mass, moments, centre, _Z_ALONG_Y, self._speed / axle.tyre.radius)
+        self._wheels.append(spun)
+        self._hubs.append((knuckle, spun))
         revolute, spherical = items.ObjectJointRevoluteZ, items.ObjectJointSpherical
         self._join(revolute, chassis, lower, p["lower_hinge"], _Z_ALONG_X)
         self._join(revolute, chassis, upper, p["upper_hinge"], _Z_ALONG_X)
@@ -187,37 +195,83 @@ class _Model:
             )
         )
 
+    def _drive_hubs(self) -> list[tuple[Any, Any]]:
+        """Of each wheel: the torques on its knuckle and on itself, about its axis."""
+        return [
+            tuple(
+                self._system.AddLoad(
+                    self._items.LoadTorqueVector(
+                        markerNumber=self._marker(body, self._places[wheel][0], _Z_ALONG_Y),
+                        bodyFixed=True,
+                    )
+                )
+                for body in (knuckle, wheel)
+            )
+            for knuckle, wheel in self._hubs
+        ]
+
+    def set_torques(self, torques: Iterable[float]) -> None:
+        """Of drive and brakes about the wheels' axes in the step that begins, N·m, against the knuckles."""
+        for loads, torque in zip(self._torques, torques, strict=True):
+            for load, sign in zip(loads, (-1.0, 1.0), strict=True):
+                self._system.SetLoadParameter(load, "loadVector", [0.0, 0.0, sign * torque])
+
+    def read(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of the chassis: centre of mass (3,), R_world_chassis (3, 3), velocity (3,) in world axes, own rates (3,).
+
+        And the wheels' rates against it (4,). SI.
+        """
+        kinds, node = self._exu.OutputVariableType, self._node(self._chassis)
+        get = self._system.GetNodeOutput
+        place, velocity = get(node, kinds.Position), get(node, kinds.Velocity)
+        R, rates = get(node, kinds.RotationMatrix).reshape(3, 3), get(node, kinds.AngularVelocityLocal)
+        spins = np.array([get(self._node(wheel), kinds.AngularVelocityLocal)[2] for wheel in self._wheels])
+        return place, R, velocity, rates, spins - rates[1]
+
+    def set_rack(self, displacement: float, rate: float) -> None:
+        """Where the rack has to be at the end of the step that begins: m, m/s."""
+        self._system.SetObjectParameter(self._drive, "offset", displacement)
+        self._system.SetObjectParameter(self._drive, "velocityOffset", rate)
+
+    def _node(self, body: Any) -> Any:
+        return self._system.GetObject(body)["nodeNumber"]
+
     def solve(self, steps: int, turn: Callable[[int], None]) -> Record:
-        exu, system = self._exu, self._system
+        """The published drive; see `drive`."""
         record, clock = Record(), time.perf_counter_ns
-        node = system.GetObject(self._chassis)["nodeNumber"]
+        node = self._node(self._chassis)
         begun = 0
 
         def place() -> np.ndarray:
-            position: np.ndarray = system.GetNodeOutput(node, exu.OutputVariableType.Position)
+            position: np.ndarray = self._system.GetNodeOutput(node, self._exu.OutputVariableType.Position)
             return position
 
-        def between(mbs: Any, t: float) -> bool:
-            """Called at the beginning of each step; t is its end."""
+        def between(t: float) -> bool:
             nonlocal begun
             if record.path:
                 record.times_ns.append(clock() - begun)
             record.path.append(place())
-            displacement, rate, _ = rack(t)
-            system.SetObjectParameter(self._drive, "offset", displacement)
-            system.SetObjectParameter(self._drive, "velocityOffset", rate)
+            self.set_rack(*rack(t)[:2])
             turn(len(record.path) - 1)
             begun = clock()
             return True
 
-        system.SetPreStepUserFunction(between)
+        self.simulate(steps, STEP, between)
+        # The last step's time holds the end of the run too: left out.
+        record.path.append(place())
+        return record
+
+    def simulate(self, steps: int, step: float, between: Callable[[float], bool]) -> None:
+        """Steps of `step` s. `between` is called at the beginning of each with the time of its end; False ends it."""
+        exu, system = self._exu, self._system
+        system.SetPreStepUserFunction(lambda mbs, t: between(t))
         settings = exu.SimulationSettings()
         settings.solution.file.write = False
         settings.parallel.numberOfThreads = 1
         settings.linearSolver.solverType = exu.LinearSolverType.EigenSparse
         settings.linearSolver.reuseAnalyzedPattern = True
         integration = settings.timeIntegration
-        integration.numberOfSteps, integration.endTime = steps, steps * STEP
+        integration.numberOfSteps, integration.endTime = steps, steps * step
         integration.adaptiveStep = False
         integration.verboseMode = 0
         newton = integration.newton
@@ -225,6 +279,3 @@ class _Model:
         newton.modifiedNewtonContractivity = _CONTRACTIVITY
         newton.relativeTolerance = newton.absoluteTolerance = _TOLERANCE
         system.SolveDynamic(settings, solverType=exu.DynamicSolverType.TrapezoidalIndex2)
-        # The last step's time holds the end of the run too: left out.
-        record.path.append(place())
-        return record

@@ -22,9 +22,13 @@ from vehicled.studies.benchmarks.peers.tyre import make_tyre
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
 from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
 
-_STIFFNESS, _DAMPING = (2 * STEP) ** -2, 2 / (2 * STEP)
-"""Of a critically damped constraint whose time constant is two steps: its acceleration follows −d·rate − k·error."""
-_SOFT = f'solref="{-_STIFFNESS} {-_DAMPING}" solimp="0.9999 0.9999 0.001"'
+
+def _hardness(step: float) -> tuple[float, float]:
+    """Stiffness k and damping d of a critically damped constraint whose time constant is two steps.
+
+    Its acceleration follows −d·rate − k·error.
+    """
+    return (2 * step) ** -2, 2 / (2 * step)
 
 
 class MujocoVehicle:
@@ -32,45 +36,50 @@ class MujocoVehicle:
 
     version = mujoco.__version__
 
-    def __init__(self, vehicle: Vehicle) -> None:
-        self._model = model = mujoco.MjModel.from_xml_string(_xml(vehicle))
-        self._data = data = mujoco.MjData(model)
+    def __init__(self, vehicle: Vehicle, step: float = STEP, speed: float = SPEED) -> None:
+        """`step` in s; `speed` at the start, m/s, straight on in design position."""
+        self._stiffness, self._damping = _hardness(step)
+        self.model = model = mujoco.MjModel.from_xml_string(_xml(vehicle, step))
+        self.data = data = mujoco.MjData(model)
         self._chassis = model.body("chassis").id
         self._wheels = [(model.body(f"{w}.wheel").id, make_tyre(vehicle.axle(w))) for w in WHEELS]
         self._target = model.eq_data[model.equality("drive").id]
-        data.qvel[0] = SPEED
+        data.qvel[0] = speed
         for w in WHEELS:
             spin = model.joint(f"{w}.spin").dofadr[0]
-            data.qvel[spin] = SPEED / vehicle.axle(w).tyre.radius
+            data.qvel[spin] = speed / vehicle.axle(w).tyre.radius
         self.alone_ns: list[int] = []
         """Of each step: what `mj_step1` and `mj_step2` took."""
 
     @property
     def place(self) -> np.ndarray:
         """(3,) of the chassis' centre of mass, m, world axes, a copy."""
-        position: np.ndarray = self._data.qpos[:3].copy()
+        position: np.ndarray = self.data.qpos[:3].copy()
         return position
 
     def steer(self, t: float) -> None:
-        """Set the rack's target for the step that begins at t (s)."""
+        """Set the rack's target for the step that begins at t (s) of the published drive."""
+        self.set_rack(*rack(t))
+
+    def set_rack(self, displacement: float, rate: float, acceleration: float) -> None:
+        """Set the rack's target for the next step: m, m/s, m/s²."""
         # A soft constraint lags behind a moving target; this target is ahead by the same amount.
-        displacement, rate, acceleration = rack(t)
-        self._target[0] = displacement + (_DAMPING * rate + acceleration) / _STIFFNESS
+        self._target[0] = displacement + (self._damping * rate + acceleration) / self._stiffness
 
     def step(self) -> None:
         """One step of the engine with the tyre forces of its beginning; `alone_ns` counts the engine's part."""
         clock = time.perf_counter_ns
         begin = clock()
-        mujoco.mj_step1(self._model, self._data)
+        mujoco.mj_step1(self.model, self.data)
         took = clock() - begin
         self._press()
         begin = clock()
-        mujoco.mj_step2(self._model, self._data)
+        mujoco.mj_step2(self.model, self.data)
         self.alone_ns.append(took + clock() - begin)
 
     def _press(self) -> None:
         """Put the tyres' forces on the wheels."""
-        data = self._data
+        data = self.data
         px, py, pz = data.subtree_com[self._chassis].tolist()
         for body, wrench in self._wheels:
             x, y, z = data.xpos[body].tolist()
@@ -86,8 +95,10 @@ def _numbers(values: np.ndarray) -> str:
     return " ".join(repr(float(v)) for v in values)
 
 
-def _xml(vehicle: Vehicle) -> str:
+def _xml(vehicle: Vehicle, step: float) -> str:
     """MuJoCo's model file; bodies' frames are parallel to the world's in design position."""
+    stiffness, damping = _hardness(step)
+    soft = f'solref="{-stiffness} {-damping}" solimp="0.9999 0.9999 0.001"'
     origin, guide = np.array(vehicle.chassis.center_of_mass), np.array(vehicle.rack.center_of_mass)
 
     def inertial(body: BodyParameters, place: np.ndarray) -> str:
@@ -144,12 +155,12 @@ def _xml(vehicle: Vehicle) -> str:
         )
         equalities.append(
             f"""
-            <connect site1="{w}.socket" site2="{w}.pin" {_SOFT}/>
-            <tendon tendon1="{w}.rod" {_SOFT}/>"""
+            <connect site1="{w}.socket" site2="{w}.pin" {soft}/>
+            <tendon tendon1="{w}.rod" {soft}/>"""
         )
     return f"""
     <mujoco>
-      <option timestep="{STEP}" gravity="0 0 {-vehicle.gravity}" integrator="implicitfast">
+      <option timestep="{step}" gravity="0 0 {-vehicle.gravity}" integrator="implicitfast">
         <flag contact="disable"/>
       </option>
       <worldbody>
@@ -162,5 +173,5 @@ def _xml(vehicle: Vehicle) -> str:
         </body>
       </worldbody>
       <tendon>{"".join(tendons)}</tendon>
-      <equality>{"".join(equalities)} <joint name="drive" joint1="rack" {_SOFT}/></equality>
+      <equality>{"".join(equalities)} <joint name="drive" joint1="rack" {soft}/></equality>
     </mujoco>"""

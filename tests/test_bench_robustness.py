@@ -1,0 +1,387 @@
+"""`vehicled bench robustness`: its yardstick, what it makes wrong, what it scores and judges, and the command."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import robustness_rig as rig
+
+from replay.csv_log import Table
+from replay.problems import Problems
+from vehicled.cli import main
+from vehicled.configuration import load_configuration
+from vehicled.errors import UsageError
+from vehicled.filter.kinematic import KinematicSettings
+from vehicled.filter.settings import Kind
+from vehicled.messages import Innovation, Measurement
+from vehicled.sources.gnss import FixNoise
+from vehicled.studies.robustness import cases, scores, verdicts, wrongs
+from vehicled.studies.robustness.drives import make_drive, name_recorded
+from vehicled.studies.robustness.kinematic_run import calc_settings, run_kinematic
+from vehicled.studies.robustness.runs import KINEMATIC, RobustnessJob, list_jobs, open_ledger, run_job
+from vehicled.studies.robustness.tables import format_rows
+
+SAMPLE = Path(__file__).parent.parent / "samples" / "ferrari_250lm"
+PROTOTYPE = load_configuration("prototype")
+
+
+# -- the yardstick -----------------------------------------------------------------------------------------
+
+
+def test_the_kinematic_filter_gives_the_figures_of_an_independent_one():
+    # By a script of the same filter that shares no code with this project, given the same log as CSV, with
+    # --radius 0.31 --rear 1.3 --understeer 0.003 --antenna 0.4 and its defaults else; m, °, °/s, m/s, m/s, °.
+    expected = {"horizontal": 0.74118, "yaw": 0.078123, "wz": 0.115728, "vx": 0.102661, "vy": 0.0021928}
+    expected["sideslip"] = 0.0156481
+    true = rig.truth()
+    noise = FixNoise(horizontal=0.5, vertical=1.0, wander=0.3, velocity=0.05)
+    gnss = dataclasses.replace(PROTOTYPE.sensors.gnss, single=noise)
+    configuration = dataclasses.replace(
+        PROTOTYPE, world=None, sensors=dataclasses.replace(PROTOTYPE.sensors, gnss=gnss)
+    )
+    settings = KinematicSettings(
+        radius=rig.RADIUS, rear=rig.REAR, understeer=rig.UNDERSTEER, antenna=rig.ANTENNA
+    )
+    found = run_kinematic(configuration, rig.measurements(true), settings)
+    here = {
+        n: np.interp(true["t"], found.t * 1e-9, found.columns[n]) for n in (*list(expected)[1:], "x", "y")
+    }
+    keep = true["t"] >= 5.0
+    errors = {n: (v - true[n])[keep] for n, v in here.items()}
+    away = np.stack([errors["x"] - errors["x"].mean(), errors["y"] - errors["y"].mean()])
+    measured = {n: math.sqrt(np.mean(errors[n] ** 2)) for n in list(expected)[1:]}
+    measured["horizontal"] = math.sqrt(np.mean(np.sum(away**2, axis=0)))
+    for n in ("yaw", "wz", "sideslip"):
+        measured[n] = math.degrees(measured[n])
+    assert measured == pytest.approx(expected, rel=0.01)
+
+
+def test_and_so_it_does_on_the_recorded_drive():
+    # The same script on the sample: --rear 1.07 and its defaults else; from 5 s on, sideslip above 2 m/s.
+    drive = make_drive(
+        name_recorded(SAMPLE / "drive.csv", SAMPLE / "drive_truth.csv", "ferrari_250lm"), "none", 0
+    )
+    settings = KinematicSettings(radius=0.34, rear=1.07, understeer=0.004)
+    found = scores.score_run(
+        run_kinematic(drive.configuration, drive.measurements, settings), drive.truth, False
+    )
+    assert math.degrees(found["sideslip"]) == pytest.approx(0.3941, rel=0.01)
+    assert found["vx"] == pytest.approx(0.2007, rel=0.01)
+
+
+def test_what_the_kinematic_filter_knows_is_from_the_configuration():
+    found = calc_settings(PROTOTYPE, quality=4)
+    assert found.radius == PROTOTYPE.vehicle.rear.tyre.radius
+    assert found.antenna == -0.30
+    assert found.wander == 0.0
+    assert calc_settings(PROTOTYPE, quality=1).wander == 0.5
+    # Half the car's load on 2 × 57 kN/rad, a little less at the load that stands on a wheel.
+    load = PROTOTYPE.vehicle.mass * 0.49
+    assert found.understeer == pytest.approx(load / (2 * 57e3), rel=0.15)
+    assert found.rear == pytest.approx(2.55 * 0.51, rel=0.03)
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------
+
+SAMPLE_VALUES = {
+    **{"imu.ax": 1.0, "imu.ay": 2.0, "imu.az": 9.0, "imu.wx": 0.1, "imu.wy": 0.2, "imu.wz": 0.3},
+    **{"steer.rack": 0.01, "steer.fl": 0.1, "steer.fr": 0.1, "torque.rl": 5.0, "brake.pressure": 1e5},
+    "gnss.lat": 45.0,
+}
+
+
+def reached(*names: str) -> Measurement:
+    given = [Measurement("log", 1_000_000_000, 1_000_000_000, dict(SAMPLE_VALUES))]
+    _, (found,) = wrongs.apply_wrongs([wrongs.WRONGS[n] for n in names], PROTOTYPE, given)
+    return found
+
+
+def told(name: str):
+    return wrongs.apply_wrongs([wrongs.WRONGS[name]], PROTOTYPE, [])[0]
+
+
+def test_steering_is_off_by_an_angle_of_the_road_wheels():
+    values = reached("steering offset +1°").values
+    assert values["steer.fl"] - 0.1 == pytest.approx(math.radians(1))
+    # 125 mm from the kingpin to the tie rod: so much the rack moves per angle.
+    assert values["steer.rack"] - 0.01 == pytest.approx(0.125 * math.radians(1), rel=0.1)
+    assert values["imu.wz"] == 0.3
+
+
+def test_a_rolled_imu_reads_the_same_vectors_in_its_own_axes():
+    values = reached("IMU rolled +3°").values
+    angle = math.radians(3)
+    # Rolled to the right, its y axis looks up: it feels gravity there.
+    assert values["imu.ay"] == pytest.approx(2 * math.cos(angle) + 9 * math.sin(angle))
+    assert values["imu.az"] == pytest.approx(9 * math.cos(angle) - 2 * math.sin(angle))
+    assert values["imu.ax"] == 1.0
+    assert math.hypot(values["imu.wy"], values["imu.wz"]) == pytest.approx(math.hypot(0.2, 0.3))
+
+
+def test_late_is_told_as_measured_later_and_early_never_arrives_earlier():
+    late, early = reached("GNSS 100 ms later than told"), reached("GNSS 100 ms earlier than told")
+    assert (late.t, late.arrival) == (1_100_000_000, 1_100_000_000)
+    assert (early.t, early.arrival) == (900_000_000, 1_000_000_000)
+
+
+def test_what_is_not_measured_is_gone():
+    assert not [c for c in reached("no torque, no pressure").values if c.startswith(("torque", "brake"))]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_masses_and_heights_are_those_of_the_whole_car(sign):
+    true, heavy = PROTOTYPE.vehicle, told(f"mass {20 * sign:+d} %").vehicle
+    assert heavy.mass == pytest.approx(true.mass * (1 + 0.2 * sign))
+    high = told(f"height of the centre of mass {20 * sign:+d} %")
+    before, after = true.center_of_mass(), high.vehicle.center_of_mass()
+    assert after[2] == pytest.approx(before[2] * (1 + 0.2 * sign))
+    # Sensors are where they were, over the ground.
+    for name in ("imu.position", "gnss.antenna"):
+        sensor, place = name.split(".")
+        heights = (getattr(getattr(c.sensors, sensor), place)[2] for c in (PROTOTYPE, high))
+        assert next(heights) + before[2] == pytest.approx(next(heights) + after[2])
+
+
+def test_tyres_change_their_slope_or_their_greatest_force():
+    true = PROTOTYPE.vehicle.front.tyre.lateral
+    stiff = told("cornering stiffness +30 %").vehicle.front.tyre.lateral
+    assert stiff.fm == true.fm
+    assert (stiff.df0[0] / true.df0[0], stiff.sm[0] / true.sm[0]) == pytest.approx((1.3, 1 / 1.3))
+    slippery = told("friction -20 %").vehicle.front.tyre.lateral
+    assert slippery.df0 == true.df0
+    assert slippery.fm[0] / true.fm[0] == pytest.approx(0.8)
+
+
+def test_every_wrong_changes_something():
+    for wrong in wrongs.WRONGS.values():
+        changed = told(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
+        assert changed or reached(wrong.name).t != 1_000_000_000, wrong.name
+
+
+def test_draws_combine_two_or_three_different_subjects():
+    drawn = list(cases.drawn_cases(50))
+    assert len({case.name for case in drawn}) == 50
+    assert {len(case.wrongs) for case in drawn} == {2, 3}
+    assert all(len(case.subjects) == len(case.wrongs) for case in drawn)
+    assert drawn[:20] == list(cases.drawn_cases(20))
+    used = {name for case in drawn for name in case.wrongs}
+    assert used == {w.name for w in wrongs.WRONGS.values() if w.listed}
+
+
+# -- scores ------------------------------------------------------------------------------------------------
+
+
+def table(**columns: np.ndarray) -> Table:
+    n = len(next(iter(columns.values())))
+    return Table(np.arange(n, dtype=np.int64) * 10_000_000, columns, Problems("made up"))
+
+
+def straight(**off: float) -> tuple[Table, Table]:
+    """20 s at 10 m/s, and estimates that are off by so much, with σ of half that."""
+    t = np.arange(2001) * 0.01
+    zero = np.zeros_like(t)
+    true = {"x": 10 * t, "y": zero, "yaw": zero, "vx": zero + 10, "vy": zero, "wz": zero, "sideslip": zero}
+    found = {n: v + off.get(n, 0.0) for n, v in true.items()}
+    return table(**found, **{f"sigma.{n}": zero + 0.5 * v for n, v in off.items() if n != "wz"}), table(
+        **true
+    )
+
+
+def test_errors_and_consistency_of_constant_errors():
+    row = scores.score_run(*straight(x=0.3, y=0.4, yaw=0.01, wz=-0.02), offset_known=True)
+    assert row["horizontal"] == pytest.approx(0.5)
+    assert (row["yaw"], row["wz"], row["vx"], row["sideslip"]) == pytest.approx((0.01, 0.02, 0.0, 0.0))
+    assert row["nees"] == pytest.approx({"x": 4.0, "y": 4.0, "yaw": 4.0})
+    assert not row["diverged"]
+
+
+def test_the_slow_error_of_a_receiver_is_left_out_where_it_has_one():
+    row = scores.score_run(*straight(x=0.3, y=0.4), offset_known=False)
+    assert row["horizontal"] == pytest.approx(0.0, abs=1e-12)
+    assert row["offset"] == pytest.approx(0.5)
+
+
+def test_the_start_and_standstill_are_not_scored():
+    found, true = straight()
+    found.columns["yaw"][:400] += 1.0
+    true.columns["vx"][1000:] = 1.0
+    found.columns["sideslip"][1000:] += 0.3
+    row = scores.score_run(found, true, offset_known=True)
+    assert row["yaw"] == 0.0
+    assert row["sideslip"] == 0.0
+
+
+@pytest.mark.parametrize("value", [30.0, math.nan])
+def test_a_lost_car_is_seen(value):
+    found, true = straight()
+    found.columns["y"][1500:] += value
+    assert scores.score_run(found, true, offset_known=True)["diverged"]
+
+
+def test_an_outage_is_scored_by_the_distance_driven_in_it():
+    found, true = straight(y=1.0)
+    found.columns["y"][1001:] += np.linspace(0.0, 0.5, 1000)
+    known = scores.score_outage(found, true, (10.0, 20.0), offset_known=True)
+    assert known["distance"] == pytest.approx(100.0, rel=0.01)
+    assert known["error"] == pytest.approx(1.5)
+    unknown = scores.score_outage(found, true, (10.0, 20.0), offset_known=False)
+    assert (unknown["error"], unknown["share"]) == pytest.approx((0.5, 0.005), rel=0.01)
+
+
+def observation(sensor: str, fused: bool, reason: str) -> Innovation:
+    return Innovation(0, 0, sensor, "log", [], [], [], [], 1.0, 1.0, fused, reason)
+
+
+def test_refused_counts_what_could_have_been_used():
+    found = scores.calc_refused(
+        [
+            *(observation("imu.gyro", True, "fused") for _ in range(3)),
+            observation("imu.gyro", False, "gate"),
+            observation("gnss.course", False, "not moving"),
+            observation("wheel.fl.angle", True, "fused"),
+            observation("wheel.rr.angle", False, "gate"),
+        ]
+    )
+    assert found == {"imu.gyro": 0.25, "wheel.angle": 0.5}
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------
+
+GOOD = {
+    **{
+        "case": "nominal",
+        "receiver": "rtk",
+        "estimator": "errorEKF",
+        "seed": 0,
+        "drive": "own",
+        "wrongs": [],
+    },
+    **{"horizontal": 0.01, "yaw": 0.002, "wz": 0.001, "vx": 0.01, "sideslip": 0.003, "outage": None},
+    **{"nees": {"x": 1.0}, "refused": {"imu.gyro": 0.001}, "restarts": 0, "failed": None, "diverged": False},
+}
+BESIDE = GOOD | {"estimator": KINEMATIC, "wz": 0.00201, "yaw": 0.006}
+NOMINAL = {case.name: case for case in cases.table_cases()}
+
+
+def misses(**changes) -> set[tuple[str, str]]:
+    rows = [GOOD | changes, BESIDE | {k: v for k, v in changes.items() if k in ("case", "receiver")}]
+    found, none = verdicts.judge(NOMINAL, rows)
+    assert none == []
+    return {(m.quantity, m.against) for m in found}
+
+
+def test_a_good_row_holds():
+    assert misses() == set()
+
+
+def test_what_is_beyond_a_limit_is_found():
+    assert misses(horizontal=0.021) == {("horizontal", "limit"), ("horizontal", "kinematic")}
+    assert misses(wz=0.0022) == {("wz", "kinematic")}
+    assert misses(wz=0.0021) == set()  # within 5 %
+    assert misses(refused={"imu.gyro": 0.02}) == {("refused.imu.gyro", "limit")}
+    assert misses(nees={"x": 0.4, "vx": 2.1}) == {("nees.x", "limit"), ("nees.vx", "limit")}
+    assert misses(diverged=True) == {("diverged", "limit")}
+
+
+def test_limits_depend_on_what_is_wrong():
+    limit = {name: verdicts.find_limits(case, "rtk") for name, case in NOMINAL.items()}
+    assert limit["nominal"]["horizontal"] == 0.02
+    assert limit["antenna +0.5 m"]["horizontal"] == 0.05
+    assert math.degrees(limit["friction +20 %"]["sideslip"]) == pytest.approx(0.5)
+    assert math.degrees(limit["mass +20 %"]["sideslip"]) == pytest.approx(0.35)
+    drawn = next(iter(cases.drawn_cases(1)))
+    assert verdicts.find_limits(drawn, "conventional")["horizontal"] == 0.7
+
+
+def test_the_table_marks_what_is_missed():
+    rows = [GOOD | {"yaw": 0.1, "nees": {"x": 5.0}, "restarts": 2}, BESIDE]
+    text = "\n".join(format_rows(rows, verdicts.judge(NOMINAL, rows)))
+    assert "5.730!k" in text
+    assert "5…5!" in text
+    assert "2 restarts" in text
+    assert "0 of 1 rows hold" in text
+
+
+# -- whole runs --------------------------------------------------------------------------------------------
+
+
+def test_a_row_of_a_filter_and_of_the_yardstick():
+    jobs = list_jobs([NOMINAL["gyro scale +1 %"]], ["rtk"], ["errorEKF", KINEMATIC], [3])
+    ours, kinematic = (run_job(job) for job in jobs)
+    for row, job in zip((ours, kinematic), jobs, strict=True):
+        assert RobustnessJob.of_row(json.loads(json.dumps(row))) == job
+        assert not row["diverged"]
+        assert 0 < row["horizontal"] < 0.1
+    assert ours["refused"].keys() >= {"imu.gyro", "gnss.position", "wheel.angle"}
+    assert ours["nees"].keys() == {"x", "y", "yaw", "vx", "vy", "sideslip"}
+    assert kinematic["refused"] == {}
+    # 1 % of the turns that this drive makes, and the gyroscope's noise.
+    assert math.degrees(kinematic["wz"]) == pytest.approx(0.18, abs=0.03)
+    assert ours == run_job(jobs[0])
+
+
+def test_an_outage_begins_after_a_minute():
+    case = next(iter(cases.outage_cases()))
+    drive = make_drive(case.drive, "rtk", 0)
+    fixes = [m.t for m in drive.measurements if "gnss.lat" in m.values]
+    without = np.diff(fixes).max() * 1e-9
+    assert without == pytest.approx(60.0, abs=0.1)
+    assert max(t for t in fixes if t < 90e9) == pytest.approx(60e9, abs=0.1e9)
+
+
+def test_a_kept_row_is_taken_only_by_the_same_program(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    job = list_jobs([NOMINAL["nominal"]], ["rtk"], [KINEMATIC], [0])[0]
+    row = run_job(job)
+    open_ledger(path).enter(row)
+    assert open_ledger(path).missing([job]) == []
+    path.write_text(json.dumps(row | {"code": "another"}) + "\n")
+    assert open_ledger(path).missing([job]) == [job]
+    path.write_text("{}\n")
+    with pytest.raises(UsageError):
+        open_ledger(path)
+
+
+def test_the_command_prints_one_json_list(capsys, tmp_path):
+    options = ["--only", "nominal", "Ferr*", "--receiver", "rtk", "--ferrari", str(SAMPLE), "--workers", "1"]
+    resume = ["--resume", str(tmp_path / "rows.jsonl")]
+    assert main(["bench", "robustness", *options, *resume, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(r["case"], r["receiver"], r["estimator"]) for r in rows] == [
+        (case, receiver, estimator)
+        for case, receiver in (("nominal", "rtk"), ("Ferrari 250 LM", "none"))
+        for estimator in ("errorEKF_FE", "kinematic")
+    ]
+    contract = {"case", "receiver", "estimator", "seed", "horizontal", "yaw", "wz", "vx", "sideslip"}
+    assert all(r.keys() >= contract | {"nees", "refused", "restarts", "diverged"} for r in rows)
+    ferrari = rows[2]
+    assert ferrari["horizontal"] is None
+    assert math.degrees(ferrari["sideslip"]) < 0.6
+    # From the rows that were kept.
+    picture = tmp_path / "all.png"
+    assert main(["bench", "robustness", *options, *resume, "--plot", str(picture)]) == 0
+    assert "Ferrari 250 LM\n  none" in capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_kinds_are_those_of_the_configuration(capsys):
+    assert main(["bench", "robustness", "--help"]) == 0
+    assert " ".join(get_args(Kind)) in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "options", [["--only", "nothing"], ["--workers", "0"], ["--draws", "-1"], ["--seed", "-1"]]
+)
+def test_wrong_usage(options, capsys):
+    assert main(["bench", "robustness", *options]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_a_missing_log_is_named(capsys, tmp_path):
+    options = ["--only", "recorded*", "--drive", str(tmp_path / "no.csv"), "truth.csv", "prototype"]
+    assert main(["bench", "robustness", *options, "--json"]) == 2
+    assert "no.csv" in capsys.readouterr().err

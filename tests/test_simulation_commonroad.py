@@ -1,0 +1,118 @@
+"""A plant that others wrote: what it gives out has to be a rigid body's motion in axes of ISO 8855."""
+
+import math
+
+import numpy as np
+import pytest
+
+from vehicled.errors import UsageError
+from vehicled.messages import ESTIMATE_INDEX, WHEELS
+from vehicled.simulation.commonroad import CommonRoadPlant, body_rates
+from vehicled.simulation.drive import Track
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import Ground
+from vehicled.simulation.sensors import SensorPlaces, rotations, specific_force
+
+DT = 1e-3
+SPEED = 15.0
+
+
+def rates_of(R: np.ndarray) -> np.ndarray:
+    """Body rates of a rotation R (n, 3, 3) at equal steps, by differences."""
+    turning = np.einsum("nji,njk->nik", R[1:-1], (R[2:] - R[:-2]) / (2 * DT))
+    return np.stack([turning[:, 2, 1], turning[:, 0, 2], turning[:, 1, 0]], axis=1)
+
+
+@pytest.fixture(scope="module", params=[1, 3])
+def drive(request) -> tuple[CommonRoadPlant, np.ndarray]:
+    """Rolling on for a second, then a turn to the left with drive torque: rows of truth."""
+    pytest.importorskip("vehiclemodels")
+    plant = CommonRoadPlant(request.param, SensorPlaces())
+    plant.reset(InitialMotion(speed=SPEED, yaw=0.7, x=5.0, y=-3.0), Ground())
+    rows = [plant.truth()]
+    for k in range(3500):
+        steer = 0.04 * min(max((k * DT - 1.0) / 0.4, 0.0), 1.0)
+        plant.step(k * DT, DT, steer, 300.0 if k > 2000 else 0.0, 0.0)
+        rows.append(plant.truth())
+    return plant, np.array(rows)
+
+
+def columns(rows: np.ndarray, *names: str) -> np.ndarray:
+    return rows[:, [ESTIMATE_INDEX[n] for n in names]]
+
+
+def test_a_drive_begins_where_it_should(drive):
+    plant, rows = drive
+    assert columns(rows[:1], "x", "y", "yaw")[0] == pytest.approx([5.0, -3.0, 0.7], abs=1e-9)
+    assert columns(rows[:1000], "vx") == pytest.approx(SPEED, abs=0.02)
+    # Settled: nothing rises or pitches while it rolls on.
+    assert np.ptp(columns(rows[:1000], "z")) < 1e-3
+    assert np.ptp(columns(rows[:1000], "pitch")) < 1e-3
+    assert columns(rows[:1], "z")[0, 0] == pytest.approx(plant.parameters.h_cg, abs=0.03)
+
+
+def test_rates_are_those_of_the_body_and_not_of_its_angles(drive):
+    _, rows = drive
+    R = rotations(*columns(rows, "roll", "pitch", "yaw").T)
+    assert columns(rows, "wx", "wy", "wz")[1:-1] == pytest.approx(rates_of(R), abs=2e-4)
+    # The roll makes the difference on the y axis, as the car turns.
+    angles = np.gradient(columns(rows, "pitch")[:, 0], DT)
+    assert np.abs(columns(rows, "wy")[:, 0] - angles).max() > 0.01
+
+
+def test_velocity_is_that_of_the_position(drive):
+    _, rows = drive
+    R = rotations(*columns(rows, "roll", "pitch", "yaw").T)
+    travelled = np.gradient(columns(rows, "x", "y", "z"), DT, axis=0)
+    velocity = np.einsum("nij,nj->ni", R, columns(rows, "vx", "vy", "vz"))
+    # The model's own yaw frame does not tilt: its pitch and roll do not move its centre sideways.
+    assert travelled[1:-1] == pytest.approx(velocity[1:-1], abs=2e-3)
+
+
+def test_a_turn_to_the_left_in_iso_axes(drive):
+    plant, rows = drive
+    end = dict(zip(ESTIMATE_INDEX, rows[-1], strict=True))
+    assert end["yaw"] > 0.7 + 0.3
+    assert end["wz"] == pytest.approx(0.04 * end["vx"] / plant.handling.wheelbase, rel=0.35)
+    assert end["roll"] > math.radians(0.5)  # outwards
+    left, right = ((end[f"wheel.f{s}.speed"] + end[f"wheel.r{s}.speed"]) / 2 for s in "lr")
+    track = 0.5 * (plant.parameters.T_f + plant.parameters.T_r)
+    assert (right - left) * plant.parameters.R_w == pytest.approx(end["wz"] * track, rel=0.1)
+    assert plant.road_wheel_angles() == pytest.approx((0.04, 0.04), abs=1e-6)
+
+
+def test_an_accelerometer_feels_gravity_and_the_turn(drive):
+    _, rows = drive
+    names = ("roll", "pitch", "yaw", "vx", "vy", "vz", "wx", "wy", "wz")
+    track = Track(DT * np.arange(len(rows)), dict(zip(names, columns(rows, *names).T, strict=True)), 9.81)
+    force = specific_force(track, (0.0, 0.0, 0.0))
+    # This model sways by ±0.2° of roll at 1.75 Hz, also straight on and at any step size.
+    assert force[500] == pytest.approx([0.0, 0.0, 9.81], abs=0.3)
+    roll = columns(rows, "roll")[:, 0]
+    across = force[:, 1] * np.cos(roll) - force[:, 2] * np.sin(roll)
+    wz, vx = columns(rows, "wz", "vx").T
+    turning = slice(-1140, None)  # two periods of it
+    assert across[turning].mean() == pytest.approx((wz * vx)[turning].mean(), rel=0.02)
+    assert across[-1] > 1.0
+
+
+def test_wheels_turn_as_far_as_their_rates_say(drive):
+    _, rows = drive
+    for w in WHEELS:
+        angle, rate = columns(rows, f"wheel.{w}.angle", f"wheel.{w}.speed").T
+        assert angle[-1] == pytest.approx(np.sum(0.5 * DT * (rate[1:] + rate[:-1])), rel=1e-6)
+
+
+def test_body_rates_at_a_known_attitude():
+    # 30 °/s of yaw at 5° of roll: 2.6 °/s about y.
+    found = np.degrees(body_rates(math.radians(5), 0.0, 0.0, 0.0, math.radians(30)))
+    assert found == pytest.approx([0.0, 30 * math.sin(math.radians(5)), 30 * math.cos(math.radians(5))])
+
+
+def test_what_the_model_cannot_do_is_refused():
+    pytest.importorskip("vehiclemodels")
+    plant = CommonRoadPlant(1, SensorPlaces())
+    with pytest.raises(UsageError):
+        plant.reset(InitialMotion(speed=0.0), Ground())
+    with pytest.raises(UsageError):
+        plant.reset(InitialMotion(speed=10.0), Ground(slope=0.05))

@@ -1,0 +1,184 @@
+"""`vehicled bench robustness`: estimators on cars that differ from their model."""
+
+import argparse
+import dataclasses
+import fnmatch
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vehicled.filter.settings import Filter
+
+if TYPE_CHECKING:
+    from vehicled.studies.jobs import Ledger
+    from vehicled.studies.robustness.cases import RobustnessCase
+    from vehicled.studies.robustness.runs import RobustnessJob
+
+DESCRIPTION = """\
+Estimators on cars and sensors that are not as they are told: the own plant with one thing wrong at a time, with both
+kinds of receiver; plants of others (extra `bench`) with a conventional receiver: CommonRoad's multi-body model of two
+cars, described by handbook figures with the wheels 2 % too large or too small, and a published car in MuJoCo and in
+Exudyn; a minute without GNSS; and, where they are given, pairs and triples of wrong things and recorded drives.
+Beside each stands a planar kinematic filter (gyroscope, speeds, GNSS, no model of the car), which no estimator should
+be worse than. Rows that miss a limit are marked."""
+
+EPILOG = """\
+examples:
+  vehicled bench robustness                                   everything
+  vehicled bench robustness --only nominal 'wheel radius*'    two of the cases
+  vehicled bench robustness --resume rows.jsonl               Ctrl-C and the same line again go on
+"""
+
+_RECEIVERS = ("rtk", "conventional")
+_KINDS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF")
+_KINEMATIC = "kinematic"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled bench robustness`."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--only", nargs="+", metavar="PATTERN", help="cases whose names match, such as 'gyro*'"
+    )
+    parser.add_argument(
+        "--receiver", nargs="+", choices=_RECEIVERS, metavar="R", help="rtk, conventional; both when left out"
+    )
+    parser.add_argument(
+        "--kind",
+        nargs="+",
+        choices=_KINDS,
+        default=[Filter().kind],
+        metavar="K",
+        help=f"of filter: {' '.join(_KINDS)}; {Filter().kind} when left out, the others are for comparison",
+    )
+    parser.add_argument(
+        "--seed", nargs="+", type=int, default=[0], metavar="N", help="of all noise; 0 when left out"
+    )
+    parser.add_argument(
+        "--draws",
+        type=int,
+        default=0,
+        metavar="N",
+        help="pairs and triples of wrong things drawn at random; none when left out",
+    )
+    parser.add_argument(
+        "--ferrari",
+        type=Path,
+        metavar="DIR",
+        help="the Ferrari: drive.csv, drive_truth.csv",
+    )
+    parser.add_argument("--rav4", type=Path, metavar="DIR", help="the RAV4: drive.csv, truth.csv")
+    parser.add_argument(
+        "--drive",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("LOG", "TRUTH", "CONFIG"),
+        help="a recorded drive of your own, with its truth and configuration; may be repeated",
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes at a time; as many as processors when left out"
+    )
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and go on from what is there"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw all rows, such as robustness.png")
+    parser.add_argument("--json", action="store_true", help="print one JSON list of rows and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a row for each case, receiver, estimator and seed; returns the exit status. Raises UsageError."""
+    # One thread for each process: before numpy loads its library, in those that are started too.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from vehicled.errors import UsageError
+    from vehicled.studies.robustness.runs import list_jobs, open_ledger
+    from vehicled.studies.robustness.tables import format_rows
+    from vehicled.studies.robustness.verdicts import judge
+
+    for option, least in (("workers", 1), ("draws", 0)):
+        if getattr(args, option) is not None and getattr(args, option) < least:
+            raise UsageError(f"--{option}: expected at least {least}, got {getattr(args, option)}")
+    if min(args.seed) < 0:
+        raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
+    cases = _choose(_known_cases(args), args.only)
+    estimators = [*dict.fromkeys(args.kind), _KINEMATIC]
+    receivers = [*(args.receiver or _RECEIVERS), "none"]
+    jobs = list_jobs(list(cases.values()), receivers, estimators, list(dict.fromkeys(args.seed)))
+    rows = _run_jobs(args, jobs, open_ledger(args.resume))
+    places = {name: i for i, name in enumerate(cases)}
+    rows.sort(key=lambda row: places[row["case"]])
+    misses = judge(cases, rows)
+    if args.plot is not None:
+        from vehicled.studies.robustness.plots import draw
+
+        draw(rows, cases, args.plot)
+    if args.json:
+        found = (
+            r | {"missed": [dataclasses.asdict(x) for x in m]} for r, m in zip(rows, misses, strict=True)
+        )
+        print(json.dumps(list(found), ensure_ascii=False))
+    else:
+        print("\n".join(format_rows(rows, misses)))
+    return 0
+
+
+def _run_jobs(
+    args: argparse.Namespace, jobs: "list[RobustnessJob]", ledger: "Ledger[RobustnessJob]"
+) -> list[dict[str, Any]]:
+    from vehicled.progress import Progress
+    from vehicled.studies.jobs import run_jobs, run_resumable
+    from vehicled.studies.robustness.runs import list_long_drives, prepare, run_job
+
+    todo = ledger.missing(jobs)
+    workers = max(min(args.workers or len(os.sched_getaffinity(0)), len(todo)), 1)
+    drives = list_long_drives(todo)
+    if drives:
+        with Progress("driving", len(drives), "plants", quiet=args.json) as progress:
+            run_jobs(prepare, drives, workers, progress.update)
+    with Progress("estimating", len(todo), "runs", quiet=args.json) as progress:
+        return run_resumable(run_job, jobs, workers, progress.update, ledger)
+
+
+def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
+    """All that can be run here, by name: plants of others need their packages, recorded drives their files."""
+    from vehicled.studies.robustness import cases
+    from vehicled.studies.robustness.drives import is_installed
+
+    found = [*cases.table_cases()]
+    foreign = [*cases.commonroad_cases(), *cases.engine_cases()]
+    known = [case for case in foreign if is_installed(case.drive)]
+    if len(known) < len(foreign):
+        print(
+            f"without {len(foreign) - len(known)} cases: pip install 'vehicled[bench]' adds them",
+            file=sys.stderr,
+        )
+    found += known
+    found += cases.outage_cases()
+    if args.ferrari is not None:
+        log, truth = args.ferrari / "drive.csv", args.ferrari / "drive_truth.csv"
+        found.append(cases.recorded_case("Ferrari 250 LM", "ferrari", log, truth, "ferrari_250lm", "none"))
+    if args.rav4 is not None:
+        log, truth = args.rav4 / "drive.csv", args.rav4 / "truth.csv"
+        found.append(cases.recorded_case("RAV4", "rav4", log, truth, "rav4", "conventional"))
+    for log, truth, configuration in args.drive:
+        name = f"recorded {log}"
+        found.append(
+            cases.recorded_case(name, "recorded", Path(log), Path(truth), configuration, "conventional")
+        )
+    found += cases.drawn_cases(args.draws)
+    return {case.name: case for case in found}
+
+
+def _choose(cases: "dict[str, RobustnessCase]", patterns: list[str] | None) -> "dict[str, RobustnessCase]":
+    from vehicled.errors import UsageError
+
+    for pattern in patterns or ():
+        if not fnmatch.filter(cases, pattern):
+            raise UsageError(f"--only: no case is called {pattern!r}; known: {'; '.join(cases)}")
+    return {
+        name: case
+        for name, case in cases.items()
+        if patterns is None or any(fnmatch.fnmatchcase(name, p) for p in patterns)
+    }

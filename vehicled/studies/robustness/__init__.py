@@ -1,0 +1,1 @@
+"""How well a car is estimated that is not its model: cases, drives, estimators and what must hold."""

@@ -1,0 +1,120 @@
+"""The published reference vehicle in another engine as a plant, with drive and brakes; see `drive.Plant`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
+from vehicled.simulation.driver import Handling
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import Ground
+from vehicled.simulation.sensors import SensorPlaces
+from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.steering import SteeringGeometry
+
+SLOWEST = 3.0
+"""m/s: slower, the tyre law chatters in explicit steps."""
+STEP = 1e-3
+"""s."""
+_SETTLING = 3.0
+"""s: how long the car rolls straight on before the drive, as its springs do not rest in design position."""
+_BRAKE_PER_PRESSURE = 3e-4
+"""Of the brakes that the published car lacks: torque of all wheels, N·m/Pa."""
+_BRAKED, _DRIVEN = np.array([0.65, 0.65, 0.35, 0.35]) / 2, np.array([0.0, 0.0, 0.5, 0.5])
+"""Shares of the wheels in the torque of the brakes and of the drive."""
+
+Motion = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Of the chassis: centre of mass (3,), R_world_chassis (3, 3), velocity (3,) in world axes, own rates (3,); and the
+wheels' rates (4,). SI."""
+
+
+class DrivenEngine(Protocol):
+    """The car in an engine that is stepped from outside, straight on from the world's origin in design position."""
+
+    def advance(self, rack: float, rack_rate: float, torques: np.ndarray) -> None:
+        """One `STEP`: rack at its end (m, m/s), torques (4,) about the wheels' axes, N·m."""
+
+    def read(self) -> Motion:
+        """The motion now."""
+
+    def close(self) -> None:
+        """The drive is over."""
+
+
+MakeEngine = Callable[[Vehicle, float], DrivenEngine]
+"""From the vehicle and its initial speed, m/s."""
+
+
+class EnginePlant:
+    """That car on a level plane. What begins straight on at the origin is turned and shifted to where it should."""
+
+    def __init__(self, vehicle: Vehicle, mounting: SensorPlaces, engine: MakeEngine) -> None:
+        self._vehicle, self._make = vehicle, engine
+        self.mounting, self.gravity = mounting, vehicle.gravity
+        self._arm = vehicle.center_of_mass() - np.array(vehicle.chassis.center_of_mass)
+        self._geometry = SteeringGeometry(vehicle)
+        front, rear = (axle.hard_points.wheel_center for axle in (vehicle.front, vehicle.rear))
+        self.handling = Handling(
+            wheelbase=front[0] - rear[0],
+            width=2 * front[1] + 0.2,
+            mass=vehicle.mass,
+            wheel_radius=vehicle.rear.tyre.radius,
+            rack_per_steer=self._geometry.rack_per_angle,
+            brake_torque_per_pressure=_BRAKE_PER_PRESSURE,
+        )
+
+    def reset(self, initial: InitialMotion, ground: Ground) -> None:
+        """On its settled springs at the initial pose and speed. UsageError for a slope, or below `SLOWEST`."""
+        if (ground.slope, ground.bank, ground.height) != (0.0, 0.0, 0.0) or initial.speed < SLOWEST:
+            raise UsageError(f"this car drives on a level plane and starts at {SLOWEST:g} m/s or more")
+        self._engine = self._make(self._vehicle, initial.speed)
+        self._turn, self._shift = np.eye(3), np.zeros(3)
+        self._rack, self._angles = 0.0, np.zeros(4)
+        for _ in range(round(_SETTLING / STEP)):
+            self._engine.advance(0.0, 0.0, np.zeros(4))
+        self._rates = self._engine.read()[4]
+        turn = initial.yaw - float(self.truth()[ESTIMATE_INDEX["yaw"]])
+        c, s = math.cos(turn), math.sin(turn)
+        self._turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        away = self.truth()[[ESTIMATE_INDEX["x"], ESTIMATE_INDEX["y"]]] - (initial.x, initial.y)
+        self._shift[:2] = -away
+
+    def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+        """One `STEP` with rack, torque and pressure of its end."""
+        brakes = _BRAKE_PER_PRESSURE * brake_pressure * _BRAKED * np.tanh(self._rates)
+        self._engine.advance(rack, (rack - self._rack) / STEP, rear_torque * _DRIVEN - brakes)
+        self._rack, before = rack, self._rates
+        self._rates = self._engine.read()[4]
+        self._angles += 0.5 * STEP * (before + self._rates)
+
+    def truth(self) -> np.ndarray:
+        """(len(ESTIMATE_COLUMNS),) motion of the vehicle origin and of the wheels now; NaN elsewhere."""
+        place, R, velocity, rates, spins = self._engine.read()
+        R, velocity = self._turn @ R, self._turn @ velocity
+        along = R.T @ velocity + np.cross(rates, self._arm)
+        angles = (math.atan2(R[2, 1], R[2, 2]), -math.asin(R[2, 0]), math.atan2(R[1, 0], R[0, 0]))
+        origin = self._turn @ place + R @ self._arm + self._shift
+        row = np.full(len(ESTIMATE_COLUMNS), np.nan)
+        row[_MOTION] = (*origin, *angles, *along, *rates, math.atan2(along[1], along[0]))
+        row[_ANGLES], row[_SPEEDS] = self._angles, spins
+        return row
+
+    def road_wheel_angles(self) -> tuple[float, float]:
+        """Front left and right, rad, positive to the left, from the steering geometry."""
+        return self._geometry.angle(0, self._rack), self._geometry.angle(1, self._rack)
+
+    def close(self) -> None:
+        """The drive is over."""
+        self._engine.close()
+
+
+_MOTION = [
+    ESTIMATE_INDEX[c]
+    for c in ("x", "y", "z", "roll", "pitch", "yaw", "vx", "vy", "vz", "wx", "wy", "wz", "sideslip")
+]
+_ANGLES, _SPEEDS = ([ESTIMATE_INDEX[f"wheel.{w}.{what}"] for w in WHEELS] for what in ("angle", "speed"))

@@ -1,0 +1,58 @@
+"""The published reference vehicle in Exudyn, stepped from outside; see `engine_plant.DrivenEngine`."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from vehicled.errors import RunError
+from vehicled.studies.benchmarks.peers.exudyn_vehicle import ExudynVehicle
+from vehicled.studies.robustness.engine_plant import STEP, Motion
+from vehicled.vehicle.parameters import Vehicle
+
+_LONGEST = 1000.0
+"""s: after that its loop would end by itself."""
+
+
+class DrivenExudyn:
+    """In Exudyn, whose loop runs in a thread of its own and waits before each step: it cannot be left and entered."""
+
+    def __init__(self, vehicle: Vehicle, speed: float) -> None:
+        self._engine = ExudynVehicle(vehicle, speed, driven=True)
+        self._ready, self._go = threading.Semaphore(0), threading.Semaphore(0)
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._ready.acquire()
+
+    def _run(self) -> None:
+        try:
+            self._engine.simulate(round(_LONGEST / STEP), STEP, self._wait)
+        finally:
+            self._ended = True
+            self._ready.release()
+
+    def _wait(self, t: float) -> bool:
+        self._ready.release()
+        self._go.acquire()
+        return not self._ended
+
+    def advance(self, rack: float, rack_rate: float, torques: np.ndarray) -> None:
+        """One step. RunError if Exudyn has given up."""
+        self._engine.set_rack(rack, rack_rate)
+        self._engine.set_torques(torques.tolist())
+        self._go.release()
+        self._ready.acquire()
+        if self._ended:
+            raise RunError("Exudyn ended before the drive did")
+
+    def read(self) -> Motion:
+        """The motion now."""
+        return self._engine.read()
+
+    def close(self) -> None:
+        """End the loop."""
+        self._ended = True
+        self._go.release()
+        self._thread.join()

@@ -1,0 +1,175 @@
+"""The planar kinematic filter on a whole log: the yardstick beside which model-based filters are judged.
+
+It is given two privileges that no live filter has: fixes count at the time when they were measured, however late they
+arrived, and the heading at the start is the first course over ground of the drive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+
+from replay.csv_log import Table
+from replay.problems import Problems
+from vehicled.configuration import Configuration
+from vehicled.filter.kinematic import KinematicFilter, KinematicSettings
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import Measurement
+from vehicled.sources.gnss import FixNoise, Gnss
+from vehicled.vehicle.parameters import LinearTyre, Vehicle
+
+_QUALITY = {1: "single", 2: "dgnss", 4: "rtk_fixed", 5: "rtk_float"}
+_MOVING = 2.0
+"""m/s: from which speed on a course over ground is taken for the heading."""
+_COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip", "sigma.x", "sigma.y", "sigma.yaw", "sigma.vx")
+
+
+def calc_settings(configuration: Configuration, quality: int) -> KinematicSettings:
+    """What the filter has to know, by the configuration of the car; `quality`: of the receiver's fixes."""
+    vehicle, sensors = configuration.vehicle, configuration.sensors
+    found = KinematicSettings(
+        radius=vehicle.rear.tyre.radius,
+        rear=float(vehicle.center_of_mass()[0] - vehicle.rear.hard_points.wheel_center[0]),
+        understeer=calc_rear_slip(vehicle),
+    )
+    if sensors.gnss is not None:
+        fix = get_fix_noise(sensors.gnss, quality)
+        found = replace(
+            found, antenna=sensors.gnss.antenna[0], wander=fix.wander, wander_time=fix.wander_time
+        )
+    if sensors.imu is not None and sensors.imu.gyroscopes is not None:
+        found = replace(found, gyro=sensors.imu.gyroscopes.noise)
+    if sensors.wheel_angles is not None:
+        found = replace(found, wheel_resolution=sensors.wheel_angles.resolution)
+    return found
+
+
+def get_fix_noise(gnss: Gnss, quality: int) -> FixNoise:
+    """The noise of a kind of fix, by its NMEA quality."""
+    noise: FixNoise = getattr(gnss, _QUALITY.get(quality, "single"))
+    return noise
+
+
+def calc_rear_slip(vehicle: Vehicle) -> float:
+    """Slip angle of the rear axle per lateral acceleration, from its load and cornering stiffness, rad/(m/s²)."""
+    front, rear = (axle.hard_points.wheel_center[0] for axle in (vehicle.front, vehicle.rear))
+    share = (front - float(vehicle.center_of_mass()[0])) / (front - rear)
+    mass, tyre = share * vehicle.mass / 2, vehicle.rear.tyre
+    if isinstance(tyre, LinearTyre):
+        return mass / tyre.slip_stiffness_y
+    ratio = mass * vehicle.gravity / tyre.nominal_load
+    one, two = tyre.lateral.df0
+    return mass / (ratio * ((2 * one - two / 2) - (one - two / 2) * ratio))
+
+
+def run_kinematic(
+    configuration: Configuration,
+    measurements: Iterable[Measurement],
+    settings: KinematicSettings | None = None,
+) -> Table:
+    """Estimates at each instant of the log; `settings`: in place of those that follow from the configuration.
+
+    In the configured world, else around the first fix.
+    """
+    ordered = sorted(measurements, key=lambda m: m.t)
+    instants = [
+        (t, {c: v for m in group for c, v in m.values.items()})
+        for t, group in groupby(ordered, lambda m: m.t)
+    ]
+    run = _Run(configuration, instants, settings)
+    rows = [run.step(t, values) for t, values in instants]
+    t = np.array([t for t, _ in instants], dtype=np.int64)
+    return Table(t, dict(zip(_COLUMNS, np.array(rows).T, strict=True)), Problems("kinematic"))
+
+
+_Instants = list[tuple[int, dict[str, float]]]
+
+
+class _Run:
+    """The filter in a log that begins at a first instant."""
+
+    def __init__(
+        self, configuration: Configuration, instants: _Instants, settings: KinematicSettings | None
+    ) -> None:
+        self._gnss = configuration.sensors.gnss or Gnss()
+        first = next((i for i, (_, v) in enumerate(instants) if "gnss.lat" in v), None)
+        fix = None if first is None else instants[first][1]
+        quality = 1 if fix is None else round(fix.get("gnss.quality", 1.0))
+        self._filter = KinematicFilter(settings or calc_settings(configuration, quality))
+        self._origin: WorldOrigin | None = None
+        if configuration.world is not None:
+            self._origin = WorldOrigin.of(configuration.world)
+        elif fix is not None:
+            self._origin = WorldOrigin(fix["gnss.lat"], fix["gnss.lon"], fix.get("gnss.alt", 0.0))
+        self._t: int | None = None
+        self._start(instants, first)
+
+    def _start(self, instants: _Instants, first: int | None) -> None:
+        """At the first fix, along the first course, with the speed that is known there."""
+        moving = next(
+            (
+                i
+                for i, (_, v) in enumerate(instants)
+                if "gnss.course" in v and v.get("gnss.speed", 0.0) > _MOVING
+            ),
+            None,
+        )
+        x = y = yaw = speed = 0.0
+        if moving is not None:
+            yaw = math.pi / 2 - instants[moving][1]["gnss.course"]
+            speed = instants[moving][1]["gnss.speed"] if moving == first else 0.0
+        else:
+            speed = next((v["vehicle.speed"] for _, v in instants if "vehicle.speed" in v), 0.0)
+        if first is not None:
+            arm = self._filter.settings.antenna
+            east, north = self._find_fix(instants[first][1])
+            x, y = east - arm * math.cos(yaw), north - arm * math.sin(yaw)
+        self._filter.initialise(x, y, yaw, speed)
+
+    def _find_fix(self, values: Mapping[str, float]) -> tuple[float, float]:
+        assert self._origin is not None
+        height = values.get("gnss.alt", self._origin.height)
+        east, north, _ = self._origin.to_world(values["gnss.lat"], values["gnss.lon"], height).tolist()
+        return east, north
+
+    def step(self, t: int, values: Mapping[str, float]) -> tuple[float, ...]:
+        """What `_COLUMNS` are after all that was measured at `t` (ns)."""
+        f = self._filter
+        if self._t is not None:
+            f.predict((t - self._t) * 1e-9)
+        self._t = t
+        if "imu.wz" in values:
+            f.take_yaw_rate(values["imu.wz"])
+        if "imu.ax" in values:
+            f.take_acceleration(values["imu.ax"])
+        self._take_speed(t, values)
+        self._take_gnss(values)
+        return (*f.read(), *f.sigmas())
+
+    def _take_speed(self, t: int, values: Mapping[str, float]) -> None:
+        """By angles or rates of the rear wheels, else the car's own."""
+        f = self._filter
+        if "wheel.rl.angle" in values and "wheel.rr.angle" in values:
+            f.update_wheel_angle(t * 1e-9, 0.5 * (values["wheel.rl.angle"] + values["wheel.rr.angle"]))
+        elif "wheel.rl.speed" in values and "wheel.rr.speed" in values:
+            f.update_wheel_speed(0.5 * (values["wheel.rl.speed"] + values["wheel.rr.speed"]))
+        elif "vehicle.speed" in values:
+            f.update_vehicle_speed(values["vehicle.speed"])
+
+    def _take_gnss(self, values: Mapping[str, float]) -> None:
+        quality = round(values.get("gnss.quality", 1.0))
+        if quality < 1:
+            return
+        f, noise = self._filter, get_fix_noise(self._gnss, quality)
+        speed = values.get("gnss.speed")
+        if "gnss.lat" in values:
+            east, north = self._find_fix(values)
+            f.update_position(east, north, noise.horizontal**2 - noise.wander**2, noise.wander > 0)
+        if speed is not None and "gnss.course" in values:
+            f.update_course(math.pi / 2 - values["gnss.course"], speed, noise.velocity)
+        if speed is not None:
+            f.update_speed(speed, noise.velocity)

@@ -1,0 +1,120 @@
+"""What owners of the plants of others would write into a configuration, and what their cars measure.
+
+CommonRoad's cars are described by a handbook with the package's figures of mass, wheelbase, load per axle, tracks,
+height of the centre of mass and cornering stiffness; springs, inertia and all else are left to the handbook's
+defaults, and the rolling radius is wrong by a share. The car in MuJoCo and Exudyn
+is described by its published hard points. Neither
+torque nor brake pressure is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from vehicled.configuration import Configuration, parse_configuration
+from vehicled.messages import Measurement
+from vehicled.settings import config_path
+from vehicled.simulation.commonroad import GRAVITY, load_parameters
+from vehicled.simulation.sensors import (
+    Errors,
+    SimulatedGnss,
+    SimulatedImu,
+    SimulatedSensors,
+    SimulatedSignal,
+    SimulatedSteering,
+    Track,
+    measure,
+)
+from vehicled.studies.robustness.plants import PLACES, load_or_drive
+
+_WHITE, _WANDER = 0.5, 0.3
+"""Of a fix per axis, m."""
+_WHOLE = math.hypot(_WHITE, _WANDER)
+_WITH_SPEEDS = ("commonroad 3",)
+"""Cars that report speeds of their wheels; the others count teeth."""
+_ROLLING_SHARE, _TYRE_STIFFNESS = 0.33, 2e5
+"""Defaults of the handbook's tyre: from the rolling radius to the undeformed one."""
+
+
+def measure_drive(plant: str, drive: str, seed: int) -> tuple[Track, list[Measurement]]:
+    """What the car did, and what its sensors measured, in order of arrival."""
+    track = load_or_drive(plant, drive)
+    return track, measure(track, _make_sensors(plant), PLACES, seed)
+
+
+def configure(plant: str, radius_error: float) -> Configuration:
+    """That of an owner who has the wheels of a handbook wrong by a share."""
+    return parse_configuration(write_configuration(plant, radius_error))
+
+
+def _make_sensors(plant: str) -> SimulatedSensors:
+    """Those of a production car with a conventional receiver."""
+    speeds = plant in _WITH_SPEEDS
+    return SimulatedSensors(
+        imu=SimulatedImu(rate=100.0),
+        gnss=SimulatedGnss(
+            rate=5.0,
+            latency=0.08,
+            horizontal=_WHOLE,
+            vertical=2 * _WHOLE,
+            wander=_WANDER / _WHOLE,
+            velocity=0.05,
+            quality=1,
+        ),
+        wheel_angles=None if speeds else SimulatedSensors().wheel_angles,
+        wheel_speeds=SimulatedSignal(rate=50.0, noise=0.05, quantisation=0.02) if speeds else None,
+        steering=SimulatedSteering(rack=None, road_wheels=Errors(noise=5e-4, bias=1e-3, quantisation=1e-4)),
+        brake_pressure=None,
+        wheel_torques=None,
+        speed=None,
+    )
+
+
+def write_configuration(plant: str, radius_error: float) -> str:
+    """The YAML of that owner."""
+    kind, _, car = plant.partition(" ")
+    if kind == "commonroad":
+        vehicle = _write_handbook(load_parameters(int(car)), radius_error)
+    else:
+        vehicle = config_path("reference_vehicle").read_text(encoding="utf-8")
+    imu, antenna = (" ".join(f"{v:g}" for v in place) for place in (PLACES.imu_position, PLACES.antenna))
+    speeds = "wheel_angles: null\n  wheel_speeds: {noise: 0.05 rad/s}"
+    return f"""\
+{vehicle}
+sensors:
+  imu: {{position: {imu} m}}
+  gnss:
+    antenna: {antenna} m
+    single: {{horizontal: {_WHOLE:.2f} m, vertical: {2 * _WHOLE:.2f} m, wander: {_WANDER:g} m, velocity: 0.05 m/s}}
+  {speeds if plant in _WITH_SPEEDS else "wheel_speeds: null"}
+  vehicle_speed: null
+  steering: {{source: road_wheels}}
+world: {{latitude: 43.33 deg, longitude: -8.41 deg, height: 100 m}}
+"""
+
+
+def _write_handbook(p: Any, radius_error: float) -> str:
+    """One of CommonRoad's cars, by the package's parameters of it."""
+    wheelbase = p.a + p.b
+    front = (p.m_s * p.b / wheelbase + p.m_uf) * GRAVITY
+    rear = p.m * GRAVITY - front
+    radius = p.R_w * (1 + radius_error)
+
+    def axle(track: float, load: float) -> str:
+        undeformed = radius + _ROLLING_SHARE * load / 2 / _TYRE_STIFFNESS
+        return (
+            f"{{track: {track:.3f} m, wheel_radius: {undeformed:.4f} m, "
+            f"cornering_stiffness: {-p.tire.p_ky1 * load / 1000:.0f} kN/rad}}"
+        )
+
+    return f"""\
+vehicle:
+  kind: handbook
+  mass: {p.m:.0f} kg
+  wheelbase: {wheelbase:.3f} m
+  front_to_center_of_mass: {rear / (front + rear) * wheelbase:.3f} m
+  center_of_mass_height: {p.h_cg:.3f} m
+  front: {axle(p.T_f, front)}
+  rear: {axle(p.T_r, rear)}
+"""

@@ -1,0 +1,118 @@
+"""Plants that others wrote, and what they did in each drive: simulated once and kept on the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from functools import lru_cache
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from vehicled import simulation
+from vehicled.configuration import load_configuration
+from vehicled.errors import UsageError
+from vehicled.messages import WHEELS
+from vehicled.simulation.commonroad import CommonRoadPlant
+from vehicled.simulation.drive import drive_plant
+from vehicled.simulation.random_course import RandomDrive, Temper
+from vehicled.simulation.sensors import SensorPlaces, Track
+from vehicled.studies.benchmarks import peers
+from vehicled.studies.robustness.engine_plant import EnginePlant, MakeEngine
+from vehicled.studies.robustness.wrongs import tell_cornering_stiffness, tell_mass
+from vehicled.symbolic import cache
+
+PLANTS = {
+    "commonroad 1": ("vehiclemodels", "commonroad-vehicle-models"),
+    "commonroad 3": ("vehiclemodels", "commonroad-vehicle-models"),
+    "mujoco": ("mujoco", "mujoco"),
+    "exudyn": ("exudyn", "exudyn"),
+}
+"""By name: the module and the distribution that they need."""
+DRIVES = {
+    "gentle": RandomDrive(duration=70.0, number=1, temper=Temper(lateral=(1.0, 3.5), braking=(1.0, 2.5))),
+    "mixed": RandomDrive(duration=70.0, number=2),
+    "hard": RandomDrive(duration=70.0, number=3, temper=Temper(lateral=(4.5, 6.5), braking=(3.0, 6.0))),
+}
+"""By what the driver asks of the car."""
+PLACES = SensorPlaces(imu_position=(0.15, 0.05, -0.10), antenna=(-0.40, 0.0, 0.80))
+"""Of the sensors in all of them."""
+_HEAVIER, _SOFTER = 0.05, -0.10
+"""The car in MuJoCo and Exudyn than the published one: mass and cornering stiffness."""
+_KEPT = (
+    *("x", "y", "z", "roll", "pitch", "yaw", "vx", "vy", "vz", "wx", "wy", "wz", "sideslip"),
+    *(f"wheel.{w}.{what}" for w in WHEELS for what in ("angle", "speed")),
+    *("steer.fl", "steer.fr"),
+)
+
+
+def is_installed(plant: str) -> bool:
+    """Whether its package is."""
+    return find_spec(PLANTS[plant][0]) is not None
+
+
+def is_driven(plant: str, drive: str) -> bool:
+    """Whether that track is on the disk."""
+    return cache.load(_make_key(plant, drive), "track") is not None
+
+
+@lru_cache(maxsize=2)
+def load_or_drive(plant: str, drive: str) -> Track:
+    """What the plant did, from the disk if this program has driven it before. UsageError for unknown names."""
+    if drive not in DRIVES:
+        raise UsageError(f"expected one of {', '.join(DRIVES)}, got {drive!r}")
+    key = _make_key(plant, drive)
+    content = cache.load(key, "track")
+    if content is not None:
+        gravity, *rows = np.load(io.BytesIO(content), allow_pickle=False)
+        t, *columns = rows
+        return Track(t, dict(zip(_KEPT, columns, strict=True)), float(gravity[0]))
+    track = _drive(plant, drive)
+    kept = Track(track.t, {c: track.columns[c] for c in _KEPT}, track.gravity)
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([np.full_like(kept.t, kept.gravity), kept.t, *kept.columns.values()]))
+    cache.keep(key, "track", buffer.getvalue())
+    return kept
+
+
+def _drive(plant: str, drive: str) -> Track:
+    kind, _, car = plant.partition(" ")
+    if kind == "commonroad":
+        return drive_plant(DRIVES[drive], CommonRoadPlant(int(car), PLACES), None)[0]
+    published = load_configuration("reference_vehicle")
+    other = tell_cornering_stiffness(_SOFTER, tell_mass(_HEAVIER, published))
+    engine = EnginePlant(other.vehicle, PLACES, get_engine(kind))
+    try:
+        return drive_plant(DRIVES[drive], engine, None)[0]
+    finally:
+        engine.close()
+
+
+def get_engine(name: str) -> MakeEngine:
+    """How the car is made in that engine, whose package is imported only now."""
+    if name == "mujoco":
+        from vehicled.studies.robustness.mujoco_engine import DrivenMujoco
+
+        return DrivenMujoco
+    from vehicled.studies.robustness.exudyn_engine import DrivenExudyn
+
+    return DrivenExudyn
+
+
+def _make_key(plant: str, drive: str) -> str:
+    if plant not in PLANTS:
+        raise UsageError(f"expected one of {', '.join(PLANTS)}, got {plant!r}")
+    distribution = PLANTS[plant][1]
+    if not is_installed(plant):
+        raise UsageError(f"the plant {plant} needs {distribution}: pip install 'vehicled[bench]'")
+    return cache.make_key("track", metadata.version(distribution), _hash_code(), plant, drive)
+
+
+def _hash_code() -> str:
+    """Of the code that makes a track, this file with its drives included."""
+    folders = (Path(simulation.__path__[0]), Path(peers.__path__[0]))
+    here = Path(__file__)
+    paths = [here, *here.parent.glob("*engine*.py"), *(p for f in folders for p in sorted(f.glob("*.py")))]
+    return hashlib.sha256(b"".join(p.read_bytes() for p in paths)).hexdigest()

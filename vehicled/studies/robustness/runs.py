@@ -1,0 +1,165 @@
+"""One estimator on one case: from a job to a row of the table."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import numpy as np
+
+from replay.csv_log import Table
+from replay.problems import Problems
+from replay.steps import make_steps
+from vehicled.configuration import Configuration
+from vehicled.errors import VehicledError
+from vehicled.estimator import Estimator
+from vehicled.filter.settings import Kind
+from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
+from vehicled.studies.jobs import Ledger
+from vehicled.studies.robustness.cases import RobustnessCase
+from vehicled.studies.robustness.drives import (
+    OUTAGE,
+    OUTAGE_TIMES,
+    Receiver,
+    is_simulated_at_length,
+    make_drive,
+)
+from vehicled.studies.robustness.kinematic_run import run_kinematic
+from vehicled.studies.robustness.scores import calc_refused, lost, score_outage, score_run
+from vehicled.studies.robustness.wrongs import WRONGS, apply_wrongs
+
+KINEMATIC = "kinematic"
+ESTIMATORS: tuple[str, ...] = (*get_args(Kind), KINEMATIC)
+RECEIVERS: tuple[Receiver, ...] = ("rtk", "conventional", "none")
+PERIOD_NS = 4_000_000
+"""Of the filter's steps."""
+
+
+@dataclass(frozen=True)
+class RobustnessJob:
+    """One row."""
+
+    case: str
+    drive: str
+    wrongs: tuple[str, ...]
+    receiver: Receiver
+    estimator: str
+    """A kind of filter, or `kinematic`."""
+    seed: int
+
+    @classmethod
+    def of_row(cls, row: dict[str, Any]) -> RobustnessJob:
+        """The job that a row came from; KeyError or TypeError if it is none."""
+        values = {f.name: row[f.name] for f in dataclasses.fields(cls)}
+        return cls(**values | {"wrongs": tuple(row["wrongs"])})
+
+
+def run_job(job: RobustnessJob) -> dict[str, Any]:
+    """The row of a job, with keys as `bench robustness --json` has them."""
+    drive = make_drive(job.drive, job.receiver, job.seed)
+    told, measurements = apply_wrongs(
+        (WRONGS[name] for name in job.wrongs), drive.configuration, drive.measurements
+    )
+    row: dict[str, Any] = dataclasses.asdict(job) | {"code": hash_code()}
+    if job.estimator == KINEMATIC:
+        figures = _score(run_kinematic(told, measurements), job, drive.truth)
+        return row | figures | {"refused": {}, "restarts": 0, "failed": None}
+    return row | _run_filter(told, job, measurements, drive.truth)
+
+
+def _score(estimates: Table, job: RobustnessJob, truth: Table) -> dict[str, Any]:
+    figures = score_run(estimates, truth, job.receiver == "rtk")
+    if job.drive == OUTAGE:
+        figures["outage"] = score_outage(estimates, truth, OUTAGE_TIMES, job.receiver == "rtk")
+    return figures
+
+
+def _run_filter(
+    configuration: Configuration, job: RobustnessJob, measurements: Sequence[Measurement], truth: Table
+) -> dict[str, Any]:
+    """Figures of the job's kind of filter over a log."""
+    chosen = dataclasses.replace(configuration.filter, kind=cast(Kind, job.estimator))
+    estimator = Estimator(dataclasses.replace(configuration, filter=chosen))
+    estimates: list[Estimate] = []
+    innovations: list[Innovation] = []
+    failed = None
+    try:
+        for t, now, _ in make_steps(measurements, PERIOD_NS, Problems("log")):
+            estimate = estimator.step(t, now)
+            innovations += estimator.innovations()
+            if estimate is not None:
+                estimates.append(estimate)
+    except (VehicledError, np.linalg.LinAlgError, FloatingPointError) as error:
+        failed = f"{type(error).__name__}: {error}"
+    figures = lost()
+    if estimates and failed is None:
+        figures = _score(_table(estimates), job, truth)
+    return figures | {
+        "refused": calc_refused(innovations),
+        "restarts": estimator.status()["restarts"],
+        "failed": failed,
+    }
+
+
+def _table(estimates: Sequence[Estimate]) -> Table:
+    t = np.array([e.t for e in estimates], dtype=np.int64)
+    values = np.array([e.values for e in estimates])
+    return Table(t, dict(zip(ESTIMATE_COLUMNS, values.T, strict=True)), Problems("estimates"))
+
+
+def list_long_drives(jobs: Iterable[RobustnessJob]) -> list[tuple[str, Receiver, int]]:
+    """Drives of these jobs that are better simulated once, before processes share them; arguments of `make_drive`."""
+    found = {job.drive.rpartition("|")[0]: (job.drive, job.receiver, job.seed) for job in jobs}
+    return [arguments for arguments in found.values() if is_simulated_at_length(arguments[0])]
+
+
+def prepare(drive: tuple[str, Receiver, int]) -> None:
+    """Simulate one of them, which keeps it on the disk."""
+    make_drive(*drive)
+
+
+def list_jobs(
+    cases: Sequence[RobustnessCase], receivers: Sequence[str], estimators: Sequence[str], seeds: Sequence[int]
+) -> list[RobustnessJob]:
+    """All combinations, those of one log together."""
+    return [
+        RobustnessJob(case.name, case.drive, case.wrongs, receiver, estimator, seed)
+        for receiver in RECEIVERS
+        if receiver in receivers
+        for seed in seeds
+        for case in cases
+        if receiver in case.receivers
+        for estimator in estimators
+    ]
+
+
+@cache
+def hash_code() -> str:
+    """Of the program that makes rows: those of another one are not its own."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parents[2]
+    for path in sorted(
+        p
+        for root in (package, package.parent / "config")
+        for p in root.rglob("*")
+        if p.suffix in (".py", ".yaml")
+    ):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def open_ledger(path: Path | None) -> Ledger[RobustnessJob]:
+    """Rows that there are already; those of another version of the program are not taken. Raises UsageError."""
+
+    def key(row: dict[str, Any]) -> RobustnessJob:
+        job = RobustnessJob.of_row(row)
+        return (
+            job if row["code"] == hash_code() else dataclasses.replace(job, case=f"{row['code']} {job.case}")
+        )
+
+    return Ledger(path, key, "a row of `vehicled bench robustness`")

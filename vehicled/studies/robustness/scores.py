@@ -1,0 +1,125 @@
+"""Errors, consistency and refusals of one run."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from replay.csv_log import Table
+from vehicled import scoring
+from vehicled.errors import RunError
+from vehicled.messages import Innovation
+
+QUANTITIES = ("horizontal", "yaw", "wz", "vx", "sideslip")
+"""Whose RMSE a row has: m, rad, rad/s, m/s, rad."""
+CONSISTENT = ("x", "y", "yaw", "vx", "vy", "sideslip")
+"""Whose NEES a row has, where the filter gives σ."""
+SETTLED = 5.0
+"""s after the first estimate or truth from which on is scored."""
+SLOWEST_SIDESLIP = 2.0
+"""m/s: slower, sideslip is anything."""
+DIVERGED = {"horizontal": 10.0, "yaw": math.radians(20), "sideslip": math.radians(20)}
+"""Errors of a filter that has lost the car."""
+_NOT_REFUSED = ("not moving", "no fix")
+"""Reasons for which an observation was left out that say nothing about the sensor."""
+
+
+def score_run(estimates: Table, truth: Table, offset_known: bool) -> dict[str, Any]:
+    """RMSE of `QUANTITIES` (None where unknown), their largest errors, NEES, and whether the car was lost.
+
+    `offset_known`: whether the receiver has no slow error of its own. Else the mean of the position's error is left
+    out of `horizontal`, as no filter can tell it within minutes; it stands in `offset`, m.
+    """
+    try:
+        compared = scoring.compare(estimates, truth)
+    except RunError:
+        return lost()
+    errors = dict(compared.errors)
+    begin = max(estimates.t[0], truth.t[0]) + round(SETTLED * 1e9)
+    keep = (compared.t >= begin) & (compared.t <= truth.t[-1])
+    if "vx" in compared.truth and "sideslip" in errors:
+        errors["sideslip"] = np.where(
+            np.abs(compared.truth["vx"]) > SLOWEST_SIDESLIP, errors["sideslip"], np.nan
+        )
+    offset = None
+    if "x" in errors and "y" in errors:
+        mean = [float(np.nanmean(errors[axis][keep])) for axis in "xy"]
+        offset = math.hypot(*mean)
+        east, north = (0.0, 0.0) if offset_known else mean
+        errors["horizontal"] = np.hypot(errors["x"] - east, errors["y"] - north)
+    row: dict[str, Any] = {name: _rms(errors, name, keep) for name in QUANTITIES}
+    row["offset"] = offset
+    row["largest"] = {name: _largest(errors, name, keep) for name in QUANTITIES}
+    row["nees"] = {
+        name: nees for name in CONSISTENT if (nees := _nees(errors, compared.sigmas, name, keep)) is not None
+    }
+    finite = all(
+        np.isfinite(estimates.columns[n]).all() for n in ("x", "y", "yaw", "vx") if n in estimates.columns
+    )
+    beyond = any((row["largest"][name] or 0.0) > bound for name, bound in DIVERGED.items())
+    return row | {"diverged": bool(beyond or not finite), "outage": None}
+
+
+def score_outage(
+    estimates: Table, truth: Table, times: tuple[float, float], offset_known: bool
+) -> dict[str, float]:
+    """`distance` driven without GNSS between `times` (s), the largest `error` of position then (m), and its `share`.
+
+    Where the receiver has a slow error of its own, what was its part of the error before the outage is left out.
+    """
+    errors = scoring.compare(estimates, truth)
+    t = errors.t * 1e-9
+    east, north = errors.errors["x"], errors.errors["y"]
+    before, silent = (t > times[0] - 10.0) & (t <= times[0]), (t > times[0]) & (t <= times[1])
+    if not offset_known:
+        east, north = east - np.nanmean(east[before]), north - np.nanmean(north[before])
+    steps = np.hypot(np.diff(errors.truth["x"][silent]), np.diff(errors.truth["y"][silent]))
+    distance, error = float(np.nansum(steps)), float(np.nanmax(np.hypot(east, north)[silent]))
+    return {"distance": distance, "error": error, "share": error / distance}
+
+
+def lost() -> dict[str, Any]:
+    """Of a run that gave no estimate."""
+    nothing = dict.fromkeys(QUANTITIES)
+    return nothing | {"offset": None, "largest": dict(nothing), "nees": {}, "diverged": True, "outage": None}
+
+
+def _nees(
+    errors: dict[str, np.ndarray], sigmas: dict[str, np.ndarray], name: str, keep: np.ndarray
+) -> float | None:
+    """None without errors or without σ, or where that is zero."""
+    if name not in errors or name not in sigmas:
+        return None
+    error, sigma = errors[name][keep], sigmas[name][keep]
+    known = np.isfinite(error) & np.isfinite(sigma) & (sigma > 0)
+    return float(np.mean((error[known] / sigma[known]) ** 2)) if known.any() else None
+
+
+def _rms(errors: dict[str, np.ndarray], name: str, keep: np.ndarray) -> float | None:
+    found = errors[name][keep] if name in errors else np.empty(0)
+    found = found[np.isfinite(found)]
+    return math.sqrt(float(np.mean(found**2))) if len(found) else None
+
+
+def _largest(errors: dict[str, np.ndarray], name: str, keep: np.ndarray) -> float | None:
+    found = errors[name][keep] if name in errors else np.empty(0)
+    found = np.abs(found[np.isfinite(found)])
+    return float(np.max(found)) if len(found) else None
+
+
+def calc_refused(innovations: Iterable[Innovation]) -> dict[str, float]:
+    """Share of observations that were not used, by kind (all four wheels together), of those that could be."""
+    seen: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    for innovation in innovations:
+        if innovation.reason in _NOT_REFUSED:
+            continue
+        parts = innovation.sensor.split(".")
+        kind = f"{parts[0]}.{parts[2]}" if len(parts) == 3 and parts[0] == "wheel" else innovation.sensor
+        seen[kind] += 1
+        refused[kind] += not innovation.fused
+    return {kind: refused[kind] / n for kind, n in sorted(seen.items())}

@@ -1,0 +1,91 @@
+"""The table of a run, for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vehicled.studies.robustness.runs import KINEMATIC
+from vehicled.studies.robustness.scores import QUANTITIES
+from vehicled.studies.robustness.verdicts import Miss
+
+_UNITS = {"horizontal": "m", "yaw": "°", "wz": "°/s", "vx": "m/s", "sideslip": "°"}
+_WIDTH = 13
+
+LEGEND = (
+    f"RMSE after the first 5 s. ! beyond the limit; k more than 5 % beyond the {KINEMATIC} filter. NEES: least and "
+    "greatest\nover x, y, yaw, vx, vy, sideslip. Refused: shares above 1 %."
+)
+
+
+def get_unit(quantity: str) -> str:
+    """In which a quantity is shown."""
+    return _UNITS[quantity]
+
+
+def format_rows(rows: Sequence[Mapping[str, Any]], misses: Sequence[Sequence[Miss]]) -> Iterator[str]:
+    """The rows below the name of their case, then a legend and how many rows hold."""
+    heading = "".join(f"{f'{q}, {_UNITS[q]}':>{_WIDTH}}  " for q in QUANTITIES)
+    yield f"  {'receiver':<12} {'seed':>4} {'estimator':<11}{heading}{'NEES':>11}  refused"
+    case = None
+    for row, missed in zip(rows, misses, strict=True):
+        if row["case"] != case:
+            yield (case := row["case"])
+        yield _format_row(row, missed).rstrip()
+    yield ""
+    yield LEGEND
+    judged = [(row, m) for row, m in zip(rows, misses, strict=True) if row["estimator"] != KINEMATIC]
+    held, accurate = sum(not m for _, m in judged), sum(_is_accurate(m) for _, m in judged)
+    yield f"{held} of {len(judged)} rows hold; {accurate} as far as accuracy goes"
+    drawn = [m for row, m in judged if row["case"].startswith("draw, ")]
+    if drawn:
+        lost = sum(any(x.quantity == "diverged" for x in m) for m in drawn)
+        share = sum(not m for m in drawn) / len(drawn)
+        yield f"{len(drawn)} runs of draws: {lost} diverged, {100 * share:.0f} % within twice the limits"
+
+
+def _format_row(row: Mapping[str, Any], missed: Sequence[Miss]) -> str:
+    figures = "".join(_figure(row, quantity, missed) for quantity in QUANTITIES)
+    inconsistent = "!" if any(m.quantity.startswith("nees") for m in missed) else " "
+    return (
+        f"  {row['receiver']:<12} {row['seed']:>4} {row['estimator']:<11}{figures}"
+        f"{_nees(row):>11}{inconsistent} {_rest(row, missed)}"
+    )
+
+
+def _is_accurate(missed: Sequence[Miss]) -> bool:
+    """Whether nothing is missed but consistency (`nees.x`) and refusals (`refused.imu.gyro`)."""
+    return all("." in m.quantity for m in missed)
+
+
+def _figure(row: Mapping[str, Any], quantity: str, missed: Sequence[Miss]) -> str:
+    value = row[quantity]
+    if value is None:
+        return f"{'–':>{_WIDTH}}  "
+    scale = math.degrees(1) if "°" in _UNITS[quantity] else 1.0
+    marks = {"!" if m.against == "limit" else "k" for m in missed if m.quantity == quantity}
+    return f"{value * scale:>{_WIDTH}.3f}{''.join(sorted(marks)):<2}"
+
+
+def _nees(row: Mapping[str, Any]) -> str:
+    values = row["nees"].values()
+    return f"{min(values):.2g}…{max(values):.2g}" if values else "–"
+
+
+def _rest(row: Mapping[str, Any], missed: Sequence[Miss]) -> str:
+    notes = []
+    if row["outage"] is not None:
+        marks = {"!" if m.against == "limit" else "k" for m in missed if m.quantity == "outage"}
+        outage = row["outage"]
+        notes.append(
+            f"{outage['error']:.2f} m = {100 * outage['share']:.2f} %{''.join(sorted(marks))} of the way"
+        )
+    notes += [f"{kind} {100 * share:.0f} %" for kind, share in row["refused"].items() if share > 0.01]
+    if row["restarts"]:
+        notes.append(f"{row['restarts']} restarts")
+    if row["diverged"]:
+        notes.append("DIVERGED")
+    if row["failed"]:
+        notes.append(row["failed"])
+    return ", ".join(notes)

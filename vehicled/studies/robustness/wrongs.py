@@ -1,0 +1,293 @@
+"""What may be wrong with a configuration or with a log, each by its name.
+
+The car and its sensors are as they are; what is wrong is what the estimator is told of them, or what reaches it. A
+plant is therefore driven once for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from vehicled.configuration import Configuration
+from vehicled.messages import Measurement
+from vehicled.simulation.sensors import rotations
+from vehicled.vehicle.parameters import Axle, Characteristic, LinearTyre
+from vehicled.vehicle.steering import SteeringGeometry
+
+Told = Callable[[Configuration], Configuration]
+Reached = Callable[[Measurement], Measurement | None]
+"""What reaches the estimator of a measurement; None: nothing."""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One thing that is wrong."""
+
+    name: str
+    subject: str
+    """What it is about; two wrongs of one subject exclude each other."""
+    told: Told | None = None
+    """What the estimator is told, from what is true."""
+    reached: Callable[[Configuration], Reached] | None = None
+    """What becomes of measurements, for a car that is configured truly."""
+    changes_grip: bool = False
+    listed: bool = True
+    """Whether it has a row of its own, and is among those that are combined at random."""
+
+
+# -- what is told ----------------------------------------------------------------------------------------
+
+
+def _axles(configuration: Configuration, change: Callable[[Axle], Axle]) -> Configuration:
+    vehicle = configuration.vehicle
+    return replace(
+        configuration, vehicle=replace(vehicle, front=change(vehicle.front), rear=change(vehicle.rear))
+    )
+
+
+def _tell_radius(share: float, configuration: Configuration) -> Configuration:
+    """Wheels larger by a share."""
+
+    def change(axle: Axle) -> Axle:
+        return replace(axle, tyre=replace(axle.tyre, radius=axle.tyre.radius * (1 + share)))
+
+    return _axles(configuration, change)
+
+
+def tell_cornering_stiffness(share: float, configuration: Configuration) -> Configuration:
+    """A steeper rise of the lateral force with slip, to the same greatest force."""
+
+    def change(axle: Axle) -> Axle:
+        tyre = axle.tyre
+        if isinstance(tyre, LinearTyre):
+            return replace(axle, tyre=replace(tyre, slip_stiffness_y=tyre.slip_stiffness_y * (1 + share)))
+        law = tyre.lateral
+        law = replace(
+            law,
+            df0=_times(law.df0, 1 + share),
+            sm=_times(law.sm, 1 / (1 + share)),
+            ss=_times(law.ss, 1 / (1 + share)),
+        )
+        return replace(axle, tyre=replace(tyre, lateral=law))
+
+    return _axles(configuration, change)
+
+
+def _tell_friction(share: float, configuration: Configuration) -> Configuration:
+    """Greater forces at the same slope, both along and across."""
+
+    def change(axle: Axle) -> Axle:
+        tyre = axle.tyre
+        if isinstance(tyre, LinearTyre):
+            return replace(axle, tyre=replace(tyre, friction=tyre.friction * (1 + share)))
+        along, across = (_with_friction(law, 1 + share) for law in (tyre.longitudinal, tyre.lateral))
+        return replace(axle, tyre=replace(tyre, longitudinal=along, lateral=across))
+
+    return _axles(configuration, change)
+
+
+def _with_friction(law: Characteristic, factor: float) -> Characteristic:
+    return replace(
+        law,
+        fm=_times(law.fm, factor),
+        fs=_times(law.fs, factor),
+        sm=_times(law.sm, factor),
+        ss=_times(law.ss, factor),
+    )
+
+
+def _times(pair: tuple[float, float], factor: float) -> tuple[float, float]:
+    return pair[0] * factor, pair[1] * factor
+
+
+def tell_mass(share: float, configuration: Configuration) -> Configuration:
+    """Another mass of the whole car, by that of its chassis, whose radii of gyration stay."""
+    vehicle = configuration.vehicle
+    chassis = vehicle.chassis
+    factor = 1 + share * vehicle.mass / chassis.mass
+    x, y, z = chassis.inertia
+    chassis = replace(chassis, mass=chassis.mass * factor, inertia=(x * factor, y * factor, z * factor))
+    return replace(configuration, vehicle=replace(vehicle, chassis=chassis))
+
+
+def _tell_height(share: float, configuration: Configuration) -> Configuration:
+    """Another height of the whole car's centre of mass, by that of its chassis; sensors stay where they are."""
+    vehicle = configuration.vehicle
+    chassis = vehicle.chassis
+    rise = share * float(vehicle.center_of_mass()[2])
+    x, y, z = chassis.center_of_mass
+    chassis = replace(chassis, center_of_mass=(x, y, z + rise * vehicle.mass / chassis.mass))
+    sensors = configuration.sensors
+    if sensors.imu is not None:
+        sensors = replace(sensors, imu=replace(sensors.imu, position=_raised(sensors.imu.position, -rise)))
+    if sensors.gnss is not None:
+        sensors = replace(sensors, gnss=replace(sensors.gnss, antenna=_raised(sensors.gnss.antenna, -rise)))
+    return replace(configuration, vehicle=replace(vehicle, chassis=chassis), sensors=sensors)
+
+
+def _raised(point: tuple[float, float, float], by: float) -> tuple[float, float, float]:
+    return point[0], point[1], point[2] + by
+
+
+def _tell_brake_gain(share: float, configuration: Configuration) -> Configuration:
+    def change(axle: Axle) -> Axle:
+        return replace(axle, brake=replace(axle.brake, gain=axle.brake.gain * (1 + share)))
+
+    return _axles(configuration, change)
+
+
+def _tell_antenna(ahead: float, configuration: Configuration) -> Configuration:
+    gnss = configuration.sensors.gnss
+    if gnss is None:
+        return configuration
+    x, y, z = gnss.antenna
+    gnss = replace(gnss, antenna=(x + ahead, y, z))
+    return replace(configuration, sensors=replace(configuration.sensors, gnss=gnss))
+
+
+# -- what reaches the estimator --------------------------------------------------------------------------
+
+
+def _changed(m: Measurement, values: dict[str, float], later: int = 0, arrival: int = 0) -> Measurement:
+    return Measurement(m.source, m.t + later, m.arrival + arrival, values)
+
+
+def _offset_steering(angle: float, configuration: Configuration) -> Reached:
+    """Road wheels read an angle (rad) to the left of where they are; rack and steering wheel accordingly."""
+    geometry = SteeringGeometry(configuration.vehicle)
+    rack = geometry.sign * geometry.rack_per_angle * angle
+    offsets = {
+        "steer.fl": angle,
+        "steer.fr": angle,
+        "steer.rack": rack,
+        "steer.wheel": rack / geometry.ratio,
+    }
+
+    def reach(m: Measurement) -> Measurement:
+        if offsets.keys().isdisjoint(m.values):
+            return m
+        return _changed(m, {c: v + offsets.get(c, 0.0) for c, v in m.values.items()})
+
+    return reach
+
+
+_AXES = (("imu.ax", "imu.ay", "imu.az"), ("imu.wx", "imu.wy", "imu.wz"))
+
+
+def _roll_imu(angle: float, _: Configuration) -> Reached:
+    """The device is rolled by an angle (rad) against the axes in which it is told to sit."""
+    R = rotations(np.array([angle]), np.zeros(1), np.zeros(1))[0]
+
+    def reach(m: Measurement) -> Measurement:
+        values = dict(m.values)
+        for axes in _AXES:
+            if all(a in values for a in axes):
+                turned = np.array([values[a] for a in axes]) @ R
+                values.update(zip(axes, turned.tolist(), strict=True))
+        return _changed(m, values)
+
+    return reach
+
+
+def _scale_gyro(share: float, _: Configuration) -> Reached:
+    """The gyroscope reads more by a share."""
+
+    def reach(m: Measurement) -> Measurement:
+        if "imu.wz" not in m.values:
+            return m
+        return _changed(m, {c: v * (1 + share) if c in _AXES[1] else v for c, v in m.values.items()})
+
+    return reach
+
+
+def _delay(device: str, seconds: float, _: Configuration) -> Reached:
+    """What is said to be measured at a time was measured `seconds` before; it arrives later, but never earlier."""
+    shift = round(seconds * 1e9)
+
+    def reach(m: Measurement) -> Measurement:
+        if not any(c.startswith(device) for c in m.values):
+            return m
+        return _changed(m, m.values, shift, max(shift, 0))
+
+    return reach
+
+
+def _drop(channels: tuple[str, ...], _: Configuration) -> Reached:
+    def reach(m: Measurement) -> Measurement | None:
+        values = {c: v for c, v in m.values.items() if not c.startswith(channels)}
+        return None if not values else m if len(values) == len(m.values) else _changed(m, values)
+
+    return reach
+
+
+# -- all of them -----------------------------------------------------------------------------------------
+
+
+def _signed(
+    subject: str,
+    size: float,
+    unit: str,
+    shown: float,
+    told: Callable[[float, Configuration], Configuration] | None = None,
+    reached: Callable[[float, Configuration], Reached] | None = None,
+    changes_grip: bool = False,
+    listed: bool = True,
+) -> list[Wrong]:
+    """One at both signs; `size` in SI, `shown` as the name has it."""
+    return [
+        Wrong(
+            f"{subject} {sign * shown:+g}{unit}",
+            subject,
+            None if told is None else partial(told, sign * size),
+            None if reached is None else partial(reached, sign * size),
+            changes_grip,
+            listed,
+        )
+        for sign in (1, -1)
+    ]
+
+
+_UNMEASURED = partial(_drop, ("torque.", "brake."))
+
+
+def _make_all() -> Iterable[Wrong]:
+    yield from _signed("steering offset", math.radians(1), "°", 1, reached=_offset_steering)
+    yield from _signed("wheel radius", 0.02, " %", 2, _tell_radius)
+    yield from _signed("cornering stiffness", 0.3, " %", 30, tell_cornering_stiffness, changes_grip=True)
+    yield from _signed("friction", 0.2, " %", 20, _tell_friction, changes_grip=True)
+    yield from _signed("mass", 0.2, " %", 20, tell_mass)
+    yield from _signed("height of the centre of mass", 0.2, " %", 20, _tell_height)
+    yield from _signed("brake gain", 0.3, " %", 30, _tell_brake_gain)
+    yield from _signed("IMU rolled", math.radians(3), "°", 3, reached=_roll_imu)
+    yield from _signed("gyro scale", 0.01, " %", 1, reached=_scale_gyro)
+    yield from _signed("antenna", 0.5, " m", 0.5, _tell_antenna)
+    for name, device, ms in (("GNSS", "gnss.", 100), ("IMU", "imu.", 20)):
+        for way, sign in (("later", 1), ("earlier", -1)):
+            late = partial(_delay, device, sign * ms / 1000)
+            yield Wrong(f"{name} {ms} ms {way} than told", f"{name} latency", reached=late)
+    yield from _signed("wheel radius", 0.01, " %", 1, _tell_radius, listed=False)
+    yield from _signed("gyro scale", 0.005, " %", 0.5, reached=_scale_gyro, listed=False)
+    yield Wrong("no torque, no pressure", "inputs", None, _UNMEASURED)
+
+
+WRONGS: dict[str, Wrong] = {w.name: w for w in _make_all()}
+"""All that may be wrong, by name."""
+
+
+def apply_wrongs(
+    wrongs: Iterable[Wrong], configuration: Configuration, measurements: list[Measurement]
+) -> tuple[Configuration, list[Measurement]]:
+    """What the estimator is told, and what reaches it in order of arrival."""
+    told = configuration
+    for wrong in wrongs:
+        if wrong.told is not None:
+            told = wrong.told(told)
+        if wrong.reached is not None:
+            reach = wrong.reached(configuration)
+            measurements = [found for m in measurements if (found := reach(m)) is not None]
+    return told, sorted(measurements, key=lambda m: m.arrival)
