@@ -41,7 +41,9 @@ def config(tmp_path):
     return spoil
 
 
-@pytest.mark.parametrize("name", ["prototype", "reference_vehicle", "ferrari_250lm"])
+@pytest.mark.parametrize(
+    "name", ["prototype", "reference_vehicle", "ferrari_250lm", "rav4", "hatchback", "saloon"]
+)
 def test_shipped_cars_have_18_bodies_and_14_degrees_of_freedom(capsys, name):
     status, out, err = check(capsys, name, "--json")
     found = json.loads(out)

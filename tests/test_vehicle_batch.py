@@ -33,6 +33,24 @@ def errors(width: int) -> tuple[np.ndarray, np.ndarray]:
     return change, wheels
 
 
+def test_what_a_filter_adds_acts_on_all_cars(rig):
+    """Force, moment and changed tyres: all cars go where the single one goes."""
+    car, before = rig.car, rig.car.workspace.copy()
+    car.view("push")[:] = 800.0, -500.0, 300.0
+    car.view("adjustments")[:] = 0.02 * np.arange(5.0)[:, None] * [0.0, 1.0, 1.0, 1.0]
+    batch = CarBatch(car, WIDTH)
+    for cars in (car, batch):
+        for _ in range(20):
+            cars.step(H)
+    found, expected = state(batch), state(car)
+    car.workspace[:] = before
+    for name, value in expected.items():
+        allowed = ROUNDING[name.removeprefix("branch.")]
+        assert found[name] == pytest.approx(np.repeat(value[..., None], WIDTH, -1), rel=0.0, abs=allowed), (
+            name
+        )
+
+
 def state(cars) -> dict[str, np.ndarray]:
     return {name: cars.view(name).copy() for name in STATE}
 

@@ -15,7 +15,18 @@ from vehicled.symbolic.program import Program
 from vehicled.vehicle.parameters import TMeasyTyre, corner_parameters
 from vehicled.vehicle.tyres import LAWS, Contact
 
-INPUTS = ("v_t", "v_l", "hub_speed", "rolling_speed", "load", "penetration", "radius", "h")
+INPUTS = (
+    "v_t",
+    "v_l",
+    "hub_speed",
+    "rolling_speed",
+    "load",
+    "penetration",
+    "radius",
+    "stiffness",
+    "friction",
+    "h",
+)
 
 
 class Bench:
@@ -48,18 +59,21 @@ class Bench:
         self._view("parameters")[:] = [parameters[n] for n in known["parameter"]]
         self.states = self._view("states")
 
-    def __call__(self, load: float, v_t=0.0, v_l=0.0, rolling=0.0, h=4e-3) -> np.ndarray:
+    def __call__(
+        self, load: float, v_t=0.0, v_l=0.0, rolling=0.0, h=4e-3, stiffness=1.0, friction=1.0
+    ) -> np.ndarray:
         """fx, fy, mz, damping_t, damping_l; the wheel's material moves with (v_t, v_l), its hub with v_t plus
         the rolling speed."""
-        self._view("contact")[:] = (v_t, v_l, v_t + rolling, rolling, load, load / 2e5, 0.3, h)
+        factors = stiffness, friction
+        self._view("contact")[:] = (v_t, v_l, v_t + rolling, rolling, load, load / 2e5, 0.3, *factors, h)
         self._function(self._workspace)
         return self._view("forces").copy()
 
-    def steady(self, load: float, v_t=0.0, v_l=0.0, rolling=20.0) -> np.ndarray:
+    def steady(self, load: float, v_t=0.0, v_l=0.0, rolling=20.0, **factors: float) -> np.ndarray:
         """Once the relaxation is over."""
         self.states[:] = 0.0
         for _ in range(400):
-            forces = self(load, v_t, v_l, rolling, 20e-3)
+            forces = self(load, v_t, v_l, rolling, 20e-3, **factors)
         return forces
 
 
@@ -221,3 +235,44 @@ def test_linear_law_against_its_formula():
         assert bench(load, v_t, v_l, rolling)[:2] == pytest.approx(f * np.tanh(s) / s, rel=1e-6)
     assert np.hypot(*bench(1000.0, 30.0, 20.0, 5.0)[:2]) == pytest.approx(900.0, rel=1e-4)
     assert bench(0.0, 1.0, 1.0, 5.0)[:2] == pytest.approx(0.0, abs=1e-5)
+
+
+def steady_bench(kind: str) -> tuple[Bench, float, float]:
+    """A tyre, its load and a slip at which the friction counts."""
+    if kind == "tmeasy":
+        bench, tyre = tmeasy()
+        return bench, tyre.nominal_load, tyre.lateral.sm[0]
+    return Bench("linear", corner_parameters(vehicle("reference_vehicle"), "fl")), 3000.0, 0.06
+
+
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize(
+    ("c", "mu"), [(0.7, 1.0), (1.3, 1.0), (1.0, 0.8), (1.0, 1.2), (0.8, 0.7), (1.4, 1.1)]
+)
+def test_factors_on_stiffness_and_friction_scale_the_lateral_curve(kind, c, mu):
+    """F(s) becomes μ F(c s/μ): c on the slope at the origin, μ on the greatest force, at any slip."""
+    bench, load, peak = steady_bench(kind)
+
+    def force(slip: float, **factors: float) -> float:
+        return bench.steady(load, v_l=-20.0 * slip, **factors)[1]
+
+    for share in (1e-3, 0.3, 0.8, 1.1, 1.6, 3.0, -0.5):
+        slip = share * peak
+        expected = mu * force(c / mu * slip)
+        assert force(slip, stiffness=c, friction=mu) == pytest.approx(expected, rel=1e-3)
+    assert force(1e-4 * peak, stiffness=c, friction=mu) == pytest.approx(c * force(1e-4 * peak), rel=2e-3)
+
+
+@pytest.mark.parametrize("kind", LAWS)
+def test_friction_scales_the_longitudinal_curve_and_stiffness_does_not(kind):
+    bench, load, peak = steady_bench(kind)
+
+    def force(slip: float, **factors: float) -> float:
+        # The linear law refers slip to the speed of the hub, TMeasy to that of rolling.
+        rolling = 20.0 * (1.0 + slip) if kind == "linear" else 20.0
+        return bench.steady(load, v_t=-20.0 * slip, rolling=rolling, **factors)[0]
+
+    for share in (1e-3, 0.5, 1.5):
+        slip = share * peak
+        assert force(slip, stiffness=1.4) == pytest.approx(force(slip), rel=1e-9)
+        assert force(slip, friction=0.8) == pytest.approx(0.8 * force(slip / 0.8), rel=1e-3)

@@ -36,6 +36,13 @@ YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE = (
     POSE.index(n) for n in ("yaw", "v1z", "v2z", "ahead", "left", "up", "wz")
 )
 """Indices of these elements in a pose."""
+TYRE_CAUSES = ("ahead", "left", "wz", "steering", "stiffness.front", "stiffness.rear", "friction")
+"""What tyre forces respond to: rates of the car, m/s and rad/s; the angle of the front wheels beside what is
+measured, rad to the left; relative changes of an axle's cornering stiffness and of all friction."""
+ADJUSTMENTS = ("rod", "stiffness", "friction", "wheel", "slip")
+"""What a filter adds per corner to inputs and parameters: displacement of the tie rod (m);
+relative changes of lateral tyre stiffness, of greatest tyre forces, and of the angle that the wheel turns on a given
+way; slip ratio beside the simulated one. Zero changes nothing."""
 COMPONENTS = 3
 """Number of components of the largest sensor."""
 

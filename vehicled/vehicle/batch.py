@@ -27,12 +27,12 @@ class CarBatch(Instances):
         for name in ("parameters", "corner_parameters"):
             self.view(name)[...] = car.view(name)[..., None]
         self.call(self.kernels.prepare)
-        shared = (*STATE, "ground", "inputs", "corner_inputs")
+        shared = (*STATE, "ground", "inputs", "corner_inputs", "push", "adjustments")
         self._shared = [(self.view(name), car.view(name)[..., None]) for name in shared]
         self.copy_state_from_car()
 
     def copy_state_from_car(self) -> None:
-        """Copy the present state of the single car, with its inputs and its ground, to all cars."""
+        """Copy the present state of the single car, with its inputs, its ground and what a filter adds."""
         for ours, its in self._shared:
             ours[...] = its
 

@@ -291,6 +291,8 @@ class Car(Instances):
         travel[:] = self.corner_output("suspension.deflection")
         self.rolling_radius = self._rolling_radius()
         """(4,) of the wheels at rest, m."""
+        self.slip_stiffness = self._slip_stiffness()
+        """(4,) longitudinal force per slip of the tyres at rest, N."""
         self.call(self.kernels.prepare)
         self.view("qd")[:] = 0.0
         self.view("branch.qd")[:] = 0.0
@@ -302,6 +304,14 @@ class Car(Instances):
             pressed = self.corner_output("tyre.fz") / self.get_corner_parameter("tyre.vertical_stiffness")
             radius -= self.get_corner_parameter("tyre.rolling_share") * pressed
         return radius
+
+    def _slip_stiffness(self) -> np.ndarray:
+        if self.vehicle.tyre == "linear":
+            return self.get_corner_parameter("tyre.slip_stiffness_x").copy()
+        one, two = (self.get_corner_parameter(f"tyre.x.df0{n}") for n in (1, 2))
+        ratio = self.corner_output("tyre.fz") / self.get_corner_parameter("tyre.nominal_load")
+        stiffness: np.ndarray = ratio * ((2.0 * one - 0.5 * two) - (one - 0.5 * two) * ratio)
+        return stiffness
 
     def rest(self) -> None:
         """Bring the car to rest on level ground, origin near the world's, heading along x."""

@@ -38,6 +38,7 @@ from vehicled.vehicle.parameters import (
     Brake,
     Characteristic,
     Damper,
+    Driven,
     HardPoints,
     SteeringParameters,
     Stops,
@@ -118,6 +119,8 @@ class Handbook:
     rear: HandbookAxle
     steering_ratio: Annotated[float, Positive] = 16.0
     """Steering-wheel angle over road-wheel angle."""
+    driven: Driven = "rear"
+    """Axles that the engine drives."""
     aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
@@ -312,6 +315,7 @@ class Handbook:
             front=front,
             rear=rear,
             aerodynamics=self.aerodynamics,
+            driven=self.driven,
             steering=SteeringParameters(ratio=float(1.0 / (steer * self.steering_ratio))),
             gravity=self.gravity,
         )

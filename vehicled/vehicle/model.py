@@ -23,6 +23,7 @@ from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle import outputs
+from vehicled.vehicle.arrays import ADJUSTMENTS
 from vehicled.vehicle.chart import Axes
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.interface import CarKernels, Names
@@ -96,6 +97,9 @@ class _Builder:
         self.drive, self.pressure = g.symbol("input.drive", 1), g.symbol("input.brake", 1)
         self.program.store("inputs", rack)
         self.program.store("corner_inputs", [*rod, self.drive, self.pressure])
+        self.adjustments = dict(
+            zip(ADJUSTMENTS, self.program.array("adjustments", len(ADJUSTMENTS), 1), strict=True)
+        )
         self.system.rates |= dict(zip([*rack[:2], *rod[:2]], [*rack_rates, *rod_rates], strict=True))
 
     def build(self, extensions: Sequence[Extension[Any]]) -> VehicleProgram:
@@ -168,7 +172,8 @@ class _Builder:
 
         # The rack is guided by the chassis, so that the rods' forces reach the chassis either way.
         inner_design, outer_design = cp.vector("tie.inner"), cp.vector("tie.outer")
-        inner = self.chassis.point(inner_design).position + self.v2.position * self.rod
+        rod = self.rod + self.adjustments["rod"]
+        inner = self.chassis.point(inner_design).position + self.v2.position * rod
         tie = self.knuckle.point(outer_design).position - inner
         tie_design = outer_design - inner_design
         system.constraint("tie rod: length", tie.dot(tie) - tie_design.dot(tie_design))
@@ -212,6 +217,8 @@ class _Builder:
         ev, sv = self.e.position, self.s.position
         self.wheel_rate = self.spin.qd - self.e.velocity.dot(sv.cross(ev))
         self.last_wheel_rate = self.states("wheel.rate")
+        self.more_slip = self.adjustments["slip"]
+        self.wheel_scale = 1.0 + self.adjustments["wheel"] + self.more_slip
 
     # -- forces within the car ------------------------------------------------------------------------
 
@@ -318,6 +325,8 @@ class _Builder:
             load=load,
             penetration=self.penetration,
             radius=radius,
+            stiffness=1.0 + self.adjustments["stiffness"],
+            friction=1.0 + self.adjustments["friction"],
             h=self.h,
         )
         self.tyre_forces = tyre = self.law.forces(g, self.contact, cp, self.states)
@@ -366,9 +375,15 @@ class _Builder:
             self.system.force(point, self.v3.position * (pressure * p(f"aero.{axle}_lift_area")))
 
     def _force_error(self) -> None:
-        """Force error of the model as a filter estimates it: at the vehicle origin, N ahead and to the left."""
-        ahead, left = self.program.array("push", 2)
+        """Force error of the model as a filter estimates it: at the vehicle origin, N ahead and to the left.
+
+        And its moment error about v3, N·m.
+        """
+        ahead, left, moment = self.program.array("push", 3)
         self.system.force(self.origin, self.v1.position * ahead + self.v2.position * left)
+        couple = self.v2.position * (0.5 * moment)
+        self.system.force(self.v1, couple)
+        self.system.force(self.v2, self.v1.position * (-0.5 * moment))
 
     # -- kernels ------------------------------------------------------------------------------------------
 
@@ -405,7 +420,7 @@ class _Builder:
         """Internal states at the end of a step."""
         turned = self.half_h * (self.last_wheel_rate + self.wheel_rate)
         yield self.windup, self.new_windup
-        yield wheel_angle, wheel_angle + turned
+        yield wheel_angle, wheel_angle + turned * self.wheel_scale
         yield self.last_wheel_rate, self.wheel_rate
         yield from self.tyre_forces.states
 
@@ -422,6 +437,8 @@ class _Builder:
             spin_axis=self.s,
             wheel_angle=wheel_angle,
             wheel_rate=self.last_wheel_rate,
+            wheel_scale=self.wheel_scale,
+            more_slip=self.more_slip,
             tyre_forces=self.tyre_forces,
             contact=self.contact,
             hub_lateral=self.centre.velocity.dot(self.left),

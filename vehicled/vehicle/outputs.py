@@ -31,6 +31,10 @@ class Parts:
     spin_axis: Combination
     wheel_angle: Atom
     wheel_rate: Atom
+    wheel_scale: Atom
+    """Real over simulated rotation, where rolling radii or slip differ."""
+    more_slip: Atom
+    """Slip ratio beside the simulated one, from forces that do not go through the simulated wheels."""
     tyre_forces: TyreForces
     contact: Contact
     hub_lateral: Atom
@@ -80,7 +84,7 @@ def _report(program: Program, parts: Parts) -> KernelHandle:
     speed = g.max(g.abs(contact.hub_speed), SLIP_SPEED)
     corner = [
         g.atan(parts.hub_lateral / speed),
-        -(contact.v_t / speed),
+        parts.more_slip - contact.v_t / speed,
         tyre.fx,
         tyre.fy,
         contact.load,
@@ -88,7 +92,7 @@ def _report(program: Program, parts: Parts) -> KernelHandle:
         parts.travel_rate,
         parts.strut_force,
         parts.wheel_angle,
-        parts.wheel_rate,
+        parts.wheel_rate * parts.wheel_scale,
     ]
     outputs = program.array("outputs", len(ROOT_OUTPUTS))
     corner_outputs = program.array("corner_outputs", len(CORNER_OUTPUTS), 1)

@@ -239,6 +239,9 @@ class SteeringParameters:
     """Rack displacement per steering-wheel angle."""
 
 
+Driven = Literal["rear", "front", "all"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Vehicle:
     """A car by its hard points."""
@@ -250,6 +253,8 @@ class Vehicle:
     rear: Axle
     aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
     steering: SteeringParameters = field(default_factory=SteeringParameters)
+    driven: Driven = "rear"
+    """Axles that the engine drives."""
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
@@ -271,6 +276,10 @@ class Vehicle:
     def axle(self, wheel: str) -> Axle:
         """The axle of a wheel (`fl`, `fr`, `rl`, `rr`)."""
         return self.front if wheel[0] == "f" else self.rear
+
+    def is_driven(self, wheel: str) -> bool:
+        """Whether the engine drives a wheel."""
+        return self.driven == "all" or self.driven[0] == wheel[0]
 
     @property
     def mass(self) -> float:

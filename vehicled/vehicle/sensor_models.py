@@ -18,7 +18,18 @@ from vehicled.multibody.system import System
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
-from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, COMPONENTS, LEFT, MOUNTING, POSE, UP, V1Z, V2Z
+from vehicled.vehicle.arrays import (
+    AHEAD,
+    CHART_SIZE,
+    COMPONENTS,
+    LEFT,
+    MOUNTING,
+    POSE,
+    TYRE_CAUSES,
+    UP,
+    V1Z,
+    V2Z,
+)
 from vehicled.vehicle.chart import Axes, axes, body_rates, yaw_of
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.interface import SensorKernels
@@ -40,12 +51,16 @@ class SensorModels:
     """Its place, m in vehicle axes."""
     up: Vector
     """The vertical in vehicle axes, of `pose`."""
-    tyre_damping: list[Atom]
-    """(9,) array of that name, by rows: see `observe_tyres`."""
+    tyre_response: list[Atom]
+    """Array of that name, (3, len(TYRE_CAUSES)) by rows: see `observe_tyres`."""
     readings: dict[str, list[Atom]]
     """Components by name of the sensor."""
     jacobians: dict[str, list[list[Atom]]]
     """Rows (12,) of derivatives by chart and rates, by name of the sensor."""
+    motion: list[Atom]
+    """d/dt of chart and rates (12,) at `pose`: what a reading changes by within a second follows from it."""
+    inertia: tuple[Atom, Atom]
+    """Mass of the car, and its moment about the vertical through the vehicle origin."""
 
 
 def add_sensor_kernels(program: Program, parts: Parts) -> SensorKernels:
@@ -66,9 +81,10 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
     predicted = program.array("predicted", COMPONENTS)
     sensitivity = program.array("sensitivity", COMPONENTS * CHART_SIZE)
     now = _pose_now(parts)
-    tyre_damping = program.array("tyre_damping", 9)
+    tyre_response = program.array("tyre_response", 3 * len(TYRE_CAUSES))
+    inertia = _planar_inertia(parts.system)
     kernels = {
-        "observe_tyres": _tyre_damping(program, parts, tyre_damping),
+        "observe_tyres": _tyre_response(program, parts, inertia, tyre_response),
         "observe_pose": program.kernel("observe_pose", zip(pose, now, strict=True)),
     }
     motion = _Motion.of(program.graph, pose)
@@ -88,10 +104,20 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
         rotation=mounting.R_imu_body,
         imu=mounting.p_imu_body,
         up=Vector(motion.axes.v1.z, motion.axes.v2.z, motion.axes.v3.z),
-        tyre_damping=tyre_damping,
+        tyre_response=tyre_response,
         readings=readings,
         jacobians=jacobians,
+        motion=_differentiate_by_time(program.graph, pose, motion),
+        inertia=inertia,
     )
+
+
+def _differentiate_by_time(g: Graph, pose: list[Atom], motion: _Motion) -> list[Atom]:
+    """d/dt of the first elements of `pose`, chart and rates."""
+    v, a, alpha = motion.v_origin_world, motion.a_origin_body, motion.alpha_body
+    ahead, left, up, turning, *slopes = pose[AHEAD:CHART_SIZE]
+    of_chart = [v.x, v.y, up, turning, *slopes]
+    return [*of_chart, a.x + turning * left, a.y - turning * ahead, g.zero, alpha.z, -alpha.y, alpha.x]
 
 
 def _pose_now(parts: Parts) -> list[Atom]:
@@ -206,23 +232,52 @@ def _differentiate(g: Graph, value: Atom, pose: list[Atom], rise: tuple[Atom, At
     return row
 
 
-def _tyre_damping(program: Program, parts: Parts, damping: list[Atom]) -> KernelHandle:
-    """Kernel `observe_tyres`: `tyre_damping` (3, 3) by rows, ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) in vehicle axes.
+OF_RATES = 3
+"""The first so many TYRE_CAUSES are rates of the car."""
+_RELAXATION_LENGTH = 0.5
+"""m: typical of passenger cars."""
+_SMALL_SLIP = 0.02
+_SLOW = 3.0
+"""m/s: slip at a lower speed is counted as of this."""
+
+
+def _tyre_response(
+    program: Program, parts: Parts, inertia: tuple[Atom, Atom], response: list[Atom]
+) -> KernelHandle:
+    """Kernel `observe_tyres`: `tyre_response` (3, causes) by rows, ∂(ẍ, ÿ, α_z)/∂TYRE_CAUSES in vehicle axes.
 
     An error of lateral velocity or yaw rate changes the tyre forces and so the accelerations; without this term an
     accelerometer's innovation from sideslip would be attributed to a bank of the road. Along the car the wheels soon
     turn as fast as the car moves, so that only the lateral forces count.
+
+    As a tyre's curve is F = μ F₀(c v/μ), its force changes by v ∂F/∂v with the stiffness c and by F − v ∂F/∂v with μ.
+    The response to what lasts (steering offset, stiffness, friction) follows slip after the tyre's relaxation length.
+    Small slip is mostly the filter's own corrections, which are correlated with the next innovations; it says
+    nothing about a tyre, and counts less.
     """
-    g, a, system = program.graph, parts.chassis, parts.system
+    g, a = program.graph, parts.chassis
     place, left = a.to_body(parts.wheel_place), a.to_body(parts.wheel_left)
     direction = [left.x, left.y, place.x * left.y - place.y * left.x]
-    mass, yaw_inertia = _planar_inertia(system)
+    mass, yaw_inertia = inertia
+    damping, contact = parts.lateral_damping, parts.contact
+    speed = g.max(g.abs(contact.hub_speed), _SLOW)
+    slip = contact.v_l / speed
+    counted = slip * slip / (slip * slip + _SMALL_SLIP**2)
+    by_stiffness = -(damping * contact.v_l) * counted
+    front, rear = g.where_less(place.x, 0.0, g.zero, g.one), g.where_less(place.x, 0.0, g.one, g.zero)
+    pushes = [-(damping * d) for d in direction]
+    # A wheel that is turned to the left moves to the right across itself.
+    pushes += [front * damping * contact.hub_speed, front * by_stiffness, rear * by_stiffness]
+    pushes.append(parts.tyre_forces.fy * counted - by_stiffness)
+    (h, _) = program.arrays["integration"]
+    travelled = h * g.abs(parts.origin.velocity.dot(a.v1)) / _RELAXATION_LENGTH
+    share = 1.0 - g.exp(-travelled)
     stores = []
-    for i, inertia in enumerate((mass, mass, yaw_inertia)):
-        for j in range(3):
-            force = g.lane_sum(parts.lateral_damping * direction[i] * direction[j])
-            stores.append(-force / inertia)
-    return program.kernel("observe_tyres", zip(damping, stores, strict=True))
+    for i, of_car in enumerate((mass, mass, yaw_inertia)):
+        for j, push in enumerate(pushes):
+            old, new = response[i * len(pushes) + j], g.lane_sum(push * direction[i]) / of_car
+            stores.append((old, new if j < OF_RATES else old + share * (new - old)))
+    return program.kernel("observe_tyres", stores)
 
 
 def _planar_inertia(system: System) -> tuple[Atom, Atom]:

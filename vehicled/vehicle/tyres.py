@@ -29,6 +29,10 @@ class Contact:
     """Of the undeformed tyre into the ground, m."""
     radius: Atom
     """Undeformed, m."""
+    stiffness: Atom
+    """Factor on the lateral stiffness: what a filter finds the tyre to be beside its parameters."""
+    friction: Atom
+    """Factor on the greatest forces."""
     h: Atom
     """Step, s."""
 
@@ -75,9 +79,9 @@ class LinearLaw:
         """Forces by slip velocity over speed, limited by friction times load."""
         speed = g.max(g.abs(c.hub_speed), parameter("tyre.least_speed"))
         kx = parameter("tyre.slip_stiffness_x") / speed
-        ky = parameter("tyre.slip_stiffness_y") / speed
+        ky = parameter("tyre.slip_stiffness_y") * c.stiffness / speed
         fx, fy = -(kx * c.v_t), -(ky * c.v_l)
-        limit = parameter("tyre.friction") * c.load
+        limit = parameter("tyre.friction") * c.friction * c.load
         # Tiny offsets keep tanh(s)/s defined without force or without load.
         s = g.sqrt(fx * fx + fy * fy + 1e-12) / (limit + 1e-6)
         share = g.tanh(s) / s
@@ -111,12 +115,15 @@ class TMeasyLaw:
     def steady_lateral(self, g: Graph, c: Contact, parameter: Symbols) -> Atom:
         """Lateral force without transients, N."""
         slip, _, gain, _ = self._characteristic(g, c, parameter)
-        return gain * slip["y"]
+        return gain["y"] * slip["y"]
 
     def _characteristic(
         self, g: Graph, c: Contact, parameter: Symbols
-    ) -> tuple[dict[str, Atom], dict[str, Atom], Atom, dict[str, Atom]]:
-        """Normalised slips, the speeds v* that they refer to, force over slip, and the normalising factors."""
+    ) -> tuple[dict[str, Atom], dict[str, Atom], dict[str, Atom], dict[str, Atom]]:
+        """Normalised slips, the speeds v* that they refer to, forces over slip, and the normalising factors.
+
+        With a factor c on the stiffness and μ on the greatest force, the curve F(s) becomes μ F(c s/μ).
+        """
         ratio = g.min(c.load / parameter("tyre.nominal_load"), self.greatest_load_ratio)
 
         def degressive(axis: str, p: str) -> Atom:
@@ -142,9 +149,9 @@ class TMeasyLaw:
         v_star = {a: scale[a] * reference for a in "xy"}
         slip = {"x": -(c.v_t / v_star["x"]), "y": -(c.v_l / v_star["y"])}
         # The direction of vanishing slip is taken as longitudinal.
-        along = slip["x"] + 1e-9
-        s = g.sqrt(along * along + slip["y"] * slip["y"])
-        cos, sin = along / s, slip["y"] / s
+        along, across = slip["x"] / c.friction + 1e-9, slip["y"] * (c.stiffness / c.friction)
+        s = g.sqrt(along * along + across * across)
+        cos, sin = along / s, across / s
 
         def combined(x: Atom, y: Atom) -> Atom:
             a, b = x * cos, y * sin
@@ -159,12 +166,8 @@ class TMeasyLaw:
         rising = stiffness / (1.0 + sigma * (sigma + stiffness * s_peak / (peak + 1e-6) - 2.0))
         u = (s - s_peak) / (s_slide - s_peak)
         falling = (peak - (peak - slide) * (u * u * (3.0 - 2.0 * u))) / s
-        return (
-            slip,
-            v_star,
-            g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s)),
-            scale,
-        )
+        gain = g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s))
+        return slip, v_star, {"x": gain, "y": gain * c.stiffness}, scale
 
     def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
         """Forces of the deflected tyre at the end of the step c.h, and its deflections as states."""
@@ -174,9 +177,9 @@ class TMeasyLaw:
             k, d = parameter(f"tyre.{axis}.stiffness"), parameter(f"tyre.{axis}.damping")
             old, old_rate = state(f"deflection.{axis}"), state(f"deflection.{axis}.rate")
             # ẋ = −x/τ − w v, by the θ-method: trapezoidal for slow, implicit for fast relaxation.
-            denominator = v_star[axis] * d + gain + 1e-6
+            denominator = v_star[axis] * d + gain[axis] + 1e-6
             inverse_tau = v_star[axis] * k / denominator
-            w = gain / denominator
+            w = gain[axis] / denominator
             x = c.h * inverse_tau
             theta = 0.5 + 0.5 * x / (x + 6.0)
             implicit = 1.0 + theta * x
