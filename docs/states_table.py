@@ -12,8 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled.filter.settings import DriveForce, Filter, Suspension
-from vehicled.filter.states import Group, InitialConditions, StateTable, Values, make_table
+from vehicled.filter.settings import Filter, Suspension
+from vehicled.filter.states import (
+    MODEL,
+    SUSPENSION,
+    Group,
+    InitialConditions,
+    StateTable,
+    Values,
+    make_table,
+)
 from vehicled.sources.sensors import Sensors, find_kinds
 
 PAGE = Path(__file__).with_name("states.md")
@@ -25,16 +33,18 @@ MOVING = dataclasses.replace(STANDING, speed=10.0)
 def make_tables() -> str:
     """All states with default settings, the optional ones too: what they are, then their numbers."""
     sensors = Sensors()
-    filter = Filter(drive_force=DriveForce(), suspension=Suspension())
+    filter = Filter(suspension=Suspension())
     setup = sensors.make_setup()
-    table = make_table(filter, setup.states, setup.model_error)
+    table = make_table(filter, setup.states)
     homes = {g.name: f"`sensors.{name}`" for name, kind in find_kinds().items() for g in kind.STATES}
+    homes |= {g.name: "`filter.unknowns`" for g in MODEL if not g.settings}
+    homes |= {g.name: "`filter.suspension`" for g in SUSPENSION}
     lines = [
         "| group | elements | unit | meaning | settings |",
         "| --- | --- | --- | --- | --- |",
         *(_describe(group, homes.get(group.name, "`filter`")) for group in table.groups),
         "",
-        "| state | initial σ, standing | initial σ, at 10 m/s | noise density (root) | process: σ, time |",
+        "| state | initial σ, standing | initial σ, at 10 m/s | noise density (root) | process: σ; time |",
         "| --- | --- | --- | --- | --- |",
         *_list_numbers(table),
     ]
@@ -56,15 +66,16 @@ def _list_numbers(table: StateTable) -> list[str]:
     for group in table.groups:
         place = slice(begin, begin + len(group.elements))
         begin = place.stop
-        unit = group.unit.replace("–", "")
-        initial = [f"{_join(np.sqrt(v[place]))} {unit}".rstrip() for v in (standing, moving)]
+        # Without one unit for all elements, numbers stand by themselves.
+        unit = "" if group.unit == "–" or ", " in group.unit else f" {group.unit}"
+        initial = [f"{_join(np.sqrt(v[place]))}{unit}" for v in (standing, moving)]
         roots = np.sqrt(densities[place])
-        noise = f"{_join(roots)} {unit}/√s" if roots.any() else "–"
+        noise = f"{_join(roots)}{unit or ' 1'}/√s" if roots.any() else "–"
         process = processes.get(group)
         fades = "–" if group not in processes else "set while running"
         if process is not None:
             sigma = _join(process.sigma) if np.any(process.sigma) else "0"
-            fades = f"{sigma} {unit}, {process.time:g} s"
+            fades = f"{sigma}{unit}; {process.time:g} s"
         rows.append(f"| `{group.name}` | {' | '.join(initial)} | {noise} | {fades} |")
     return rows
 

@@ -9,6 +9,7 @@ from estimator_rig import steps
 
 from vehicled import settings
 from vehicled.configuration import File, configure
+from vehicled.identification.vehicle.filter_form import calc_filter_form
 from vehicled.identification.vehicle.names import PARAMETERS, apply, with_defaults
 from vehicled.messages import Step
 from vehicled.simulation.drive import simulate
@@ -19,8 +20,9 @@ TEXT = settings.config_path("prototype").read_text(encoding="utf-8")
 
 
 @lru_cache
-def prototype_file() -> File:
-    return with_defaults(settings.loads(TEXT, File))
+def prototype_file(tuning: bool = False) -> File:
+    """In the form for identification, or for tuning."""
+    return with_defaults(calc_filter_form(settings.loads(TEXT, File), tuning)[0])
 
 
 def changed(**theta: float) -> File:

@@ -67,11 +67,17 @@ def observation(kind: str, t: int, value: Sequence[float], variance: Sequence[fl
     return Observation(kind, t, list(value), list(variance))
 
 
-def linearise(f: VehicleFilter, kind: str, t: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """What an observation should read (m,), and its Jacobian (m, n)."""
+def linearise(
+    f: VehicleFilter, kind: str, t: int, m: int, measured: Sequence[float] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What an observation should read (m,), and its Jacobian (m, n).
+
+    `measured`: what it reads, where that matters.
+    """
+    value = [0.0] * m if measured is None else measured
     f.errors.x[:] = 0.0
-    assert f.evaluate(observation(kind, t, [0.0] * m, [1.0] * m)) is not None
-    return -f.errors.innovation[:m], f.errors.rows[:m].copy()
+    assert f.evaluate(observation(kind, t, value, [1.0] * m)) is not None
+    return np.asarray(value) - f.errors.innovation[:m], f.errors.rows[:m].copy()
 
 
 def without_noise(f: VehicleFilter) -> None:

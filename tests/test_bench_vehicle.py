@@ -81,12 +81,12 @@ def test_a_filter_that_fails_ends_its_run_and_says_when(drive, monkeypatch):
 
 
 def test_the_table_has_the_largest_errors_and_the_span_of_the_sensors(rows):
-    worse = rows[0] | {"seed": 2, "position_rmse": 0.5, "sensors_nis": {"a": 0.25, "b": 3.0}}
+    worse = rows[0] | {"seed": 2, "position_rmse": 0.5, "sensors_nis": {"a": 0.05, "b": 3.0}}
     lines = observer_tables.format_vehicle([*rows, worse])
     assert "seeds 1 2" in lines[0]
     (line,) = [x for x in lines if x.startswith("errorEKF")]
     assert line.split()[1] == "0.5000"
-    assert "0.25–3.00" in line
+    assert "0.05–3.00" in line
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ class Life(RuleBasedStateMachine):
         by_measurement: dict[tuple[str, int], set[str]] = {}
         for i in found:
             by_measurement.setdefault((i.source, i.t), set()).add(i.sensor)
-            assert i.fused == (i.reason in ("fused", "reset"))
+            assert i.fused == (i.reason in ("fused", "weighted", "partly", "reset"))
         for m in given:
             recorded = by_measurement.get((m.source, m.t), set())
             for channel, value in m.values.items():

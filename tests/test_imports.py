@@ -40,6 +40,7 @@ ROWS = (
     "vehicled.configuration",
     "vehicled.estimator",
     "vehicled.stepping",
+    "vehicled.smoothing",
     "vehicled.simulation",
     "vehicled.identification",
     "drivers",

@@ -9,12 +9,17 @@ from vehicled.sources.health import Health
 SECOND = 1_000_000_000
 
 
-def test_thresholds_let_the_configured_share_of_good_measurements_pass():
-    rng = np.random.default_rng(1)
-    health = Health(Gate(probability=0.99))
-    for m in (1, 2, 3):
-        nis = np.square(rng.normal(size=(100_000, m))).sum(axis=1)
-        assert np.mean(nis <= health.thresholds[m - 1]) == pytest.approx(0.99, abs=0.002)
+ALL = [True]
+"""Rejected: the only component."""
+
+
+def test_limits_are_squares_of_standard_deviations():
+    """With the default gate good measurements are weighted rarely and never rejected."""
+    assert Health(Gate(weigh_beyond=2.0, reject_beyond=7.0)).limits == (4.0, 49.0)
+    weigh, reject = Health(Gate()).limits
+    surprise = np.square(np.random.default_rng(1).normal(size=100_000))
+    assert np.mean(surprise > weigh) == pytest.approx(0.0027, abs=0.0007)
+    assert surprise.max() < reject / 2
 
 
 def test_a_source_goes_from_waiting_over_active_to_lost_and_back():
@@ -37,9 +42,9 @@ def test_a_source_goes_from_waiting_over_active_to_lost_and_back():
 def test_persistent_failures_in_a_row_make_the_policy_apply(policy):
     health = Health(Gate(persistent=3, policy=policy))
     health.accept()
-    assert [health.fail(), health.fail()] == [False, False]
+    assert [health.fail(ALL), health.fail(ALL)] == [False, False]
     health.accept()  # one good one, and counting begins anew
-    wanted = [health.fail() for _ in range(6)]
+    wanted = [health.fail(ALL) for _ in range(6)]
     assert wanted == ([False, False, True] * 2 if policy == "reset" else [False] * 6)
     status = health.status()
     assert status["state"] == ("active" if policy == "reset" else "distrusted")
@@ -65,19 +70,30 @@ def test_a_rejection_is_counted_with_its_reason_and_is_no_gate_failure():
 def test_silence_ends_a_row_of_failures():
     health = Health(Gate(persistent=3, timeout=1.0, policy="reset"))
     health.note_arrival(0)
-    assert [health.fail(), health.fail()] == [False, False]
+    assert [health.fail(ALL), health.fail(ALL)] == [False, False]
     health.check_timeout(SECOND + 1)
     assert (health.state, health.failures) == ("lost", 0)
-    assert [health.fail(), health.fail(), health.fail()] == [False, False, True]
+    assert [health.fail(ALL), health.fail(ALL), health.fail(ALL)] == [False, False, True]
+
+
+def test_a_component_that_keeps_failing_makes_the_policy_apply_though_others_are_fused():
+    health = Health(Gate(persistent=3, policy="reset"))
+    one, other = [True, False, False], [False, True, False]
+    # Rejections of different components are not in a row.
+    assert [health.fail(one), health.fail(other), health.fail(one)] == [False] * 3
+    assert (health.state, health.failures) == ("active", 1)
+    assert [health.fail(one), health.fail(one)] == [False, True]
+    status = health.status()
+    assert (status["fused"], status["rejected"], status["resets"]) == (5, 0, 1)
+    assert health.failures == 0
 
 
 def test_other_limits_keep_what_was_counted():
-    health = Health(Gate(probability=0.99, timeout=1.0))
+    health = Health(Gate(weigh_beyond=3.0, timeout=1.0))
     health.note_arrival(0)
     health.accept()
-    before = health.thresholds
-    health.set_gate(Gate(probability=0.999, timeout=3.0))
-    assert all(new > old for new, old in zip(health.thresholds, before, strict=True))
+    health.set_gate(Gate(weigh_beyond=4.0, reject_beyond=12.0, timeout=3.0))
+    assert health.limits == (16.0, 144.0)
     assert health.status()["fused"] == 1
     health.check_timeout(2 * SECOND)
     assert health.state == "active"

@@ -104,12 +104,33 @@ def test_each_source_of_steering_moves_the_same_rods(car):
 def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
     inputs = make_inputs(car)
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0, "brake.pressure": 2e6})
-    inputs.take(1_000_000_000, {"imu.ax": 3.0})
-    inputs.apply(1.0)
+    inputs.take(400_000_000, {"imu.ax": 3.0})
+    inputs.apply(0.4)
     assert car.corner_inputs[3].tolist() == [0.0, 0.0, 100.0, -50.0]
     assert car.corner_inputs[4].tolist() == [2e6] * 4
-    inputs.take(2_000_000_000, {"brake.pressure": -1e4})
-    inputs.apply(2.0)
+    inputs.take(400_000_000, {"brake.pressure": -1e4})
+    inputs.apply(0.4)
+    assert not car.corner_inputs[4].any()
+
+
+def test_torque_and_pressure_are_unknown_half_a_second_after_their_last_sample(car):
+    """Then none is assumed, and the filter estimates the force instead."""
+    inputs = make_inputs(car)
+    assert not inputs.is_drive_known(0.0)
+    inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0})
+    assert not inputs.is_drive_known(0.1)  # the pressure is not measured
+    inputs.take(100_000_000, {"brake.pressure": 2e6})
+    assert inputs.is_drive_known(0.1)
+    inputs.take(400_000_000, {"torque.rl": 100.0, "brake.pressure": 2e6})
+    inputs.apply(0.49)
+    assert inputs.is_drive_known(0.49)
+    assert car.corner_inputs[3:].all(axis=0).tolist() == [False, False, True, True]
+    # Both wheels have to be measured.
+    inputs.apply(0.51)
+    assert not inputs.is_drive_known(0.51)
+    assert not car.corner_inputs[3].any()
+    assert car.corner_inputs[4].tolist() == [2e6] * 4
+    inputs.apply(0.91)
     assert not car.corner_inputs[4].any()
 
 
@@ -124,7 +145,7 @@ def test_other_settings_take_effect_with_the_next_reset(car):
     inputs = make_inputs(car)
     inputs.reconfigure(SteeringInput(), WheelTorques(gain=2.0))
     for gain in (1.0, 2.0):
-        inputs.take(0, {"torque.rl": 100.0})
+        inputs.take(0, {"torque.rl": 100.0, "torque.rr": 100.0})
         inputs.apply(0.0)
         assert car.corner_inputs[3, 2] == gain * 100.0
         inputs.reset()

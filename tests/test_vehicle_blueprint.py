@@ -21,7 +21,7 @@ def structure(kind: str = "errorEKF") -> Structure:
     """Of the filter that comes with the prototype."""
     configuration = load_configuration("prototype")
     sensors = configuration.sensors.make_setup()
-    table = make_table(replace(configuration.filter, kind=kind), sensors.states, sensors.model_error)
+    table = make_table(replace(configuration.filter, kind=kind), sensors.states)
     return Structure(kind, table.groups, sensors.observations)
 
 
@@ -91,6 +91,7 @@ def test_the_key_of_a_filter_says_what_is_compiled():
         replace(group, name="other"),
         replace(group, elements=(*group.elements, "more")),
         replace(group, process=None if group.process else lambda _: None),
+        replace(group, limit=0.123),
     ]
     others = [replace(whole, groups=(*whole.groups[:-1], g)) for g in groups]
     others += [replace(whole, groups=whole.groups[::-1]), replace(whole, kind="DEKF")]

@@ -21,10 +21,10 @@ from vehicled.errors import RunError, UsageError
 from vehicled.filter.boundary import InitialPose
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialConditions
+from vehicled.filter.states import ATTITUDE, FORCES, POSITION, UNKNOWN_YAW, InitialConditions
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
-from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement
+from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement, SlowState
 from vehicled.settings import find_fault
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.inputs import Inputs
@@ -34,7 +34,7 @@ from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.world import WorldFrame
-from vehicled.vehicle.arrays import AHEAD, LEFT, YAW
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 
 _LONGEST_STEP_NS = 10_000_000
 """A longer time between steps is simulated in several."""
@@ -44,6 +44,12 @@ _ROAD_EVERY_NS = 100_000_000
 """Time between observations of the road, which is level but for a small slope."""
 _SAVE_NS = 1_000_000_000
 """Time between copies of a good state."""
+_RECOVERY_NS = 1_000_000_000
+"""After a restart with good data the estimate is normal again."""
+_LATERAL_SIGMA = (0.5, 0.05)
+"""m/s, and that per speed: of the lateral velocity after a restart."""
+_ATTITUDE_SIGMA = 0.03
+"""rad: of roll and pitch after a restart."""
 _COURSE_SIGMA = 0.03
 """rad: of a heading that is taken from the first course over ground."""
 _GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
@@ -57,7 +63,8 @@ class EstimatorParts:
     filter: VehicleFilter
     inputs: Inputs
     on_update: OnUpdate
-    """Takes the record of each observation while the filter still holds it. Such an estimator gives no estimates."""
+    """Takes the record of each observation while the filter still holds it. Such an estimator gives no estimates, and
+    takes the noise of sensors as given."""
 
 
 class Estimator:
@@ -81,10 +88,13 @@ class Estimator:
         )
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
-        context = Context(self._filter, self._updates, self._world, self._counters)
+        # What is found of noise must not be adapted meanwhile.
+        given_noise = parts is not None
+        context = Context(self._filter, self._updates, self._world, self._counters, given_noise)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._limits = find_limits()
+        self._given = _Given({}, 0.0)
         self._reset()
 
     def make_filter(self) -> VehicleFilter:
@@ -98,11 +108,18 @@ class Estimator:
         self._first_ns: int | None = None
         self._world.reset()
         self._sources.reset()
+        self._updates.restart()
         self._inputs.reset()
         self._conditions.reset()
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
+        self._slow_before: np.ndarray | None
+        self._slow_saved: np.ndarray | None
+        """Slow states of the last save and of that before."""
         self._saved_ns = 0
+        self._slow_before = self._slow_saved = None
+        self._recovering: tuple[int, str] | None = None
+        """Time and reason of a restart that is not long ago."""
         self._since_road_ns = 0
 
     # -- the loop's interface ----------------------------------------------------------------------
@@ -141,13 +158,18 @@ class Estimator:
             self._predict(t_ns)
             for m in sound:
                 self._sources.observe(m)
-            if updates.is_filter_lost():
-                self._restart_in_place(t_ns)
+            lost = self._find_loss((t_ns - before) * 1e-9)
+            if lost is not None:
+                self._restart_in_place(t_ns, lost)
             self._since_road_ns += t_ns - before
             if self._since_road_ns >= _ROAD_EVERY_NS:
                 self._filter.update_road(self._since_road_ns * 1e-9)
                 self._since_road_ns = 0
+                self._filter.open_states(updates.is_active)
+                self._filter.widen_parameters()
             self._filter.apply_corrections()
+        if self._recovering is not None and t_ns - self._recovering[0] > _RECOVERY_NS:
+            self._recovering = None
         updates.check_timeouts(t_ns)
         self._counters["steps"] += 1
         return self._output(t_ns) if self._has_output else None
@@ -157,11 +179,17 @@ class Estimator:
         return self._updates.records
 
     def status(self) -> dict[str, Any]:
-        """Counters, the sources' states, and biases; `state` is `waiting`, `aligning` or `running`."""
+        """Counters, the sources' states, and biases.
+
+        `state` is `waiting`, `aligning`, `running`, or `recovering` for a while after a restart, with its `reason`.
+        """
         state = "waiting" if not self._running else "running" if self._world.aligned else "aligning"
         origin = self._world.origin
+        if self._recovering is not None and state == "running":
+            state = "recovering"
         return {
             "state": state,
+            "reason": None if self._recovering is None else self._recovering[1],
             **self._counters,
             "unconverged": self._filter.unconverged,
             "repairs": self._filter.repairs,
@@ -170,21 +198,32 @@ class Estimator:
             **{g.name: self._filter.slow_states(g).tolist() for g in (GYRO_BIAS, ACCELEROMETER_BIAS)},
         }
 
+    def parameters(self) -> dict[str, SlowState]:
+        """What the filter has found of car and sensors, by name; nothing before the start."""
+        return self._filter.parameters() if self._running else {}
+
+    @property
+    def world(self) -> WorldFrame:
+        """Where in the world the estimates are; not to be changed."""
+        return self._world
+
     @property
     def speed(self) -> float:
         """Along the car, m/s; 0 before the start."""
         return float(self._filter.pose[AHEAD]) if self._running else 0.0
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Execute a command: `reset`, `set_position` or `reload_noise`.
+        """Execute a command: `reset`, `set_position`, `reload_noise` or `set_parameters`.
 
-        `set_position` takes lat and lon, or x and y; optionally alt or z, yaw, sigma, yaw_sigma; `reload_noise` takes
-        sensors and filter. Raises UsageError.
+        `set_parameters` takes what an earlier drive has found, as `parameters` gave it, and its age in s; it holds
+        from the next start on. `set_position` takes lat and lon, or x and y; optionally alt or z, yaw, sigma,
+        yaw_sigma; `reload_noise` takes sensors and filter. Raises UsageError.
         """
         handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "reset": self._command_reset,
             "set_position": self._command_set_position,
             "reload_noise": self._command_reload_noise,
+            "set_parameters": self._command_set_parameters,
         }
         if name not in handlers:
             raise UsageError(f"unknown command {name!r}: expected one of {', '.join(handlers)}")
@@ -245,6 +284,14 @@ class Estimator:
         self._inputs.reconfigure(sensors.steering, sensors.wheel_torques)
         return {}
 
+    def _command_set_parameters(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            given = msgspec.convert(arguments, _Given)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"set_parameters: {error}") from None
+        self._given = given
+        return {"set": len(given.parameters)}
+
     # -- start -------------------------------------------------------------------------------------
 
     def _start_if_ready(self, t_ns: int) -> None:
@@ -275,6 +322,7 @@ class Estimator:
             yaw_sigma = min(yaw_sigma, 1e-3)
         initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
+        f.set_parameters(self._given.parameters, self._given.age)
         if conditions.fix is not None:
             measured_ns, fix = conditions.fix
             world.find_origin(fix)
@@ -297,6 +345,7 @@ class Estimator:
         for k in range(1, pieces + 1):
             until = begin + (t_ns - begin) * k // pieces
             self._inputs.apply(until * 1e-9)
+            self._filter.set_drive_known(self._inputs.is_drive_known(until * 1e-9))
             self._filter.predict(until, (until - self._t_ns) * 1e-9)
             self._t_ns = until
         self._guard(t_ns)
@@ -312,15 +361,33 @@ class Estimator:
         assert self._saved is not None
         f.restore(self._saved)
         f.configure(self._filter_settings, self._sensors.make_setup())  # the copy may be older than these
-        self._restart_in_place(t_ns)
+        self._restart_in_place(t_ns, "it was not finite")
+
+    def _find_loss(self, dt: float) -> str | None:
+        """Why the filter has lost the car, if it has."""
+        if self._updates.is_filter_lost():
+            return "most sensors contradict it"
+        imu, pose = self._sources.imu, self._filter.pose
+        if imu is not None and imu.lateral.advance(dt, pose[AHEAD], pose[LEFT], pose[YAW_RATE]):
+            return "its lateral motion is impossible beside gyroscope and accelerometer"
+        return None
 
     def _save(self, t_ns: int) -> None:
         self._saved, self._saved_ns = self._filter.save(), t_ns
+        self._slow_before, self._slow_saved = self._slow_saved, self._filter.all_slow_states()
 
-    def _restart_in_place(self, t_ns: int) -> None:
-        """Begin anew where the car is thought to be, at the speed that is measured now."""
+    def _restart_in_place(self, t_ns: int, reason: str) -> None:
+        """Begin anew at the last known place, at the speed and yaw rate that are measured now.
+
+        Biases and parameters are kept; forces are not, for they may be what led the filter away.
+        """
         f, world = self._filter, self._world
-        pose, slow, aligned = f.read_state().copy(), f.all_slow_states(), world.aligned
+        self._recovering = (t_ns, reason)
+        imu = self._sources.imu
+        yaw_rate = None if imu is None else imu.lateral.yaw_rate
+        pose, aligned = f.read_state().copy(), world.aligned
+        # Those of a while ago: what made the filter lose the car has changed them since.
+        slow = f.all_slow_states() if self._slow_before is None else self._slow_before
         variances = f.variances
         # A good state may be as old as the time between copies.
         travelled = abs(pose[AHEAD]) * _SAVE_NS * 1e-9
@@ -329,7 +396,8 @@ class Estimator:
         self._start(t_ns)
         world.aligned = aligned
         self._sources.reset()
-        f.set_slow_states(slow)
+        f.set_slow_states(slow, without=FORCES)
+        f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, _LATERAL_SIGMA, _ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[:3] - f.read_state()[:3])
         for group, element, least in (
@@ -356,6 +424,14 @@ class Estimator:
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         return Estimate(t_ns, values)
+
+
+class _Given(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of the command `set_parameters`."""
+
+    parameters: dict[str, SlowState]
+    age: float
+    """s."""
 
 
 class _Position(msgspec.Struct, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from vehicled.filter.states import Group, Process
+from vehicled.filter.states import Group
 from vehicled.filter.structure import AddObservation
 
 
@@ -34,8 +34,6 @@ class SensorSetup:
     """Their slow errors, with the settings that give the numbers."""
     observations: tuple[AddObservation, ...]
     """Their measurement models."""
-    model_error: Process | None = None
-    """Acceleration that the model leaves unexplained, where accelerometers observe it."""
     mounting: Mounting = Mounting()
 
 
@@ -72,9 +70,15 @@ class Update(msgspec.Struct, frozen=True, gc=False):
     """Diagonal of the innovation covariance S."""
     nis: float
     """Normalised innovation squared νᵀ S⁻¹ ν."""
-    accepted: bool
+    rejected: Sequence[bool]
+    """By component; empty where none was rejected."""
     reason: str
-    """`fused`, `gate` or `too old`."""
+    """`fused`, `weighted`, `partly` (some components rejected), `gate` or `too old`."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether any component has corrected the estimate."""
+        return self.reason not in ("gate", "too old")
 
 
-TOO_OLD = Update([], [], math.nan, False, "too old")
+TOO_OLD = Update([], [], math.nan, (), "too old")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from vehicled.filter import definite
+from vehicled.filter.tape import Tape
 from vehicled.symbolic.program import KernelHandle, Program
 
 if TYPE_CHECKING:
@@ -261,12 +262,15 @@ class Covariance:
         """(3,) value less prediction, after what `x` already corrects."""
         self.variance = view("variance")
         """(3,) diagonal of the innovation covariance."""
+        self._white = view("white").reshape(components, size)
         self.decorrelated, self.precision = view("left"), view("precision")
         """(3,) each: innovations in directions that are not correlated, and the inverses of their variances."""
         self.nis = view("nis")
         """(1,) normalised innovation squared of the observation evaluated last."""
         self._upper = np.triu_indices(size)
         self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
+        self.tape: Tape | None = None
+        """Takes what is done to covariance and correction, for a smoother."""
         self._d_packed, self._d_x = workspace.tangent("covariance"), workspace.tangent("x")
 
     @property
@@ -289,8 +293,17 @@ class Covariance:
         variances: np.ndarray = self.packed[self._diagonal]
         return variances
 
+    def initialise(self, variances: np.ndarray) -> None:
+        """Begin anew with the variances (n,), not correlated, and no correction."""
+        if self.tape is not None:
+            self.tape.restart()
+        self.matrix = np.diag(variances)
+        self.x[:] = 0.0
+
     def set_variance(self, i: int, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""
+        if self.tape is not None:
+            self.tape.forget(i)
         touched = (self._upper[0] == i) | (self._upper[1] == i)
         self.packed[touched] = 0.0
         self.packed[self._diagonal[i]] = variance
@@ -308,7 +321,26 @@ class Covariance:
 
     def update(self, m: int) -> None:
         """Update P and x with the observation of m components evaluated last."""
+        if self.tape is not None:
+            rows, white = self.rows[:m], self._white[:m]
+            self.tape.update(self.decorrelated[:m], self.precision[:m], rows, white)
         self._updates[m - 1]()
+
+    def remove_information(self, i: int, information: float, value: float) -> None:
+        """Take back the observation of state i as `value`, of that information (1/variance).
+
+        (P⁻¹ − δ e eᵀ)⁻¹ = P + δ P e eᵀ P/(1 − δ P_ii), and x goes as far along P e as the observation has held it
+        back.
+        """
+        p = self.matrix
+        column = p[:, i].copy()
+        gain = information / (1.0 - information * column[i])
+        if self.tape is not None:
+            row = np.zeros((1, self.size))
+            row[0, i] = 1.0
+            self.tape.update(np.array([value]), np.array([-gain]), row, column[None])
+        self.x[:] -= gain * value * column
+        self.matrix = p + gain * np.outer(column, column)
 
     def repair(self) -> bool:
         """Make the covariance definite where rounding has cost it that; whether it had."""

@@ -7,7 +7,6 @@ the past, corrections and sigma points all take their matrices from here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from vehicled.filter.covariance import Row
 from vehicled.filter.states import (
@@ -15,44 +14,47 @@ from vehicled.filter.states import (
     ATTITUDE,
     COORDINATES,
     DRIVE_FORCE,
-    MODEL_ERROR,
     POSITION,
     RATES,
+    ROLLING_RADIUS,
+    STEERING_OFFSET,
     SUSPENSION,
+    TYRE_ERROR,
+    UNMODELLED,
     VELOCITY,
     WHEEL_ANGLE,
     WHEEL_SLIP,
     StateVector,
 )
 from vehicled.symbolic.graph import Atom, Graph
-from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 
 Matrix = list[dict[int, Atom]]
 """Sparse rows."""
 
 
-@dataclass(frozen=True)
-class TyreResponse:
-    """How tyre forces respond to errors of speed and yaw rate, and how the model's errors act on the car."""
-
-    damping: Sequence[Atom]
-    """(9,) ∂(ẍ, ÿ, α_z)/∂(ahead, left, wz) by rows, vehicle axes."""
-    R_imu_vehicle: Sequence[Vector] = ()
-    """Where the unexplained acceleration acts on the car as a force: its axes, by rows."""
+_HOLDING_SPEED = 3.0
+"""m/s: below it tyres stick rather than slip, as they roll less than a few relaxation lengths within a second."""
 
 
 class ErrorDynamics:
     """d/dt of the error states, and its Jacobian."""
 
     def __init__(
-        self, graph: Graph, states: StateVector, rolling: Sequence[Atom], tyres: TyreResponse | None
+        self,
+        graph: Graph,
+        states: StateVector,
+        rolling: Sequence[Atom],
+        response: Sequence[Atom] = (),
+        pushed: bool = False,
     ) -> None:
         """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls.
 
-        `tyres`: left out for errors that grow as those of free masses do.
+        `response`: of the tyre forces, (3, len(TYRE_CAUSES)) by rows, ∂(ẍ, ÿ, α_z) in vehicle axes; left out for
+        errors that grow as those of free masses do. `pushed`: what the model lacks acts on the car.
         """
-        self._graph, self._states, self._rolling, self._tyres = graph, states, rolling, tyres
+        self._graph, self._states, self._rolling = graph, states, rolling
+        self._response, self._pushed = response, pushed
         self._errors = [graph.symbol(f"error of {name}") for name in states.names]
 
     def calc_rates(self, pose: Sequence[Atom]) -> list[Atom]:
@@ -77,16 +79,21 @@ class ErrorDynamics:
         for angle, rate in zip(s.places(ATTITUDE), s.places(ANGULAR_RATE), strict=True):
             rates[angle] = e[rate]
         for k, (angle, slip) in enumerate(zip(s.places(WHEEL_ANGLE), s.places(WHEEL_SLIP), strict=True)):
-            rates[angle] = e[slip] + self._rolling[2 * k] * ahead + self._rolling[2 * k + 1] * turning
+            rolling = self._rolling[2 * k] * ahead + self._rolling[2 * k + 1] * turning
+            rates[angle] = e[slip] + rolling * (1.0 + e[s.places(ROLLING_RADIUS)[k]])
         drive = e[s.index(DRIVE_FORCE)]
         along, across = s.places(VELOCITY)[:2]
         rates[along] = drive
-        if self._tyres is not None:
-            d = self._tyres.damping
-            speeds = (e[along], e[across], e[s.index(ANGULAR_RATE, "yaw")])
-            push_x, push_y, moment = (_dot(d[3 * i : 3 * i + 3], speeds, zero) for i in range(3))
-            for place, axis in zip(s.places(MODEL_ERROR), self._tyres.R_imu_vehicle, strict=False):
-                push_x, push_y = push_x + axis.x * e[place], push_y + axis.y * e[place]
+        if self._response:
+            causes = [e[i] for i in find_tyre_causes(s)]
+            n = len(causes)
+            push_x, push_y, moment = (
+                _dot(self._response[n * i : n * (i + 1)], causes, zero) for i in range(3)
+            )
+            if self._pushed:
+                share = calc_free_share(g, pose[AHEAD])
+                by_x, by_y, _, by_yaw = (e[i] for i in s.places(UNMODELLED))
+                push_x, push_y, moment = push_x + by_x, push_y + share * by_y, moment + share * by_yaw
             rates[along] = push_x + left * turning + drive
             rates[across] = push_y - ahead * turning
             rates[s.index(ANGULAR_RATE, "yaw")] = moment
@@ -123,11 +130,24 @@ class ErrorDynamics:
         for i, row in enumerate(a):
             for j, value in row.items():
                 transition[i][j] = transition[i][j] + h * value if j in transition[i] else h * value
-        if self._tyres is not None:
+        if self._response:
             stiff = (s.index(VELOCITY, "left"), s.index(ANGULAR_RATE, "yaw"))
             for i, row in zip(stiff, _backward_euler(g, a, h, stiff), strict=True):
                 transition[i] = row
         return transition
+
+
+def calc_free_share(g: Graph, ahead: Atom) -> Atom:
+    """Share of a lateral force that accelerates the car, at a speed ahead, m/s: tyres at rest stick and hold it."""
+    square = ahead * ahead
+    return square / (square + _HOLDING_SPEED**2)
+
+
+def find_tyre_causes(states: StateVector) -> tuple[int, ...]:
+    """Where the errors stand that tyre forces respond to, in the order of TYRE_CAUSES."""
+    along, across, _ = states.places(VELOCITY)
+    turning = states.index(ANGULAR_RATE, "yaw")
+    return (along, across, turning, states.index(STEERING_OFFSET), *states.places(TYRE_ERROR))
 
 
 def count_pairs(states: StateVector) -> int:

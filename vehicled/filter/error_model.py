@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vehicled.filter.covariance import CovarianceKernels
-from vehicled.filter.error_dynamics import ErrorDynamics, TyreResponse, combine, count_pairs
+from vehicled.filter.error_dynamics import (
+    ErrorDynamics,
+    Matrix,
+    calc_free_share,
+    combine,
+    count_pairs,
+    find_tyre_causes,
+)
 from vehicled.filter.states import (
     ATTITUDE,
     COORDINATES,
     DRIVE_FORCE,
-    MODEL_ERROR,
+    FORCES,
     POSITION,
     RATES,
+    ROLLING_RADIUS,
+    STEERING_OFFSET,
     SUSPENSION,
+    TYRE_ERROR,
+    UNMODELLED,
     VELOCITY,
     WHEEL_ANGLE,
     WHEEL_SLIP,
     Group,
     StateVector,
 )
-from vehicled.filter.structure import CHART_PAIRS, PROCESS, FilterKernels, Structure
+from vehicled.filter.structure import CHART_PAIRS, PROCESS, FilterKernels, Structure, TransitionKernel
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
-from vehicled.vehicle.arrays import AHEAD, COMPONENTS, POSE, YAW
+from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, COMPONENTS, POSE, YAW
 from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.sensor_models import add_sensor_models
+from vehicled.vehicle.sensor_models import OF_RATES, add_sensor_models
+
+SensorError = Callable[[int, Sequence[Atom]], tuple[Atom, dict[int, Atom]]]
+"""Component and all true readings to what the sensor reads beside the true one, and its row by slow states."""
 
 
 class ErrorModel:
@@ -58,28 +72,32 @@ class ErrorModel:
         self._processes = {
             g.name: program.array(f"{PROCESS}{g.name}", 1 + len(g.elements)) for g in states.fading
         }
-        (self._mass,) = program.array("mass", 1)
+        self._mass, self._yaw_inertia = self.models.inertia
         (self._h,) = program.array("h", 1)
         self.pose = self.models.pose
         self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
-        self.since = program.array("since", 2 * self.pairs)
+        self._forces = [i for group in FORCES for i in states.places(group)]
+        self.since = program.array("since", 2 * self.pairs + len(self._forces))
         (self.age,) = program.array("age", 1)
-        tyres = TyreResponse(self.models.tyre_damping, self.models.rotation if self.forces else ())
-        self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres if self.exact else None)
+        response = self.models.tyre_response if self.exact else ()
+        causes = find_tyre_causes(states)
+        self.tyre_causes = causes if self.exact else causes[:OF_RATES]
+        """Places of the errors that tyre forces of this kind respond to, the first of TYRE_CAUSES."""
+        self._dynamics = ErrorDynamics(self.g, states, self.rolling, response, self.forces)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
         self._read_state = self._add_read_state()
-        propagate = self._add_propagation(unscented=kind == "UKF")
+        propagate, transition = self._add_propagation(unscented=kind == "UKF")
         for add in structure.observations:
             add(self)
         self._add_road()
         self.kernels = FilterKernels(
             read_state=self._read_state,
             propagate=propagate,
+            transition=transition,
             apply=self._add_correction(),
             output=self._add_output(),
-            drive=self._add_drive(),
-            apply_force=self._add_force() if self.forces else None,
+            adjust=self._add_adjustment(),
             drift=self._add_drift() if kind == "UKF" else None,
             euler=add_forward_euler(parts.step) if kind == "DEKF" else None,
             updates=self._covariance.updates,
@@ -104,16 +122,17 @@ class ErrorModel:
         turned = found[YAW] - self.now[YAW]
         found[YAW] = self.now[YAW] + g.atan2(g.sin(turned), g.cos(turned))
         stores = [*zip(self.now, found, strict=True)]
-        stores += zip(self._now_wheels, (self.parts.wheel_angle, self.parts.wheel_rate), strict=True)
+        rate = self.parts.wheel_rate * self.parts.wheel_scale
+        stores += zip(self._now_wheels, (self.parts.wheel_angle, rate), strict=True)
         return self.program.kernel("read_state", stores)
 
     # -- propagation ---------------------------------------------------------------------------------------
 
-    def _add_propagation(self, unscented: bool) -> KernelHandle:
-        """Sequence `propagate`.
+    def _add_propagation(self, unscented: bool) -> tuple[KernelHandle, TransitionKernel | None]:
+        """Sequence `propagate`, and F of the step that it has propagated last.
 
-        For sigma points, which propagate by themselves, kernel `linear`: F and the noise of fading states in
-        `transition` (n, n) and `fading_noise` (n,).
+        For sigma points, which propagate by themselves, kernel `linear` instead of both: F and the noise of fading
+        states in `transition` (n, n) and `fading_noise` (n,).
         """
         g, n, h = self.g, len(self.states), self._h
         decays: dict[int, Atom] = {}
@@ -133,11 +152,19 @@ class ErrorModel:
             ]
             stores += zip(self.program.array("fading_noise", n), lost, strict=True)
             linear = self.program.kernel("linear", [*stores, *kept])
-            return self.program.sequence("propagate", self._read_state, linear)
+            return self.program.sequence("propagate", self._read_state, linear), None
         noise = [h * self.calc_density(i, self.now[AHEAD]) + lost[i] for i in range(n)]
         covariance = self._covariance.propagate(transition, noise, kept)
         tyres = [self.models.kernels.observe_tyres] * self.exact
-        return self.program.sequence("propagate", self._read_state, *tyres, covariance)
+        propagate = self.program.sequence("propagate", self._read_state, *tyres, covariance)
+        return propagate, self._add_transition(transition)
+
+    def _add_transition(self, transition: Matrix) -> TransitionKernel:
+        """Kernel `transition`: the elements of F that are not zero, by rows."""
+        places = tuple((i, j) for i, row in enumerate(transition) for j in sorted(row))
+        array = self.program.array("transition", len(places))
+        values = [transition[i][j] for i, j in places]
+        return TransitionKernel(self.program.kernel("transition", zip(array, values, strict=True)), places)
 
     def calc_density(self, i: int, ahead: Atom) -> Atom:
         """Spectral density of the white noise on a state; the lateral velocity's grows with the speed."""
@@ -161,7 +188,7 @@ class ErrorModel:
     ) -> None:
         """An observation: what it should read, its Jacobian by errors of now, and noise beside its own.
 
-        `angle`: the innovation is taken within half a turn; `tyres`: it depends on `models.tyre_damping`.
+        `angle`: the innovation is taken within half a turn; `tyres`: it depends on `models.tyre_response`.
         """
         first = tyres and not self.exact  # otherwise it is known already
         kernel = self._covariance.observe(
@@ -171,24 +198,37 @@ class ErrorModel:
             kernel = self.program.sequence(f"observe.{name}", self.models.kernels.observe_tyres, kernel)
         self._observations[name] = kernel
 
-    def observe_chassis(self, name: str, sensor: str, own: Group | None = None, angle: bool = False) -> None:
+    def observe_chassis(
+        self, name: str, sensor: str, error: SensorError | None = None, angle: bool = False
+    ) -> None:
         """One of the chassis' sensor models (a key of `models.readings`) at the time of `pose`.
 
-        With the sensor's `own` slow error, one state per component, added to it.
+        `error`: what a component reads beside that, by the sensor's own slow errors.
         """
         predicted, rows, noise = [], [], []
-        for k, (reading, jacobian) in enumerate(
-            zip(self.models.readings[sensor], self.models.jacobians[sensor], strict=True)
-        ):
+        jacobians = self.models.jacobians[sensor]
+        values = [
+            reading + self.calc_corrected(jacobian)
+            for reading, jacobian in zip(self.models.readings[sensor], jacobians, strict=True)
+        ]
+        for k, jacobian in enumerate(jacobians):
             row, late = self.to_present(jacobian)
-            value = reading + self.calc_corrected(jacobian)
-            if own is not None:
-                row[self.states[own].start + k] = self.g.one
-                value = value + self.estimates(own)[k]
+            value = values[k]
+            if error is not None:
+                more, by_error = error(k, values)
+                value = value + more
+                row |= by_error
             predicted.append(value)
             rows.append(row)
             noise.append(late)
         self.observe(name, predicted, rows, noise=noise, angle=angle)
+
+    def calc_change(self, jacobian: Sequence[Atom]) -> Atom:
+        """What a reading changes by within a second, at `pose`: from its row (12,) by chart and rates."""
+        total = self.g.zero
+        for by, rate in zip(jacobian, self.models.motion, strict=True):
+            total = total + by * rate
+        return total
 
     def calc_corrected(self, jacobian: Sequence[Atom]) -> Atom:
         """What corrections made since the time of `pose` change of a reading."""
@@ -198,6 +238,20 @@ class ErrorModel:
                 total + jacobian[k] * self.since[k] + jacobian[CHART_PAIRS + k] * self.since[self.pairs + k]
             )
         return total
+
+    def calc_free_share(self, ahead: Atom) -> Atom:
+        """Share of a lateral force that accelerates the car, at a speed ahead, m/s."""
+        return calc_free_share(self.g, ahead)
+
+    def discount(self, value: Atom, small: float) -> Atom:
+        """A sensitivity, less of it where it is small: there it is mostly noise that innovations correlate with."""
+        square = value * value
+        return value * (square / (square + small * small))
+
+    def get_later(self, group: Group) -> list[Atom]:
+        """What corrections made since the time of `pose` have changed of a group of FORCES."""
+        place = self._forces.index(self.states[group].start)
+        return self.since[2 * self.pairs + place :][: len(group.elements)]
 
     def to_present(self, jacobian: Sequence[Atom]) -> tuple[dict[int, Atom], Atom]:
         """A row by errors of then, (12,) chart and rates, as one by errors of now, z(then) = z(now) − age · drift.
@@ -228,7 +282,8 @@ class ErrorModel:
         row = self._wheel_drift(k)
         turning = self.past_wheels[len(WHEELS) + k]
         for place, value in row.items():
-            turning = turning + value * self.since[place]
+            if place < self.slow:
+                turning = turning + value * self.since[place]
         return turning, row
 
     def _wheel_drift(self, k: int) -> dict[int, Atom]:
@@ -251,21 +306,26 @@ class ErrorModel:
         """Kernel `take_errors`, and the sequence `apply` which corrects the car with it.
 
         x goes into `correction` and `corner_correction` for the car's kernel `correct`, into `extra`, and into
-        `moved` = (Δz, the drift of z by it, Δż) for the history; x ← 0.
+        `moved` = (Δz, the drift of z by it, Δż, Δforces) for the history; x ← 0.
         """
         g, program, x, s = self.g, self.program, self._covariance.x, self.states
         correction, (carry,) = program.arrays["correction"], program.arrays["carry"]
         corners = program.lanes("corner_correction")
-        moved = program.array("moved", 3 * self.pairs)
+        moved = program.array("moved", 3 * self.pairs + len(self._forces))
         drift = [_sum_products(row, x) for row in self._drift_now]
         chart = s[COORDINATES[0]].start, CHART_PAIRS
         rates = slice(self.pairs, self.pairs + CHART_PAIRS)
         changes = [*x[chart[0] : chart[1]], *x[rates]]
         stores = [*zip(correction, changes, strict=True), (carry, g.one)]
         stores += zip(corners[0], x[s[WHEEL_ANGLE]], strict=True)
-        stores += zip(corners[1], drift[s[WHEEL_ANGLE]], strict=True)
-        stores += [(e, e + d) for e, d in zip(self._extra, x[self.slow :], strict=True)]
-        stores += zip(moved, [*x[: self.pairs], *drift, *x[self.pairs : self.slow]], strict=True)
+        # The simulated wheels roll on radii of their own: they are not corrected by what turns the real ones faster.
+        own = [{j: a for j, a in row.items() if j < self.slow} for row in self._drift_now]
+        stores += zip(corners[1], [_sum_products(row, x) for row in own[s[WHEEL_ANGLE]]], strict=True)
+        limits = [group.limit for group in s.groups for _ in group.elements][self.slow :]
+        for e, d, limit in zip(self._extra, x[self.slow :], limits, strict=True):
+            stores.append((e, e + d if limit is None else g.clamp(e + d, -limit, limit)))
+        forces = [x[i] for i in self._forces]
+        stores += zip(moved, [*x[: self.pairs], *drift, *x[self.pairs : self.slow], *forces], strict=True)
         kept = [i for group in SUSPENSION if group in s for i in s.places(group)]
         stores += [(x[i], g.zero) for i in range(len(s)) if i not in kept]
         take = program.kernel("take_errors", stores)
@@ -289,29 +349,36 @@ class ErrorModel:
         deviations = self.program.kernel("sigmas", zip(array, sigmas, strict=True))
         return self.program.sequence("output", self._car_kernels.report, deviations)
 
-    def _add_drive(self) -> KernelHandle:
-        """Kernel `drive`: the unknown force as torques on the wheels, forward at the rear, backward at all."""
-        g, program = self.g, self.program
-        (share,) = program.array("front_brake_share", 1)
-        radii = program.array("rolling_radius", len(WHEELS))
-        force = self.estimates(DRIVE_FORCE)[0] * self._mass
-        front = g.where_less(g.zero, force, g.zero, share)
-        torque = program.lanes("corner_inputs")[3]
-        shares = (front, front, 1.0 - front, 1.0 - front)
-        return program.kernel(
-            "drive",
-            [(t, 0.5 * force * share * r) for t, share, r in zip(torque, shares, radii, strict=True)],
-        )
+    def _add_adjustment(self) -> KernelHandle:
+        """Kernel `adjust`: what the slow states change of the car.
 
-    def _add_force(self) -> KernelHandle:
-        """Kernel `apply_force`: what the model lacks in acceleration as the force `push` on the car."""
-        ahead, left = self.g.zero, self.g.zero
-        for e, r in zip(self.estimates(MODEL_ERROR), self.models.rotation, strict=True):
-            ahead, left = ahead + r.x * e, left + r.y * e
-        push = self.program.arrays["push"]
-        return self.program.kernel(
-            "apply_force", zip(push, (self._mass * ahead, self._mass * left), strict=True)
-        )
+        Drive force that nothing measures acts on the chassis: torque on the wheels would accelerate the car only
+        after wheels and tyres have followed, later than the accelerometer that the force is known from. The slip that
+        goes with it is that of the driven wheels, of all when it brakes. Further the rotation of the wheels; and,
+        where tyres respond in the errors' model, the angle of the front wheels and the tyres' stiffness and friction.
+        """
+        g, program = self.g, self.program
+        (rod_per_angle,) = program.array("rod_per_angle", 1)
+        ahead, left, moment = self.estimates(DRIVE_FORCE)[0], g.zero, g.zero
+        if self.forces:
+            share = calc_free_share(g, self.now[AHEAD])
+            by_x, by_y, _, by_yaw = self.estimates(UNMODELLED)
+            ahead, left, moment = ahead + by_x, share * by_y, share * by_yaw
+        push = self._mass * ahead, self._mass * left, self._yaw_inertia * moment
+        stores = [*zip(program.arrays["push"], push, strict=True)]
+        adjustments = dict(zip(ADJUSTMENTS, program.lanes("adjustments"), strict=True))
+        stores += zip(adjustments["wheel"], self.estimates(ROLLING_RADIUS), strict=True)
+        (drive,) = self.estimates(DRIVE_FORCE)
+        slips = (program.array(name, len(WHEELS)) for name in ("slip_per_drive", "slip_per_braking"))
+        for place, driving, braking in zip(adjustments["slip"], *slips, strict=True):
+            stores.append((place, drive * g.where_less(g.zero, drive, driving, braking)))
+        if self.exact:
+            by_front, by_rear, friction = self.estimates(TYRE_ERROR)
+            rod = rod_per_angle * self.estimates(STEERING_OFFSET)[0]
+            stores += zip(adjustments["rod"], (rod, rod, g.zero, g.zero), strict=True)
+            stores += zip(adjustments["stiffness"], (by_front, by_front, by_rear, by_rear), strict=True)
+            stores += [(place, friction) for place in adjustments["friction"]]
+        return program.kernel("adjust", stores)
 
     def _add_drift(self) -> KernelHandle:
         """Kernel `drift`: `drift` (6, 12), how errors of chart and rates move the chart at `pose`, by rows."""

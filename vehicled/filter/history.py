@@ -17,23 +17,24 @@ FASTEST = 2000
 class History:
     """Ring of poses before and after each step's correction."""
 
-    def __init__(self, memory: float, size: int, pairs: int, directions: int = 0) -> None:
+    def __init__(self, memory: float, size: int, pairs: int, *, more: int = 0, directions: int = 0) -> None:
         """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
 
-        `size`: numbers per pose; `pairs` of (Δz, Δż). `directions`: with derivatives, all that is kept has a last
-        axis (1 + directions,), as everything here is linear.
+        `size`: numbers per pose; `pairs` of (Δz, Δż), and `more` corrections that move no z. `directions`: with
+        derivatives, all that is kept has a last axis (1 + directions,), as everything here is linear.
         """
-        more = (1 + directions,) if directions else ()
+        last = (1 + directions,) if directions else ()
+        corrections = 3 * pairs + more
         self._memory_ns = round(memory * 1e9)
         self._capacity = capacity = int(np.ceil(memory * FASTEST)) + 2
         self._times = [0] * capacity
-        self._before = np.zeros((capacity, size, *more))
-        self._after = np.zeros((capacity, size, *more))
-        self._sums = np.zeros((capacity, 3 * pairs, *more))
-        """Of δz − s d, of d and of δż, before each step."""
-        self._sums_now = np.zeros((3 * pairs, *more))
+        self._before = np.zeros((capacity, size, *last))
+        self._after = np.zeros((capacity, size, *last))
+        self._sums = np.zeros((capacity, corrections, *last))
+        """Of δz − s d, of d, of δż and of more, before each step."""
+        self._sums_now = np.zeros((corrections, *last))
         self._pairs = pairs
-        self._nothing = np.zeros((2 * pairs, *more))
+        self._nothing = np.zeros((corrections - pairs, *last))
         self._corrected = False
         self._count = 0
         self._origin = 0
@@ -57,7 +58,7 @@ class History:
     def correct(self, moved: np.ndarray, pose: np.ndarray) -> None:
         """Keep the last step's correction and the pose after it.
 
-        `moved` (3·pairs,): of z, the drift of z that it makes, and of the rates.
+        `moved` (3·pairs + more,): of z, the drift of z that it makes, of the rates, and more.
         """
         n = (self._count - 1) % self._capacity
         pairs, sums = self._pairs, self._sums_now
@@ -67,7 +68,7 @@ class History:
         self._corrected = True
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Pose at a time, and the correction (Δz, Δż) that it has received since, (2·pairs,); not to be changed.
+        """Pose at a time, and the correction (Δz, Δż, more) since then; not to be changed.
 
         None when too old.
 

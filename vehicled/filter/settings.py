@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from vehicled.units import (
     Metres,
     MetresPerSecond,
+    MetresPerSecondSquared,
     NonNegative,
     Positive,
     Radians,
@@ -32,11 +33,11 @@ class RateNoise:
     """What that grows by with speed: the faster, the less the tyres determine the sideslip."""
     z: AccelerationNoise = 0.005
     yaw: AngularNoise = 0.04
-    v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.001
+    v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05
     """Pitch, as the slope of the chassis' x axis."""
-    v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.001
+    v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05
     """Roll, as the slope of the chassis' y axis."""
-    wheel: AngularNoise = 0.2
+    wheel: AngularNoise = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,15 +75,39 @@ class World:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriveForce:
-    """Unknown drive and brake force as a further state: for cars that measure neither torque nor pressure.
+class Unmodelled:
+    """What the model's accelerations lack for a while, as tyres, masses and air differ: standard deviations.
 
-    The force is a random walk; driving forces go to the rear wheels, braking forces to both axles.
+    Ahead, to the left and about the vertical it acts on the simulated car as well (`errorEKF_FE`).
     """
 
+    longitudinal: MetresPerSecondSquared = 0.5
+    lateral: MetresPerSecondSquared = 0.5
+    vertical: MetresPerSecondSquared = 0.1
+    yaw: Annotated[float, Unit("rad/s²"), NonNegative] = 0.3
+    time: Annotated[Seconds, Positive] = 0.5
+    """Correlation time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unknowns:
+    """How well the car's parameters are known, 1 σ: the filter estimates what they differ by. 0: not estimated."""
+
+    cornering_stiffness: Annotated[float, NonNegative] = 0.15
+    """Of each axle."""
+    friction: Annotated[float, NonNegative] = 0.05
+    rolling_radius: Annotated[float, NonNegative] = 0.01
+    """Of each wheel."""
+    steering_offset: Annotated[Radians, NonNegative] = 0.01
+    """Of the front wheels when the steering sensor reads straight ahead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveForce:
+    """Drive and brake force as a state while torque or brake pressure is not measured."""
+
     noise: Annotated[float, Unit("m/s²/√s"), Positive] = 6.0
-    """Random walk, as acceleration of the car."""
-    front_brake_share: Annotated[float, NonNegative] = 0.6
+    """By which it changes, as acceleration of the car."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,11 +129,11 @@ class Filter:
 
     SHORT_FORM: ClassVar[str] = "kind"
 
-    kind: Kind = "errorEKF"
-    """`errorEKF_EJ`: with the response of the tyre forces to sideslip and yaw rate in the transition of the errors;
-    `errorEKF_FE`: beside that, what the accelerometers find the model to lack acts on it as a force; `DEKF`: the
-    model goes on by forward Euler, errors propagate as those of free masses; `UKF`: errors propagate by 41 sigma
-    points, each a whole car."""
+    kind: Kind = "errorEKF_FE"
+    """The default is the best; the others are for comparison. `errorEKF_EJ`: with the response of the tyre forces to
+    sideslip and yaw rate in the transition of the errors; `errorEKF_FE`: beside that, what the accelerometers find
+    the model to lack acts on it as a force; `DEKF`: the model goes on by forward Euler, errors propagate as those of
+    free masses; `UKF`: errors propagate by 41 sigma points, each a whole car."""
     rate_noise: RateNoise = field(default_factory=RateNoise)
     position_noise: PositionNoise = field(default_factory=PositionNoise)
     slip_time: Annotated[Seconds, Positive] = 1.0
@@ -117,7 +142,9 @@ class Filter:
     """Standard deviation of slope and bank of the roads that the car drives on."""
     ground_slope_time: Annotated[Seconds, Positive] = 10.0
     """Time over which slope and bank change; with the above it makes the plant noise on v1z and v2z."""
-    drive_force: DriveForce | None = None
+    unmodelled: Unmodelled = field(default_factory=Unmodelled)
+    unknowns: Unknowns = field(default_factory=Unknowns)
+    drive_force: DriveForce = field(default_factory=DriveForce)
     suspension: Suspension | None = None
     start: Start = field(default_factory=Start)
     memory: Annotated[Seconds, Positive] = 0.6

@@ -89,6 +89,14 @@ class ErrorStates(Generic[S]):
     """Of states that fade; None for those that persist. Where it gives None, the source sets it while running."""
     settings: tuple[NoiseSetting, ...] = ()
     """Settings that density and process come from."""
+    needs: tuple[str, ...] = ()
+    """Kinds of observation of which one at least must be active, or else the states are taken as zero. What only the
+    model contradicts is not learned from the model."""
+    limit: float | None = None
+    """Estimates stay within ± this."""
+    is_parameter: bool = False
+    """Whether it is an error of something constant: of a sensor's place or time, of the car. Where it turns out to be
+    far larger than its initial σ, that is widened."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -181,13 +189,26 @@ WHEEL_SLIP = ErrorStates[Filter](
     process=lambda f: Process(f.slip_time, 0.0),
     settings=(_plant("plant.wheel", "slip of the wheels", "rad/s²/√Hz", "rate_noise", "wheel"),),
 )
+_DRIVE_TIME = 2.0
+"""s: over which drive forces that nothing measures change."""
+KNOWN_DRIVE = Process(0.2, 0.0)
+"""Of the unknown drive force while torque and brake pressure are measured: there is none."""
+
+
+def calc_unknown_drive(f: Filter) -> Process:
+    """Drive and brake force, m/s², while nothing measures it."""
+    return Process(_DRIVE_TIME, f.drive_force.noise * (0.5 * _DRIVE_TIME) ** 0.5)
+
+
 DRIVE_FORCE = ErrorStates[Filter](
     "drive_force",
     ("",),
     "m/s²",
     "drive and brake force that nothing measures, over mass",
-    initial=lambda f, i: 0.0 if f.drive_force is None else 1.0,
-    density=lambda f: 0.0 if f.drive_force is None else f.drive_force.noise**2,
+    limit=40.0,
+    initial=lambda f, i: 1.0,
+    # Set while running: whether something measures it is not known before.
+    process=lambda f: None,
     settings=(
         NoiseSetting(
             "drive_force.noise",
@@ -198,6 +219,73 @@ DRIVE_FORCE = ErrorStates[Filter](
         ),
     ),
 )
+UNMODELLED = ErrorStates[Filter](
+    "unmodelled",
+    ("ahead", "left", "up", "yaw"),
+    "m/s², yaw rad/s²",
+    "acceleration that the model lacks, vehicle axes",
+    limit=20.0,
+    initial=lambda f, i: tuple(np.square(_calc_unmodelled(f).sigma).tolist()),
+    process=lambda f: _calc_unmodelled(f),
+    settings=tuple(
+        _plant(f"unmodelled.{name}", meaning, unit, "unmodelled", name)
+        for name, meaning, unit in (
+            ("longitudinal", "acceleration that the model lacks, ahead", "m/s²"),
+            ("lateral", "acceleration that the model lacks, to the left", "m/s²"),
+            ("vertical", "acceleration that the model lacks, upwards", "m/s²"),
+            ("yaw", "yaw acceleration that the model lacks", "rad/s²"),
+        )
+    ),
+)
+
+
+def _calc_unmodelled(f: Filter) -> Process:
+    u = f.unmodelled
+    return Process(u.time, (u.longitudinal, u.lateral, u.vertical, u.yaw))
+
+
+STEERING_OFFSET = ErrorStates[Filter](
+    "steering_offset",
+    ("",),
+    "rad",
+    "angle of the front wheels beside what the steering sensor gives, to the left",
+    is_parameter=True,
+    initial=lambda f, i: f.unknowns.steering_offset**2,
+    density=lambda f: _creep(f.unknowns.steering_offset),
+)
+_TYRE_TIME = 100.0
+"""s: over which loads, pressures and temperatures change a tyre."""
+TYRE_ERROR = ErrorStates[Filter](
+    "tyre_error",
+    ("stiffness.front", "stiffness.rear", "friction"),
+    "–",
+    "relative error of the cornering stiffness of an axle, and of the friction of all tyres",
+    needs=("gnss.course", "imu.accel"),
+    limit=0.6,
+    initial=lambda f, i: _squares(
+        f.unknowns.cornering_stiffness, f.unknowns.cornering_stiffness, f.unknowns.friction
+    ),
+    process=lambda f: Process(
+        _TYRE_TIME,
+        (f.unknowns.cornering_stiffness, f.unknowns.cornering_stiffness, f.unknowns.friction),
+    ),
+)
+ROLLING_RADIUS = ErrorStates[Filter](
+    "rolling_radius",
+    WHEELS,
+    "–",
+    "by how much more a wheel turns on a given way than with its rolling radius",
+    is_parameter=True,
+    initial=lambda f, i: f.unknowns.rolling_radius**2,
+    density=lambda f: _creep(f.unknowns.rolling_radius),
+)
+
+
+def _creep(sigma: float) -> float:
+    """Density of what changes by its own standard deviation within an hour: loads, pressures, temperatures."""
+    return sigma**2 / 3600.0
+
+
 TRAVEL = ErrorStates[Filter](
     "suspension.travel",
     WHEELS,
@@ -222,31 +310,15 @@ def _suspension(f: Filter, ratio: float) -> Process:
     return Process(f.suspension.time, f.suspension.travel * ratio)
 
 
-MODEL_ERROR = ErrorStates[Process | None](
-    "acceleration_error",
-    ("x", "y", "z"),
-    "m/s²",
-    "acceleration that the model leaves unexplained, IMU axes",
-    initial=lambda p, i: 0.0 if p is None else tuple(np.square(p.sigma).tolist()),
-    process=lambda p: Process(1.0, 0.0) if p is None else p,
-    settings=tuple(
-        NoiseSetting(
-            f"accel.model_error.{axis}",
-            f"slow error of the model's acceleration, {axis}",
-            "m/s²",
-            ("sensors", "imu", "accelerometers", "model_error", n),
-        )
-        for n, axis in enumerate("xyz")
-    ),
-)
-
 CAR = (POSITION, ATTITUDE, WHEEL_ANGLE, VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
 """The states of the simulated car."""
 COORDINATES = (POSITION, ATTITUDE, WHEEL_ANGLE)
 RATES = (VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
 """Of the coordinates, in the same order."""
-MODEL = (MODEL_ERROR, DRIVE_FORCE)
-"""What the model lacks."""
+FORCES = (UNMODELLED, DRIVE_FORCE)
+"""What accelerates the car from one step to the next: past accelerations were without later corrections of it."""
+MODEL = (UNMODELLED, DRIVE_FORCE, STEERING_OFFSET, TYRE_ERROR, ROLLING_RADIUS)
+"""What the model lacks, and what its parameters differ by."""
 SUSPENSION = (TRAVEL, TRAVEL_RATE)
 """Optional."""
 
@@ -256,6 +328,9 @@ Group = ErrorStates[Any]
 class StateVector:
     """Where each error state stands in the vector."""
 
+    parameters: np.ndarray
+    """(k,) places of those that are errors of something constant."""
+
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)
         self._begin: dict[str, int] = {}
@@ -264,6 +339,9 @@ class StateVector:
             self._begin[group.name] = len(self.names)
             self.names += group.names
         self._index = {name: i for i, name in enumerate(self.names)}
+        self.parameters = np.array(
+            [i for g in groups if g.is_parameter for i in self.places(g)], dtype=np.intp
+        )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -320,13 +398,11 @@ def _expand(group: Group, values: Values) -> np.ndarray:
     return np.broadcast_to(np.asarray(values, dtype=float), len(group.elements))
 
 
-def make_table(
-    filter: Filter, sources: Sequence[tuple[Group, Any]], model_error: Process | None
-) -> StateTable:
+def make_table(filter: Filter, sources: Sequence[tuple[Group, Any]]) -> StateTable:
     """The whole table: the car, the sources' own states, and what the model lacks."""
     rows: list[tuple[Group, Any]] = [(g, filter) for g in CAR]
     rows += sources
-    rows += [(MODEL_ERROR, model_error), (DRIVE_FORCE, filter)]
+    rows += [(g, filter) for g in MODEL]
     if filter.suspension is not None:
         rows += [(g, filter) for g in SUSPENSION]
     return StateTable(tuple(rows))

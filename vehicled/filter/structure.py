@@ -42,9 +42,19 @@ class Structure:
     @property
     def code_key(self) -> str | None:
         """See `Extension`. Of a group only these count: what its numbers are is no matter of the code."""
-        groups = [(g.name, g.elements, g.process is not None) for g in self.groups]
+        groups = [(g.name, g.elements, g.process is not None, g.limit) for g in self.groups]
         observations = [get_global_name(add) for add in self.observations]
         return None if None in observations else repr((self.kind, groups, observations))
+
+
+@dataclass(frozen=True)
+class TransitionKernel:
+    """F of the last propagation, for smoothers."""
+
+    kernel: KernelHandle
+    """The elements that are not zero into the array `transition`."""
+    places: tuple[tuple[int, int], ...]
+    """Row and column of each."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +65,14 @@ class FilterKernels:
     """The present pose and the wheels' angles and rates into `now`."""
     propagate: KernelHandle
     """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""
+    transition: TransitionKernel | None
+    """None for sigma points."""
     apply: KernelHandle
     """The gathered correction to the car and to the slow states, and into `moved`."""
     output: KernelHandle
     """The car's outputs, and standard deviations of the estimate."""
-    drive: KernelHandle
-    """The unknown drive force as torques on the wheels."""
-    apply_force: KernelHandle | None
-    """What the model lacks in acceleration as a force on the car."""
+    adjust: KernelHandle
+    """What the slow states change of the car: torques, tyres, steering, and the force that the model lacks."""
     drift: KernelHandle | None
     """For sigma points: how errors move the chart at `pose`."""
     euler: KernelHandle | None

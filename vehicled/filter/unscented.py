@@ -172,6 +172,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         shift = even.sum(axis=1)
         transition = self._transition.copy()
         transition[self._block] = np.linalg.solve(self._root.T, odd.T).T
+        self._propagated_by = transition
         p = transition @ self._before @ transition.T
         p[self._block] += even @ even.T + np.outer(shift, shift)
         noise = self._fading_noise.copy()
@@ -187,6 +188,10 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._inverse_root = np.linalg.inv(root)
         self.repairs += repaired
         self._posed = False
+
+    def calc_transition(self) -> np.ndarray:
+        """(n, n) F of the last prediction: between points by statistical linearisation."""
+        return self._propagated_by
 
     def _measure_away(self, h: float) -> np.ndarray:
         """(20, points) where points have arrived, less where the car between them has.

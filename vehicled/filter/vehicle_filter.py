@@ -24,6 +24,15 @@ from vehicled.vehicle.arrays import AHEAD, CORNER_OUTPUTS, POSE, ROOT_OUTPUTS, V
 from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 
+_DOUBT = 10.0
+"""Standard deviations beyond which the estimate of a parameter contradicts what was said of it."""
+_LEAST_INFORMED = 1e-5
+"""Least share of a parameter's variance that measurements must have taken: less is rounding."""
+_LASTING = 10
+"""Calls in a row, of a tenth of a second each, for which that must be so."""
+_MOVING = 5.0
+"""m/s"""
+
 
 class VehicleFilter(VehicleState):
     """The errorEKF in the forms that differ in what is compiled."""
@@ -39,28 +48,30 @@ class VehicleFilter(VehicleState):
         super().__init__(vehicle, settings, sensors, companions)
         kernels, bind = self._kernels, self.car.bind
         self._propagate_all = bind(kernels.propagate)
-        self._apply, self._output, self._drive = (
+        self._apply, self._output, self._adjust = (
             bind(kernels.apply),
             bind(kernels.output),
-            bind(kernels.drive),
+            bind(kernels.adjust),
         )
-        self._apply_force = None if kernels.apply_force is None else bind(kernels.apply_force)
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
         self._evaluated = 0
         """Components of the observation evaluated last."""
+        self._before_weights: tuple[np.ndarray, ...] | None = None
+        """Of the last observation, where some of its components were weighted or rejected: see `decorrelated`."""
         self._columns = _find_columns(self.car.layout)
+        places = () if kernels.transition is None else kernels.transition.places
+        self._transition_places = np.array(places, dtype=np.intp).reshape(-1, 2).T
 
     # -- prediction ----------------------------------------------------------------------------------------
 
     def predict(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""
-        if self.settings.drive_force is not None:
-            self._drive()
-        if self._apply_force is not None:
-            self._apply_force()
+        self._adjust()
         self._h[0] = h
         self._simulate(h)
         self._propagate(h)
+        if self.errors.tape is not None:
+            self.errors.tape.propagate(self.calc_transition())
         self.history.step(t_ns, self._with_tangents(self._now) if self.directions else self._now)
         self._t_ns, self._past = t_ns, None
 
@@ -72,6 +83,16 @@ class VehicleFilter(VehicleState):
     def _propagate(self, h: float) -> None:
         """The new state into `pose`; the covariance one step on."""
         self._propagate_all()
+
+    def calc_transition(self) -> np.ndarray:
+        """(n, n) F of the last prediction, by which it has propagated the errors."""
+        transition = self._kernels.transition
+        assert transition is not None
+        self.car.call(transition.kernel)
+        f = np.zeros((len(self.states), len(self.states)))
+        rows, columns = self._transition_places
+        f[rows, columns] = self.car.view("transition")
+        return f
 
     # -- observations --------------------------------------------------------------------------------------
 
@@ -101,21 +122,51 @@ class VehicleFilter(VehicleState):
         nis: float = p.nis.item()
         return nis
 
-    def update(self, observation: Observation, threshold: float) -> Update:
+    def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.
 
-        It is rejected where its normalised innovation squared is above the threshold.
+        `limits`: normalised innovation squared of a component beyond which it counts as if it were there, with more
+        noise, and beyond which it is rejected.
         """
         nis = self.evaluate(observation)
         if nis is None:
             return TOO_OLD
+        self._before_weights = None
         p, m = self.errors, len(observation.value)
-        accepted = nis <= threshold
-        if accepted:
+        innovation, variance = p.innovation[:m].tolist(), p.variance[:m].tolist()
+        if nis <= limits[0]:  # then so is that of each component
             p.update(m)
-        return Update(
-            p.innovation[:m].tolist(), p.variance[:m].tolist(), nis, accepted, "fused" if accepted else "gate"
-        )
+            return Update(innovation, variance, nis, (), "fused")
+        return self._update_weighted(observation, innovation, variance, nis, limits)
+
+    def _update_weighted(
+        self,
+        observation: Observation,
+        innovation: list[float],
+        variance: list[float],
+        nis: float,
+        limits: tuple[float, float],
+    ) -> Update:
+        """The rest of `update` where a component may be beyond a limit."""
+        weigh, reject = limits
+        noise, rejected, measured = list(observation.variance), [], 0
+        for k, (nu, s) in enumerate(zip(innovation, variance, strict=True)):
+            is_measured = noise[k] < MISSING
+            measured += is_measured
+            rejected.append(is_measured and not nu * nu <= reject * s)
+            if rejected[k]:
+                noise[k] = MISSING
+            elif nu * nu > weigh * s:
+                noise[k] += nu * nu / weigh - s
+        if sum(rejected) == measured:
+            return Update(innovation, variance, nis, rejected, "gate")
+        reason = "fused"
+        if noise != list(observation.variance):
+            reason = "partly" if any(rejected) else "weighted"
+            self._before_weights = (*self.decorrelated(), *self.d_decorrelated())
+            self.evaluate(Observation(observation.kind, observation.t_ns, observation.value, noise))
+        self.errors.update(len(innovation))
+        return Update(innovation, variance, nis, rejected if any(rejected) else (), reason)
 
     def inflate(self, observation: Observation, update: Update) -> None:
         """Open the states that a rejected observation depends on.
@@ -124,9 +175,11 @@ class VehicleFilter(VehicleState):
 
         What is added to the variance of a component, ν², is shared among the states in proportion to what their
         variances after an initialisation would contribute, H² P₀: whatever a state's unit, and whichever way the
-        sensitivity changes with speed.
+        sensitivity changes with speed. States that wait for another sensor go on waiting.
         """
         prior = self._table.initial(replace(self._initial, speed=abs(float(self._now[AHEAD]))))
+        for group in self._closed:
+            prior[self.states[group]] = 0.0
         added = np.zeros(len(prior))
         for row, innovation, variance in zip(
             self.errors.rows, update.innovation, observation.variance, strict=False
@@ -139,13 +192,17 @@ class VehicleFilter(VehicleState):
     def decorrelated(self) -> tuple[np.ndarray, np.ndarray]:
         """Innovations of the last observation in directions that are not correlated, and inverse variances.
 
-        (m,) each, copies.
+        (m,) each, copies; as expected of the whole observation, before any of its components was weighted.
         """
+        if self._before_weights is not None:
+            return self._before_weights[0], self._before_weights[1]
         p, m = self.errors, self._evaluated
         return p.decorrelated[:m].copy(), p.precision[:m].copy()
 
     def d_decorrelated(self) -> tuple[np.ndarray, np.ndarray]:
         """(m, directions) each: derivatives of `decorrelated`."""
+        if self._before_weights is not None:
+            return self._before_weights[2], self._before_weights[3]
         left, precision = self.car.tangent("left"), self.car.tangent("precision")
         return left[: self._evaluated].copy(), precision[: self._evaluated].copy()
 
@@ -169,6 +226,36 @@ class VehicleFilter(VehicleState):
             p.noise[0] = noise
             self._evaluations[kind]()
             p.update(1)
+
+    def widen_parameters(self) -> None:
+        """Doubt a parameter that measurements contradict, however well it was said to be known.
+
+        Of an error p ~ N(0, σ²), information I leaves the variance P = 1/(σ⁻² + I) and the estimate x, which is
+        N(0, σ² − P) as long as that is true: x²/(σ² − P) tests it. Where it fails, the parameter was given wrongly,
+        not merely imprecisely: from then on σ is what measurements alone make of the error, x/(1 − P/σ²).
+        """
+        places, prior = self.states.parameters, self._prior
+        estimate, variance = self._extra[places - self._slow], self.variances[places]
+        informed = np.maximum(1.0 - variance / np.maximum(prior**2, 1e-300), 0.0)
+        contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > _DOUBT**2 * informed * prior**2)
+        # At walking pace counters and tyres err in ways that last.
+        self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
+        doubted = self._contradicted >= _LASTING
+        if doubted.any():
+            self._contradicted[doubted] = 0
+            found = np.abs(estimate) / np.maximum(informed, _LEAST_INFORMED)
+            for k in np.flatnonzero(doubted).tolist():
+                self._widen(k, max(float(found[k]), 2.0 * float(prior[k])))
+
+    def _widen(self, k: int, sigma: float) -> None:
+        """Take the prior of parameter k as σ, as if it had been that from the start.
+
+        Its prior of zero has held the estimate back, by the information that is taken back now.
+        """
+        place = int(self.states.parameters[k])
+        less = 1.0 / self._prior[k] ** 2 - 1.0 / sigma**2
+        self.errors.remove_information(place, less, -float(self._extra[place - self._slow]))
+        self._prior[k] = sigma
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""

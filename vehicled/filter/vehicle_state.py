@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,24 +12,35 @@ from vehicled.filter.covariance import Covariance
 from vehicled.filter.history import History
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import (
+    ANGULAR_RATE,
+    ATTITUDE,
+    DRIVE_FORCE,
+    KNOWN_DRIVE,
     RATES,
     SUSPENSION,
+    VELOCITY,
     Group,
     InitialConditions,
     Process,
     StateVector,
+    calc_unknown_drive,
     make_table,
 )
 from vehicled.filter.structure import CHART_PAIRS, PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
-from vehicled.messages import WHEELS
-from vehicled.vehicle.arrays import AHEAD, MOUNTING, POSE, YAW
-from vehicled.vehicle.car import Car
+from vehicled.messages import WHEELS, SlowState
+from vehicled.vehicle.arrays import AHEAD, MOUNTING, POSE, YAW, YAW_RATE
+from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
 from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.steering import SteeringGeometry
 
+_MOTION = (*STATE, "ground", "inputs", "corner_inputs", "adjustments", "push", "extra", "now", "now_wheels")
+"""Arrays that determine the output of a filter, beside its covariance and what is constant."""
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
+_FORGETTING_TIME = 30 * 86400.0
+"""s: over which what was found of a car is no longer so."""
 _AT_REST = InitialConditions(speed=0.0, position_known=False, yaw_variance=1e-6)
 
 
@@ -47,7 +58,7 @@ class VehicleState:
         companions: Sequence[Companion] = (),
     ) -> None:
         """`companions`: filters of changed parameters, by which everything is differentiated."""
-        table = make_table(settings, sensors.states, sensors.model_error)
+        table = make_table(settings, sensors.states)
         structure = Structure(settings.kind, table.groups, sensors.observations)
         extension = make_extension(structure)
         self.car = car = Car(vehicle, (extension,), FilterTangents.differentiation(companions))
@@ -72,6 +83,8 @@ class VehicleState:
         """The present pose (POSE, its yaw without jumps), then, from `_wheels` on, the wheels' angles and rates."""
         self.pose = self._now[: len(POSE)]
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
+        every = np.arange(car.layout.size)
+        self._motion = np.concatenate([car.layout.view(every, name).ravel() for name in _MOTION])
         self._has_travel = SUSPENSION[0] in self.states
         self._travel = view("x")[self.states[SUSPENSION[0]].start :] if self._has_travel else np.zeros(0)
         self._write_constants(vehicle)
@@ -81,11 +94,20 @@ class VehicleState:
         """Steps whose Newton iteration reached its limit."""
         self.repairs = 0
         """How often the covariance had lost its definiteness."""
+        self._drive_known = False
+        self._closed: dict[Group, np.ndarray] = {}
+        """Variances of the groups that wait for another sensor."""
         self._tangents = FilterTangents(self, companions, len(self._now))
         self.directions = self._tangents.directions
         """Derivatives that are carried along; 0 without companions."""
         self._d_innovation = car.tangent("innovation")
-        self.history = History(settings.memory, len(self._now), self._pairs, self._tangents.directions)
+        self.history = History(
+            settings.memory,
+            len(self._now),
+            self._pairs,
+            more=len(self._moved) - 3 * self._pairs,
+            directions=self._tangents.directions,
+        )
         self.configure(settings, sensors)
         self._t_ns = 0
         self.initialise(0, InitialPose(np.array([0.0, 0.0, car.design_height]), 0.0, 0.0), _AT_REST)
@@ -98,8 +120,11 @@ class VehicleState:
         self.rolling = view("rolling").reshape(len(WHEELS), 2)
         """(4, 2) wheel rates by speed ahead (rad/m) and by yaw rate, when the wheels roll."""
         self.rolling[:] = np.stack([1.0 / radius, -left / radius], axis=1)
-        view("rolling_radius")[:] = radius
-        view("mass")[0] = vehicle.mass
+        driven = np.array([vehicle.is_driven(w) for w in WHEELS])
+        stiffness = car.slip_stiffness
+        view("slip_per_drive")[:] = vehicle.mass / stiffness[driven].sum() * driven
+        view("slip_per_braking")[:] = vehicle.mass / stiffness.sum()
+        view("rod_per_angle")[0] = SteeringGeometry(vehicle).rack_per_angle
         places = np.stack([car.get_corner_parameter(f"wheel.centre.{a}") for a in "xy"], axis=1)
         self._body_fit = np.linalg.pinv(np.column_stack([np.ones(len(WHEELS)), places]))
         """(3, 4) heave and slopes of a body from heights at its wheels."""
@@ -109,15 +134,15 @@ class VehicleState:
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
         """Take other noise and places of sensors, also while running; which states there are stays."""
         self.settings = settings
-        table, mounting = make_table(settings, sensors.states, sensors.model_error), sensors.mounting
+        table, mounting = make_table(settings, sensors.states), sensors.mounting
         self._density[:] = table.densities()
         self._per_speed[0] = settings.rate_noise.lateral_per_speed
         self._table = table
         for group, process in table.processes():
             if process is not None:
                 self._set_process(group, process)
-        if settings.drive_force is not None:
-            self.car.view("front_brake_share")[0] = settings.drive_force.front_brake_share
+        self._set_process(DRIVE_FORCE, KNOWN_DRIVE if self._drive_known else calc_unknown_drive(settings))
+        self._keep_closed()
         places = dict(zip(("antenna.x", "antenna.y", "antenna.z"), mounting.antenna, strict=True))
         places |= zip(("imu.x", "imu.y", "imu.z"), mounting.imu, strict=True)
         places |= {f"imu.r{i + 1}{j + 1}": mounting.R_imu_vehicle[i, j] for i in range(3) for j in range(3)}
@@ -147,14 +172,67 @@ class VehicleState:
         # What is not finite makes its sum so.
         return math.isfinite(self.pose.sum() + self.errors.packed.sum())
 
+    def parameters(self) -> dict[str, SlowState]:
+        """Slow states by name, with their standard deviations, but for those that change within seconds."""
+        sigma = np.sqrt(np.maximum(self.variances, 0.0)).tolist()
+        values = self._extra.tolist()
+        return {
+            self.states.names[i]: SlowState(values[i - self._slow], sigma[i], group.unit)
+            for group in self.states.groups
+            if group.name not in self._processes or group.needs
+            for i in self.states.places(group)
+            if i >= self._slow
+        }
+
+    def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
+        """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out.
+
+        With time they become as those of which nothing is known: with a = exp(−age/τ), x → √a x and
+        σ² → a σ² + (1 − a) σ₀². So x remains N(0, σ₀² − σ²) (see `widen_parameters`), where σ₀ is as wide as it must
+        have been to let x be found.
+        """
+        kept = math.exp(-age / _FORGETTING_TIME)
+        parameters = self.states.parameters.tolist()
+        for group in self.states.groups:
+            closed = self._closed.get(group)
+            for k, i in enumerate(self.states.places(group)):
+                parameter = given.get(self.states.names[i])
+                if parameter is None or i < self._slow:
+                    continue
+                before = float(self.variances[i] if closed is None else closed[k])
+                if before <= 0.0:
+                    continue
+                limit = math.inf if group.limit is None else group.limit
+                value = min(max(parameter.value, -limit), limit)
+                prior = max(before, parameter.sigma**2 + value**2) if i in parameters else before
+                variance = kept * min(parameter.sigma**2, prior) + (1.0 - kept) * prior
+                self._extra[i - self._slow] = math.sqrt(kept) * value
+                if i in parameters:
+                    self._prior[parameters.index(i)] = math.sqrt(prior)
+                if closed is None:
+                    self.errors.set_variance(i, variance)
+                else:
+                    closed[k] = variance
+
     def slow_states(self, group: Group) -> np.ndarray:
         """(elements,) present estimates of a group of slow states, in its unit, a copy."""
         place = self.states[group]
         return self._extra[place.start - self._slow : place.stop - self._slow].copy()
 
+    def view_slow_states(self, group: Group) -> np.ndarray:
+        """(elements,) a view of them, not to be changed."""
+        place = self.states[group]
+        return self._extra[place.start - self._slow : place.stop - self._slow]
+
     def get_process(self, group: Group) -> np.ndarray:
         """(1 + elements,) time and σ of a group that fades; not to be changed."""
         return self._processes[group.name]
+
+    def set_drive_known(self, known: bool) -> None:
+        """Whether drive torque and brake pressure are measured; if not, their force is a state."""
+        if known != self._drive_known:
+            self._drive_known = known
+            self._set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
 
     def set_process_time(self, group: Group, time: float) -> None:
         """Set the time (s) in which a group of states fades."""
@@ -167,6 +245,23 @@ class VehicleState:
     def restore(self, saved: np.ndarray) -> None:
         """Return to a saved state; settings too are those of then (see `configure`)."""
         self.car.workspace[:] = saved
+        variances = self.variances
+        initial = self._table.initial(self._initial)
+        self._closed = {
+            g: initial[self.states[g]]
+            for g in self.states.groups
+            if g.needs and not variances[self.states[g]].any()
+        }
+        self._past = None
+
+    def save_motion(self) -> np.ndarray:
+        """What the estimate follows from, without its covariance (numbers,), a copy for `restore_motion`."""
+        values: np.ndarray = self.car.workspace[self._motion]
+        return values
+
+    def restore_motion(self, saved: np.ndarray) -> None:
+        """Return to that estimate, with the present covariance."""
+        self.car.workspace[self._motion] = saved
         self._past = None
 
     def read_state(self) -> np.ndarray:
@@ -193,14 +288,46 @@ class VehicleState:
         self._initial = initial
         self.place(pose)
         self._tangents.place(pose)
-        self.errors.matrix = np.diag(self._table.initial(initial))
-        self.errors.x[:] = 0.0
-        self._extra[:] = 0.0
-        self.car.tangent("extra")[...] = 0.0
+        variances = self._table.initial(initial)
+        self._prior = np.sqrt(variances[self.states.parameters])
+        """(k,) σ of the parameters before any measurement."""
+        self._closed = {g: variances[self.states[g]].copy() for g in self.states.groups if g.needs}
+        for group in self._closed:
+            variances[self.states[group]] = 0.0
+        self.errors.initialise(variances)
+        self._contradicted = np.zeros(len(self._prior), dtype=int)
+        """(k,) how long measurements have contradicted that, in calls of `widen_parameters`."""
+        # Arrays that kernels carry from one step to the next.
+        for array in ("extra", "tyre_response", "adjustments", "push"):
+            self.car.view(array)[...] = 0.0
+            self.car.tangent(array)[...] = 0.0
         for group, process in self._table.processes():
             if process is None:
                 self._set_process(group, _NOT_YET)
+        self._keep_closed()
+        self._drive_known = False
+        self._set_process(DRIVE_FORCE, calc_unknown_drive(self.settings))
         self.restart_history(t_ns)
+
+    def open_states(self, is_active: Callable[[str], bool]) -> None:
+        """Begin to estimate the states that need another sensor, where that is active by now.
+
+        `is_active`: of a kind of observation.
+        """
+        for group in [g for g in self._closed if any(map(is_active, g.needs))]:
+            for place, variance in zip(
+                self.states.places(group), self._closed.pop(group).tolist(), strict=True
+            ):
+                self.errors.set_variance(place, variance)
+            for other, process in self._table.processes():
+                if other is group and process is not None:
+                    self._set_process(group, process)
+
+    def _keep_closed(self) -> None:
+        """Without process noise either, states that wait for another sensor stay as they are."""
+        for group in self._closed:
+            if group.name in self._processes:
+                self._processes[group.name][1:] = 0.0
 
     def place(self, pose: InitialPose) -> None:
         """Put the car there, at rest on level ground but for its speed; the filter's other states stay."""
@@ -229,9 +356,28 @@ class VehicleState:
         """Give one state a variance, without correlation with any other."""
         self.errors.set_variance(self.states.index(group, element), variance)
 
-    def set_slow_states(self, values: np.ndarray) -> None:
-        """All of them, as `all_slow_states` gave them."""
-        self._extra[:] = values
+    def set_slow_states(self, values: np.ndarray, without: Sequence[Group] = ()) -> None:
+        """All of them but those of some groups, as `all_slow_states` gave them."""
+        kept = np.ones(len(values), dtype=bool)
+        for group in without:
+            place = self.states[group]
+            kept[place.start - self._slow : place.stop - self._slow] = False
+        self._extra[kept] = values[kept]
+
+    def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
+        """Turn at a yaw rate (rad/s) without sideslip, of which little is known.
+
+        Standard deviations: `lateral` of the velocity across the car, m/s, and that per speed; `attitude` of roll and
+        pitch, rad.
+        """
+        change = np.zeros(2 * CHART_PAIRS)
+        change[YAW_RATE] = yaw_rate - self.pose[YAW_RATE]
+        self.car.correct(change, carry=True)
+        self.read_state()
+        self.set_variance(VELOCITY, "left", (lateral[0] + lateral[1] * abs(float(self.pose[AHEAD]))) ** 2)
+        for slope in ("v1z", "v2z"):
+            self.set_variance(ATTITUDE, slope, attitude**2)
+            self.set_variance(ANGULAR_RATE, slope, attitude**2)
 
     def all_slow_states(self) -> np.ndarray:
         """(n − 20,) a copy."""
@@ -266,7 +412,7 @@ class VehicleState:
 
     def _enter_change(self, place: int, change: float, d_change: np.ndarray) -> None:
         """Enter a change of one coordinate that was made beside `apply_corrections` into the history."""
-        moved = np.zeros((3 * self._pairs, 1 + self._tangents.directions))
+        moved = np.zeros((len(self._moved), 1 + self._tangents.directions))
         moved[place, 0] = change
         moved[place, 1:] = d_change
         self.read_state()

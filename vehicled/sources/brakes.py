@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from vehicled.vehicle.car import Car
 
+TIMEOUT = 0.5
+"""s: a pressure that has not been measured for this long is unknown, and no pressure is assumed."""
 LIMITS: Mapping[str, float] = {"brake.pressure": 1e8}
 
 
@@ -16,12 +19,18 @@ class Brakes:
         self._car = car
         self.pressure = 0.0
         """Pa."""
+        self._measured_at = -math.inf
 
-    def take(self, values: Mapping[str, float]) -> None:
+    def take(self, t: float, values: Mapping[str, float]) -> None:
         """Keep the line pressure (Pa) if it is among the channels; below zero counts as zero."""
         if "brake.pressure" in values:
             self.pressure = max(values["brake.pressure"], 0.0)
+            self._measured_at = t
 
-    def apply(self) -> None:
-        """Write it into the car."""
-        self._car.corner_inputs[4] = self.pressure
+    def is_measured(self, t: float) -> bool:
+        """Whether it was measured shortly before t, s."""
+        return t - self._measured_at < TIMEOUT
+
+    def apply(self, t: float) -> None:
+        """Write it into the car; none where it is not measured at t, s."""
+        self._car.corner_inputs[4] = self.pressure if self.is_measured(t) else 0.0

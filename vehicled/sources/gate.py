@@ -1,11 +1,11 @@
-"""The gate that each measurement of a source must pass."""
+"""The gate that each component of a measurement passes: its weight falls with surprise, and ends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from vehicled.units import Positive, Range, Seconds
+from vehicled.units import Positive, Seconds
 
 Policy = Literal["reset", "distrust"]
 """When a source keeps failing its gate: `reset` restarts the states that it observes from it (counted and
@@ -14,10 +14,16 @@ published as a reset); `distrust` goes on rejecting it, and publishes that."""
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """Chi-squared test of each measurement, and the life of its source."""
+    """How innovations are weighted, each component by itself, and the life of the source.
 
-    probability: Annotated[float, Range(0.0, 1.0, above=True)] = 0.9999
-    """Share of good measurements that pass."""
+    A lasting disagreement with the model keeps a little weight (Huber), for the model may be wrong; what is far out
+    of reason has none.
+    """
+
+    weigh_beyond: Annotated[float, Positive] = 3.0
+    """Innovations beyond so many standard deviations count as if they were there, with more noise."""
+    reject_beyond: Annotated[float, Positive] = 10.0
+    """Innovations beyond so many standard deviations are rejected."""
     persistent: Annotated[int, Positive] = 25
     """Failures in a row after which `policy` applies."""
     policy: Policy = "distrust"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -18,7 +18,8 @@ from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, MetresVector, NonNegative, Positive, Radians, Seconds
 
 if TYPE_CHECKING:
-    from vehicled.filter.error_model import ErrorModel
+    from vehicled.filter.error_model import ErrorModel, SensorError
+    from vehicled.symbolic.graph import Atom
 
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
@@ -36,13 +37,55 @@ WANDER = ErrorStates["Gnss | None"](
     # It belongs to the kind of fix, and begins with the first.
     process=lambda gnss: None,
 )
+ANTENNA = ErrorStates["Gnss | None"](
+    "antenna",
+    ("x", "y", "z"),
+    "m",
+    "place of the antenna beside the one that is given, vehicle axes",
+    is_parameter=True,
+    initial=lambda gnss, i: 0.0 if gnss is None else gnss.antenna_sigma**2,
+)
+GNSS_LATENCY = ErrorStates["Gnss | None"](
+    "gnss_latency",
+    ("",),
+    "s",
+    "by how much fixes are older than their time",
+    is_parameter=True,
+    initial=lambda gnss, i: 0.0 if gnss is None else gnss.latency_sigma**2,
+)
 
 
 def add_gnss(model: ErrorModel) -> None:
     """Observations `gnss.position`, `gnss.speed` and `gnss.course`, of the antenna."""
-    model.observe_chassis("gnss.position", "gnss_position", own=WANDER)
-    model.observe_chassis("gnss.speed", "gnss_speed")
-    model.observe_chassis("gnss.course", "gnss_course", angle=True)
+    for name, angle in (("position", False), ("speed", False), ("course", True)):
+        model.observe_chassis(f"gnss.{name}", f"gnss_{name}", _make_error(model, f"gnss_{name}"), angle)
+
+
+_SMALL_CHANGE = {"gnss_position": 1.0, "gnss_speed": 0.3, "gnss_course": 0.05}
+"""m/s, m/s², rad/s: slower changes say nothing of a latency."""
+
+
+def _make_error(model: ErrorModel, sensor: str) -> SensorError:
+    """What the antenna's place and latency, and the slow error of a fix, add to the readings of a sensor."""
+    g, s, models = model.g, model.states, model.models
+    place = model.program.arrays["mounting"][: len(ANTENNA.elements)]
+    offset, wander = model.estimates(ANTENNA), model.estimates(WANDER)
+
+    def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
+        reading = models.readings[sensor][k]
+        by_place = [g.derivative(reading, p) for p in place]
+        row = dict(zip(s.places(ANTENNA), by_place, strict=True))
+        change = model.calc_change(models.jacobians[sensor][k])
+        row[s.index(GNSS_LATENCY)] = -model.discount(change, _SMALL_CHANGE[sensor])
+        more = g.zero
+        for by, o in zip(by_place, offset, strict=True):
+            more = more + by * o
+        if sensor == "gnss_position":
+            row[s[WANDER].start + k] = g.one
+            more = more + wander[k]
+        return more, row
+
+    return error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +120,17 @@ class Gnss(SourceSettings):
         "gnss.speed": FASTEST,
         "gnss.course": 7.0,
     }
-    STATES = (WANDER,)
+    STATES = (WANDER, ANTENNA, GNSS_LATENCY)
     OBSERVATIONS = (add_gnss,)
     SPEED_PRECEDENCE = 1
 
     antenna: MetresVector = (0.0, 0.0, 0.0)
+    antenna_sigma: Annotated[Metres, NonNegative] = 0.003
+    """How well its place is known, 1 σ."""
+    latency: Seconds = 0.0
+    """By how much fixes are older than the time they come with, as far as that is known."""
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.01
+    """How well the time of a fix is known, 1 σ."""
     rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
     rtk_float: FixNoise = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)
     dgnss: FixNoise = FixNoise(horizontal=0.7, vertical=1.4, wander=0.35)
@@ -105,6 +154,7 @@ class GnssSource(Source[Gnss]):
     def __init__(self, settings: Gnss, context: Context) -> None:
         self._world, self._counters = context.world, context.counters
         super().__init__(settings, context)
+        self._latency = self.filter.view_slow_states(GNSS_LATENCY)
 
     def register(self) -> None:
         """Register position, which may reset the filter's position, and speed and course, which may not."""
@@ -146,13 +196,18 @@ class GnssSource(Source[Gnss]):
             if v["gnss.speed"] < _LEAST_SPEED:
                 updates.reject(m, "gnss.speed", [v["gnss.speed"]], "not moving")
             else:
-                updates.update(m, "gnss.speed", [v["gnss.speed"]], [velocity**2])
+                updates.update(m, "gnss.speed", [v["gnss.speed"]], [velocity**2], latency=self._late)
         if "gnss.course" in v:
             if not moving:  # nor without a speed beside it, which its noise depends on
                 updates.reject(m, "gnss.course", [v["gnss.course"]], "not moving")
             else:
                 noise = (velocity / v["gnss.speed"]) ** 2 + s.sideslip_error**2
-                updates.update(m, "gnss.course", [v["gnss.course"]], [noise])
+                updates.update(m, "gnss.course", [v["gnss.course"]], [noise], latency=self._late)
+
+    @property
+    def _late(self) -> float:
+        """By how much fixes are older than their time, as far as is known, s."""
+        return self.settings.latency + float(self._latency[0])
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
         return self._kinds.get(int(v.get("gnss.quality", 1.0)), self._kinds[1])
@@ -169,11 +224,13 @@ class GnssSource(Source[Gnss]):
         self._set_wander(wander, kind.wander_time)
         place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
         if math.isnan(fix[2]):
-            self.updates.update(m, "gnss.position", place, [level, level, MISSING], (0, 1))
+            noise = [level, level, MISSING]
+            self.updates.update(m, "gnss.position", place, noise, (0, 1), latency=self._late)
         else:
             # Heights wander twice as far.
             upright = max(vertical**2 - 4 * wander**2, 0.25 * vertical**2)
-            self.updates.update(m, "gnss.position", place, [level, level, upright])
+            noise = [level, level, upright]
+            self.updates.update(m, "gnss.position", place, noise, latency=self._late)
 
     def _set_wander(self, sigma: float, time: float) -> None:
         """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
@@ -199,7 +256,8 @@ class GnssSource(Source[Gnss]):
         """The first course over ground turns a car whose heading was unknown."""
         f, v = self.filter, m.values
         f.apply_corrections()
-        if not f.turn_to_course(Observation("gnss.course", m.t, [v["gnss.course"]], [1.0])):
+        t_ns = m.t - round(self._late * 1e9)
+        if not f.turn_to_course(Observation("gnss.course", t_ns, [v["gnss.course"]], [1.0])):
             return
         f.set_variance(ATTITUDE, "yaw", (self._kind(v).velocity / v["gnss.speed"]) ** 2 + _SIDESLIP**2)
         if fix is not None:

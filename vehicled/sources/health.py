@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from vehicled.filter.chi_square import calc_quantile
 from vehicled.sources.gate import Gate
 from vehicled.vehicle.arrays import COMPONENTS
 
@@ -21,8 +21,8 @@ class Health:
         self.state = "waiting"
         self.last_ns: int | None = None
         """Time of the last measurement."""
-        self.failures = 0
-        """Gate failures in a row."""
+        self._failures = [0] * COMPONENTS
+        """Rejections in a row, by component."""
         self.fused = self.rejected = self.resets = 0
         self.reasons: dict[str, int] = {}
         """Of those not accepted, how many for which reason."""
@@ -30,17 +30,32 @@ class Health:
     def set_gate(self, gate: Gate) -> None:
         """Other limits from now on."""
         self.gate = gate
-        self.thresholds = [calc_quantile(m, 1.0 - gate.probability) for m in range(1, COMPONENTS + 1)]
+        self.limits = gate.weigh_beyond**2, gate.reject_beyond**2
+        """Normalised innovation squared of a component beyond which it is weighted, and rejected."""
         self._timeout_ns = round(gate.timeout * 1e9)
 
     def note_arrival(self, t_ns: int) -> None:
         """A measurement of that time has come."""
         self.last_ns = t_ns
 
+    @property
+    def failures(self) -> int:
+        """Rejections in a row of the component that has been rejected most."""
+        return max(self._failures)
+
+    def clear_failures(self) -> None:
+        """Forget rejections."""
+        self._failures = [0] * COMPONENTS
+
+    def restart(self) -> None:
+        """Wait for a first measurement again; counters stay."""
+        self.state, self.last_ns = "waiting", None
+        self.clear_failures()
+
     def accept(self) -> None:
-        """An observation has corrected the filter."""
+        """An observation has corrected the filter with all its components."""
         self.state = "active"
-        self.failures = 0
+        self.clear_failures()
         self.fused += 1
 
     def reject(self, reason: str) -> None:
@@ -48,16 +63,22 @@ class Health:
         self.rejected += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
-    def fail(self) -> bool:
-        """A gate failure. True when the policy now asks for a reset in favour of this source."""
-        self.reject("gate")
-        self.failures += 1
+    def fail(self, rejected: Sequence[bool]) -> bool:
+        """Some or all components were rejected. True when the policy now demands a reset to this source."""
+        if all(rejected):
+            self.reject("gate")
+        else:
+            self.fused += 1
+        for k, failed in enumerate(rejected):
+            self._failures[k] = self._failures[k] + 1 if failed else 0
         if self.failures < self.gate.persistent:
+            if not all(rejected) and self.state == "waiting":
+                self.state = "active"
             return False
         if self.gate.policy == "distrust":
             self.state = "distrusted"
             return False
-        self.failures = 0
+        self.clear_failures()
         self.resets += 1
         return True
 
@@ -65,7 +86,7 @@ class Health:
         """Count the source as lost when it has been silent for too long."""
         if self.last_ns is not None and now_ns - self.last_ns > self._timeout_ns and self.state != "lost":
             self.state = "lost"
-            self.failures = 0
+            self.clear_failures()
 
     def status(self) -> dict[str, Any]:
         """What `status` publishes of a source."""

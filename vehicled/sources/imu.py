@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,24 +11,24 @@ import numpy as np
 
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import (
-    ANGULAR_RATE,
     ATTITUDE,
     DRIVE_FORCE,
-    MODEL_ERROR,
     SUSPENSION,
-    VELOCITY,
+    UNMODELLED,
     ErrorStates,
     NoiseSetting,
-    Process,
 )
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.gate import Gate
+from vehicled.sources.lateral import LateralKinematics
+from vehicled.sources.noise_floor import NoiseFloor
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import (
     MetresPerSecondSquared,
     MetresVector,
     NonNegative,
     Positive,
+    Radians,
     RadiansPerSecond,
     RadiansPerSecondVector,
     RadiansVector,
@@ -35,9 +36,11 @@ from vehicled.units import (
     Unit,
     Vector,
 )
+from vehicled.vehicle.arrays import AHEAD, TYRE_CAUSES
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
+    from vehicled.symbolic.graph import Atom
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
@@ -48,11 +51,15 @@ class Gyroscopes:
     """Noise, bias and gate of the gyroscopes; the same for all axes where there is one number."""
 
     noise: Annotated[RadiansPerSecond, Positive] = 0.003
-    """Of one sample, with what the model leaves unexplained."""
+    """Of one sample."""
+    model_error: RadiansPerSecondVector = (0.05, 0.05, 0.0)
+    """What the model's rates of roll, pitch and yaw differ by, as suspensions differ: noise beside a sample's."""
     bias: Annotated[RadiansPerSecond, NonNegative] = 0.01
     """At the start."""
     bias_drift: Annotated[float, Unit("rad/s/√s"), NonNegative] = 2e-5
     """Random walk of the bias."""
+    scale: Annotated[float, NonNegative] = 0.005
+    """Scale error of the three together, which the filter estimates: 1 σ."""
     offset: RadiansPerSecondVector = (0.0, 0.0, 0.0)
     """The part of the bias that is known, per axis: it is subtracted."""
     gate: Gate = field(default_factory=Gate)
@@ -64,9 +71,6 @@ class Accelerometers:
 
     noise: Annotated[MetresPerSecondSquared, Positive] = 0.06
     """Of one sample: sensor, vibration, uneven road."""
-    model_error: Annotated[Vector, Unit("m/s²"), NonNegative] = (0.2, 0.2, 0.05)
-    """What the model's accelerations leave unexplained for a while, per axis: errors of mass, torque, tyres."""
-    model_error_time: Annotated[Seconds, Positive] = 1.0
     bias: Annotated[MetresPerSecondSquared, NonNegative] = 0.1
     bias_drift: Annotated[float, Unit("m/s²/√s"), NonNegative] = 2e-4
     offset: Annotated[Vector, Unit("m/s²")] = (0.0, 0.0, 0.0)
@@ -100,11 +104,68 @@ ACCELEROMETER_BIAS = ErrorStates["Imu | None"](
     initial=lambda imu, i: 0.0 if (a := _accelerometers(imu)) is None else a.bias**2,
     density=lambda imu: 0.0 if (a := _accelerometers(imu)) is None else a.bias_drift**2,
 )
+GYRO_SCALE = ErrorStates["Imu | None"](
+    "gyro_scale",
+    ("",),
+    "–",
+    "relative error of the gyroscopes",
+    needs=("gnss.course",),
+    is_parameter=True,
+    initial=lambda imu, i: 0.0 if (g := _gyroscopes(imu)) is None else g.scale**2,
+)
+ALIGNMENT = ErrorStates["Imu | None"](
+    "imu_alignment",
+    ("x", "y", "z"),
+    "rad",
+    "rotation of the IMU against its place, about its own axes",
+    needs=("imu.accel",),
+    is_parameter=True,
+    initial=lambda imu, i: 0.0 if imu is None else imu.rotation_sigma**2,
+)
+IMU_LATENCY = ErrorStates["Imu | None"](
+    "imu_latency",
+    ("",),
+    "s",
+    "by how much samples are older than their time",
+    needs=("gnss.course",),
+    is_parameter=True,
+    initial=lambda imu, i: 0.0 if imu is None else imu.latency_sigma**2,
+)
+
+
+def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, dict[int, Atom]]:
+    """What component k of a vector reads beside it, as the axes of the sensor are turned by small angles; its row."""
+    angles, places = model.estimates(ALIGNMENT), model.states.places(ALIGNMENT)
+    i, j = (k + 1) % 3, (k + 2) % 3
+    # −ε × v
+    return angles[j] * values[i] - angles[i] * values[j], {places[j]: values[i], places[i]: -values[j]}
+
+
+_SMALL_RATE = 0.1
+"""rad/s"""
+_SMALL_CHANGE = 0.5
+"""rad/s²"""
 
 
 def add_gyroscopes(model: ErrorModel) -> None:
     """Observation `imu.gyro`."""
-    model.observe_chassis("imu.gyro", "imu_gyro", own=GYRO_BIAS)
+    bias, (scale,) = model.estimates(GYRO_BIAS), model.estimates(GYRO_SCALE)
+    (latency,) = model.estimates(IMU_LATENCY)
+    measured = model.program.arrays["value"]
+    s, jacobians = model.states, model.models.jacobians["imu_gyro"]
+
+    def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
+        # Other axes as measured: the model's rates of roll and pitch are those of another suspension.
+        turned, _ = _misalign(model, measured, k)
+        change = model.calc_change(jacobians[k])
+        # Small rates are mostly the filter's own corrections, which are correlated with the next innovations.
+        counted = [model.discount(v, _SMALL_RATE) for v in values]
+        _, row = _misalign(model, [model.discount(v, _SMALL_RATE) for v in measured], k)
+        row |= {s[GYRO_BIAS].start + k: model.g.one, s.index(GYRO_SCALE): counted[k]}
+        row[s.index(IMU_LATENCY)] = -model.discount(change, _SMALL_CHANGE)
+        return bias[k] + scale * values[k] + turned - latency * change, row
+
+    model.observe_chassis("imu.gyro", "imu_gyro", error)
 
 
 def add_accelerometers(model: ErrorModel) -> None:
@@ -121,34 +182,46 @@ def add_accelerometers(model: ErrorModel) -> None:
     has_travel = SUSPENSION[0] in s
     heave = program.array("heave", 2 * len(WHEELS)) if has_travel else []
     gravity = model.parts.gravity.norm()
-    arm, damping = models.imu, models.tyre_damping
-    bias, unexplained = model.estimates(ACCELEROMETER_BIAS), model.estimates(MODEL_ERROR)
-    # What acts on the car as a force is in the reading already, but for its vertical part, which does not.
-    upward = g.zero
-    for e, r in zip(unexplained, models.rotation, strict=True):
-        upward = upward + r.z * e
-    speeds = (*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw"))
+    arm, response = models.imu, models.tyre_response
+    bias = model.estimates(ACCELEROMETER_BIAS)
+    ahead, left, up, yaw = model.estimates(UNMODELLED)
+    later_ahead, later_left, _, later_yaw = model.get_later(UNMODELLED)
+    later_drive = model.get_later(DRIVE_FORCE)[0]
+    share = model.calc_free_share(models.pose[AHEAD])
+    n = len(TYRE_CAUSES)
+    jacobians = models.jacobians["imu_accelerometer"]
+    # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
+    values = [
+        reading + model.calc_corrected(jacobian) - removed * r.dot(models.up) * gravity
+        for reading, jacobian, r in zip(
+            models.readings["imu_accelerometer"], jacobians, models.rotation, strict=True
+        )
+    ]
     predicted, rows, noise = [], [], []
-    for k, (reading, r) in enumerate(zip(models.readings["imu_accelerometer"], models.rotation, strict=True)):
-        jacobian = models.jacobians["imu_accelerometer"][k]
+    for k, (jacobian, r) in enumerate(zip(jacobians, models.rotation, strict=True)):
         row, late = model.to_present(jacobian)
         for slope in ("v1z", "v2z"):
             place = s.index(ATTITUDE, slope)
             row[place] = (1.0 - removed) * row[place]
-        for i, place in enumerate(speeds):
-            ax, ay, alpha = damping[i], damping[3 + i], damping[6 + i]
-            pushed = r.x * (ax - alpha * arm.y) + r.y * (ay + alpha * arm.x)
+        by_yaw = r.y * arm.x - r.x * arm.y
+        for i, place in enumerate(model.tyre_causes):
+            ax, ay, alpha = response[i], response[n + i], response[2 * n + i]
+            pushed = r.x * ax + r.y * ay + by_yaw * alpha
             row[place] = row[place] + pushed if place in row else pushed
-        for group in (ACCELEROMETER_BIAS, MODEL_ERROR):
-            row[s[group].start + k] = g.one
+        row[s[ACCELEROMETER_BIAS].start + k] = g.one
+        row |= zip(s.places(UNMODELLED), (r.x, share * r.y, r.z, share * by_yaw), strict=True)
         row[s.index(DRIVE_FORCE)] = r.x
         if has_travel:
             row |= {s[SUSPENSION[0]].start + i: r.z * force for i, force in enumerate(heave)}
+        turned, by_alignment = _misalign(model, values, k)
+        row |= by_alignment
         rows.append(row)
         noise.append(late)
-        value = reading + model.calc_corrected(jacobian) + bias[k]
-        value = value + (r.z * upward if model.forces else unexplained[k])
-        predicted.append(value - removed * r.dot(models.up) * gravity)
+        value = values[k] + bias[k] + turned + r.z * up
+        # What acts on the car as a force is in the reading already, as it was then.
+        ex, ey, e_yaw = (later_ahead, later_left, later_yaw) if model.forces else (ahead, left, yaw)
+        value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)
+        predicted.append(value)
     model.observe("imu.accel", predicted, rows, noise=noise, tyres=True)
 
 
@@ -157,7 +230,7 @@ class Imu(SourceSettings):
     """Settings of the inertial measurement unit: where it is mounted in vehicle axes, and its sensors."""
 
     LIMITS = dict.fromkeys(ACCELEROMETERS, 500.0) | dict.fromkeys(GYROSCOPES, 50.0)
-    STATES = (GYRO_BIAS, ACCELEROMETER_BIAS)
+    STATES = (GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT, IMU_LATENCY)
     OBSERVATIONS = (add_gyroscopes, add_accelerometers)
     NOISE = (
         NoiseSetting(
@@ -171,6 +244,10 @@ class Imu(SourceSettings):
     position: MetresVector = (0.0, 0.0, 0.0)
     rotation: RadiansVector = (0.0, 0.0, 0.0)
     """Roll, pitch, yaw (z-y-x) that turn vehicle axes into the IMU's."""
+    rotation_sigma: Annotated[Radians, NonNegative] = 0.01
+    """How well that is known, 1 σ."""
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.004
+    """How well the time of a sample is known, 1 σ."""
     gyroscopes: Gyroscopes | None = field(default_factory=Gyroscopes)
     accelerometers: Accelerometers | None = field(default_factory=Accelerometers)
 
@@ -197,12 +274,6 @@ class Imu(SourceSettings):
         return found
 
     @property
-    def model_error(self) -> Process | None:
-        """What the model's accelerations leave unexplained, where accelerometers observe it."""
-        a = self.accelerometers
-        return None if a is None else Process(a.model_error_time, a.model_error)
-
-    @property
     def R_imu_vehicle(self) -> np.ndarray:
         """(3, 3) takes vehicle axes to the IMU's."""
         (cr, cp, cy), (sr, sp, sy) = (map(f, self.rotation) for f in (math.cos, math.sin))
@@ -218,29 +289,72 @@ class Imu(SourceSettings):
 class ImuSource(Source[Imu]):
     """Angular rates and specific forces, with whatever axes a measurement has."""
 
+    def __init__(self, settings: Imu, context: Context) -> None:
+        self._given_noise = context.given_noise
+        self._floors: dict[str, NoiseFloor] = {}
+        super().__init__(settings, context)
+        self.lateral = LateralKinematics()
+
+    def reset(self) -> None:
+        """The filter begins anew: what was found of the samples' noise is forgotten as well."""
+        self.lateral.reset()
+        for floor in self._floors.values():
+            floor.reset()
+
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
         self._kinds = []
+        self._offsets = offsets
+        self._R_imu_vehicle = s.R_imu_vehicle
+        floors, self._floors = self._floors, {}
         for kind, channels, settings in (
             ("imu.gyro", GYROSCOPES, s.gyroscopes),
             ("imu.accel", ACCELEROMETERS, s.accelerometers),
         ):
             if settings is not None:
                 self.updates.register(kind, settings.gate)
-                self._kinds.append((kind, channels, self._variances[kind], offsets[kind]))
+                more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
+                variances = [self._variances[kind] + e * e for e in more]
+                of_samples = [self._variances[kind]] * len(channels)
+                floor = self._floors[kind] = floors.get(kind) or NoiseFloor(of_samples)
+                floor.reconfigure(of_samples)
+                self._kinds.append((kind, channels, variances, offsets[kind], floor, [e * e for e in more]))
+
+    def _read_lateral(self, v: Mapping[str, float]) -> tuple[float | None, float | None]:
+        """Yaw rate and lateral specific force, as far as measured, in vehicle axes and without known biases."""
+        found: list[float | None] = []
+        for kind, channels, group, axis in (
+            ("imu.gyro", GYROSCOPES, GYRO_BIAS, 2),
+            ("imu.accel", ACCELEROMETERS, ACCELEROMETER_BIAS, 1),
+        ):
+            if channels[axis] not in v or kind not in self._offsets:
+                found.append(None)
+                continue
+            bias = self.filter.view_slow_states(group).tolist()
+            parts = zip(
+                channels, self._offsets[kind], bias, self._R_imu_vehicle[:, axis].tolist(), strict=True
+            )
+            found.append(sum(r * (v[c] - offset - b) for c, offset, b, r in parts if c in v))
+        return found[0], found[1]
 
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""
         v = m.values
-        for kind, channels, variance, offsets in self._kinds:
+        self.lateral.take(*self._read_lateral(v))
+        for kind, channels, variances, offsets, floor, more in self._kinds:
             present = [k for k, c in enumerate(channels) if c in v]
             if len(present) == len(channels):
                 value = [v[c] - offset for c, offset in zip(channels, offsets, strict=True)]
-                self.updates.update(m, kind, value, [variance] * len(channels))
+                of_samples = floor.take(value)
+                noise = (
+                    variances if self._given_noise else [v + e for v, e in zip(of_samples, more, strict=True)]
+                )
+                self.updates.update(m, kind, value, noise)
             elif present:
+                floor.interrupt()
                 value = [
                     v[c] - offset if c in v else 0.0 for c, offset in zip(channels, offsets, strict=True)
                 ]
-                noise = [variance if c in v else MISSING for c in channels]
+                noise = [w if c in v else MISSING for c, w in zip(channels, variances, strict=True)]
                 self.updates.update(m, kind, value, noise, present)

@@ -36,12 +36,17 @@ class Inputs:
         """Channels measured at a time; those that are no inputs are left alone."""
         if CHANNELS.isdisjoint(values):
             return
-        self.torques.take(values)
-        self.brakes.take(values)
-        self.steering.take(t_ns * 1e-9, values)
+        t = t_ns * 1e-9
+        self.torques.take(t, values)
+        self.brakes.take(t, values)
+        self.steering.take(t, values)
+
+    def is_drive_known(self, t: float) -> bool:
+        """Whether both drive torque and brake pressure are measured at t, s."""
+        return self.torques.is_measured(t) and self.brakes.is_measured(t)
 
     def apply(self, t: float) -> None:
         """Write the inputs at t (s) into the car."""
         self.steering.apply(t)
-        self.torques.apply()
-        self.brakes.apply()
+        self.torques.apply(t)
+        self.brakes.apply(t)

@@ -16,7 +16,7 @@ from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.messages import Measurement
 from vehicled.sources import inputs
 from vehicled.sources.gnss import Gnss, GnssSource
-from vehicled.sources.imu import Imu
+from vehicled.sources.imu import Imu, ImuSource
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.steering import SteeringInput
 from vehicled.sources.torques import WheelTorques
@@ -71,7 +71,6 @@ class Sensors:
         return SensorSetup(
             tuple((group, getattr(self, name)) for name, kind in kinds.items() for group in kind.STATES),
             tuple(add for kind in kinds.values() for add in kind.OBSERVATIONS),
-            None if self.imu is None else self.imu.model_error,
             mounting,
         )
 
@@ -127,6 +126,13 @@ class Sources:
         """The receiver."""
         source = self._sources.get("gnss")
         assert source is None or isinstance(source, GnssSource)
+        return source
+
+    @property
+    def imu(self) -> ImuSource | None:
+        """The inertial measurement unit."""
+        source = self._sources.get("imu")
+        assert source is None or isinstance(source, ImuSource)
         return source
 
     def reset(self) -> None:

@@ -27,6 +27,8 @@ class Context:
     updates: MeasurementUpdates
     world: WorldFrame
     counters: Counter[str]
+    given_noise: bool = False
+    """Whether the noise of samples is as the settings say, also where the samples show more."""
 
 
 @dataclass(frozen=True, kw_only=True)

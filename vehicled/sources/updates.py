@@ -60,27 +60,29 @@ class MeasurementUpdates:
         value: list[float],
         variance: list[float],
         present: Sequence[int] | None = None,
+        latency: float = 0.0,
     ) -> None:
         """Update the filter with one observation; reset where its source keeps failing under that policy.
 
-        `present`: which of the components were measured, if not all.
+        `present`: which of the components were measured, if not all; `latency`: by how much it is older than its
+        time, s.
         """
         health = self.health[kind]
         health.note_arrival(m.t)
-        observation = Observation(kind, m.t, value, variance)
-        count = len(value) if present is None else len(present)
-        threshold = health.thresholds[count - 1]
-        update = self._filter.update(observation, threshold)
+        observation = Observation(kind, m.t - round(latency * 1e9), value, variance)
+        update = self._filter.update(observation, health.limits)
         if not update.innovation:
             self.reject(m, kind, value if present is None else [value[k] for k in present], update.reason)
             return
         innovation, expected = update.innovation, update.variance
+        rejected = update.rejected
         if present is not None:
             value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
+            rejected = [rejected[k] for k in present] if rejected else rejected
         reason = update.reason
-        if update.accepted:
+        if not any(rejected):
             health.accept()
-        elif health.fail():
+        elif health.fail(rejected):
             self._resets[kind](observation, update)
             reason = "reset"
         predicted = [v - i for v, i in zip(value, innovation, strict=True)]
@@ -94,7 +96,7 @@ class MeasurementUpdates:
             innovation,
             expected,
             update.nis,
-            update.nis / threshold,
+            update.nis / (len(value) * health.limits[1]),
             reason != "gate",
             reason,
         )
@@ -121,6 +123,11 @@ class MeasurementUpdates:
         for health in self.health.values():
             health.check_timeout(now_ns)
 
+    def is_active(self, kind: str) -> bool:
+        """Whether observations of a kind correct the filter at present."""
+        health = self.health.get(kind)
+        return health is not None and health.state == "active"
+
     def is_filter_lost(self) -> bool:
         """Whether most of the sensors that measure have long been failing their gates.
 
@@ -133,7 +140,12 @@ class MeasurementUpdates:
         lost = [h for h in failing if h in measuring]
         return len(lost) >= 2 and 2 * len(lost) > len(measuring)
 
+    def restart(self) -> None:
+        """All sources wait for their first measurement again; counters stay."""
+        for health in self.health.values():
+            health.restart()
+
     def clear_failures(self) -> None:
         """Failures before a restart do not count any more."""
         for health in self.health.values():
-            health.failures = 0
+            health.clear_failures()

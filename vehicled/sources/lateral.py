@@ -1,0 +1,59 @@
+"""What gyroscope and accelerometer alone say of the lateral motion: a bound that no model can leave."""
+
+from __future__ import annotations
+
+from collections import deque
+
+_WINDOW = 0.5
+"""s: over which bank and bias change the lateral velocity by less than the bound."""
+_LEAST_BOUND = 1.0
+"""m/s"""
+_BOUND_PER_SPEED = 0.05
+_YAW_RATE_BOUND = 0.5
+"""rad/s"""
+_LASTING = 0.2
+"""s"""
+
+
+class LateralKinematics:
+    """Integrates v̇_y = a_y − v_x ω_z, and says when a filter's lateral motion is impossible beside it.
+
+    Samples in vehicle axes; without an accelerometer the yaw rate alone is compared.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """The filter begins anew."""
+        self.yaw_rate: float | None = None
+        """rad/s, as measured last."""
+        self._acceleration: float | None = None
+        self._time = self._gained = self._denied = 0.0
+        self._unexplained: deque[tuple[float, float]] = deque()
+        """Time, s, and lateral velocity less what the sensors have integrated, m/s, within the window."""
+
+    def take(self, yaw_rate: float | None, acceleration: float | None) -> None:
+        """The latest samples: yaw rate (rad/s) and lateral specific force (m/s²); None where not measured."""
+        self.yaw_rate = self.yaw_rate if yaw_rate is None else yaw_rate
+        self._acceleration = self._acceleration if acceleration is None else acceleration
+
+    def advance(self, dt: float, ahead: float, left: float, yaw_rate: float) -> bool:
+        """Advance by dt (s) beside a filter's velocities (m/s) and yaw rate (rad/s).
+
+        True when these have been impossible for long.
+        """
+        if self.yaw_rate is None:
+            return False
+        denied = abs(yaw_rate - self.yaw_rate) > _YAW_RATE_BOUND
+        if self._acceleration is not None:
+            self._time += dt
+            self._gained += dt * (self._acceleration - ahead * self.yaw_rate)
+            kept = self._unexplained
+            kept.append((self._time, left - self._gained))
+            while self._time - kept[0][0] > _WINDOW:
+                kept.popleft()
+            jump = abs(kept[-1][1] - kept[0][1])
+            denied = denied or jump > _LEAST_BOUND + _BOUND_PER_SPEED * abs(ahead)
+        self._denied = self._denied + dt if denied else 0.0
+        return self._denied > _LASTING

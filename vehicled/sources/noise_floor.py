@@ -1,0 +1,49 @@
+"""The noise of a sensor as its own samples show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_MEMORY = 250.0
+"""Samples over which the noise is averaged."""
+_SPIKE = 25.0
+"""A second difference beyond five standard deviations is no noise, and counts as if it were there."""
+
+
+class NoiseFloor:
+    """Variance of white noise from second differences of consecutive samples, component by component.
+
+    A signal that is smooth over three samples cancels in x₀ − 2 x₁ + x₂, of which the variance is then 6 σ² (von
+    Neumann's successive differences, of second order). A sensor that vibrates more than its settings say is found
+    out by itself, without a model.
+    """
+
+    def __init__(self, variances: Sequence[float]) -> None:
+        """`variances` of the settings: noise is never taken as less."""
+        self._least = list(variances)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._found = [0.0] * len(self._least)
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """The samples to come do not follow those before; what was found of their noise stays."""
+        self._last: Sequence[float] | None = None
+        self._before: Sequence[float] | None = None
+
+    def reconfigure(self, variances: Sequence[float]) -> None:
+        """Other settings, of the same components."""
+        self._least = list(variances)
+
+    def take(self, value: Sequence[float]) -> list[float]:
+        """Variance of a sample by component, from it and all before; samples follow each other regularly."""
+        last, before = self._last, self._before
+        if last is not None and before is not None:
+            for k, (least, found) in enumerate(zip(self._least, self._found, strict=True)):
+                second = value[k] - 2.0 * last[k] + before[k]
+                square = min(second * second / 6.0, _SPIKE * max(found, least))
+                self._found[k] = found + (square - found) / _MEMORY
+        self._last, self._before = value, last
+        return [max(least, found) for least, found in zip(self._least, self._found, strict=True)]
