@@ -56,7 +56,8 @@ def test_units(channel, factor, words):
     ("channels", "names", "word"),
     [
         (("steer_rack",), (), "steer.rack is missing"),
-        (("torque_rl", "torque_rr"), (), "filter.drive_force"),
+        (("torque_rl",), (), "both rear wheels, or none"),
+        (("torque_rl", "torque_rr"), ("torque_gain",), "torque_gain needs"),
         (("brake_pressure",), ("front.brake_gain",), "front.brake_gain needs"),
         (("imu_wx",), ("gyro_offset.x",), "gyro_offset.x needs"),
         (("imu_wz", "imu_ay", "gnss_course"), (), "how the car turns"),

@@ -316,11 +316,6 @@ def _steering_ratio() -> tuple[Getter, Setter]:
     return used(get), put
 
 
-def _torque_gain() -> tuple[Getter, Setter]:
-    get, put = at("sensors", "wheel_torques", "gain")
-    return (lambda file: get(file) if file.filter.drive_force is None else None), put
-
-
 PARAMETERS = {
     p.name: p
     for p in (
@@ -342,7 +337,9 @@ PARAMETERS = {
             *at("vehicle", "aerodynamics", "drag_area"),
         ),
         Parameter("steering.ratio", "of the steering wheel", "", *_steering_ratio(), 0.1),
-        Parameter("torque_gain", "true over measured wheel torque", "", *_torque_gain()),
+        Parameter(
+            "torque_gain", "true over measured wheel torque", "", *at("sensors", "wheel_torques", "gain")
+        ),
         Parameter(
             "steering.offset",
             "of the steering signal, straight on",

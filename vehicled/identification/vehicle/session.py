@@ -20,6 +20,7 @@ from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError, UsageError
 from vehicled.identification.vehicle.estimate import FitResult, FoundParameter, ParameterCombination, fit
 from vehicled.identification.vehicle.estimate import Progress as FitProgress
+from vehicled.identification.vehicle.filter_form import calc_filter_form
 from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
@@ -87,14 +88,8 @@ def run(
     path = settings.config_path(config)
     given = settings.load(path, File)
     text = path.read_text(encoding="utf-8")
-    notes = []
-    if given.filter.suspension is not None:
-        notes.append("found without the states of filter.suspension")
-    of_filter = dataclasses.replace(given.filter, suspension=None)
-    if not given.filter.kind.startswith("errorEKF"):
-        notes.append(f"found with the errorEKF in place of {given.filter.kind}")
-        of_filter = dataclasses.replace(of_filter, kind="errorEKF")
-    file = with_defaults(dataclasses.replace(given, filter=of_filter))
+    in_form, notes = calc_filter_form(given, tuning)
+    file = with_defaults(in_form)
     parameters = choose(names, file, NOISE if tuning else PARAMETERS)
     configuration = configure(file, text)
     every = [*logs, *([] if validate is None else [validate])]
@@ -223,8 +218,7 @@ def identify(
     """`fit` with inputs interpolated between their samples, and the torque gain as a consider parameter."""
     smoothing = file.sensors.steering.smoothing
     exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing)) for d in drives]
-    gain = PARAMETERS["torque_gain"]
-    considered = [] if gain.get(file) is None else choose(gain.name, file)
+    considered = choose("torque_gain", file)
     estimate = fit(without_smoothing(file), text, parameters, exact, progress, considered)
     return dataclasses.replace(estimate, file=with_smoothing(estimate.file, smoothing))
 

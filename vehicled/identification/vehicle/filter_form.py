@@ -1,0 +1,81 @@
+"""The form of the filter that parameters and noise are found with.
+
+What is identified must not be estimated by the filter itself, which would take part of every error to itself: its
+parameters are taken as known. Innovations beyond the gate are rejected instead of weighted, since a weight depends on
+the innovation that is differentiated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from vehicled.configuration import File
+from vehicled.filter.settings import Filter
+from vehicled.identification.vehicle.names import Path, get_at, put_at
+from vehicled.sources.gate import Gate
+
+T = TypeVar("T", bound=Any)
+
+_GATE = 4.5
+"""Standard deviations."""
+_UNKNOWNS: Sequence[Path] = (
+    *(("filter", "unknowns", f.name) for f in dataclasses.fields(Filter().unknowns)),
+    ("sensors", "imu", "rotation_sigma"),
+    ("sensors", "imu", "latency_sigma"),
+    ("sensors", "imu", "gyroscopes", "scale"),
+    ("sensors", "gnss", "antenna_sigma"),
+    ("sensors", "gnss", "latency_sigma"),
+)
+"""σ of what the running filter estimates of car and sensors."""
+
+
+_RATES: Path = ("sensors", "imu", "gyroscopes", "model_error")
+
+
+def without_unknowns(file: File) -> File:
+    """The configuration of which the filter estimates no parameter of car or sensors."""
+    for path in _UNKNOWNS:
+        if get_at(file, path) is not None:
+            file = put_at(file, path, 0.0)
+    return file
+
+
+def with_hard_gates(file: File) -> File:
+    """The configuration whose gates reject what is beyond them, and weight nothing."""
+    sensors = file.sensors
+    for name, settings in sensors.items():
+        changes: dict[str, Any] = {name: _harden(settings)}
+        sensors = dataclasses.replace(sensors, **changes)
+    return dataclasses.replace(file, sensors=sensors)
+
+
+def _harden(settings: T) -> T:
+    """A section, and those below it, with hard gates."""
+    changes: dict[str, Any] = {}
+    for f in dataclasses.fields(settings):
+        value = getattr(settings, f.name)
+        if isinstance(value, Gate):
+            changes[f.name] = dataclasses.replace(value, weigh_beyond=_GATE, reject_beyond=_GATE)
+        elif dataclasses.is_dataclass(value):
+            changes[f.name] = _harden(value)
+    return dataclasses.replace(settings, **changes)
+
+
+def calc_filter_form(file: File, tuning: bool) -> tuple[File, list[str]]:
+    """The configuration for identification, or for `tuning`, and what a user has to know of it."""
+    notes, of_filter = [], file.filter
+    if of_filter.suspension is not None:
+        notes.append("found without the states of filter.suspension")
+        of_filter = dataclasses.replace(of_filter, suspension=None)
+    if not of_filter.kind.startswith("errorEKF"):
+        notes.append(f"found with the errorEKF_FE in place of {of_filter.kind}")
+        of_filter = dataclasses.replace(of_filter, kind="errorEKF_FE")
+    if not tuning:
+        of_filter = dataclasses.replace(of_filter, kind="errorEKF")
+    file = with_hard_gates(dataclasses.replace(file, filter=of_filter))
+    # Suspensions and the noise of all axes are to be found: rates of roll and pitch are those of the model.
+    if get_at(file, _RATES) is not None:
+        file = put_at(file, _RATES, (0.0, 0.0, 0.0))
+    return (file if tuning else without_unknowns(file)), notes
