@@ -5,7 +5,15 @@ from typing import Any
 import numpy as np
 
 from vehicled.errors import RunError
-from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement, Status
+from vehicled.messages import (
+    ESTIMATE_COLUMNS,
+    Estimate,
+    Innovation,
+    Measurement,
+    Parameters,
+    SlowState,
+    Status,
+)
 
 
 class FakeClock:
@@ -50,6 +58,9 @@ class FakeEstimator:
     def innovations(self) -> list[Innovation]:
         return self._records
 
+    def parameters(self) -> dict[str, SlowState]:
+        return {}
+
     def status(self) -> dict[str, Any]:
         return {"state": "running" if self._seen else "waiting", "seen": self._seen}
 
@@ -67,6 +78,7 @@ class Collector:
         self.published: list[Estimate | None] = []
         self.innovations: list[Innovation] = []
         self.statuses: list[Status] = []
+        self.parameters: list[Parameters] = []
         self.recorded: list[tuple[Any, ...]] = []
 
     def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None:
@@ -75,6 +87,12 @@ class Collector:
 
     def publish_status(self, status: Status) -> None:
         self.statuses.append(status)
+
+    def publish_parameters(self, parameters: Parameters) -> None:
+        self.parameters.append(parameters)
+
+    def record_parameters(self, parameters: Parameters) -> None:
+        self.recorded.append(("parameters", parameters.t))
 
     def record_step(self, step_ns: int, measurements: list[Measurement], *_: object) -> None:
         self.recorded.append(("step", step_ns, len(measurements)))

@@ -130,7 +130,7 @@ def test_a_failing_estimator_is_reset_and_goes_on(caplog):
     assert len(rig.times) == 6
     assert rig.loop.counters()["estimator_errors"] == 2
     # The reset takes effect before the next step, and is recorded there, so that a replay does the same.
-    events = [r[:3] for r in rig.collector.recorded if r[0] != "status"]
+    events = [r[:3] for r in rig.collector.recorded if r[0] not in ("status", "parameters")]
     assert events[2:6] == [
         ("step", rig.times[2], 0),
         ("command", rig.times[3], "reset"),
@@ -164,7 +164,7 @@ def test_commands_are_executed_before_a_step_and_recorded():
     assert answer.result(0) == {"executed": "set_position"}
     with pytest.raises(RunError, match="no luck"):
         refused.result(0)
-    events = [r for r in rig.collector.recorded if r[0] != "status"]
+    events = [r for r in rig.collector.recorded if r[0] not in ("status", "parameters")]
     assert events[0] == ("command", rig.times[0], "set_position", {"x": 1.0, "y": 2.0})
     assert [e[0] for e in events[1:]] == ["step", "step"]
 
@@ -193,6 +193,7 @@ def test_status_once_a_second_with_all_counters():
     assert set(status.counters) == {"x", "queue", "loop", "estimator"}
     assert status.counters["loop"]["steps"] == 751
     assert [r[0] for r in rig.collector.recorded].count("status") == 4
+    assert [p.t for p in rig.collector.parameters] == times
 
 
 def test_status_after_a_long_gap_is_not_repeated_for_the_seconds_lost():

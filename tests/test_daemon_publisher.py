@@ -21,7 +21,7 @@ from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.daemon.publisher import Publisher
 from vehicled.errors import RunError, UsageError
-from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Status
+from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Parameters, SlowState, Status
 
 LOCAL = {"endpoint": "tcp://127.0.0.1:*", "command_endpoint": "tcp://127.0.0.1:*"}
 WAIT_MS = 5000
@@ -79,17 +79,20 @@ def wait_until(condition):
 def test_topics_and_payloads(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 5)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
     publisher.publish_step(estimate(7), [make_innovation(6)])
     publisher.publish_status(Status(8, "running", {"a": {"b": 1}}))
-    got = [receive(subscriber) for _ in range(5)]
-    assert [topic for topic, _ in got] == ["position", "slip", "suspension", "innovation", "status"]
+    publisher.publish_parameters(Parameters.of(8, {"gyro_scale": SlowState(0.5, 0.1, "–")}))
+    got = [receive(subscriber) for _ in range(6)]
+    topics = ["position", "slip", "suspension", "innovation", "status", "parameters"]
+    assert [topic for topic, _ in got] == topics
     assert all(message["schema"] == 1 for _, message in got)
     assert got[0][1]["x"] == 1.5
     assert got[0][1]["y"] is None
     assert got[3][1]["sensor"] == "imu.gyro"
     assert got[4][1]["counters"] == {"a": {"b": 1}}
-    once = dict.fromkeys(("position", "slip", "suspension", "status", "innovation"), 1)
+    assert (got[5][1]["value"], got[5][1]["sigma"]) == ({"gyro_scale": 0.5}, {"gyro_scale": 0.1})
+    once = dict.fromkeys(topics, 1)
     wait_until(lambda: publisher.counters()["sent"] == once)
 
 
@@ -182,7 +185,7 @@ def test_the_backlog_is_bounded_and_drops_are_counted():
 def test_a_message_that_cannot_be_encoded_does_not_stop_the_others(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 5)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
     publisher.publish_status(Status(1, "running", {"what": object()}))
     publisher.publish_status(Status(2, "running", {}))
     assert receive(subscriber)[1]["t"] == 2

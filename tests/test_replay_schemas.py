@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from vehicled.cli import main
-from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate, Innovation, Measurement, Status
+from vehicled.messages import (
+    CHANNELS,
+    ESTIMATE_COLUMNS,
+    Estimate,
+    Innovation,
+    Measurement,
+    Parameters,
+    SlowState,
+    Status,
+)
 from vehicled.schemas import (
     PUBLISHED,
     TOPIC_COLUMNS,
@@ -35,6 +44,7 @@ MESSAGES: dict[str, bytes] = {
         Innovation(1, 2, "imu.gyro", "imu", [1.0], [1.5], [-0.5], [4.0], 0.25, 0.1, True, "fused")
     ),
     "status": encode(Status(1, "running", {"queue": {"dropped": np.int32(2), "rates": np.ones(2)}})),
+    "parameters": encode(Parameters.of(1, {"gyro_scale": SlowState(0.5, 0.1, "–")})),
     "measurement": encode_measurement(7, Measurement("imu", 1, 2, {"imu.ax": 1.0, "gnss.lat": -0.0})),
     "step": encode(StepRecord(5, 3, None)),
     "command": encode(CommandRecord(5, "reset", {})),

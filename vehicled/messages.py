@@ -4,6 +4,9 @@ Names, units and frames are those of the tables in docs/formats.md: SI units and
 longitude in degrees. Times are integer nanoseconds on one monotonic clock.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -129,6 +132,32 @@ class Innovation(msgspec.Struct, gc=False):
     fused: bool
     reason: str
     """`fused`, or why not: `gate`, `too old`, `not moving`, …"""
+
+
+class SlowState(msgspec.Struct):
+    """A slow state of the filter: what it has found of the car or of a sensor."""
+
+    value: float
+    sigma: float
+    unit: str
+
+
+class Parameters(msgspec.Struct):
+    """Slow states of the filter with their standard deviations, about once a second."""
+
+    t: int
+    value: dict[str, float]
+    """By name, such as `gyro_bias.z`; docs/states.md has their meanings."""
+    sigma: dict[str, float]
+    unit: dict[str, str]
+
+    @classmethod
+    def of(cls, t: int, parameters: Mapping[str, SlowState]) -> Parameters:
+        """From what an estimator gives."""
+        items = parameters.items()
+        return cls(
+            t, {n: p.value for n, p in items}, {n: p.sigma for n, p in items}, {n: p.unit for n, p in items}
+        )
 
 
 class Status(msgspec.Struct):

@@ -19,6 +19,7 @@ from vehicled.messages import (
     Estimate,
     Innovation,
     Measurement,
+    Parameters,
     Status,
 )
 
@@ -126,6 +127,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     **_ESTIMATE_STRUCTS,
     "innovation": Innovation,
     "status": Status,
+    "parameters": Parameters,
     "measurement": MeasurementRecord,
     "step": StepRecord,
     "command": CommandRecord,
@@ -133,7 +135,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": ClockRecord,
 }
 
-PUBLISHED = (*TOPIC_COLUMNS, "status", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "status", "parameters", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)

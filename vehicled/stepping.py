@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from vehicled.messages import Estimate, Innovation, Measurement, Step
+from vehicled.messages import Estimate, Innovation, Measurement, SlowState, Step
 
 RESET = "reset"
 """The command that resets an estimator after a failure."""
@@ -27,6 +27,9 @@ class SteppedEstimator(Protocol):
 
     def status(self) -> dict[str, Any]:
         """Counters; `state` among them."""
+
+    def parameters(self) -> dict[str, SlowState]:
+        """What has been found of car and sensors, by name."""
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """`reset`, `set_position` or `reload_noise`, between two steps. Raises VehicledError."""

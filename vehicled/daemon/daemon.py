@@ -16,6 +16,7 @@ from drivers.registry import load_driver
 from vehicled.daemon.clock import MonotonicClock
 from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
+from vehicled.daemon.learned import LearnedFile
 from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.notify import Notifier
 from vehicled.daemon.publisher import Publisher
@@ -33,6 +34,8 @@ _STARTING_S = 0.01
 _CHECK_EVERY_S = 1.0
 _LOG_EVERY = 10
 """Checks between statistics lines at level INFO."""
+_SAVE_EVERY = 60
+"""Checks between copies of what was learned to the disk."""
 _END_WITHIN_S = 5.0
 
 
@@ -64,6 +67,11 @@ class DaemonOptions:
     publish: PublishOptions = field(default_factory=PublishOptions)
     record: RecordOptions | None = None
     """Without it nothing is recorded."""
+    learned: Path | None = None
+    """File in which the filter's slow states are kept from one drive to the next.
+
+    Without it each drive begins anew.
+    """
 
 
 class Daemon:
@@ -162,8 +170,14 @@ class Daemon:
         self.command_endpoint = commands.endpoint
         commands.start()
         opened.callback(commands.close)
+        self._learned = None if options.learned is None else LearnedFile(options.learned, self._configuration)
+        if self._learned is not None:
+            before = self._learned.load()
+            if before is not None:
+                self._loop.submit("set_parameters", before).add_done_callback(_log_learned)
         self._loop_thread = threading.Thread(target=self._loop.run, name="estimator", daemon=True)
         self._loop_thread.start()
+        opened.callback(self._save_learned)
         opened.callback(self._end_loop)
         for driver in self._drivers:
             driver.start()
@@ -212,12 +226,26 @@ class Daemon:
                 notifier.status(line)
                 _log.log(logging.DEBUG if checks % _LOG_EVERY else logging.INFO, line)
                 checks += 1
+                if checks % _SAVE_EVERY == 0:
+                    self._save_learned()
+
+    def _save_learned(self) -> None:
+        if self._learned is not None:
+            self._learned.save(self._loop.last_parameters)
 
     def _reload_noise(self) -> None:
         try:
             self._loop.submit("reload_noise", self._read_noise()).add_done_callback(_log_reload)
         except Exception as error:
             _log.error("noise settings not reloaded: %s", error)
+
+
+def _log_learned(answer: Future[dict[str, Any]]) -> None:
+    error = answer.exception()
+    if error is None:
+        _log.info("goes on with %d parameters of an earlier drive", answer.result().get("set", 0))
+    else:
+        _log.warning("what was learned before is not used: %s", error)
 
 
 def _log_reload(answer: Future[dict[str, Any]]) -> None:

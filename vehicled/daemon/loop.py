@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 from vehicled.daemon.clock import Clock, tighten_timers
 from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.queue import MeasurementQueue
-from vehicled.messages import Estimate, Innovation, Measurement, Status
+from vehicled.messages import Estimate, Innovation, Measurement, Parameters, SlowState, Status
 from vehicled.stepping import RESET, EstimatorStepper, SteppedEstimator
 from vehicled.units import Hertz, Range
 
@@ -36,6 +36,9 @@ class StepPublisher(Protocol):
     def publish_status(self, status: Status) -> None:
         """Take the status, once a second."""
 
+    def publish_parameters(self, parameters: Parameters) -> None:
+        """Take the filter's slow states, once a second."""
+
 
 class StepRecorder(Protocol):
     """Keeps all that went in and came out; must neither block nor change it."""
@@ -55,6 +58,9 @@ class StepRecorder(Protocol):
 
     def record_status(self, status: Status) -> None:
         """Take the status, once a second."""
+
+    def record_parameters(self, parameters: Parameters) -> None:
+        """Take the filter's slow states, once a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +113,7 @@ class Loop:
         self.steps = 0
         """Steps done so far; the watchdog checks that this increases."""
         self.last_status: Status | None = None
+        self.last_parameters: dict[str, SlowState] = {}
         self._missed = 0
         self._skipped = 0
         self._estimator_errors = 0
@@ -232,8 +239,12 @@ class Loop:
         self.last_status = Status(t, str(estimator.get("state", "running")), counters)
         self._statuses += 1
         self._deliver(t, self._publisher.publish_status, self.last_status)
+        self.last_parameters = self._estimator.parameters() or self.last_parameters
+        parameters = Parameters.of(t, self.last_parameters)
+        self._deliver(t, self._publisher.publish_parameters, parameters)
         if self._recorder is not None:
             self._deliver(t, self._recorder.record_status, self.last_status)
+            self._deliver(t, self._recorder.record_parameters, parameters)
 
     def counters(self) -> dict[str, Any]:
         """`steps` done; `missed` deadlines, of which `skipped` steps were not done at all; times in µs."""

@@ -11,7 +11,7 @@ import zmq
 
 from vehicled import schemas
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
-from vehicled.messages import Estimate, Innovation, Status
+from vehicled.messages import Estimate, Innovation, Parameters, Status
 
 _BACKLOG = 256
 """Steps that may wait for the publishing thread: one second of them at 250 Hz."""
@@ -21,6 +21,7 @@ _MAX_SUBSCRIPTION = 4096
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
     "status": schemas.encode,
+    "parameters": schemas.encode,
     "innovation": schemas.encode_innovation,
 }
 
@@ -43,7 +44,7 @@ class Publisher:
         self._wanted: set[str] = set()
         self._prefixes: set[bytes] = set()
         self._last: dict[str, Any] = {}
-        self._backlog: deque[tuple[Estimate | None, list[Innovation], Status | None]] = deque()
+        self._backlog: deque[tuple[Estimate | None, list[Innovation], Status | Parameters | None]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._dropped = 0
@@ -63,6 +64,10 @@ class Publisher:
     def publish_status(self, status: Status) -> None:
         """Take the status for its topic, as `publish_step` takes a step."""
         self._hand_over(None, [], status)
+
+    def publish_parameters(self, parameters: Parameters) -> None:
+        """Take the slow states for their topic, as `publish_step` takes a step."""
+        self._hand_over(None, [], parameters)
 
     def counters(self) -> dict[str, Any]:
         """What it has done since its start.
@@ -86,12 +91,12 @@ class Publisher:
         os.close(self._wake)
 
     def _hand_over(
-        self, estimate: Estimate | None, innovations: list[Innovation], status: Status | None
+        self, estimate: Estimate | None, innovations: list[Innovation], report: Status | Parameters | None
     ) -> None:
         if len(self._backlog) >= _BACKLOG:
             self._dropped += 1
             return
-        self._backlog.append((estimate, innovations, status))
+        self._backlog.append((estimate, innovations, report))
         os.eventfd_write(self._wake, 1)
 
     def _run(self) -> None:
@@ -112,15 +117,15 @@ class Publisher:
             self._socket.close()
 
     def _publish(
-        self, estimate: Estimate | None, innovations: list[Innovation], status: Status | None
+        self, estimate: Estimate | None, innovations: list[Innovation], report: Status | Parameters | None
     ) -> None:
         if estimate is not None:
             for topic in schemas.TOPIC_COLUMNS:
                 self._offer(topic, estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)
-        if status is not None:
-            self._offer("status", status)
+        if report is not None:
+            self._offer("status" if isinstance(report, Status) else "parameters", report)
 
     def _offer(self, topic: str, message: Any) -> None:
         self._last[topic] = message

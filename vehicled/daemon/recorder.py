@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Self
 
 from replay.mcap_writer import CHANNEL, McapWriter, write_clock
-from vehicled.messages import Estimate, Innovation, Measurement, Status
+from vehicled.messages import Estimate, Innovation, Measurement, Parameters, Status
 from vehicled.schemas import (
     TOPIC_COLUMNS,
     CommandRecord,
@@ -119,6 +119,10 @@ class Recorder:
         """Take the status as it is now."""
         self._put(status)
 
+    def record_parameters(self, parameters: Parameters) -> None:
+        """Take the filter's slow states as they are now."""
+        self._put(parameters)
+
     def counters(self) -> dict[str, Any]:
         """What `status` has of it: messages written, dropped (queue full), lost (disk); bytes; the queue."""
         return {
@@ -144,7 +148,7 @@ class Recorder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _put(self, item: _Step | CommandRecord | Status) -> None:
+    def _put(self, item: _Step | CommandRecord | Status | Parameters) -> None:
         waiting = self._queue.qsize()
         if waiting >= self._limit:
             if self._live:
@@ -189,7 +193,7 @@ class Recorder:
             self._note(error)
             self._lost += pending
 
-    def _write(self, item: _Step | CommandRecord | Status | None) -> int | None:
+    def _write(self, item: _Step | CommandRecord | Status | Parameters | None) -> int | None:
         """Encode one item into the chunk in progress; returns the time of a step."""
         writer, offset = self._writer, self._offset
         write = writer.write
@@ -210,6 +214,8 @@ class Recorder:
             write(CHANNEL["command"], item.step + offset, item.step + offset, encode(item))
         elif isinstance(item, Status):
             write(CHANNEL["status"], item.t + offset, item.t + offset, encode(item))
+        elif isinstance(item, Parameters):
+            write(CHANNEL["parameters"], item.t + offset, item.t + offset, encode(item))
         return None
 
     def _end_chunk(self) -> None:

@@ -1,0 +1,83 @@
+"""What the filter has found of the car, kept from one drive to the next in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vehicled.messages import SlowState
+
+_log = logging.getLogger(__name__)
+
+_VERSION = 1
+_LARGEST = 1_000_000
+"""Bytes: no such file is larger."""
+_LONGEST_S = 365 * 86400.0
+"""What is older than a year is not used."""
+
+
+class _Learned(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    configuration: str
+    """Hash of the sections that the parameters belong to."""
+    utc: float
+    """When it was written, s since 1970."""
+    parameters: dict[str, SlowState]
+
+
+class LearnedFile:
+    """Reads and writes the file. A file that cannot be used is ignored with a message, never an error."""
+
+    def __init__(self, path: Path, configuration: str) -> None:
+        """`configuration`: the text whose vehicle and sensors the parameters are of."""
+        self._path = path
+        self._configuration = hashlib.sha256(configuration.encode()).hexdigest()[:16]
+
+    def load(self) -> dict[str, Any] | None:
+        """Arguments of the estimator's command `set_parameters`; None without a file that can be used."""
+        try:
+            if self._path.stat().st_size > _LARGEST:
+                raise ValueError("larger than any such file")
+            learned = msgspec.json.decode(self._path.read_bytes(), type=_Learned)
+            self._check(learned)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, msgspec.DecodeError) as error:
+            _log.warning("%s: what was learned before is not used: %s", self._path, error)
+            return None
+        age = max(time.time() - learned.utc, 0.0)
+        return {"parameters": msgspec.to_builtins(learned.parameters), "age": age}
+
+    def _check(self, learned: _Learned) -> None:
+        if learned.version != _VERSION:
+            raise ValueError(f"version {learned.version}, expected {_VERSION}")
+        if learned.configuration != self._configuration:
+            raise ValueError("it belongs to another configuration")
+        if time.time() - learned.utc > _LONGEST_S:
+            raise ValueError("older than a year")
+        for name, p in learned.parameters.items():
+            if not (math.isfinite(p.value) and math.isfinite(p.sigma) and p.sigma >= 0.0):
+                raise ValueError(f"{name}: expected finite numbers, a standard deviation of at least 0")
+
+    def save(self, parameters: dict[str, SlowState]) -> None:
+        """Replace the file as a whole; nothing when nothing is known yet."""
+        if not parameters:
+            return
+        learned = _Learned(_VERSION, self._configuration, time.time(), parameters)
+        part = self._path.with_name(self._path.name + ".part")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with part.open("wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(learned)))
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self._path)
+        except OSError as error:
+            _log.error("%s: what was learned is not kept: %s", self._path, error)
