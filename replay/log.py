@@ -15,7 +15,7 @@ from replay.mcap_messages import is_mcap
 from replay.mcap_writer import McapLogWriter
 from replay.nmea_log import NmeaLog
 from replay.problems import Problems
-from replay.steps import make_steps, sort_by_arrival
+from replay.steps import as_measured, make_steps, sort_by_arrival, with_commands
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement, Step
 
@@ -117,3 +117,16 @@ def read_steps(log: Log, period_ns: int) -> Iterator[Step]:
     if isinstance(log, McapLog) and log.recorded:
         return log.recorded_steps()
     return make_steps(sort_by_arrival(log.measurements(), log.problems), period_ns, log.problems)
+
+
+def read_steps_as_measured(log: Log, period_ns: int) -> Iterator[Step]:
+    """Steps at a fixed period as if everything had arrived when it was measured: for what need not run in real time.
+
+    The commands of a recording are executed at the times when they were.
+    """
+    measurements = sort_by_arrival(as_measured(log.measurements()), log.problems)
+    steps = make_steps(measurements, period_ns, log.problems)
+    if isinstance(log, McapLog) and log.recorded:
+        commands = [(step.t, step.commands) for step in McapLog(log.path).recorded_steps() if step.commands]
+        return with_commands(steps, commands)
+    return steps

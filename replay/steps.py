@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from replay.problems import Problems
-from vehicled.messages import Measurement, Step
+from vehicled.messages import Command, Measurement, Step
 
 LOOK_AHEAD_NS = 1_000_000_000
 """How far a log may be out of order and still be put in order: more than any receiver's latency."""
@@ -64,6 +64,24 @@ def make_steps(measurements: Iterable[Measurement], period_ns: int, problems: Pr
         step.measurements.append(m)
     if step is not None:
         yield step
+
+
+def as_measured(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
+    """The measurements as if each had arrived when it was measured, in the order given."""
+    for m in measurements:
+        yield Measurement(m.source, m.t, m.t, m.values)
+
+
+def with_commands(
+    steps: Iterable[Step], commands: Iterable[tuple[int, tuple[Command, ...]]]
+) -> Iterator[Step]:
+    """The steps with commands, each before the first step that is not before its time (ns)."""
+    waiting = list(commands)
+    for step in steps:
+        due = sum(t <= step.t for t, _ in waiting)
+        found = [c for _, several in waiting[:due] for c in several]
+        del waiting[:due]
+        yield step._replace(commands=(*step.commands, *found))
 
 
 def play(steps: Iterable[Step], rate: float) -> Iterator[Step]:

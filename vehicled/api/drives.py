@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from replay.csv_log import Table
-from replay.log import create_log, log_devices, open_log, read_steps
+from replay.log import create_log, log_devices, open_log, read_steps, read_steps_as_measured
 from replay.problems import Problems
-from replay.steps import make_steps
+from replay.steps import as_measured, make_steps, sort_by_arrival
 from vehicled import scoring
 from vehicled.api.estimates import Estimates
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
-from vehicled.messages import CHANNELS, Innovation, Measurement, Step
+from vehicled.messages import CHANNELS, Estimate, Innovation, Measurement, Step
 from vehicled.scoring import Scores
 from vehicled.simulation import drive as simulation
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario
-from vehicled.stepping import run_steps
+from vehicled.smoothing.smoother import Smoother
+from vehicled.stepping import Sink, run_steps
 
 Receiver = Literal["rtk", "conventional", "none"]
 
@@ -93,35 +94,68 @@ def read_log(log: str | Path | Drive, configuration: DaemonConfiguration) -> Ite
     NMEA) has steps at the configured rate. Faults in the log are skipped, counted, and warned of at its end
     (UserWarning). Raises UsageError for a file that is no log.
     """
+    return _read_steps(log, configuration)
+
+
+def _read_steps(
+    log: str | Path | Drive, configuration: DaemonConfiguration, on_time: bool = False
+) -> Iterator[Step]:
+    """Those steps, or the same `on_time`: as if everything had arrived when it was measured."""
     daemon = configuration.daemon
     if isinstance(log, Drive):
-        yield from make_steps(log.measurements, daemon.loop.period, Problems("drive"))
+        given, problems = log.measurements, Problems("drive")
+        if on_time:
+            given = list(sort_by_arrival(as_measured(given), problems))
+        yield from make_steps(given, daemon.loop.period, problems)
         return
     opened = open_log(log, log_devices(daemon.devices))
-    yield from read_steps(opened, daemon.loop.period)
+    yield from (read_steps_as_measured if on_time else read_steps)(opened, daemon.loop.period)
     if opened.problems:
         warnings.warn("; ".join([str(opened.problems), *opened.problems.details]), stacklevel=2)
 
 
-def estimate(log: str | Path | Drive, configuration: DaemonConfiguration) -> Estimates:
+def estimate(
+    log: str | Path | Drive, configuration: DaemonConfiguration, *, smooth: bool = False
+) -> Estimates:
     """Run an `Estimator` over a drive: what `vehicled replay --fast` writes, as arrays.
 
-    A row for each step from the filter's start on. Raises UsageError for a file that is no log, RunError when it has
-    no measurement or the filter never started, and what the estimator raises.
+    A row for each step from the filter's start on. With `smooth` each row uses all measurements of the drive, before
+    and after it, as `vehicled replay --smooth` does; the innovations are then those of the filter. Raises UsageError
+    for a file that is no log, RunError when it has no measurement or the filter never started, and what the estimator
+    raises.
     """
-    estimator = Estimator(configuration)
-    rows, innovations, steps = [], list[Innovation](), 0
-    for result in run_steps(estimator, read_log(log, configuration), raises=True):
-        if result.estimate is not None:
-            rows.append(result.estimate)
-        innovations += result.innovations
-        steps += 1
     name = "drive" if isinstance(log, Drive) else str(log)
-    if not steps:
+    if smooth:
+        with Smoother(configuration) as smoother:
+            given = _read_steps(log, configuration, on_time=True)
+            run = _run(smoother.estimator, given, name, smoother.take)
+            return Estimates.from_rows(smoother.smooth(), run.innovations)
+    run = _run(Estimator(configuration), _read_steps(log, configuration), name)
+    return Estimates.from_rows(run.rows, run.innovations)
+
+
+@dataclass
+class _Run:
+    """What an estimator returned."""
+
+    rows: list[Estimate] = field(default_factory=list)
+    innovations: list[Innovation] = field(default_factory=list)
+
+
+def _run(estimator: Estimator, steps: Iterator[Step], name: str, sink: Sink | None = None) -> _Run:
+    run, count = _Run(), 0
+    for result in run_steps(estimator, steps, raises=True):
+        if result.estimate is not None:
+            run.rows.append(result.estimate)
+        run.innovations += result.innovations
+        if sink is not None:
+            sink(result.t, result.measurements, result.estimate, result.innovations)
+        count += 1
+    if not count:
         raise RunError(f"{name}: no measurement that could be used")
-    if not rows:
-        raise RunError(f"{name}: the filter never started in {steps} steps")
-    return Estimates.from_rows(rows, innovations)
+    if not run.rows:
+        raise RunError(f"{name}: the filter never started in {count} steps")
+    return run
 
 
 def score(estimates: Estimates, truth: Estimates) -> Scores:

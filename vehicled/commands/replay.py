@@ -1,7 +1,15 @@
 """`vehicled replay`: the daemon's estimator on a recorded log."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from replay.log import Log
+    from vehicled.daemon.configuration import DaemonConfiguration
+    from vehicled.stepping import Summary
 
 HELP = "Run the daemon's estimator on a recorded log, as fast as it goes or in real time."
 
@@ -10,9 +18,13 @@ examples:
   vehicled replay drive.csv --config prototype --fast --estimates out.csv
   vehicled replay run.mcap --config prototype --fast --record again.mcap
   vehicled replay can.blf --config mycar.yaml --rate 1 --publish tcp://127.0.0.1:5550
+  vehicled replay drive.csv --config prototype --smooth --estimates track.csv
 
 A recording of the daemon (.mcap) is replayed with exactly the steps of that run, and gives exactly its
 estimates. Any other log is stepped at the configured rate from its first sample on.
+
+With --smooth each estimate uses all measurements of the log, before and after it. Measurements then count as if they
+had arrived when they were measured, and a recording is stepped at the configured rate, too.
 """
 
 
@@ -25,6 +37,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--rate", type=float, default=1.0, metavar="R", help="times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="as fast as the machine can")
+    parser.add_argument(
+        "--smooth",
+        action="store_true",
+        help="fixed-interval smoother over the whole log, as fast as the machine can; for --estimates",
+    )
     parser.add_argument("--estimates", type=Path, metavar="OUT.csv", help="write a row per filter step")
     parser.add_argument("--record", type=Path, metavar="OUT.mcap", help="record all inputs and outputs")
     parser.add_argument(
@@ -34,30 +51,79 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay the log into files and sockets; returns the exit status. Raises UsageError, RunError."""
-    import contextlib
-    import dataclasses
     import sys
 
+    from replay.log import log_devices, open_log
+    from vehicled.daemon.configuration import load_daemon_configuration
+    from vehicled.errors import RunError, UsageError
+
+    if not args.rate > 0.0:
+        raise UsageError(f"--rate {args.rate}: expected a number above 0")
+    if args.smooth:
+        _check_smooth(args)
+    configuration = load_daemon_configuration(args.config)
+    log = open_log(args.log, log_devices(configuration.daemon.devices))
+    summary = (_smooth if args.smooth else _replay)(args, configuration, log)
+    log.problems.show(sys.stderr)
+    if summary.steps == 0:
+        raise RunError(f"{args.log}: no measurement that could be used")
+    if summary.estimates == 0:
+        raise RunError(f"{args.log}: the filter never started: {summary.line()}")
+    print(summary.line())
+    return 0
+
+
+def _check_smooth(args: argparse.Namespace) -> None:
+    from vehicled.errors import UsageError
+
+    if args.record is not None or args.publish is not None:
+        option = "--publish" if args.record is None else "--record"
+        raise UsageError(f"{option}: not with --smooth, whose estimates come after the last measurement")
+    if args.estimates is None:
+        raise UsageError(
+            "--smooth: expected --estimates OUT.csv, the only place that smoothed estimates go to"
+        )
+
+
+def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: Log) -> Summary:
     from replay.csv_log import EstimatesWriter
-    from replay.log import log_devices, open_log, read_steps
+    from replay.log import read_steps_as_measured
+    from vehicled.progress import Progress
+    from vehicled.smoothing.smoother import Smoother
+    from vehicled.stepping import play_back
+
+    steps = read_steps_as_measured(log, round(1e9 / configuration.daemon.loop.rate))
+    with Smoother(configuration) as smoother:
+        with Progress("replaying", unit="s") as progress:
+            summary = play_back(smoother.estimator, steps, [smoother.take], progress=progress.update)
+            progress.update(summary.drive_seconds)
+        with (
+            Progress("smoothing", summary.drive_seconds, "s") as progress,
+            EstimatesWriter(args.estimates) as writer,
+        ):
+            for estimate in smoother.smooth(progress.update):
+                writer.write(estimate)
+            progress.update(summary.drive_seconds)
+    return summary
+
+
+def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: Log) -> Summary:
+    import contextlib
+    import dataclasses
+
+    from replay.csv_log import EstimatesWriter
+    from replay.log import read_steps
     from replay.mcap_log import McapLog
     from replay.steps import play
-    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.endpoints import Endpoints
     from vehicled.daemon.publisher import Publisher
     from vehicled.daemon.recorder import Recorder
-    from vehicled.errors import RunError, UsageError
     from vehicled.estimator import Estimator
     from vehicled.messages import Estimate
     from vehicled.progress import Progress
     from vehicled.stepping import Sink, play_back
 
-    if not args.rate > 0.0:
-        raise UsageError(f"--rate {args.rate}: expected a number above 0")
-    configuration = load_daemon_configuration(args.config)
-    log = open_log(args.log, log_devices(configuration.daemon.devices))
-    rate = configuration.daemon.loop.rate
-    steps = read_steps(log, round(1e9 / rate))
+    steps = read_steps(log, round(1e9 / configuration.daemon.loop.rate))
     if not args.fast:
         steps = play(steps, args.rate)
     estimator = Estimator(configuration)
@@ -90,10 +156,4 @@ def run(args: argparse.Namespace) -> int:
         progress = stack.enter_context(Progress("replaying", unit="s"))
         summary = play_back(estimator, steps, sinks, on_command, progress.update)
         progress.update(summary.drive_seconds)
-    log.problems.show(sys.stderr)
-    if summary.steps == 0:
-        raise RunError(f"{args.log}: no measurement that could be used")
-    if summary.estimates == 0:
-        raise RunError(f"{args.log}: the filter never started: {summary.line()}")
-    print(summary.line())
-    return 0
+    return summary

@@ -1,0 +1,180 @@
+"""The smoother on simulated drives, beside the filter: errors, their σ, breaks, and the command."""
+
+import dataclasses
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Run, cruise, mixed, prototype, rms, steps
+
+import vehicled
+from replay.log import create_log
+from replay.problems import Problems
+from replay.steps import as_measured, make_steps, sort_by_arrival, with_commands
+from vehicled.cli import main
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Command, Measurement, Step
+from vehicled.smoothing.smoother import Smoother
+from vehicled.stepping import play_back
+
+ROUNDING = 1e-6
+PERIOD = 4_000_000
+
+
+class Smoothed(Run):
+    """A smoothed run; `filtered` is the run of the filter that it is made from."""
+
+    def __init__(self, given: list[Step], configuration=None):
+        with Smoother(configuration or prototype()) as smoother:
+            self.filtered = Run(prototype(), [], estimator=smoother.estimator)
+            sinks = [smoother.take, self.filtered._take]
+            self.summary = play_back(smoother.estimator, given, sinks)
+            self.estimates = list(smoother.smooth())
+        for run in (self, self.filtered):
+            run.t = np.array([e.t for e in run.estimates], dtype=np.int64)
+            run.values = np.array([e.values for e in run.estimates]).reshape(-1, len(ESTIMATE_COLUMNS))
+
+
+def on_time(measurements: list[Measurement]) -> list[Step]:
+    problems = Problems("drive")
+    return list(make_steps(sort_by_arrival(as_measured(measurements), problems), PERIOD, problems))
+
+
+@lru_cache
+def smoothed_mixed(seed: int) -> Smoothed:
+    return Smoothed(on_time(mixed(40.0).measurements(seed, gnss="conventional")))
+
+
+def less_mean(run: Run, drive) -> float:
+    """Horizontal error less its mean, which no smoother can tell from the receiver's own."""
+    return float(np.hypot(*(np.std(run.error(drive, c)) for c in "xy")))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_position_and_heading_are_twice_as_good(seed):
+    run, drive = smoothed_mixed(seed), mixed(40.0)
+    assert less_mean(run, drive) < 0.5 * less_mean(run.filtered, drive)
+    assert rms(run.error(drive, "yaw")) < 0.5 * rms(run.filtered.error(drive, "yaw"))
+    assert rms(run.error(drive, "vx")) < 0.8 * rms(run.filtered.error(drive, "vx"))
+
+
+def test_sigma_is_smaller_than_the_filters_and_true():
+    run, drive = smoothed_mixed(0), mixed(40.0)
+    for name in ("x", "y", "yaw", "vx"):
+        column = f"sigma.{name}"
+        assert (run[column] <= run.filtered[column] * (1.0 + ROUNDING)).all()
+    nees = np.mean(
+        [
+            np.mean((smoothed_mixed(s).error(drive, "yaw") / smoothed_mixed(s)["sigma.yaw"]) ** 2)
+            for s in (0, 1)
+        ]
+    )
+    assert 0.2 < nees < 3.0
+
+
+def test_the_last_estimate_is_the_filters():
+    run = smoothed_mixed(0)
+    np.testing.assert_allclose(run.values[-1], run.filtered.values[-1], rtol=0, atol=1e-4)
+    np.testing.assert_array_equal(run.t, run.filtered.t)
+
+
+def test_an_outage_is_bridged_from_both_sides():
+    drive = mixed(40.0)
+    sensors = {"gnss": "conventional", "outages": {"gnss": [(8.0, 34.0)]}}
+    run = Smoothed(on_time(drive.measurements(0, **sensors)))
+    inside = (run.t > 8 * SECOND) & (run.t < 34 * SECOND)
+    end = run.t > 36 * SECOND
+
+    def drift(r: Run) -> float:
+        errors = [r.error(drive, c) for c in "xy"]
+        return float(np.hypot(*(e[inside] - e[end].mean() for e in errors)).max())
+
+    assert drift(run) < 0.5 * drift(run.filtered)
+    way = [np.diff(drive.truth(run.t[inside], c)) for c in "xy"]
+    assert drift(run) < 2e-3 * np.hypot(*way).sum()
+
+
+def test_a_reset_separates_what_is_before_from_what_is_after():
+    measurements = cruise(8.0).measurements(0, gnss="conventional")
+    given = on_time(measurements)
+    at = next(i for i, s in enumerate(given) if s.t >= 4 * SECOND)
+    with_reset = [*given[:at], given[at]._replace(commands=(Command("reset", {}),)), *given[at + 1 :]]
+    whole, first = Smoothed(with_reset), Smoothed(given[:at])
+    assert whole.filtered.estimator.status()["restarts"] == 1
+    # Latitude to height are expanded about a place nearby, to hundredths of a millimetre.
+    np.testing.assert_allclose(whole.values[: len(first.values)], first.values, rtol=0, atol=2e-5)
+    east = ESTIMATE_INDEX["x"]
+    np.testing.assert_array_equal(whole.values[: len(first.values), east], first.values[:, east])
+    assert abs(whole["x"][-1] - Smoothed(given)["x"][-1]) > 1e-6
+
+
+@pytest.mark.parametrize("kind", ["UKF", "DEKF"])
+def test_every_kind_of_filter_can_be_smoothed(kind):
+    given = prototype()
+    configuration = dataclasses.replace(given, filter=dataclasses.replace(given.filter, kind=kind))
+    drive = cruise(4.0)
+    run = Smoothed(on_time(drive.measurements(0, gnss="conventional")), configuration)
+    assert less_mean(run, drive) < 0.7 * less_mean(run.filtered, drive)
+    assert (run["sigma.yaw"] <= run.filtered["sigma.yaw"] * (1.0 + ROUNDING)).all()
+
+
+def test_what_came_late_counts_when_it_was_measured():
+    drive = cruise(4.0)
+    late = [Measurement(m.source, m.t, m.t + 80_000_000, m.values) for m in drive.measurements(0)]
+    timely = [Measurement(m.source, m.t, m.t, m.values) for m in late]
+    assert [s.measurements for s in on_time(late)] == [s.measurements for s in steps(timely)]
+
+
+def write_log(path, seconds: float = 3.0):
+    measurements = [m for m in cruise(4.0).measurements(0) if m.arrival < seconds * SECOND]
+    with create_log(path, {c for m in measurements for c in m.values}) as log:
+        for m in measurements:
+            log.write(m)
+    return path
+
+
+def test_the_command_writes_the_smoothed_estimates(tmp_path, capsys):
+    log, out = write_log(tmp_path / "drive.csv"), tmp_path / "out.csv"
+    assert main(["replay", str(log), "--config", "prototype", "--smooth", "--estimates", str(out)]) == 0
+    assert "smoothing" in capsys.readouterr().err
+    written = vehicled.Estimates.read(out)
+    library = vehicled.estimate(log, vehicled.load_configuration("prototype"), smooth=True)
+    for column in ("x", "yaw", "sigma.x"):
+        np.testing.assert_allclose(written[column], library[column], atol=1e-6)
+    assert len(library.innovations) > 1000
+    filtered = vehicled.estimate(log, vehicled.load_configuration("prototype"))
+    assert library["sigma.yaw"][10] < filtered["sigma.yaw"][10]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--publish", "tcp://127.0.0.1:1", "--estimates", "o.csv"], "--publish"),
+        (["--record", "o.mcap", "--estimates", "o.csv"], "--record"),
+        ([], "--estimates"),
+    ],
+)
+def test_options_that_make_no_sense_with_it_are_refused(tmp_path, monkeypatch, capsys, options, named):
+    monkeypatch.chdir(tmp_path)
+    log = write_log(tmp_path / "drive.csv", 0.5)
+    assert main(["replay", str(log), "--config", "prototype", "--smooth", *options]) == 2
+    assert named in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["drive.csv"]
+
+
+def test_a_recording_of_the_daemon_can_be_smoothed(tmp_path):
+    log, recorded = write_log(tmp_path / "drive.csv"), tmp_path / "run.mcap"
+    assert main(["replay", str(log), "--config", "prototype", "--fast", "--record", str(recorded)]) == 0
+    for given in (log, recorded):
+        arguments = [str(given), "--config", "prototype", "--smooth", "--estimates", f"{given}.out.csv"]
+        assert main(["replay", *arguments]) == 0
+    ours, theirs = (vehicled.Estimates.read(f"{given}.out.csv") for given in (recorded, log))
+    np.testing.assert_array_equal(ours.t_ns, theirs.t_ns)
+    # What was measured at one instant comes in another order.
+    assert (np.abs(ours["x"] - theirs["x"]) < ours["sigma.x"]).all()
+
+
+def test_commands_come_before_the_first_step_that_is_not_earlier():
+    several = [Step(t, []) for t in (0, 4, 8, 12)]
+    first, second, third = (Command("reset", {"n": n}) for n in range(3))
+    found = with_commands(several, [(3, (first,)), (4, (second,)), (12, (third,))])
+    assert [s.commands for s in found] == [(), (first, second), (), (third,)]

@@ -1,0 +1,125 @@
+"""The fixed-interval smoother of a car: all measurements of a drive for the estimate at each of its steps."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from vehicled.configuration import Configuration
+from vehicled.estimator import Estimator
+from vehicled.filter.backward_pass import BackwardPass
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
+from vehicled.smoothing.tape_file import EntryKind, TapeFile
+
+_COLUMNS = len(ESTIMATE_COLUMNS)
+_GEODETIC = [ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")]
+_SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
+_REPORT_EVERY = 250
+"""Rows between reports of progress."""
+_HEAD = 2
+"""Numbers of a row before the motion: of its origin, and σ of a heading that is not known yet, else NaN."""
+
+
+class _FilterAtHand(Estimator):
+    """An estimator whose filter can be got at."""
+
+    def make_filter(self) -> VehicleFilter:
+        self.filter = super().make_filter()
+        return self.filter
+
+
+class Smoother:
+    """Keeps what `estimator` does at each step, then gives the smoothed estimates.
+
+    A context manager: what it keeps is in a temporary folder. Step `estimator` through the whole drive and call
+    `take` after each step; its own estimates are those of the filter. Then `smooth`, once.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.estimator = estimator = _FilterAtHand(configuration)
+        self._filter = estimator.filter
+        self._folder = tempfile.TemporaryDirectory(prefix="vehicled-smooth-")
+        self._tape = TapeFile(Path(self._folder.name, "tape"), len(self._filter.states))
+        self._filter.errors.tape = self._tape
+        self._times: list[int] = []
+        self._origins: list[WorldOrigin] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tape.close()
+        self._folder.cleanup()
+
+    def take(
+        self,
+        t: int,
+        measurements: list[Measurement],
+        estimate: Estimate | None,
+        innovations: list[Innovation],
+    ) -> None:
+        """A step of the estimator has been made (a `Sink`). Raises RunError where there is no space to keep it."""
+        if estimate is None:
+            return
+        f, world = self._filter, self.estimator.world
+        number = -1
+        if world.known and world.origin is not None:
+            if not self._origins or self._origins[-1] != world.origin:
+                self._origins.append(world.origin)
+            number = len(self._origins) - 1
+        self._times.append(t)
+        sigma_yaw = math.nan if world.aligned else estimate["sigma.yaw"]
+        self._tape.add_row(np.array([number, sigma_yaw]), f.save_motion(), f.errors.packed)
+
+    def smooth(self, progress: Callable[[float], None] | None = None) -> Iterator[Estimate]:
+        """The smoothed estimates in the order of time, after the pass backwards, which uses up the estimator.
+
+        `progress` takes the seconds of the drive that the pass has done. Raises RunError without space.
+        """
+        self._filter.errors.tape = None
+        # Written from the end of the drive, and read from the end of the file.
+        with contextlib.closing(TapeFile(Path(self._folder.name, "rows"), _COLUMNS)) as rows:
+            self._pass_backwards(rows, progress)
+            for t, entry in zip(self._times, rows.read_backwards(), strict=True):
+                yield Estimate(t, np.array(entry.values))
+
+    def _pass_backwards(self, rows: TapeFile, progress: Callable[[float], None] | None) -> None:
+        backward, tape = BackwardPass(len(self._filter.states)), self._tape
+        left = len(self._times)
+        for kind, values in tape.read_backwards():
+            if kind == EntryKind.PROPAGATE:
+                backward.propagate(tape.read_transition(values))
+            elif kind == EntryKind.UPDATE:
+                backward.update(*tape.read_update(values))
+            elif kind == EntryKind.FORGET:
+                backward.forget(int(values[0]))
+            elif kind == EntryKind.RESTART:
+                backward.restart()
+            else:
+                rows.add_row(self._smooth_row(values, backward))
+                left -= 1
+                if progress is not None and left % _REPORT_EVERY == 0:
+                    progress((self._times[-1] - self._times[left]) * 1e-9)
+
+    def _smooth_row(self, values: np.ndarray, backward: BackwardPass) -> np.ndarray:
+        """(columns,) of one step: the car as the filter had it, corrected by what later measurements say."""
+        f = self._filter
+        size = len(f.errors.packed)
+        number, sigma_yaw = values[:_HEAD]
+        f.restore_motion(values[_HEAD:-size])
+        f.errors.packed[:] = values[-size:]
+        f.errors.x[:], f.errors.matrix = backward.smooth(f.errors.matrix)
+        f.apply_corrections()
+        row = f.output()
+        row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])
+        if not math.isnan(sigma_yaw):
+            row[_SIGMA_YAW] = sigma_yaw
+        return row
