@@ -34,7 +34,7 @@ RTK_RMSE = 0.02 * math.sqrt(2)
 def run(tmp_path_factory):
     """(result as JSON, folder, stderr) of a short demo."""
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "vehicled", "demo", "--duration", "6", "--no-report", "--json"]
+    command = [sys.executable, "-m", "vehicled", "demo", "--duration", "25", "--no-report", "--json"]
     done = subprocess.run([*command, "--output", folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), folder, done.stderr
@@ -55,9 +55,9 @@ def test_the_estimate_is_better_than_the_receiver(run):
 
 def test_nothing_is_lost_between_the_devices_and_the_recording(run):
     result, folder, _ = run
-    # 250 Hz IMU, 50 Hz receiver, 5 CAN messages at 100 Hz, for 6 s
+    # 250 Hz IMU, 50 Hz receiver, 5 CAN messages at 100 Hz, for 25 s
     sent, received = result["measurements"]["sent"], result["measurements"]["received"]
-    assert abs(sent - 6 * (250 + 50 + 5 * 100)) < 15
+    assert abs(sent - 25 * (250 + 50 + 5 * 100)) < 15
     assert result["measurements"]["lost"] == {}
     # On a busy machine the driver may take an epoch of the receiver for two.
     assert sent <= received <= sent + 3
@@ -65,7 +65,7 @@ def test_nothing_is_lost_between_the_devices_and_the_recording(run):
     assert len(log.measurements) == received
     assert {m.source for m in log.measurements} == {"imu", "gnss", "can"}
     assert set(result["nis"]) >= {"gnss.position", "imu.gyro", "imu.accel", "wheel.rl.angle", "vehicle.speed"}
-    assert all(0.2 < nis < 5 for nis in result["nis"].values())
+    assert all(0.1 < nis < 5 for nis in result["nis"].values())
     assert set(result["files"]) == {"recording", "truth", "configuration"}
 
 

@@ -1,0 +1,92 @@
+"""What was learned of a car goes on to its next drive; a file that is damaged or another car's does not."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+from estimator_rig import Run, cruise, prototype, steps
+
+from vehicled.daemon.learned import LearnedFile
+from vehicled.errors import UsageError
+from vehicled.estimator import Estimator
+from vehicled.messages import SlowState
+
+LEARNED = {
+    "steering_offset": SlowState(0.008, 0.001, "rad"),
+    "gyro_scale": SlowState(0.004, 0.0005, "–"),
+    "tyre_error.friction": SlowState(0.9, 0.01, "–"),
+    "of another version": SlowState(1.0, 1.0, ""),
+}
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    file = LearnedFile(tmp_path / "new folder" / "learned.json", "a: 1")
+    assert file.load() is None
+    file.save({})
+    assert file.load() is None
+    file.save(LEARNED)
+    loaded = file.load()
+    assert loaded is not None
+    assert loaded["parameters"]["gyro_scale"] == {"value": 0.004, "sigma": 0.0005, "unit": "–"}
+    assert 0.0 <= loaded["age"] < 10.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(version=9), "version 9"),
+        (lambda d: d.update(configuration="other"), "another configuration"),
+        (lambda d: d.update(utc=1.0), "older than a year"),
+        (lambda d: d["parameters"]["gyro_scale"].update(sigma=-1.0), "gyro_scale"),
+        (lambda d: d.update(parameters=3), "object"),
+        (None, "malformed"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_ignored_with_a_message(tmp_path, caplog, change, message):
+    path = tmp_path / "learned.json"
+    file = LearnedFile(path, "a: 1")
+    file.save(LEARNED)
+    content = json.loads(path.read_text())
+    if change is None:
+        path.write_bytes(path.read_bytes()[:-40])
+        message = "learned before is not used"
+    else:
+        change(content)
+        path.write_text(json.dumps(content))
+    with caplog.at_level(logging.WARNING):
+        assert file.load() is None
+    assert message in caplog.text
+
+
+def command(age: float) -> dict[str, object]:
+    given = {n: {"value": p.value, "sigma": p.sigma, "unit": p.unit} for n, p in LEARNED.items()}
+    return {"parameters": given, "age": age}
+
+
+def test_a_drive_begins_with_what_was_learned():
+    estimator = Estimator(prototype())
+    assert estimator.parameters() == {}
+    assert estimator.command("set_parameters", command(0.0)) == {"set": len(LEARNED)}
+    Run(prototype(), steps(cruise().measurements()[:40]), estimator=estimator)
+    found = estimator.parameters()
+    assert found["steering_offset"].value == pytest.approx(0.008, abs=2e-3)
+    assert found["steering_offset"].sigma <= 0.0011
+    assert found["gyro_scale"].value == pytest.approx(0.004, abs=1e-3)
+    assert abs(found["tyre_error.friction"].value) <= 0.6
+    assert all(np.isfinite([p.value, p.sigma]).all() for p in found.values())
+
+
+def test_what_was_learned_is_forgotten_within_months():
+    sigmas = []
+    for age in (0.0, 10 * 86400.0, 300 * 86400.0):
+        estimator = Estimator(prototype())
+        estimator.command("set_parameters", command(age))
+        Run(prototype(), steps(cruise().measurements()[:40]), estimator=estimator)
+        sigmas.append(estimator.parameters()["steering_offset"].sigma)
+    assert sigmas[0] < 0.0012 < sigmas[1] < sigmas[2] < 0.0101
+
+
+def test_parameters_that_are_none_are_refused():
+    with pytest.raises(UsageError, match="set_parameters"):
+        Estimator(prototype()).command("set_parameters", {"parameters": {"a": 3}, "age": 0.0})

@@ -1,0 +1,85 @@
+"""A filter that has lost the car finds it again; a car that really spins is followed."""
+
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Drive, Run, WithFilter, prototype, rms, steps
+
+from vehicled.messages import Step
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import DriveInputs, Scenario
+from vehicled.sources.lateral import LateralKinematics
+from vehicled.vehicle.arrays import CHART_SIZE, LEFT, YAW_RATE
+
+LOST_AT = 6.0
+
+
+@pytest.fixture(scope="module")
+def bend() -> Drive:
+    rack = [(1.0, 0.0), (2.0, 0.004), (9.0, 0.004)]
+    inputs = DriveInputs(rack=rack, rear_torque=90.0)
+    return Drive(Scenario(duration=10.0, initial=InitialMotion(speed=15.0), inputs=inputs))
+
+
+@pytest.fixture(scope="module")
+def spin() -> Drive:
+    """Power and lock at 20 m/s: the car turns by more than a whole turn, and is braked."""
+    inputs = DriveInputs(
+        rack=[(3.0, 0.0), (3.3, 0.035), (6.5, 0.035), (6.8, 0.0)],
+        rear_torque=[(3.2, 100.0), (3.3, 1800.0), (5.2, 1800.0), (5.3, 0.0)],
+        brake_pressure=[(7.5, 0.0), (7.6, 6e6)],
+    )
+    return Drive(Scenario(duration=10.0, initial=InitialMotion(speed=20.0), inputs=inputs))
+
+
+def test_a_spin_that_the_sensors_deny_ends_within_half_a_second(bend):
+    estimator = WithFilter(prototype())
+    states: list[tuple[float, str, str | None]] = []
+
+    def spoil(given: Iterable[Step]) -> Iterator[Step]:
+        for step in given:
+            t = step.t * 1e-9
+            if states and states[-1][0] <= LOST_AT < t:
+                change = np.zeros(CHART_SIZE)
+                change[YAW_RATE], change[LEFT] = 4.0, 8.0
+                estimator.filter.car.correct(change, carry=True)
+            yield step
+            status = estimator.status()
+            states.append((t, status["state"], status["reason"]))
+
+    run = Run(prototype(), spoil(steps(bend.measurements(gnss="conventional"))), estimator=estimator)
+    recovering = [s for s in states if s[1] == "recovering"]
+    assert LOST_AT < recovering[0][0] < LOST_AT + 0.5
+    assert "impossible" in recovering[0][2]
+    assert states[-1][1:] == ("running", None)
+    later = run.t > (LOST_AT + 1.5) * SECOND
+    for column, bound in (("sideslip", 0.5), ("wz", 0.5)):
+        assert rms(run.error(bend, column)[later]) < math.radians(bound), column
+
+
+def test_a_real_spin_is_followed(spin):
+    truth_t = np.arange(0, 10 * 250, dtype=np.int64) * 4_000_000
+    yaw = spin.truth(truth_t, "yaw")
+    assert np.ptp(yaw) > math.pi
+    assert np.abs(spin.truth(truth_t, "vy")).max() > 10.0
+    run = Run(prototype(), steps(spin.measurements(gnss="conventional")))
+    assert run.estimator.status()["restarts"] == 0
+    assert np.abs(run.error(spin, "vy")).max() < 0.5
+    assert np.abs(run.error(spin, "wz")).max() < math.radians(10.0)
+    assert np.abs(run.error(spin, "yaw")[run.t > 3 * SECOND]).max() < math.radians(3.0)
+
+
+def test_the_bound_follows_kinematics_and_denies_jumps():
+    lateral, speed, rate = LateralKinematics(), 15.0, 0.4
+    velocity, denied = 0.0, []
+    for k in range(500):
+        acceleration = 6.0 - 2.0 * k / 500
+        lateral.take(rate, acceleration)
+        velocity += 0.004 * (acceleration - speed * rate)
+        denied.append(lateral.advance(0.004, speed, velocity, rate))
+    assert not any(denied)
+    found = [lateral.advance(0.004, speed, velocity + 4.0, rate) for _ in range(100)]
+    assert any(found)
+    assert not any(found[:40])

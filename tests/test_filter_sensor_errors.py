@@ -1,0 +1,227 @@
+"""Errors of sensors and of the model in what the filter predicts, against sensors and cars that have these errors."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from filter_rig import STEP_NS, H, index, linearise, new_filter, place, turn_left
+
+from vehicled.filter.boundary import Mounting
+from vehicled.filter.states import DRIVE_FORCE, TYRE_ERROR, UNMODELLED, Group
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.sources.gnss import ANTENNA, GNSS_LATENCY
+from vehicled.sources.imu import ALIGNMENT, GYRO_SCALE, IMU_LATENCY
+from vehicled.sources.sensors import Sensors
+from vehicled.vehicle.arrays import CHART_SIZE, POSE
+
+MOUNTED = Mounting((-0.4, 0.3, 1.1), (0.2, -0.15, 0.3))
+BEND = 125 * STEP_NS
+SIZES = {"gnss.position": 3, "gnss.speed": 1, "gnss.course": 1, "imu.gyro": 3, "imu.accel": 3}
+RATES = {"wz": 1.2, "-wy": -0.9, "wx": 0.8}
+"""rad/s, far above those at which the filter takes a gyroscope's scale and axes as visible."""
+
+
+@pytest.fixture(scope="module")
+def whole() -> VehicleFilter:
+    return new_filter("errorEKF_FE", MOUNTED)
+
+
+@pytest.fixture
+def bend(whole) -> VehicleFilter:
+    """At 15 m/s in a bend."""
+    mount(whole, MOUNTED)
+    drive(whole, BEND // STEP_NS)
+    return whole
+
+
+def mount(f: VehicleFilter, mounting: Mounting) -> None:
+    f.configure(f.settings, dataclasses.replace(Sensors().make_setup(), mounting=mounting))
+
+
+def drive(f: VehicleFilter, steps: int) -> None:
+    f.set_slow_states(np.zeros_like(f.all_slow_states()))
+    f.errors.x[:] = 0.0
+    f.errors.matrix = np.eye(len(f.states)) * 1e-4
+    place(f, np.zeros(3), 0.4, 15.0)
+    f.car.inputs[0] = 0.0
+    turn_left(f, steps)
+
+
+def spin(f: VehicleFilter) -> None:
+    """Give the car rates about all axes."""
+    change = np.zeros(CHART_SIZE)
+    pose = f.read_state()
+    for name, rate in RATES.items():
+        change[POSE.index(name)] = rate - pose[POSE.index(name)]
+    f.car.correct(change, carry=True)
+    f.restart_history(BEND)
+
+
+def set_slow(f: VehicleFilter, group: Group, values) -> None:
+    slow = np.zeros(len(f.states))
+    slow[f.states[group]] = values
+    f.set_slow_states(slow[-len(f.all_slow_states()) :])
+
+
+def turned(angles: np.ndarray) -> np.ndarray:
+    """(3, 3) from the axes of a sensor to the same turned by small angles about them."""
+    x, y, z = angles
+    return np.eye(3) - np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("kind", ["imu.gyro", "imu.accel"])
+def test_alignment_is_that_of_a_sensor_whose_axes_are_turned(bend, kind, removed):
+    """Of one that subtracts gravity too, which knows where its own axes point."""
+    f = bend
+    spin(f)
+    angles = np.array([0.01, -0.02, 0.015])
+    plain = dataclasses.replace(MOUNTED, gravity_removed=removed)
+    mount(f, plain)
+    nominal, _ = linearise(f, kind, BEND, 3)
+    mount(f, dataclasses.replace(plain, R_imu_vehicle=turned(angles)))
+    real, _ = linearise(f, kind, BEND, 3)
+    mount(f, plain)
+    before, rows = linearise(f, kind, BEND, 3, real)
+    assert before == pytest.approx(nominal)
+    set_slow(f, ALIGNMENT, angles)
+    estimated, _ = linearise(f, kind, BEND, 3, real)
+    assert np.abs(real - nominal).max() > 0.01
+    # Gyroscopes mix what is measured, which is turned already: of second order in the angles.
+    second = 0.027**2 * np.abs(real).max()
+    assert estimated == pytest.approx(real, abs=second if kind == "imu.gyro" else 1e-6)
+    assert rows[:, f.states[ALIGNMENT]] @ angles == pytest.approx(real - nominal, rel=0.03, abs=1e-3 + second)
+
+
+def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):
+    f, place_of = bend, index(bend, GYRO_SCALE)
+    before, small = linearise(f, "imu.gyro", BEND, 3)
+    assert np.abs(before[:2]).max() < 0.03 < 0.2 < before[2]
+    assert np.abs(small[:2, place_of]).max() < 0.003
+    assert 0.8 * before[2] < small[2, place_of] < before[2]
+    spin(f)
+    before, rows = linearise(f, "imu.gyro", BEND, 3)
+    assert before == pytest.approx([RATES["wx"], -RATES["-wy"], RATES["wz"]])
+    set_slow(f, GYRO_SCALE, 0.01)
+    after, _ = linearise(f, "imu.gyro", BEND, 3)
+    assert after == pytest.approx(1.01 * before)
+    assert rows[:, place_of] == pytest.approx((after - before) / 0.01, rel=0.02)
+
+
+def test_latency_of_the_imu_is_that_of_samples_made_earlier(whole):
+    """While the car turns in."""
+    f, t = whole, 40 * STEP_NS
+    mount(f, MOUNTED)
+    drive(f, 40)
+    # The simulation's accelerations ripple within steps: over some of them.
+    late = 5 * STEP_NS
+    earlier, _ = linearise(f, "imu.gyro", t - 2 * late, 3)
+    now, _ = linearise(f, "imu.gyro", t, 3)
+    per_second = (now - earlier)[2] / (2e-9 * late)
+    assert per_second > 1.0
+    before, rows = linearise(f, "imu.gyro", t - late, 3)
+    set_slow(f, IMU_LATENCY, 0.01)
+    after, _ = linearise(f, "imu.gyro", t - late, 3)
+    assert (after - before)[2] / 0.01 == pytest.approx(-per_second, rel=0.1)
+    row = rows[2, index(f, IMU_LATENCY)]
+    # Changes of some 0.5 rad/s² count half.
+    assert row == pytest.approx(-per_second * per_second**2 / (per_second**2 + 0.25), rel=0.15)
+
+
+def test_without_a_change_of_rate_latency_of_the_imu_is_not_seen(bend):
+    _, rows = linearise(bend, "imu.gyro", BEND, 3)
+    assert np.abs(rows[:, index(bend, IMU_LATENCY)]).max() < 0.01
+
+
+@pytest.mark.parametrize("kind", ["gnss.position", "gnss.speed", "gnss.course"])
+def test_an_antenna_elsewhere_reads_what_its_estimate_says(bend, kind):
+    f, m, offset = bend, SIZES[kind], np.array([0.05, -0.08, 0.04])
+    nominal, rows = linearise(f, kind, BEND, m)
+    set_slow(f, ANTENNA, offset)
+    estimated, _ = linearise(f, kind, BEND, m)
+    set_slow(f, ANTENNA, 0.0)
+    mount(f, dataclasses.replace(MOUNTED, antenna=tuple(np.add(MOUNTED.antenna, offset))))
+    real, _ = linearise(f, kind, BEND, m)
+    # Speed and course depend on the place by the yaw rate alone, nearly linearly.
+    assert estimated == pytest.approx(real, abs=1e-5)
+    assert rows[:, f.states[ANTENNA]] @ offset == pytest.approx(real - nominal, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["gnss.position", "gnss.speed", "gnss.course"])
+def test_latency_of_a_receiver_is_that_of_fixes_made_earlier(bend, kind):
+    f, m, late = bend, SIZES[kind], 5 * STEP_NS
+    (earlier, _), (_, rows), (later, _) = (linearise(f, kind, BEND - k * late, m) for k in (2, 1, 0))
+    by_latency = (earlier - later) / (2e-9 * late)
+    least = {"gnss.position": 0.02, "gnss.speed": 0.02, "gnss.course": 0.005}[kind]
+    assert rows[:, index(f, GNSS_LATENCY)] == pytest.approx(by_latency, rel=0.02, abs=least)
+    if kind == "gnss.course":
+        assert by_latency[0] > 0.2  # clockwise from north, and the car turns left
+
+
+# -- what the model lacks ------------------------------------------------------------------------------------
+
+LACKING = [(UNMODELLED, "ahead", 0), (UNMODELLED, "left", 1), (UNMODELLED, "yaw", None), (DRIVE_FORCE, "", 0)]
+
+
+@pytest.mark.parametrize("late", [0, 1, 3])
+@pytest.mark.parametrize(("group", "element", "axis"), LACKING)
+def test_a_force_found_now_was_there_in_past_samples(bend, group, element, axis, late):
+    """A sample of before the correction: as of a car on which the force had acted all along, and by its row."""
+    f, size = bend, 0.3
+    place_of, t = index(f, group, element), BEND - late * STEP_NS
+    start = BEND - (late + 1) * STEP_NS
+    before, rows = linearise(f, "imu.accel", t, 3)
+    f.errors.x[place_of] = size
+    f.apply_corrections()
+    corrected, _ = linearise(f, "imu.accel", t, 3)
+    assert corrected - before == pytest.approx(rows[:, place_of] * size, abs=1e-9)
+    # Some steps on it still was; the force acts now by itself, and is not counted twice.
+    for k in (1, 2):
+        f.predict(BEND + k * STEP_NS, H)
+    assert linearise(f, "imu.accel", t, 3)[0] == pytest.approx(corrected, abs=1e-9)
+
+    def drive_with(force: float) -> np.ndarray:
+        drive(f, start // STEP_NS)
+        slow = np.zeros(len(f.states))
+        slow[place_of] = force
+        f.set_slow_states(slow[-len(f.all_slow_states()) :])
+        f.predict(start + STEP_NS, H)
+        return linearise(f, "imu.accel", start + STEP_NS, 3)[0]
+
+    real = drive_with(size) - drive_with(0.0)
+    changed = corrected - before
+    if axis is None:  # by the lever arm alone
+        arm = np.array(MOUNTED.imu)
+        axis, real_size = (0, -arm[1] * size) if abs(arm[1]) > abs(arm[0]) else (1, arm[0] * size)
+        assert changed[axis] == pytest.approx(real_size, rel=0.1)
+    # Wheels that turn count as mass too, 4 %; the tyres take a little back within a step; the rest of a body's
+    # motion on its springs is not in the row.
+    assert real[axis] == pytest.approx(changed[axis], rel=0.12)
+
+
+def test_past_samples_after_the_correction_have_the_force_once(bend):
+    """The force acts on the car from the next step on; a correction of before a sample is in the sample's reading."""
+    f, place_of = bend, index(bend, UNMODELLED, "ahead")
+    saved = f.save()
+    readings = []
+    for size in (0.0, 0.4):
+        f.restore(saved)
+        f.restart_history(BEND)
+        f.errors.x[:] = 0.0
+        f.errors.x[place_of] = size
+        f.apply_corrections()
+        for k in range(1, 6):
+            f.predict(BEND + k * STEP_NS, H)
+        readings.append([linearise(f, "imu.accel", BEND + k * STEP_NS, 3)[0][0] for k in (0, 2, 4, 5)])
+    changes = np.subtract(*readings[::-1])
+    # It fades within half a second.
+    assert changes == pytest.approx([0.4] * 4, rel=0.1)
+
+
+def test_accelerometers_see_tyres_and_steering_only_where_the_car_follows_them(bend):
+    _, rows = linearise(bend, "imu.accel", BEND, 3)
+    assert rows[1, bend.states[TYRE_ERROR]].all()
+    f = new_filter("errorEKF", MOUNTED)
+    drive(f, 100)
+    _, rows = linearise(f, "imu.accel", 100 * STEP_NS, 3)
+    assert not rows[:, f.states[TYRE_ERROR]].any()
