@@ -103,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     if min(args.seed) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
     cases = _choose(_known_cases(args), args.only)
+    _report_missing()
     estimators = [*dict.fromkeys(args.kind), _KINEMATIC]
     receivers = [*(args.receiver or _RECEIVERS), "none"]
     jobs = list_jobs(list(cases.values()), receivers, estimators, list(dict.fromkeys(args.seed)))
@@ -141,20 +142,23 @@ def _run_jobs(
         return run_resumable(run_job, jobs, workers, progress.update, ledger)
 
 
+def _report_missing() -> None:
+    from vehicled.studies.robustness import cases
+    from vehicled.studies.robustness.drives import is_installed
+
+    foreign = (*cases.commonroad_cases(), *cases.engine_cases())
+    missing = sum(not is_installed(case.drive) for case in foreign)
+    if missing:
+        print(f"without {missing} cases: pip install 'vehicled[bench]' adds them", file=sys.stderr)
+
+
 def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
     """All that can be run here, by name: plants of others need their packages, recorded drives their files."""
     from vehicled.studies.robustness import cases
     from vehicled.studies.robustness.drives import is_installed
 
     found = [*cases.table_cases()]
-    foreign = [*cases.commonroad_cases(), *cases.engine_cases()]
-    known = [case for case in foreign if is_installed(case.drive)]
-    if len(known) < len(foreign):
-        print(
-            f"without {len(foreign) - len(known)} cases: pip install 'vehicled[bench]' adds them",
-            file=sys.stderr,
-        )
-    found += known
+    found += [case for case in (*cases.commonroad_cases(), *cases.engine_cases()) if is_installed(case.drive)]
     found += cases.outage_cases()
     if args.ferrari is not None:
         log, truth = args.ferrari / "drive.csv", args.ferrari / "drive_truth.csv"
