@@ -1,4 +1,4 @@
-"""`vehicled bench robustness`: its yardstick, what it makes wrong, what it scores and judges, and the command."""
+"""`vehicled bench robustness`: its yardstick, what it makes wrong, what it scores, its limits, and the command."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ from vehicled.filter.kinematic import KinematicSettings
 from vehicled.filter.settings import Kind
 from vehicled.messages import Innovation, Measurement
 from vehicled.sources.gnss import FixNoise
-from vehicled.studies.robustness import cases, scores, verdicts, wrongs
+from vehicled.studies.robustness import cases, limits, scores, wrongs
 from vehicled.studies.robustness.drives import make_drive, name_recorded
 from vehicled.studies.robustness.kinematic_run import calc_settings, run_kinematic
 from vehicled.studies.robustness.runs import KINEMATIC, RobustnessJob, list_jobs, open_ledger, run_job
@@ -249,7 +249,7 @@ def test_refused_counts_what_could_have_been_used():
     assert found == {"imu.gyro": 0.25, "wheel.angle": 0.5}
 
 
-# -- verdicts ----------------------------------------------------------------------------------------------
+# -- limits ------------------------------------------------------------------------------------------------
 
 GOOD = {
     **{
@@ -269,7 +269,7 @@ NOMINAL = {case.name: case for case in cases.table_cases()}
 
 def misses(**changes) -> set[tuple[str, str]]:
     rows = [GOOD | changes, BESIDE | {k: v for k, v in changes.items() if k in ("case", "receiver")}]
-    found, none = verdicts.judge(NOMINAL, rows)
+    found, none = limits.find_all_misses(NOMINAL, rows)
     assert none == []
     return {(m.quantity, m.against) for m in found}
 
@@ -288,18 +288,18 @@ def test_what_is_beyond_a_limit_is_found():
 
 
 def test_limits_depend_on_what_is_wrong():
-    limit = {name: verdicts.find_limits(case, "rtk") for name, case in NOMINAL.items()}
+    limit = {name: limits.find_limits(case, "rtk") for name, case in NOMINAL.items()}
     assert limit["nominal"]["horizontal"] == 0.02
     assert limit["antenna +0.5 m"]["horizontal"] == 0.05
     assert math.degrees(limit["friction +20 %"]["sideslip"]) == pytest.approx(0.5)
     assert math.degrees(limit["mass +20 %"]["sideslip"]) == pytest.approx(0.35)
     drawn = next(iter(cases.drawn_cases(1)))
-    assert verdicts.find_limits(drawn, "conventional")["horizontal"] == 0.7
+    assert limits.find_limits(drawn, "conventional")["horizontal"] == 0.7
 
 
 def test_the_table_marks_what_is_missed():
     rows = [GOOD | {"yaw": 0.1, "nees": {"x": 5.0}, "restarts": 2}, BESIDE]
-    text = "\n".join(format_rows(rows, verdicts.judge(NOMINAL, rows)))
+    text = "\n".join(format_rows(rows, limits.find_all_misses(NOMINAL, rows)))
     assert "5.730!k" in text
     assert "5…5!" in text
     assert "2 restarts" in text

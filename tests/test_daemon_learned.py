@@ -12,6 +12,7 @@ from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import SlowState
 
+CONFIGURATION = "vehicle: {mass: 1 t}\nsensors: {imu: {}}\nfilter: {kind: UKF}"
 LEARNED = {
     "steering_offset": SlowState(0.008, 0.001, "rad"),
     "gyro_scale": SlowState(0.004, 0.0005, "–"),
@@ -21,7 +22,7 @@ LEARNED = {
 
 
 def test_what_is_saved_is_loaded(tmp_path):
-    file = LearnedFile(tmp_path / "new folder" / "learned.json", "a: 1")
+    file = LearnedFile(tmp_path / "new folder" / "learned.json", CONFIGURATION)
     assert file.load() is None
     file.save({})
     assert file.load() is None
@@ -32,11 +33,18 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert 0.0 <= loaded["age"] < 10.0
 
 
+def test_it_is_that_of_a_vehicle_and_its_sensors(tmp_path):
+    path = tmp_path / "learned.json"
+    LearnedFile(path, CONFIGURATION).save(LEARNED)
+    assert LearnedFile(path, CONFIGURATION.replace("UKF", "DEKF")).load() is not None
+    assert LearnedFile(path, CONFIGURATION.replace("1 t", "2 t")).load() is None
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda d: d.update(version=9), "version 9"),
-        (lambda d: d.update(configuration="other"), "another configuration"),
+        (lambda d: d.update(configuration="other"), "another vehicle"),
         (lambda d: d.update(utc=1.0), "older than a year"),
         (lambda d: d["parameters"]["gyro_scale"].update(sigma=-1.0), "gyro_scale"),
         (lambda d: d.update(parameters=3), "object"),
@@ -45,7 +53,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 )
 def test_a_file_that_cannot_be_used_is_ignored_with_a_message(tmp_path, caplog, change, message):
     path = tmp_path / "learned.json"
-    file = LearnedFile(path, "a: 1")
+    file = LearnedFile(path, CONFIGURATION)
     file.save(LEARNED)
     content = json.loads(path.read_text())
     if change is None:

@@ -83,3 +83,29 @@ def test_the_bound_follows_kinematics_and_denies_jumps():
     found = [lateral.advance(0.004, speed, velocity + 4.0, rate) for _ in range(100)]
     assert any(found)
     assert not any(found[:40])
+
+
+def test_a_restart_keeps_what_was_found_and_how_well_it_is_known(bend):
+    """A parameter that was given far too well must not be told from its prior again, with all its doubt."""
+    estimator = WithFilter(prototype())
+    given = {"antenna.x": {"value": -0.5, "sigma": 0.02, "unit": "m"}}
+    estimator.command("set_parameters", {"parameters": given, "age": 0.0})
+    found: list[float] = []
+
+    def spoil(steps_given: Iterable[Step]) -> Iterator[Step]:
+        before = 0.0
+        for step in steps_given:
+            t = step.t * 1e-9
+            if before <= LOST_AT < t:
+                change = np.zeros(CHART_SIZE)
+                change[YAW_RATE], change[LEFT] = 4.0, 8.0
+                estimator.filter.car.correct(change, carry=True)
+            before = t
+            yield step
+            if parameters := estimator.parameters():
+                found.append(parameters["antenna.x"].value)
+                assert parameters["antenna.x"].sigma < 0.1
+
+    Run(prototype(), spoil(steps(bend.measurements(gnss="conventional"))), estimator=estimator)
+    assert estimator.status()["restarts"] == 1
+    assert np.abs(np.array(found) + 0.5).max() < 0.1

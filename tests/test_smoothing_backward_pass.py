@@ -9,7 +9,8 @@ import pytest
 
 from vehicled.errors import RunError
 from vehicled.filter.backward_pass import BackwardPass
-from vehicled.smoothing.tape_file import EntryKind, TapeFile
+from vehicled.smoothing.smoother import run_backwards
+from vehicled.smoothing.tape_file import TapeFile
 
 N, STEPS = 5, 60
 
@@ -92,20 +93,11 @@ class LinearRun:
 
     def smooth(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Smoothed states and their covariances by step."""
-        backward, found, tape = BackwardPass(N), [], self.tape
-        for kind, values in tape.read_backwards():
-            if kind == EntryKind.PROPAGATE:
-                backward.propagate(tape.read_transition(values))
-            elif kind == EntryKind.UPDATE:
-                backward.update(*tape.read_update(values))
-            elif kind == EntryKind.FORGET:
-                backward.forget(int(values[0]))
-            elif kind == EntryKind.RESTART:
-                backward.restart()
-            else:
-                error, covariance = backward.smooth(values.reshape(N, N))
-                found.append((self.filtered[STEPS - 1 - len(found)][0] + error, covariance))
-        tape.close()
+        found: list[tuple[np.ndarray, np.ndarray]] = []
+        for backward, values in run_backwards(self.tape, N):
+            error, covariance = backward.smooth(values.reshape(N, N))
+            found.append((self.filtered[STEPS - 1 - len(found)][0] + error, covariance))
+        self.tape.close()
         return found[::-1]
 
 

@@ -42,9 +42,9 @@ def test_a_source_goes_from_waiting_over_active_to_lost_and_back():
 def test_persistent_failures_in_a_row_make_the_policy_apply(policy):
     health = Health(Gate(persistent=3, policy=policy))
     health.accept()
-    assert [health.fail(ALL), health.fail(ALL)] == [False, False]
+    assert [health.fail(ALL, accepted=False), health.fail(ALL, accepted=False)] == [False, False]
     health.accept()  # one good one, and counting begins anew
-    wanted = [health.fail(ALL) for _ in range(6)]
+    wanted = [health.fail(ALL, accepted=False) for _ in range(6)]
     assert wanted == ([False, False, True] * 2 if policy == "reset" else [False] * 6)
     status = health.status()
     assert status["state"] == ("active" if policy == "reset" else "distrusted")
@@ -70,19 +70,27 @@ def test_a_rejection_is_counted_with_its_reason_and_is_no_gate_failure():
 def test_silence_ends_a_row_of_failures():
     health = Health(Gate(persistent=3, timeout=1.0, policy="reset"))
     health.note_arrival(0)
-    assert [health.fail(ALL), health.fail(ALL)] == [False, False]
+    assert [health.fail(ALL, accepted=False), health.fail(ALL, accepted=False)] == [False, False]
     health.check_timeout(SECOND + 1)
     assert (health.state, health.failures) == ("lost", 0)
-    assert [health.fail(ALL), health.fail(ALL), health.fail(ALL)] == [False, False, True]
+    assert [
+        health.fail(ALL, accepted=False),
+        health.fail(ALL, accepted=False),
+        health.fail(ALL, accepted=False),
+    ] == [False, False, True]
 
 
 def test_a_component_that_keeps_failing_makes_the_policy_apply_though_others_are_fused():
     health = Health(Gate(persistent=3, policy="reset"))
     one, other = [True, False, False], [False, True, False]
     # Rejections of different components are not in a row.
-    assert [health.fail(one), health.fail(other), health.fail(one)] == [False] * 3
+    assert [
+        health.fail(one, accepted=True),
+        health.fail(other, accepted=True),
+        health.fail(one, accepted=True),
+    ] == [False] * 3
     assert (health.state, health.failures) == ("active", 1)
-    assert [health.fail(one), health.fail(one)] == [False, True]
+    assert [health.fail(one, accepted=True), health.fail(one, accepted=True)] == [False, True]
     status = health.status()
     assert (status["fused"], status["rejected"], status["resets"]) == (5, 0, 1)
     assert health.failures == 0

@@ -8,7 +8,7 @@ with it in `filter`.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from vehicled.errors import RunError, UsageError
 from vehicled.filter.boundary import InitialPose
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import ATTITUDE, FORCES, POSITION, UNKNOWN_YAW, InitialConditions
+from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialConditions
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement, SlowState
@@ -113,11 +113,9 @@ class Estimator:
         self._conditions.reset()
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
-        self._slow_before: np.ndarray | None
-        self._slow_saved: np.ndarray | None
-        """Slow states of the last save and of that before."""
         self._saved_ns = 0
-        self._slow_before = self._slow_saved = None
+        self._found: deque[dict[str, SlowState]] = deque(maxlen=2)
+        """Parameters at the last save and at that before."""
         self._recovering: tuple[int, str] | None = None
         """Time and reason of a restart that is not long ago."""
         self._since_road_ns = 0
@@ -368,13 +366,13 @@ class Estimator:
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
         imu, pose = self._sources.imu, self._filter.pose
-        if imu is not None and imu.lateral.advance(dt, pose[AHEAD], pose[LEFT], pose[YAW_RATE]):
+        if imu is not None and imu.lateral.advance(dt, *(pose.item(k) for k in (AHEAD, LEFT, YAW_RATE))):
             return "its lateral motion is impossible beside gyroscope and accelerometer"
         return None
 
     def _save(self, t_ns: int) -> None:
         self._saved, self._saved_ns = self._filter.save(), t_ns
-        self._slow_before, self._slow_saved = self._slow_saved, self._filter.all_slow_states()
+        self._found.append(self._filter.parameters())
 
     def _restart_in_place(self, t_ns: int, reason: str) -> None:
         """Begin anew at the last known place, at the speed and yaw rate that are measured now.
@@ -387,7 +385,7 @@ class Estimator:
         yaw_rate = None if imu is None else imu.lateral.yaw_rate
         pose, aligned = f.read_state().copy(), world.aligned
         # Those of a while ago: what made the filter lose the car has changed them since.
-        slow = f.all_slow_states() if self._slow_before is None else self._slow_before
+        found = self._found[0]
         variances = f.variances
         # A good state may be as old as the time between copies.
         travelled = abs(pose[AHEAD]) * _SAVE_NS * 1e-9
@@ -396,7 +394,7 @@ class Estimator:
         self._start(t_ns)
         world.aligned = aligned
         self._sources.reset()
-        f.set_slow_states(slow, without=FORCES)
+        f.set_parameters(found, age=0.0)
         f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, _LATERAL_SIGMA, _ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[:3] - f.read_state()[:3])

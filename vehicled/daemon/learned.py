@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import math
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
 from vehicled.messages import SlowState
 
@@ -36,9 +38,13 @@ class LearnedFile:
     """Reads and writes the file. A file that cannot be used is ignored with a message, never an error."""
 
     def __init__(self, path: Path, configuration: str) -> None:
-        """`configuration`: the text whose vehicle and sensors the parameters are of."""
+        """`configuration`: the text (YAML) of the vehicle and the sensors that the parameters are of."""
         self._path = path
-        self._configuration = hashlib.sha256(configuration.encode()).hexdigest()[:16]
+        sections = yaml.safe_load(configuration)
+        told = json.dumps(
+            [sections.get(name) for name in ("vehicle", "sensors")], sort_keys=True, default=str
+        )
+        self._configuration = hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def load(self) -> dict[str, Any] | None:
         """Arguments of the estimator's command `set_parameters`; None without a file that can be used."""
@@ -59,7 +65,7 @@ class LearnedFile:
         if learned.version != _VERSION:
             raise ValueError(f"version {learned.version}, expected {_VERSION}")
         if learned.configuration != self._configuration:
-            raise ValueError("it belongs to another configuration")
+            raise ValueError("it belongs to another vehicle or other sensors")
         if time.time() - learned.utc > _LONGEST_S:
             raise ValueError("older than a year")
         for name, p in learned.parameters.items():

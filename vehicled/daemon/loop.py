@@ -226,6 +226,7 @@ class Loop:
     def _report(self, t: int) -> None:
         try:
             estimator = self._estimator.status()
+            self.last_parameters = self._estimator.parameters() or self.last_parameters
         except Exception as error:
             self._estimator_errors += 1
             self._log_error(t, "the estimator's status failed", error)
@@ -239,7 +240,6 @@ class Loop:
         self.last_status = Status(t, str(estimator.get("state", "running")), counters)
         self._statuses += 1
         self._deliver(t, self._publisher.publish_status, self.last_status)
-        self.last_parameters = self._estimator.parameters() or self.last_parameters
         parameters = Parameters.of(t, self.last_parameters)
         self._deliver(t, self._publisher.publish_parameters, parameters)
         if self._recorder is not None:

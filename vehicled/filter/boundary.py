@@ -71,7 +71,7 @@ class Update(msgspec.Struct, frozen=True, gc=False):
     nis: float
     """Normalised innovation squared νᵀ S⁻¹ ν."""
     rejected: Sequence[bool]
-    """By component; empty where none was rejected."""
+    """By component, False where it was not measured; empty where none was rejected."""
     reason: str
     """`fused`, `weighted`, `partly` (some components rejected), `gate` or `too old`."""
 

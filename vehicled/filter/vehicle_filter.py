@@ -24,8 +24,8 @@ from vehicled.vehicle.arrays import AHEAD, CORNER_OUTPUTS, POSE, ROOT_OUTPUTS, V
 from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 
-_DOUBT = 10.0
-"""Standard deviations beyond which the estimate of a parameter contradicts what was said of it."""
+_CONTRADICTION = 10.0
+"""Standard deviations beyond which an estimate contradicts its prior."""
 _LEAST_INFORMED = 1e-5
 """Least share of a parameter's variance that measurements must have taken: less is rounding."""
 _LASTING = 10
@@ -228,7 +228,7 @@ class VehicleFilter(VehicleState):
             p.update(1)
 
     def widen_parameters(self) -> None:
-        """Doubt a parameter that measurements contradict, however well it was said to be known.
+        """Widen the prior of a parameter that measurements contradict.
 
         Of an error p ~ N(0, σ²), information I leaves the variance P = 1/(σ⁻² + I) and the estimate x, which is
         N(0, σ² − P) as long as that is true: x²/(σ² − P) tests it. Where it fails, the parameter was given wrongly,
@@ -237,14 +237,14 @@ class VehicleFilter(VehicleState):
         places, prior = self.states.parameters, self._prior
         estimate, variance = self._extra[places - self._slow], self.variances[places]
         informed = np.maximum(1.0 - variance / np.maximum(prior**2, 1e-300), 0.0)
-        contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > _DOUBT**2 * informed * prior**2)
+        contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > _CONTRADICTION**2 * informed * prior**2)
         # At walking pace counters and tyres err in ways that last.
         self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
-        doubted = self._contradicted >= _LASTING
-        if doubted.any():
-            self._contradicted[doubted] = 0
+        wrong = self._contradicted >= _LASTING
+        if wrong.any():
+            self._contradicted[wrong] = 0
             found = np.abs(estimate) / np.maximum(informed, _LEAST_INFORMED)
-            for k in np.flatnonzero(doubted).tolist():
+            for k in np.flatnonzero(wrong).tolist():
                 self._widen(k, max(float(found[k]), 2.0 * float(prior[k])))
 
     def _widen(self, k: int, sigma: float) -> None:

@@ -356,13 +356,9 @@ class VehicleState:
         """Give one state a variance, without correlation with any other."""
         self.errors.set_variance(self.states.index(group, element), variance)
 
-    def set_slow_states(self, values: np.ndarray, without: Sequence[Group] = ()) -> None:
-        """All of them but those of some groups, as `all_slow_states` gave them."""
-        kept = np.ones(len(values), dtype=bool)
-        for group in without:
-            place = self.states[group]
-            kept[place.start - self._slow : place.stop - self._slow] = False
-        self._extra[kept] = values[kept]
+    def set_slow_states(self, values: np.ndarray) -> None:
+        """All of them, as `all_slow_states` gave them."""
+        self._extra[:] = values
 
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
         """Turn at a yaw rate (rad/s) without sideslip, of which little is known.

@@ -92,22 +92,12 @@ class Smoother:
                 yield Estimate(t, np.array(entry.values))
 
     def _pass_backwards(self, rows: TapeFile, progress: Callable[[float], None] | None) -> None:
-        backward, tape = BackwardPass(len(self._filter.states)), self._tape
         left = len(self._times)
-        for kind, values in tape.read_backwards():
-            if kind == EntryKind.PROPAGATE:
-                backward.propagate(tape.read_transition(values))
-            elif kind == EntryKind.UPDATE:
-                backward.update(*tape.read_update(values))
-            elif kind == EntryKind.FORGET:
-                backward.forget(int(values[0]))
-            elif kind == EntryKind.RESTART:
-                backward.restart()
-            else:
-                rows.add_row(self._smooth_row(values, backward))
-                left -= 1
-                if progress is not None and left % _REPORT_EVERY == 0:
-                    progress((self._times[-1] - self._times[left]) * 1e-9)
+        for backward, values in run_backwards(self._tape, len(self._filter.states)):
+            rows.add_row(self._smooth_row(values, backward))
+            left -= 1
+            if progress is not None and left % _REPORT_EVERY == 0:
+                progress((self._times[-1] - self._times[left]) * 1e-9)
 
     def _smooth_row(self, values: np.ndarray, backward: BackwardPass) -> np.ndarray:
         """(columns,) of one step: the car as the filter had it, corrected by what later measurements say."""
@@ -123,3 +113,19 @@ class Smoother:
         if not math.isnan(sigma_yaw):
             row[_SIGMA_YAW] = sigma_yaw
         return row
+
+
+def run_backwards(tape: TapeFile, states: int) -> Iterator[tuple[BackwardPass, np.ndarray]]:
+    """The pass at each row of a tape, from the last to the first, and what was kept in that row."""
+    backward = BackwardPass(states)
+    for kind, values in tape.read_backwards():
+        if kind == EntryKind.PROPAGATE:
+            backward.propagate(tape.read_transition(values))
+        elif kind == EntryKind.UPDATE:
+            backward.update(*tape.read_update(values))
+        elif kind == EntryKind.FORGET:
+            backward.forget(int(values[0]))
+        elif kind == EntryKind.RESTART:
+            backward.restart()
+        else:
+            yield backward, values

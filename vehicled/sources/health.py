@@ -63,16 +63,19 @@ class Health:
         self.rejected += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
-    def fail(self, rejected: Sequence[bool]) -> bool:
-        """Some or all components were rejected. True when the policy now demands a reset to this source."""
-        if all(rejected):
-            self.reject("gate")
-        else:
+    def fail(self, rejected: Sequence[bool], accepted: bool) -> bool:
+        """Some components were rejected, by component; `accepted`: not all that were measured.
+
+        True when the policy now demands a reset to this source.
+        """
+        if accepted:
             self.fused += 1
+        else:
+            self.reject("gate")
         for k, failed in enumerate(rejected):
             self._failures[k] = self._failures[k] + 1 if failed else 0
         if self.failures < self.gate.persistent:
-            if not all(rejected) and self.state == "waiting":
+            if accepted and self.state == "waiting":
                 self.state = "active"
             return False
         if self.gate.policy == "distrust":

@@ -305,14 +305,18 @@ class ImuSource(Source[Imu]):
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
         self._kinds = []
-        self._offsets = offsets
-        self._R_imu_vehicle = s.R_imu_vehicle
+        self._lateral_axes = {}
+        """Of yaw rate (0) and lateral force (1): channels, offsets, biases, the axis in those of the IMU."""
         floors, self._floors = self._floors, {}
-        for kind, channels, settings in (
-            ("imu.gyro", GYROSCOPES, s.gyroscopes),
-            ("imu.accel", ACCELEROMETERS, s.accelerometers),
+        for n, (kind, channels, settings, group, axis) in enumerate(
+            (
+                ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, 2),
+                ("imu.accel", ACCELEROMETERS, s.accelerometers, ACCELEROMETER_BIAS, 1),
+            )
         ):
             if settings is not None:
+                biases, shares = self.filter.view_slow_states(group), s.R_imu_vehicle[:, axis].tolist()
+                self._lateral_axes[n] = channels[axis], channels, offsets[kind], biases, shares
                 self.updates.register(kind, settings.gate)
                 more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
                 variances = [self._variances[kind] + e * e for e in more]
@@ -321,22 +325,17 @@ class ImuSource(Source[Imu]):
                 floor.reconfigure(of_samples)
                 self._kinds.append((kind, channels, variances, offsets[kind], floor, [e * e for e in more]))
 
-    def _read_lateral(self, v: Mapping[str, float]) -> tuple[float | None, float | None]:
+    def _read_lateral(self, v: Mapping[str, float]) -> list[float | None]:
         """Yaw rate and lateral specific force, as far as measured, in vehicle axes and without known biases."""
-        found: list[float | None] = []
-        for kind, channels, group, axis in (
-            ("imu.gyro", GYROSCOPES, GYRO_BIAS, 2),
-            ("imu.accel", ACCELEROMETERS, ACCELEROMETER_BIAS, 1),
-        ):
-            if channels[axis] not in v or kind not in self._offsets:
-                found.append(None)
-                continue
-            bias = self.filter.view_slow_states(group).tolist()
-            parts = zip(
-                channels, self._offsets[kind], bias, self._R_imu_vehicle[:, axis].tolist(), strict=True
-            )
-            found.append(sum(r * (v[c] - offset - b) for c, offset, b, r in parts if c in v))
-        return found[0], found[1]
+        found: list[float | None] = [None, None]
+        for n, (nearest, channels, offsets, biases, axis) in self._lateral_axes.items():
+            if nearest in v:
+                total = 0.0
+                for c, offset, bias, share in zip(channels, offsets, biases.tolist(), axis, strict=True):
+                    if c in v:
+                        total += share * (v[c] - offset - bias)
+                found[n] = total
+        return found
 
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""

@@ -1,4 +1,4 @@
-"""What gyroscope and accelerometer alone say of the lateral motion: a bound that no model can leave."""
+"""Bound on the lateral motion of the estimate from gyroscope and accelerometer alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LASTING = 0.2
 
 
 class LateralKinematics:
-    """Integrates v̇_y = a_y − v_x ω_z, and says when a filter's lateral motion is impossible beside it.
+    """Integrates v̇_y = a_y − v_x ω_z, and finds when a filter's lateral motion is impossible beside it.
 
     Samples in vehicle axes; without an accelerometer the yaw rate alone is compared.
     """
@@ -29,7 +29,7 @@ class LateralKinematics:
         self.yaw_rate: float | None = None
         """rad/s, as measured last."""
         self._acceleration: float | None = None
-        self._time = self._gained = self._denied = 0.0
+        self._time = self._gained = self._impossible_for = 0.0
         self._unexplained: deque[tuple[float, float]] = deque()
         """Time, s, and lateral velocity less what the sensors have integrated, m/s, within the window."""
 
@@ -45,7 +45,7 @@ class LateralKinematics:
         """
         if self.yaw_rate is None:
             return False
-        denied = abs(yaw_rate - self.yaw_rate) > _YAW_RATE_BOUND
+        impossible = abs(yaw_rate - self.yaw_rate) > _YAW_RATE_BOUND
         if self._acceleration is not None:
             self._time += dt
             self._gained += dt * (self._acceleration - ahead * self.yaw_rate)
@@ -54,6 +54,6 @@ class LateralKinematics:
             while self._time - kept[0][0] > _WINDOW:
                 kept.popleft()
             jump = abs(kept[-1][1] - kept[0][1])
-            denied = denied or jump > _LEAST_BOUND + _BOUND_PER_SPEED * abs(ahead)
-        self._denied = self._denied + dt if denied else 0.0
-        return self._denied > _LASTING
+            impossible = impossible or jump > _LEAST_BOUND + _BOUND_PER_SPEED * abs(ahead)
+        self._impossible_for = self._impossible_for + dt if impossible else 0.0
+        return self._impossible_for > _LASTING

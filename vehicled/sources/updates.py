@@ -75,14 +75,12 @@ class MeasurementUpdates:
             self.reject(m, kind, value if present is None else [value[k] for k in present], update.reason)
             return
         innovation, expected = update.innovation, update.variance
-        rejected = update.rejected
         if present is not None:
             value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
-            rejected = [rejected[k] for k in present] if rejected else rejected
         reason = update.reason
-        if not any(rejected):
+        if not update.rejected:
             health.accept()
-        elif health.fail(rejected):
+        elif health.fail(update.rejected, update.accepted):
             self._resets[kind](observation, update)
             reason = "reset"
         predicted = [v - i for v, i in zip(value, innovation, strict=True)]

@@ -93,9 +93,9 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
+    from vehicled.studies.robustness.limits import find_all_misses
     from vehicled.studies.robustness.runs import list_jobs, open_ledger
     from vehicled.studies.robustness.tables import format_rows
-    from vehicled.studies.robustness.verdicts import judge
 
     for option, least in (("workers", 1), ("draws", 0)):
         if getattr(args, option) is not None and getattr(args, option) < least:
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     rows = _run_jobs(args, jobs, open_ledger(args.resume))
     places = {name: i for i, name in enumerate(cases)}
     rows.sort(key=lambda row: places[row["case"]])
-    misses = judge(cases, rows)
+    misses = find_all_misses(cases, rows)
     if args.plot is not None:
         from vehicled.studies.robustness.plots import draw
 

@@ -1,4 +1,4 @@
-"""The planar kinematic filter on a whole log: the yardstick beside which model-based filters are judged.
+"""The planar kinematic filter on a whole log: the yardstick for model-based filters.
 
 It is given two privileges that no live filter has: fixes count at the time when they were measured, however late they
 arrived, and the heading at the start is the first course over ground of the drive.

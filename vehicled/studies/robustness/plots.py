@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from vehicled.errors import UsageError
 from vehicled.report.plots import ALARM, ESTIMATE, STYLE
 from vehicled.studies.robustness.cases import RobustnessCase
+from vehicled.studies.robustness.limits import find_limits
 from vehicled.studies.robustness.runs import KINEMATIC
 from vehicled.studies.robustness.scores import QUANTITIES
 from vehicled.studies.robustness.tables import get_unit
-from vehicled.studies.robustness.verdicts import find_limits
 
 _MARKERS = {"rtk": "o", "conventional": "s", "none": "D"}
 _SHIFTS = {"rtk": -0.18, "conventional": 0.18, "none": 0.0}

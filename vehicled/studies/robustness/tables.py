@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vehicled.studies.robustness.limits import Miss
 from vehicled.studies.robustness.runs import KINEMATIC
 from vehicled.studies.robustness.scores import QUANTITIES
-from vehicled.studies.robustness.verdicts import Miss
 
 _UNITS = {"horizontal": "m", "yaw": "°", "wz": "°/s", "vx": "m/s", "sideslip": "°"}
 _WIDTH = 13
@@ -35,10 +35,10 @@ def format_rows(rows: Sequence[Mapping[str, Any]], misses: Sequence[Sequence[Mis
         yield _format_row(row, missed).rstrip()
     yield ""
     yield LEGEND
-    judged = [(row, m) for row, m in zip(rows, misses, strict=True) if row["estimator"] != KINEMATIC]
-    held, accurate = sum(not m for _, m in judged), sum(_is_accurate(m) for _, m in judged)
-    yield f"{held} of {len(judged)} rows hold; {accurate} as far as accuracy goes"
-    drawn = [m for row, m in judged if row["case"].startswith("draw, ")]
+    scored = [(row, m) for row, m in zip(rows, misses, strict=True) if row["estimator"] != KINEMATIC]
+    held, accurate = sum(not m for _, m in scored), sum(_is_accurate(m) for _, m in scored)
+    yield f"{held} of {len(scored)} rows hold; {accurate} as far as accuracy goes"
+    drawn = [m for row, m in scored if row["case"].startswith("draw, ")]
     if drawn:
         lost = sum(any(x.quantity == "diverged" for x in m) for m in drawn)
         share = sum(not m for m in drawn) / len(drawn)

@@ -108,7 +108,9 @@ def _find_worse(row: Mapping[str, Any], kinematic: Mapping[str, Any]) -> list[Mi
     ]
 
 
-def judge(cases: Mapping[str, RobustnessCase], rows: Sequence[Mapping[str, Any]]) -> list[list[Miss]]:
+def find_all_misses(
+    cases: Mapping[str, RobustnessCase], rows: Sequence[Mapping[str, Any]]
+) -> list[list[Miss]]:
     """The misses of each row, none for the kinematic filter's own."""
     yardsticks = {_log_of(row): row for row in rows if row["estimator"] == KINEMATIC}
     return [
