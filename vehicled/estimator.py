@@ -21,7 +21,7 @@ from vehicled.errors import RunError, UsageError
 from vehicled.filter.boundary import InitialPose
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialConditions
+from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialConditions, make_table
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement, SlowState
@@ -274,10 +274,13 @@ class Estimator:
         fault = find_fault(sensors, "sensors") or find_fault(settings, "filter")
         if fault is not None:
             raise UsageError(f"reload_noise: {fault}")
-        if (settings.suspension is None) != (self._filter_settings.suspension is None):
-            raise UsageError("reload_noise: filter.suspension adds or removes states, which takes a restart")
+        setup = sensors.make_setup()
+        changed = set(make_table(settings, setup.states).groups) ^ set(self._filter.states.groups)
+        if changed:
+            names = ", ".join(sorted(group.name for group in changed))
+            raise UsageError(f"reload_noise: adds or removes the states {names}, which takes a restart")
         self._sensors, self._filter_settings = sensors, settings
-        self._filter.configure(settings, sensors.make_setup())
+        self._filter.configure(settings, setup)
         self._sources.configure(sensors)
         self._inputs.reconfigure(sensors.steering, sensors.wheel_torques)
         return {}

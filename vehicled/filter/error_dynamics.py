@@ -24,6 +24,7 @@ from vehicled.filter.states import (
     VELOCITY,
     WHEEL_ANGLE,
     WHEEL_SLIP,
+    Group,
     StateVector,
 )
 from vehicled.symbolic.graph import Atom, Graph
@@ -78,21 +79,22 @@ class ErrorDynamics:
         rates[z] = e[s.index(VELOCITY, "up")] + pose[AHEAD] * e[s.index(ATTITUDE, "v1z")]
         for angle, rate in zip(s.places(ATTITUDE), s.places(ANGULAR_RATE), strict=True):
             rates[angle] = e[rate]
+        by_radius = self._errors_of(ROLLING_RADIUS)
         for k, (angle, slip) in enumerate(zip(s.places(WHEEL_ANGLE), s.places(WHEEL_SLIP), strict=True)):
             rolling = self._rolling[2 * k] * ahead + self._rolling[2 * k + 1] * turning
-            rates[angle] = e[slip] + rolling * (1.0 + e[s.places(ROLLING_RADIUS)[k]])
+            rates[angle] = e[slip] + rolling * (1.0 + by_radius[k])
         drive = e[s.index(DRIVE_FORCE)]
         along, across = s.places(VELOCITY)[:2]
         rates[along] = drive
         if self._response:
-            causes = [e[i] for i in find_tyre_causes(s)]
+            causes = [zero if i is None else e[i] for i in find_tyre_causes(s)]
             n = len(causes)
             push_x, push_y, moment = (
                 _dot(self._response[n * i : n * (i + 1)], causes, zero) for i in range(3)
             )
             if self._pushed:
                 share = calc_free_share(g, pose[AHEAD])
-                by_x, by_y, _, by_yaw = (e[i] for i in s.places(UNMODELLED))
+                by_x, by_y, _, by_yaw = self._errors_of(UNMODELLED)
                 push_x, push_y, moment = push_x + by_x, push_y + share * by_y, moment + share * by_yaw
             rates[along] = push_x + left * turning + drive
             rates[across] = push_y - ahead * turning
@@ -101,6 +103,12 @@ class ErrorDynamics:
             for travel, rate in zip(*map(s.places, SUSPENSION), strict=True):
                 rates[travel] = e[rate]
         return rates
+
+    def _errors_of(self, group: Group) -> list[Atom]:
+        """The errors of a group; zero where it is left out."""
+        if group not in self._states:
+            return [self._graph.zero] * len(group.elements)
+        return self._errors[self._states[group]]
 
     def calc_jacobian(self, pose: Sequence[Atom], rows: Iterable[int] | None = None) -> Matrix:
         """A = ∂rates/∂errors at no error, some of its rows only if so asked."""
@@ -143,11 +151,13 @@ def calc_free_share(g: Graph, ahead: Atom) -> Atom:
     return square / (square + _HOLDING_SPEED**2)
 
 
-def find_tyre_causes(states: StateVector) -> tuple[int, ...]:
-    """Where the errors stand that tyre forces respond to, in the order of TYRE_CAUSES."""
+def find_tyre_causes(states: StateVector) -> tuple[int | None, ...]:
+    """Where the errors stand that tyre forces respond to, in the order of TYRE_CAUSES; None for those left out."""
     along, across, _ = states.places(VELOCITY)
-    turning = states.index(ANGULAR_RATE, "yaw")
-    return (along, across, turning, states.index(STEERING_OFFSET), *states.places(TYRE_ERROR))
+    found: list[int | None] = [along, across, states.index(ANGULAR_RATE, "yaw")]
+    for group in (STEERING_OFFSET, TYRE_ERROR):
+        found += states.places(group) if group in states else [None] * len(group.elements)
+    return tuple(found)
 
 
 def count_pairs(states: StateVector) -> int:

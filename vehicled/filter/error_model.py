@@ -109,7 +109,9 @@ class ErrorModel:
     # -- states --------------------------------------------------------------------------------------------
 
     def estimates(self, group: Group) -> list[Atom]:
-        """Present estimates of a group of slow states."""
+        """Present estimates of a group of slow states; zero where it is left out."""
+        if group not in self.states:
+            return [self.g.zero] * len(group.elements)
         place = self.states[group]
         return self._extra[place.start - self.slow : place.stop - self.slow]
 
@@ -249,7 +251,9 @@ class ErrorModel:
         return value * (square / (square + small * small))
 
     def get_later(self, group: Group) -> list[Atom]:
-        """What corrections made since the time of `pose` have changed of a group of FORCES."""
+        """What corrections made since the time of `pose` have changed of a group of FORCES; zero if left out."""
+        if group not in self.states:
+            return [self.g.zero] * len(group.elements)
         place = self._forces.index(self.states[group].start)
         return self.since[2 * self.pairs + place :][: len(group.elements)]
 

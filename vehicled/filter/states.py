@@ -10,7 +10,7 @@ the car's own axes. The rate of a wheel is that of its slip, beside what rolling
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -29,6 +29,7 @@ _BODY_FREQUENCY = 9.0
 """rad/s: of a car's body on its springs."""
 
 S = TypeVar("S")
+T = TypeVar("T")
 Values = float | Sequence[float]
 """One number for every element of a group, or one per element."""
 
@@ -94,6 +95,8 @@ class ErrorStates(Generic[S]):
     model contradicts is not learned from the model."""
     limit: float | None = None
     """Estimates stay within ± this."""
+    is_known: Callable[[S], bool] = lambda _: False
+    """Whether it is taken as zero, with σ of 0, and needs no state."""
     is_parameter: bool = False
     """Whether it is an error of something constant: of a sensor's place or time, of the car. Where it turns out to be
     far larger than its initial σ, that is widened."""
@@ -250,6 +253,7 @@ STEERING_OFFSET = ErrorStates[Filter](
     "rad",
     "angle of the front wheels beside what the steering sensor gives, to the left",
     is_parameter=True,
+    is_known=lambda f: f.unknowns.steering_offset == 0.0,
     initial=lambda f, i: f.unknowns.steering_offset**2,
     density=lambda f: _creep(f.unknowns.steering_offset),
 )
@@ -262,6 +266,7 @@ TYRE_ERROR = ErrorStates[Filter](
     "relative error of the cornering stiffness of an axle, and of the friction of all tyres",
     needs=("gnss.course", "imu.accel"),
     limit=0.6,
+    is_known=lambda f: f.unknowns.cornering_stiffness == 0.0 == f.unknowns.friction,
     initial=lambda f, i: _squares(
         f.unknowns.cornering_stiffness, f.unknowns.cornering_stiffness, f.unknowns.friction
     ),
@@ -276,6 +281,7 @@ ROLLING_RADIUS = ErrorStates[Filter](
     "–",
     "by how much more a wheel turns on a given way than with its rolling radius",
     is_parameter=True,
+    is_known=lambda f: f.unknowns.rolling_radius == 0.0,
     initial=lambda f, i: f.unknowns.rolling_radius**2,
     density=lambda f: _creep(f.unknowns.rolling_radius),
 )
@@ -326,7 +332,7 @@ Group = ErrorStates[Any]
 
 
 class StateVector:
-    """Where each error state stands in the vector."""
+    """Where each error state stands in the vector. A group that is taken as known has no place in it."""
 
     parameters: np.ndarray
     """(k,) places of those that are errors of something constant."""
@@ -354,9 +360,18 @@ class StateVector:
         return slice(begin, begin + len(group.elements))
 
     def places(self, group: Group) -> range:
-        """Indices of the elements of a group."""
+        """Indices of the elements of a group; none where it is left out."""
+        if group not in self:
+            return range(0)
         place = self[group]
         return range(place.start, place.stop)
+
+    def entries(self, group: Group, values: Mapping[int, T]) -> dict[int, T]:
+        """Values by number of the element in its group as values by index; nothing where the group is left out."""
+        if group not in self:
+            return {}
+        begin = self._begin[group.name]
+        return {begin + k: value for k, value in values.items()}
 
     def index(self, group: Group, element: str = "") -> int:
         """Index of one element."""
@@ -399,10 +414,13 @@ def _expand(group: Group, values: Values) -> np.ndarray:
 
 
 def make_table(filter: Filter, sources: Sequence[tuple[Group, Any]]) -> StateTable:
-    """The whole table: the car, the sources' own states, and what the model lacks."""
+    """The whole table: the car, the sources' own states, and what the model lacks.
+
+    A group that is taken as known is left out. Those of sensors that are not there stay, for they may come.
+    """
     rows: list[tuple[Group, Any]] = [(g, filter) for g in CAR]
     rows += sources
     rows += [(g, filter) for g in MODEL]
     if filter.suspension is not None:
         rows += [(g, filter) for g in SUSPENSION]
-    return StateTable(tuple(rows))
+    return StateTable(tuple((g, s) for g, s in rows if not g.is_known(s)))

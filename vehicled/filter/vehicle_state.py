@@ -216,11 +216,12 @@ class VehicleState:
 
     def slow_states(self, group: Group) -> np.ndarray:
         """(elements,) present estimates of a group of slow states, in its unit, a copy."""
-        place = self.states[group]
-        return self._extra[place.start - self._slow : place.stop - self._slow].copy()
+        return self.view_slow_states(group).copy()
 
     def view_slow_states(self, group: Group) -> np.ndarray:
-        """(elements,) a view of them, not to be changed."""
+        """(elements,) a view of them, not to be changed; zero where they are left out."""
+        if group not in self.states:
+            return np.zeros(len(group.elements))
         place = self.states[group]
         return self._extra[place.start - self._slow : place.stop - self._slow]
 

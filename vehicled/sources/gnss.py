@@ -43,6 +43,7 @@ ANTENNA = ErrorStates["Gnss | None"](
     "m",
     "place of the antenna beside the one that is given, vehicle axes",
     is_parameter=True,
+    is_known=lambda gnss: gnss is not None and gnss.antenna_sigma == 0.0,
     initial=lambda gnss, i: 0.0 if gnss is None else gnss.antenna_sigma**2,
 )
 GNSS_LATENCY = ErrorStates["Gnss | None"](
@@ -51,6 +52,7 @@ GNSS_LATENCY = ErrorStates["Gnss | None"](
     "s",
     "by how much fixes are older than their time",
     is_parameter=True,
+    is_known=lambda gnss: gnss is not None and gnss.latency_sigma == 0.0,
     initial=lambda gnss, i: 0.0 if gnss is None else gnss.latency_sigma**2,
 )
 
@@ -74,14 +76,14 @@ def _make_error(model: ErrorModel, sensor: str) -> SensorError:
     def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
         reading = models.readings[sensor][k]
         by_place = [g.derivative(reading, p) for p in place]
-        row = dict(zip(s.places(ANTENNA), by_place, strict=True))
+        row = s.entries(ANTENNA, dict(enumerate(by_place)))
         change = model.calc_change(models.jacobians[sensor][k])
-        row[s.index(GNSS_LATENCY)] = -model.discount(change, _SMALL_CHANGE[sensor])
+        row |= s.entries(GNSS_LATENCY, {0: -model.discount(change, _SMALL_CHANGE[sensor])})
         more = g.zero
         for by, o in zip(by_place, offset, strict=True):
             more = more + by * o
         if sensor == "gnss_position":
-            row[s[WANDER].start + k] = g.one
+            row |= s.entries(WANDER, {k: g.one})
             more = more + wander[k]
         return more, row
 

@@ -111,6 +111,7 @@ GYRO_SCALE = ErrorStates["Imu | None"](
     "relative error of the gyroscopes",
     needs=("gnss.course",),
     is_parameter=True,
+    is_known=lambda imu: (g := _gyroscopes(imu)) is not None and g.scale == 0.0,
     initial=lambda imu, i: 0.0 if (g := _gyroscopes(imu)) is None else g.scale**2,
 )
 ALIGNMENT = ErrorStates["Imu | None"](
@@ -120,6 +121,7 @@ ALIGNMENT = ErrorStates["Imu | None"](
     "rotation of the IMU against its place, about its own axes",
     needs=("imu.accel",),
     is_parameter=True,
+    is_known=lambda imu: imu is not None and imu.rotation_sigma == 0.0,
     initial=lambda imu, i: 0.0 if imu is None else imu.rotation_sigma**2,
 )
 IMU_LATENCY = ErrorStates["Imu | None"](
@@ -129,16 +131,18 @@ IMU_LATENCY = ErrorStates["Imu | None"](
     "by how much samples are older than their time",
     needs=("gnss.course",),
     is_parameter=True,
+    is_known=lambda imu: imu is not None and imu.latency_sigma == 0.0,
     initial=lambda imu, i: 0.0 if imu is None else imu.latency_sigma**2,
 )
 
 
 def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, dict[int, Atom]]:
     """What component k of a vector reads beside it, as the axes of the sensor are turned by small angles; its row."""
-    angles, places = model.estimates(ALIGNMENT), model.states.places(ALIGNMENT)
+    angles = model.estimates(ALIGNMENT)
     i, j = (k + 1) % 3, (k + 2) % 3
     # −ε × v
-    return angles[j] * values[i] - angles[i] * values[j], {places[j]: values[i], places[i]: -values[j]}
+    row = model.states.entries(ALIGNMENT, {j: values[i], i: -values[j]})
+    return angles[j] * values[i] - angles[i] * values[j], row
 
 
 _SMALL_RATE = 0.1
@@ -161,8 +165,8 @@ def add_gyroscopes(model: ErrorModel) -> None:
         # Small rates are mostly the filter's own corrections, which are correlated with the next innovations.
         counted = [model.discount(v, _SMALL_RATE) for v in values]
         _, row = _misalign(model, [model.discount(v, _SMALL_RATE) for v in measured], k)
-        row |= {s[GYRO_BIAS].start + k: model.g.one, s.index(GYRO_SCALE): counted[k]}
-        row[s.index(IMU_LATENCY)] = -model.discount(change, _SMALL_CHANGE)
+        row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: counted[k]})
+        row |= s.entries(IMU_LATENCY, {0: -model.discount(change, _SMALL_CHANGE)})
         return bias[k] + scale * values[k] + turned - latency * change, row
 
     model.observe_chassis("imu.gyro", "imu_gyro", error)
@@ -204,12 +208,13 @@ def add_accelerometers(model: ErrorModel) -> None:
             place = s.index(ATTITUDE, slope)
             row[place] = (1.0 - removed) * row[place]
         by_yaw = r.y * arm.x - r.x * arm.y
-        for i, place in enumerate(model.tyre_causes):
-            ax, ay, alpha = response[i], response[n + i], response[2 * n + i]
-            pushed = r.x * ax + r.y * ay + by_yaw * alpha
-            row[place] = row[place] + pushed if place in row else pushed
-        row[s[ACCELEROMETER_BIAS].start + k] = g.one
-        row |= zip(s.places(UNMODELLED), (r.x, share * r.y, r.z, share * by_yaw), strict=True)
+        for i, cause in enumerate(model.tyre_causes):
+            if cause is not None:
+                ax, ay, alpha = response[i], response[n + i], response[2 * n + i]
+                pushed = r.x * ax + r.y * ay + by_yaw * alpha
+                row[cause] = row[cause] + pushed if cause in row else pushed
+        row |= s.entries(ACCELEROMETER_BIAS, {k: g.one})
+        row |= s.entries(UNMODELLED, {0: r.x, 1: share * r.y, 2: r.z, 3: share * by_yaw})
         row[s.index(DRIVE_FORCE)] = r.x
         if has_travel:
             row |= {s[SUSPENSION[0]].start + i: r.z * force for i, force in enumerate(heave)}

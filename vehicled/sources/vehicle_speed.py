@@ -21,6 +21,7 @@ SPEED_SCALE = ErrorStates["VehicleSpeed | None"](
     ("",),
     "–",
     "relative error of the car's own speed",
+    is_known=lambda speed: speed is not None and speed.scale == 0.0,
     initial=lambda speed, i: 0.0 if speed is None else speed.scale**2,
 )
 
@@ -30,7 +31,7 @@ def add_vehicle_speed(model: ErrorModel) -> None:
     jacobian = model.models.jacobians["body_velocity"][0]
     row, late = model.to_present(jacobian)
     true = model.models.readings["body_velocity"][0] + model.calc_corrected(jacobian)
-    row[model.states.index(SPEED_SCALE)] = true
+    row |= model.states.entries(SPEED_SCALE, {0: true})
     scale = 1.0 + model.estimates(SPEED_SCALE)[0]
     model.observe("vehicle.speed", [true * scale], [row], noise=[late])
 

@@ -49,7 +49,7 @@ _STEPS = 10
 _STEPS_BEFORE = 2
 """Steps with the plant noise of the configuration, before its factor is estimated."""
 _NOISE_RATIO = 10**0.5
-_NOISE_RANGE = (0.09, 11.0)
+_NOISE_RANGE = (0.009, 11.0)
 """Ratio between tried factors of the plant noise, and their range. Plant noise includes noise of the model's
 inputs."""
 _REJECTED = 2

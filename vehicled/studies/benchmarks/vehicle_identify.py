@@ -19,6 +19,7 @@ import numpy as np
 from vehicled import settings
 from vehicled.configuration import File, configure
 from vehicled.errors import UsageError
+from vehicled.identification.vehicle.filter_form import calc_filter_form
 from vehicled.identification.vehicle.names import Parameter, apply, choose, with_defaults
 from vehicled.identification.vehicle.prediction_error import ScoredDrive
 from vehicled.identification.vehicle.session import identify
@@ -35,12 +36,12 @@ _NOT_DRIVEN = ("torque_gain", "steering.*", "gyro_offset.*", "accel_offset.*")
 def _load() -> tuple[File, str]:
     """The configured car, and the text of its configuration."""
     path = settings.config_path(CONFIGURATION)
-    return with_defaults(settings.load(path, File)), path.read_text(encoding="utf-8")
+    return settings.load(path, File), path.read_text(encoding="utf-8")
 
 
 def check_names(names: str) -> None:
     """Check names of parameters. Raises UsageError on those that `run_car` does not take."""
-    _choose(names, _load()[0])
+    _choose(names, with_defaults(_load()[0]))
 
 
 def _choose(names: str, file: File) -> list[Parameter]:
@@ -76,10 +77,12 @@ def bench_cars(
 
 def run_car(names: str, seed: int) -> dict[str, Any]:
     """One car: its identified parameters, and the time that this took from the log on."""
-    file, text = _load()
+    given, text = _load()
+    # The simulated sensors have all errors that the configuration tells of.
+    file = with_defaults(calc_filter_form(given, tuning=False)[0])
     parameters = _choose(names, file)
     scenario = dataclasses.replace(find_scenario(DRIVE), plant=PlantErrors())
-    car = perturb(file, parameters, seed)
+    car = perturb(with_defaults(given), parameters, seed)
     steps, _ = make_drive(configure(car, text), scenario, seed)
     begun, used = time.monotonic(), time.process_time()
     drive = ScoredDrive.of(configure(file, text), steps)
