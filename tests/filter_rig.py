@@ -15,12 +15,17 @@ from vehicled.filter.settings import Filter, Kind
 from vehicled.filter.states import Group
 from vehicled.filter.structure import FilterKernels, Structure, make_extension
 from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.sources.imu import Imu
 from vehicled.sources.sensors import Sensors
+from vehicled.vehicle.arrays import TYRE_CAUSES
+from vehicled.vehicle.car import Car
 
 STEP_NS = 4_000_000
 H = 4e-3
 AT_IMU = Mounting()
 """Everything at the vehicle origin, axes of the car."""
+LATE_IMU = Sensors(imu=Imu(latency_sigma=0.004))
+"""The latency of its samples is not known."""
 
 
 def new_filter(
@@ -51,6 +56,18 @@ def kernels(f: VehicleFilter) -> FilterKernels:
     """Of a filter with sensors of any settings; each is called by `f.car.call`."""
     observations = Sensors().make_setup().observations
     return f.car.result(make_extension(Structure(f.settings.kind, f.states.groups, observations)))
+
+
+def observe_tyres(f: VehicleFilter) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the car's tyres do now: arrays `steady` (2, causes), `relaxation` (2,) and `push` (3, 2), copies."""
+    f.car.call(kernels(f).sensors.observe_tyres)
+    return read_tyres(f.car)
+
+
+def read_tyres(car: Car) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `observe_tyres` has left them."""
+    steady = car.view("tyre_steady").reshape(2, len(TYRE_CAUSES)).copy()
+    return steady, car.view("tyre_relaxation").copy(), car.view("tyre_push").reshape(3, 2).copy()
 
 
 def propagate(f: VehicleFilter) -> None:

@@ -42,7 +42,7 @@ def test_the_states_cannot_come_and_go_while_the_filter_runs(configuration):
     estimator = Estimator(configuration)
     arguments = configuration.noise_arguments()
     arguments["filter"]["suspension"] = dataclasses.asdict(Suspension())
-    with pytest.raises(UsageError, match="suspension.*takes a restart"):
+    with pytest.raises(UsageError, match=r"suspension.*takes a restart"):
         estimator.command("reload_noise", arguments)
     arguments = configuration.noise_arguments()
     arguments["filter"]["unknowns"]["steering_offset"] = 0.0

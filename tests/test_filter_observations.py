@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from filter_rig import (
+    LATE_IMU,
     STEP_NS,
     H,
     index,
@@ -10,6 +11,7 @@ from filter_rig import (
     linearise,
     new_filter,
     observation,
+    observe_tyres,
     place,
     propagate,
     turn_left,
@@ -33,7 +35,7 @@ from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.gnss import ANTENNA, GNSS_LATENCY, WANDER
 from vehicled.sources.imu import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE, IMU_LATENCY
 from vehicled.sources.vehicle_speed import SPEED_SCALE
-from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE, TYRE_CAUSES
+from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE
 
 SENSORS = {
     "gnss_position": ("gnss.position", 3),
@@ -80,8 +82,8 @@ def in_chart(f: VehicleFilter) -> list[int]:
 
 def calc_tyre_rows(f: VehicleFilter) -> np.ndarray:
     """(3, n) what the tyres' response to speeds, as accelerations (ẍ, ÿ, α_z), is at the IMU."""
-    f.car.call(kernels(f).sensors.observe_tyres)
-    damping, arm = f.car.view("tyre_response").reshape(3, len(TYRE_CAUSES))[:, :3], IMU
+    steady, _, push = observe_tyres(f)
+    damping, arm = push @ steady[:, :3], IMU
     rows = np.zeros((3, len(f.states)))
     at_imu = np.stack([damping[0] - damping[2] * arm[1], damping[1] + damping[2] * arm[0], np.zeros(3)])
     speeds = [index(f, VELOCITY, "ahead"), index(f, VELOCITY, "left"), index(f, ANGULAR_RATE, "yaw")]
@@ -91,7 +93,7 @@ def calc_tyre_rows(f: VehicleFilter) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def whole() -> VehicleFilter:
-    return new_filter(mounting=Mounting(AT_ANTENNA, IMU, turned(ANGLES)))
+    return new_filter(mounting=Mounting(AT_ANTENNA, IMU, turned(ANGLES)), sensors=LATE_IMU)
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from filter_rig import read_tyres
 from vehicle_rig import Rig, ramp, vehicle
 
-from vehicled.vehicle.arrays import CHART, CHART_SIZE, COMPONENTS, MOUNTING, POSE, TYRE_CAUSES
+from vehicled.vehicle.arrays import CHART, CHART_SIZE, COMPONENTS, MOUNTING, POSE
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.interface import SensorKernels
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
@@ -187,7 +188,8 @@ def test_tyres_push_back_as_in_the_single_track_model():
     rig.roll(20.0).drive(0.5)
     car.call(kernels(car).observe_pose)
     car.call(kernels(car).observe_tyres)
-    damping = car.view("tyre_response").reshape(3, len(TYRE_CAUSES))[:, :3].copy()
+    steady, _, push = read_tyres(car)
+    damping = push @ steady[:, :3]
     v = car.view("pose")[6]
     stiffness = []
     for w, load in zip(("fl", "fr", "rl", "rr"), car.corner_output("tyre.fz"), strict=True):

@@ -162,6 +162,7 @@ class Estimator:
             self._since_road_ns += t_ns - before
             if self._since_road_ns >= _ROAD_EVERY_NS:
                 self._filter.update_road(self._since_road_ns * 1e-9)
+                self._filter.adapt_noise(self._since_road_ns * 1e-9)
                 self._since_road_ns = 0
                 self._filter.open_states(updates.is_active)
                 self._filter.widen_parameters()

@@ -20,6 +20,7 @@ from vehicled.filter.states import (
     STEERING_OFFSET,
     SUSPENSION,
     TYRE_ERROR,
+    TYRE_FORCE,
     UNMODELLED,
     VELOCITY,
     WHEEL_ANGLE,
@@ -29,6 +30,7 @@ from vehicled.filter.states import (
 )
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
+from vehicled.vehicle.sensor_models import TyreResponse
 
 Matrix = list[dict[int, Atom]]
 """Sparse rows."""
@@ -46,16 +48,16 @@ class ErrorDynamics:
         graph: Graph,
         states: StateVector,
         rolling: Sequence[Atom],
-        response: Sequence[Atom] = (),
+        tyres: TyreResponse | None = None,
         pushed: bool = False,
     ) -> None:
         """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls.
 
-        `response`: of the tyre forces, (3, len(TYRE_CAUSES)) by rows, ∂(ẍ, ÿ, α_z) in vehicle axes; left out for
-        errors that grow as those of free masses do. `pushed`: what the model lacks acts on the car.
+        `tyres`: how their forces respond; left out for errors that grow as those of free masses do. `pushed`: what
+        the model lacks acts on the car.
         """
         self._graph, self._states, self._rolling = graph, states, rolling
-        self._response, self._pushed = response, pushed
+        self._tyres, self._pushed = tyres, pushed
         self._errors = [graph.symbol(f"error of {name}") for name in states.names]
 
     def calc_rates(self, pose: Sequence[Atom]) -> list[Atom]:
@@ -86,12 +88,15 @@ class ErrorDynamics:
         drive = e[s.index(DRIVE_FORCE)]
         along, across = s.places(VELOCITY)[:2]
         rates[along] = drive
-        if self._response:
+        tyres = self._tyres
+        if tyres is not None:
             causes = [zero if i is None else e[i] for i in find_tyre_causes(s)]
-            n = len(causes)
-            push_x, push_y, moment = (
-                _dot(self._response[n * i : n * (i + 1)], causes, zero) for i in range(3)
-            )
+            forces = self._errors_of(TYRE_FORCE)
+            for place, force, steady, relaxation in zip(
+                s.places(TYRE_FORCE), forces, tyres.steady, tyres.relaxation, strict=True
+            ):
+                rates[place] = relaxation * (_dot(steady, causes, zero) - force)
+            push_x, push_y, moment = (_dot(row, forces, zero) for row in tyres.push)
             if self._pushed:
                 share = calc_free_share(g, pose[AHEAD])
                 by_x, by_y, _, by_yaw = self._errors_of(UNMODELLED)
@@ -129,8 +134,8 @@ class ErrorDynamics:
     def calc_transition(self, pose: Sequence[Atom], h: Atom, decays: Mapping[int, Atom]) -> Matrix:
         """F over a step of h from a pose. `decays`: of the states that fade, what is left after h.
 
-        Forward Euler; where tyre forces respond, backward Euler for lateral velocity and yaw rate, which they damp in
-        milliseconds.
+        Forward Euler; where tyre forces respond, backward Euler for them and for lateral velocity and yaw rate: they
+        change within milliseconds.
         """
         g, s = self._graph, self._states
         a = self.calc_jacobian(pose)
@@ -138,8 +143,8 @@ class ErrorDynamics:
         for i, row in enumerate(a):
             for j, value in row.items():
                 transition[i][j] = transition[i][j] + h * value if j in transition[i] else h * value
-        if self._response:
-            stiff = (s.index(VELOCITY, "left"), s.index(ANGULAR_RATE, "yaw"))
+        if self._tyres is not None:
+            stiff = (*s.places(TYRE_FORCE), s.index(VELOCITY, "left"), s.index(ANGULAR_RATE, "yaw"))
             for i, row in zip(stiff, _backward_euler(g, a, h, stiff), strict=True):
                 transition[i] = row
         return transition
@@ -166,20 +171,35 @@ def count_pairs(states: StateVector) -> int:
     return count
 
 
-def _backward_euler(g: Graph, a: Matrix, h: Atom, stiff: tuple[int, int]) -> Matrix:
-    """Rows of two states that are taken implicitly: (I − hA)⁻¹ (I, h B) with A between them and B of the others."""
-    i, j = stiff
-    p, q = 1.0 - h * a[i].get(i, g.zero), -(h * a[i].get(j, g.zero))
-    r, t = -(h * a[j].get(i, g.zero)), 1.0 - h * a[j].get(j, g.zero)
-    determinant = p * t - q * r
-    inverse = ((t / determinant, -(q / determinant)), (-(r / determinant), p / determinant))
-    rows: Matrix = []
-    for by_i, by_j in inverse:
-        row = {i: by_i, j: by_j}
-        for k in sorted({*a[i], *a[j]} - {i, j}):
-            row[k] = h * (by_i * a[i].get(k, g.zero) + by_j * a[j].get(k, g.zero))
-        rows.append(row)
-    return rows
+def _backward_euler(g: Graph, a: Matrix, h: Atom, stiff: Sequence[int]) -> Matrix:
+    """Rows of states that are taken implicitly: (I − hA)⁻¹ (I, h B) with A between them and B of the others."""
+    left: list[dict[int, Atom]] = []
+    right: Matrix = []
+    for i in stiff:
+        row = {j: -(h * a[i][j]) for j in stiff if j in a[i]}
+        row[i] = 1.0 + row[i] if i in row else g.one
+        left.append(row)
+        right.append({i: g.one} | {k: h * value for k, value in a[i].items() if k not in stiff})
+    # Gauss–Jordan. The diagonal is near one, and needs no pivoting.
+    for k, i in enumerate(stiff):
+        pivot = left[k][i]
+        for rows in (left, right):
+            rows[k] = {j: value / pivot for j, value in rows[k].items()}
+        for other in range(len(stiff)):
+            factor = left[other].get(i)
+            if other == k or factor is None:
+                continue
+            for rows in (left, right):
+                rows[other] = _subtract(rows[other], factor, rows[k])
+    return right
+
+
+def _subtract(row: Mapping[int, Atom], factor: Atom, other: Mapping[int, Atom]) -> dict[int, Atom]:
+    """Row − factor · other."""
+    found = dict(row)
+    for j, value in other.items():
+        found[j] = found[j] - factor * value if j in found else -(factor * value)
+    return found
 
 
 def _dot(a: Sequence[Atom], b: Sequence[Atom], zero: Atom) -> Atom:

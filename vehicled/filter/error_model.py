@@ -12,19 +12,19 @@ from vehicled.filter.error_dynamics import (
     calc_free_share,
     combine,
     count_pairs,
-    find_tyre_causes,
 )
+from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.states import (
+    ACCELERATING,
     ATTITUDE,
     COORDINATES,
     DRIVE_FORCE,
-    FORCES,
     POSITION,
-    RATES,
     ROLLING_RADIUS,
     STEERING_OFFSET,
     SUSPENSION,
     TYRE_ERROR,
+    TYRE_FORCE,
     UNMODELLED,
     VELOCITY,
     WHEEL_ANGLE,
@@ -39,7 +39,7 @@ from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, COMPONENTS, POSE, YAW
 from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.sensor_models import OF_RATES, add_sensor_models
+from vehicled.vehicle.sensor_models import add_sensor_models
 
 SensorError = Callable[[int, Sequence[Atom]], tuple[Atom, dict[int, Atom]]]
 """Component and all true readings to what the sensor reads beside the true one, and its row by slow states."""
@@ -53,7 +53,7 @@ class ErrorModel:
 
     def __init__(self, program: Program, parts: Parts, structure: Structure) -> None:
         kind = structure.kind
-        self.exact, self.forces = kind in ("errorEKF_EJ", "errorEKF_FE"), kind == "errorEKF_FE"
+        self.exact, self.forces = kind in WITH_TYRES, kind == "errorEKF_FE"
         self.program, self.parts, self.g = program, parts, program.graph
         assert parts.kernels is not None
         self._car_kernels = parts.kernels
@@ -61,7 +61,7 @@ class ErrorModel:
         self.pairs = count_pairs(states)
         self.models = add_sensor_models(program, parts)
         self._covariance = CovarianceKernels(program, len(states), COMPONENTS)
-        self.slow = states[RATES[-1]].stop
+        self.slow = states.count_of_car
         """Where the states begin that are estimates of their own (`extra`), beside those of the simulation."""
         self._extra = program.array("extra", len(states) - self.slow)
         self.now = program.array("now", len(POSE))
@@ -76,14 +76,11 @@ class ErrorModel:
         (self._h,) = program.array("h", 1)
         self.pose = self.models.pose
         self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
-        self._forces = [i for group in FORCES for i in states.places(group)]
-        self.since = program.array("since", 2 * self.pairs + len(self._forces))
+        self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
+        self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
         (self.age,) = program.array("age", 1)
-        response = self.models.tyre_response if self.exact else ()
-        causes = find_tyre_causes(states)
-        self.tyre_causes = causes if self.exact else causes[:OF_RATES]
-        """Places of the errors that tyre forces of this kind respond to, the first of TYRE_CAUSES."""
-        self._dynamics = ErrorDynamics(self.g, states, self.rolling, response, self.forces)
+        tyres = self.models.tyres if self.exact else None
+        self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
         self._read_state = self._add_read_state()
@@ -190,7 +187,7 @@ class ErrorModel:
     ) -> None:
         """An observation: what it should read, its Jacobian by errors of now, and noise beside its own.
 
-        `angle`: the innovation is taken within half a turn; `tyres`: it depends on `models.tyre_response`.
+        `angle`: the innovation is taken within half a turn; `tyres`: it depends on `models.tyres`.
         """
         first = tyres and not self.exact  # otherwise it is known already
         kernel = self._covariance.observe(
@@ -251,10 +248,10 @@ class ErrorModel:
         return value * (square / (square + small * small))
 
     def get_later(self, group: Group) -> list[Atom]:
-        """What corrections made since the time of `pose` have changed of a group of FORCES; zero if left out."""
+        """What corrections made since the time of `pose` have changed of a group of ACCELERATING, or zero."""
         if group not in self.states:
             return [self.g.zero] * len(group.elements)
-        place = self._forces.index(self.states[group].start)
+        place = self._accelerating.index(self.states[group].start)
         return self.since[2 * self.pairs + place :][: len(group.elements)]
 
     def to_present(self, jacobian: Sequence[Atom]) -> tuple[dict[int, Atom], Atom]:
@@ -310,12 +307,12 @@ class ErrorModel:
         """Kernel `take_errors`, and the sequence `apply` which corrects the car with it.
 
         x goes into `correction` and `corner_correction` for the car's kernel `correct`, into `extra`, and into
-        `moved` = (Δz, the drift of z by it, Δż, Δforces) for the history; x ← 0.
+        `moved` = (Δz, the drift of z by it, Δż, ΔACCELERATING) for the history; x ← 0.
         """
         g, program, x, s = self.g, self.program, self._covariance.x, self.states
         correction, (carry,) = program.arrays["correction"], program.arrays["carry"]
         corners = program.lanes("corner_correction")
-        moved = program.array("moved", 3 * self.pairs + len(self._forces))
+        moved = program.array("moved", 3 * self.pairs + len(self._accelerating))
         drift = [_sum_products(row, x) for row in self._drift_now]
         chart = s[COORDINATES[0]].start, CHART_PAIRS
         rates = slice(self.pairs, self.pairs + CHART_PAIRS)
@@ -328,8 +325,12 @@ class ErrorModel:
         limits = [group.limit for group in s.groups for _ in group.elements][self.slow :]
         for e, d, limit in zip(self._extra, x[self.slow :], limits, strict=True):
             stores.append((e, e + d if limit is None else g.clamp(e + d, -limit, limit)))
-        forces = [x[i] for i in self._forces]
-        stores += zip(moved, [*x[: self.pairs], *drift, *x[self.pairs : self.slow], *forces], strict=True)
+        rates_of_all, more = x[self.pairs : 2 * self.pairs], [x[i] for i in self._accelerating]
+        stores += zip(moved, [*x[: self.pairs], *drift, *rates_of_all, *more], strict=True)
+        if TYRE_FORCE in s:
+            axles = zip(self.models.tyres.deflection, s.places(TYRE_FORCE), strict=True)
+            front, rear = (by * x[i] for by, i in axles)
+            stores += self.parts.deflect_tyres(front + rear)
         kept = [i for group in SUSPENSION if group in s for i in s.places(group)]
         stores += [(x[i], g.zero) for i in range(len(s)) if i not in kept]
         take = program.kernel("take_errors", stores)

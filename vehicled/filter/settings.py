@@ -29,7 +29,7 @@ class RateNoise:
     """Along the car: drive and brake torque, resistances."""
     lateral: AccelerationNoise = 0.01
     """Across the car at standstill, where the tyres leave no doubt."""
-    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.004
+    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.002
     """What that grows by with speed: the faster, the less the tyres determine the sideslip."""
     z: AccelerationNoise = 0.005
     yaw: AngularNoise = 0.04
@@ -82,11 +82,13 @@ class Unmodelled:
     """
 
     longitudinal: MetresPerSecondSquared = 0.5
-    lateral: MetresPerSecondSquared = 0.5
+    lateral: MetresPerSecondSquared = 0.8
     vertical: MetresPerSecondSquared = 0.1
     yaw: Annotated[float, Unit("rad/s²"), NonNegative] = 0.3
     time: Annotated[Seconds, Positive] = 0.5
     """Correlation time."""
+    adaptive: bool = True
+    """Whether the standard deviations follow what the drive shows, from these on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,8 @@ class Suspension:
 
 
 Kind = Literal["errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF"]
+WITH_TYRES: tuple[Kind, ...] = ("errorEKF_EJ", "errorEKF_FE")
+"""Kinds in which tyre forces respond to errors."""
 
 
 @dataclass(frozen=True, kw_only=True)

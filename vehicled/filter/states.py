@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from vehicled.filter.settings import Filter
+from vehicled.filter.settings import WITH_TYRES, Filter
 from vehicled.messages import WHEELS
 
 UNKNOWN_YAW = 1e-4
@@ -192,6 +192,13 @@ WHEEL_SLIP = ErrorStates[Filter](
     process=lambda f: Process(f.slip_time, 0.0),
     settings=(_plant("plant.wheel", "slip of the wheels", "rad/s²/√Hz", "rate_noise", "wheel"),),
 )
+TYRE_FORCE = ErrorStates[Filter](
+    "tyre_force",
+    ("front", "rear"),
+    "m/s²",
+    "lateral force of the tyres of an axle over the mass of the car, to the left of the wheels",
+    initial=lambda f, i: 1e-6 + (_SIDESLIP * i.speed) ** 2,
+)
 _DRIVE_TIME = 2.0
 """s: over which drive forces that nothing measures change."""
 KNOWN_DRIVE = Process(0.2, 0.0)
@@ -228,8 +235,8 @@ UNMODELLED = ErrorStates[Filter](
     "m/s², yaw rad/s²",
     "acceleration that the model lacks, vehicle axes",
     limit=20.0,
-    initial=lambda f, i: tuple(np.square(_calc_unmodelled(f).sigma).tolist()),
-    process=lambda f: _calc_unmodelled(f),
+    initial=lambda f, i: tuple(np.square(calc_unmodelled(f).sigma).tolist()),
+    process=lambda f: calc_unmodelled(f),
     settings=tuple(
         _plant(f"unmodelled.{name}", meaning, unit, "unmodelled", name)
         for name, meaning, unit in (
@@ -242,7 +249,8 @@ UNMODELLED = ErrorStates[Filter](
 )
 
 
-def _calc_unmodelled(f: Filter) -> Process:
+def calc_unmodelled(f: Filter) -> Process:
+    """What the model lacks, by the settings."""
     u = f.unmodelled
     return Process(u.time, (u.longitudinal, u.lateral, u.vertical, u.yaw))
 
@@ -317,12 +325,12 @@ def _suspension(f: Filter, ratio: float) -> Process:
 
 
 CAR = (POSITION, ATTITUDE, WHEEL_ANGLE, VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
-"""The states of the simulated car."""
+"""The states of the simulated car; further those of its tyres, where they respond to errors."""
 COORDINATES = (POSITION, ATTITUDE, WHEEL_ANGLE)
 RATES = (VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
 """Of the coordinates, in the same order."""
-FORCES = (UNMODELLED, DRIVE_FORCE)
-"""What accelerates the car from one step to the next: past accelerations were without later corrections of it."""
+ACCELERATING = (TYRE_FORCE, UNMODELLED, DRIVE_FORCE)
+"""What accelerates the car: past accelerations were without later corrections of it."""
 MODEL = (UNMODELLED, DRIVE_FORCE, STEERING_OFFSET, TYRE_ERROR, ROLLING_RADIUS)
 """What the model lacks, and what its parameters differ by."""
 SUSPENSION = (TRAVEL, TRAVEL_RATE)
@@ -377,6 +385,13 @@ class StateVector:
         """Index of one element."""
         return self._begin[group.name] + group.elements.index(element)
 
+    @property
+    def count_of_car(self) -> int:
+        """How many of the states are those of the simulated car. They come first; then the slow ones."""
+        last = TYRE_FORCE if TYRE_FORCE in self else CAR[-1]
+        count: int = self[last].stop
+        return count
+
     @cached_property
     def fading(self) -> tuple[Group, ...]:
         """The groups that are Gauss–Markov processes."""
@@ -419,6 +434,8 @@ def make_table(filter: Filter, sources: Sequence[tuple[Group, Any]]) -> StateTab
     A group that is taken as known is left out. Those of sensors that are not there stay, for they may come.
     """
     rows: list[tuple[Group, Any]] = [(g, filter) for g in CAR]
+    if filter.kind in WITH_TYRES:
+        rows.append((TYRE_FORCE, filter))
     rows += sources
     rows += [(g, filter) for g in MODEL]
     if filter.suspension is not None:

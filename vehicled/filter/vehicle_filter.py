@@ -14,7 +14,7 @@ import numpy as np
 from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import SUSPENSION, WHEEL_ANGLE
+from vehicled.filter.states import SUSPENSION, UNMODELLED, WHEEL_ANGLE, calc_unmodelled
 from vehicled.filter.structure import CHART_PAIRS, SIGMAS
 from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
@@ -32,6 +32,12 @@ _LASTING = 10
 """Calls in a row, of a tenth of a second each, for which that must be so."""
 _MOVING = 5.0
 """m/s"""
+_ADAPTING_TIME = 10.0
+"""s: over which the noise of the model is found."""
+_ADAPTING_RANGE = 0.3, 3.0
+"""Over that of the settings."""
+_ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
+"""What tyres make; accelerations ahead and upwards are measured almost directly."""
 
 
 class VehicleFilter(VehicleState):
@@ -226,6 +232,27 @@ class VehicleFilter(VehicleState):
             p.noise[0] = noise
             self._evaluations[kind]()
             p.update(1)
+
+    def adapt_noise(self, interval: float) -> None:
+        """Let the standard deviation of what the model lacks follow the drive. Call every `interval` seconds.
+
+        Of a process e ~ N(0, σ²), estimates x with variances P have the mean of x² + P = σ² only where σ is true; to
+        replace σ² by that mean is a step of expectation–maximisation (Shumway and Stoffer, 1982).
+        """
+        if (
+            not self.settings.unmodelled.adaptive
+            or UNMODELLED not in self.states
+            or self.pose[AHEAD] < _MOVING
+        ):
+            return
+        given = np.array(calc_unmodelled(self.settings).sigma)
+        place, process = self.states[UNMODELLED], self._processes[UNMODELLED.name]
+        estimate = self.slow_states(UNMODELLED) + self.errors.x[place]
+        found = estimate**2 + self.variances[place]
+        sigma = np.sqrt(process[1:] ** 2 + interval / _ADAPTING_TIME * (found - process[1:] ** 2))
+        sigma = np.clip(sigma, _ADAPTING_RANGE[0] * given, _ADAPTING_RANGE[1] * given)
+        for k in _ADAPTING:
+            process[1 + k] = sigma[k]
 
     def widen_parameters(self) -> None:
         """Widen the prior of a parameter that measurements contradict.

@@ -35,7 +35,10 @@ from vehicled.vehicle.kinematics import calc_heave_stiffness
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
-_MOTION = (*STATE, "ground", "inputs", "corner_inputs", "adjustments", "push", "extra", "now", "now_wheels")
+_MOTION = (
+    *(*STATE, "ground", "inputs", "corner_inputs", "adjustments", "push"),
+    *("tyre_deflection", "extra", "now", "now_wheels"),
+)
 """Arrays that determine the output of a filter, beside its covariance and what is constant."""
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
@@ -68,7 +71,7 @@ class VehicleState:
         kernels = self._kernels
         self._read_state = car.bind(kernels.read_state)
         self.errors = Covariance(len(self.states), car, kernels.updates, kernels.evaluations)
-        self._slow = self.states[RATES[-1]].stop
+        self._slow = self.states.count_of_car
         self._pairs = self.states[RATES[0]].start
         self._extra = view("extra")
         """Estimates of the slow states. Those of the suspensions are not kept: they are applied to the car."""
@@ -299,7 +302,15 @@ class VehicleState:
         self._contradicted = np.zeros(len(self._prior), dtype=int)
         """(k,) how long measurements have contradicted that, in calls of `widen_parameters`."""
         # Arrays that kernels carry from one step to the next.
-        for array in ("extra", "tyre_response", "adjustments", "push"):
+        for array in (
+            "extra",
+            "tyre_steady",
+            "tyre_relaxation",
+            "tyre_push",
+            "tyre_deflection",
+            "adjustments",
+            "push",
+        ):
             self.car.view(array)[...] = 0.0
             self.car.tangent(array)[...] = 0.0
         for group, process in self._table.processes():

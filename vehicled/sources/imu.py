@@ -11,10 +11,13 @@ import numpy as np
 
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import (
+    ANGULAR_RATE,
     ATTITUDE,
     DRIVE_FORCE,
     SUSPENSION,
+    TYRE_FORCE,
     UNMODELLED,
+    VELOCITY,
     ErrorStates,
     NoiseSetting,
 )
@@ -36,7 +39,7 @@ from vehicled.units import (
     Unit,
     Vector,
 )
-from vehicled.vehicle.arrays import AHEAD, TYRE_CAUSES
+from vehicled.vehicle.arrays import AHEAD
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -131,7 +134,7 @@ IMU_LATENCY = ErrorStates["Imu | None"](
     "by how much samples are older than their time",
     needs=("gnss.course",),
     is_parameter=True,
-    is_known=lambda imu: imu is not None and imu.latency_sigma == 0.0,
+    is_known=lambda imu: imu is None or imu.latency_sigma == 0.0,
     initial=lambda imu, i: 0.0 if imu is None else imu.latency_sigma**2,
 )
 
@@ -186,13 +189,14 @@ def add_accelerometers(model: ErrorModel) -> None:
     has_travel = SUSPENSION[0] in s
     heave = program.array("heave", 2 * len(WHEELS)) if has_travel else []
     gravity = model.parts.gravity.norm()
-    arm, response = models.imu, models.tyre_response
+    arm, tyres = models.imu, models.tyres
     bias = model.estimates(ACCELEROMETER_BIAS)
     ahead, left, up, yaw = model.estimates(UNMODELLED)
     later_ahead, later_left, _, later_yaw = model.get_later(UNMODELLED)
     later_drive = model.get_later(DRIVE_FORCE)[0]
+    later_front, later_rear = model.get_later(TYRE_FORCE)
+    rates = (*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw"))
     share = model.calc_free_share(models.pose[AHEAD])
-    n = len(TYRE_CAUSES)
     jacobians = models.jacobians["imu_accelerometer"]
     # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
     values = [
@@ -208,11 +212,14 @@ def add_accelerometers(model: ErrorModel) -> None:
             place = s.index(ATTITUDE, slope)
             row[place] = (1.0 - removed) * row[place]
         by_yaw = r.y * arm.x - r.x * arm.y
-        for i, cause in enumerate(model.tyre_causes):
-            if cause is not None:
-                ax, ay, alpha = response[i], response[n + i], response[2 * n + i]
-                pushed = r.x * ax + r.y * ay + by_yaw * alpha
-                row[cause] = row[cause] + pushed if cause in row else pushed
+        front, rear = (
+            r.x * ax + r.y * ay + by_yaw * alpha for ax, ay, alpha in zip(*tyres.push, strict=True)
+        )
+        row |= s.entries(TYRE_FORCE, {0: front, 1: rear})
+        if TYRE_FORCE not in s:  # tyres are taken to have followed errors already
+            for i, cause in enumerate(rates):
+                by_cause = front * tyres.steady[0][i] + rear * tyres.steady[1][i]
+                row[cause] = row.get(cause, g.zero) + by_cause
         row |= s.entries(ACCELEROMETER_BIAS, {k: g.one})
         row |= s.entries(UNMODELLED, {0: r.x, 1: share * r.y, 2: r.z, 3: share * by_yaw})
         row[s.index(DRIVE_FORCE)] = r.x
@@ -226,6 +233,7 @@ def add_accelerometers(model: ErrorModel) -> None:
         # What acts on the car as a force is in the reading already, as it was then.
         ex, ey, e_yaw = (later_ahead, later_left, later_yaw) if model.forces else (ahead, left, yaw)
         value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)
+        value = value + front * later_front + rear * later_rear
         predicted.append(value)
     model.observe("imu.accel", predicted, rows, noise=noise, tyres=True)
 
@@ -251,8 +259,9 @@ class Imu(SourceSettings):
     """Roll, pitch, yaw (z-y-x) that turn vehicle axes into the IMU's."""
     rotation_sigma: Annotated[Radians, NonNegative] = 0.01
     """How well that is known, 1 σ."""
-    latency_sigma: Annotated[Seconds, NonNegative] = 0.004
-    """How well the time of a sample is known, 1 σ."""
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.0
+    """How well the time of a sample is known, 1 σ; 0: not estimated. A car whose tyres respond otherwise than the
+    model's looks much like late gyroscopes, so that it costs accuracy where there is no latency."""
     gyroscopes: Gyroscopes | None = field(default_factory=Gyroscopes)
     accelerometers: Accelerometers | None = field(default_factory=Accelerometers)
 

@@ -428,6 +428,7 @@ class _Builder:
         offset, up = self.centre - self.chassis.point(self.centre_design), self.v3
         travel = offset.position.dot(up.position) - self.cp("rest.travel")
         travel_rate = offset.velocity.dot(up.position) + offset.position.dot(up.velocity)
+        damping = self._lateral_damping()
         return Parts(
             system=self.system,
             chassis=Axes(self.v1.position, self.v2.position, self.v3.position),
@@ -448,9 +449,12 @@ class _Builder:
             elastic_energy=self._elastic_energy(),
             gravity=gravity,
             ground=self.plane,
-            lateral_damping=self._lateral_damping(),
+            lateral_damping=damping,
             wheel_place=self.centre.position - self.origin.position,
             wheel_left=self.left,
+            tyre_relaxation=self.law.calc_relaxation(self.g, damping, self.cp),
+            tyre_compliance=self.law.calc_compliance(self.g, self.contact, damping, self.cp),
+            deflect_tyres=lambda change: self.law.deflect(change, self.states),
             step=step,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from vehicled.multibody.ali3p import Ali3pStep
@@ -13,7 +14,7 @@ from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.arrays import CHART, CORNER_CORRECTIONS, CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.chart import Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
 from vehicled.vehicle.interface import CarKernels
-from vehicled.vehicle.tyres import Contact, TyreForces
+from vehicled.vehicle.tyres import Changes, Contact, TyreForces
 
 SLIP_SPEED = 0.5
 """m/s: below this hub speed, slip ratio and slip angle are referred to this speed instead."""
@@ -52,6 +53,12 @@ class Parts:
     """Of the wheel centres from the vehicle origin, world axes, m."""
     wheel_left: Vector
     """Unit vectors of the lateral forces, world axes."""
+    tyre_relaxation: Atom
+    """By how much of the rest lateral forces approach their steady values, 1/s."""
+    tyre_compliance: Atom
+    """Deflection by which a lateral force is another one, m/N."""
+    deflect_tyres: Callable[[Atom], Changes]
+    """Internal states of the tyres with another lateral deflection by so much, m."""
     step: Ali3pStep
     """The parts of the step, for other integrators."""
     kernels: CarKernels | None = None

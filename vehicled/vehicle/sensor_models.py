@@ -51,8 +51,8 @@ class SensorModels:
     """Its place, m in vehicle axes."""
     up: Vector
     """The vertical in vehicle axes, of `pose`."""
-    tyre_response: list[Atom]
-    """Array of that name, (3, len(TYRE_CAUSES)) by rows: see `observe_tyres`."""
+    tyres: TyreResponse
+    """Arrays of `observe_tyres`."""
     readings: dict[str, list[Atom]]
     """Components by name of the sensor."""
     jacobians: dict[str, list[list[Atom]]]
@@ -81,10 +81,10 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
     predicted = program.array("predicted", COMPONENTS)
     sensitivity = program.array("sensitivity", COMPONENTS * CHART_SIZE)
     now = _pose_now(parts)
-    tyre_response = program.array("tyre_response", 3 * len(TYRE_CAUSES))
+    tyres = TyreResponse.of(program)
     inertia = _planar_inertia(parts.system)
     kernels = {
-        "observe_tyres": _tyre_response(program, parts, inertia, tyre_response),
+        "observe_tyres": _tyre_response(program, parts, inertia, tyres),
         "observe_pose": program.kernel("observe_pose", zip(pose, now, strict=True)),
     }
     motion = _Motion.of(program.graph, pose)
@@ -104,7 +104,7 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
         rotation=mounting.R_imu_body,
         imu=mounting.p_imu_body,
         up=Vector(motion.axes.v1.z, motion.axes.v2.z, motion.axes.v3.z),
-        tyre_response=tyre_response,
+        tyres=tyres,
         readings=readings,
         jacobians=jacobians,
         motion=_differentiate_by_time(program.graph, pose, motion),
@@ -232,26 +232,50 @@ def _differentiate(g: Graph, value: Atom, pose: list[Atom], rise: tuple[Atom, At
     return row
 
 
-OF_RATES = 3
-"""The first so many TYRE_CAUSES are rates of the car."""
-_RELAXATION_LENGTH = 0.5
-"""m: typical of passenger cars."""
 _SMALL_SLIP = 0.02
 _SLOW = 3.0
 """m/s: slip at a lower speed is counted as of this."""
 
 
+@dataclass(frozen=True)
+class TyreResponse:
+    """How errors change lateral tyre forces by axle, front and rear, and those the car: arrays of `observe_tyres`.
+
+    Forces are over the mass of the car, m/s².
+    """
+
+    steady: list[list[Atom]]
+    """(2, len(TYRE_CAUSES)) forces that the causes lead to."""
+    relaxation: list[Atom]
+    """(2,) by how much of the rest forces approach those, 1/s."""
+    push: list[list[Atom]]
+    """(3, 2) accelerations ahead and to the left, and yaw acceleration, by the forces."""
+    deflection: list[Atom]
+    """(2,) lanes: of each tyre, by which an axle's force is another one, m per m/s²."""
+
+    @classmethod
+    def of(cls, program: Program) -> TyreResponse:
+        """Declare the arrays."""
+        n = len(TYRE_CAUSES)
+        steady, push = program.array("tyre_steady", 2 * n), program.array("tyre_push", 6)
+        return cls(
+            steady=[steady[:n], steady[n:]],
+            relaxation=program.array("tyre_relaxation", 2),
+            push=[push[0:2], push[2:4], push[4:6]],
+            deflection=program.array("tyre_deflection", 2, 1),
+        )
+
+
 def _tyre_response(
-    program: Program, parts: Parts, inertia: tuple[Atom, Atom], response: list[Atom]
+    program: Program, parts: Parts, inertia: tuple[Atom, Atom], tyres: TyreResponse
 ) -> KernelHandle:
-    """Kernel `observe_tyres`: `tyre_response` (3, causes) by rows, ∂(ẍ, ÿ, α_z)/∂TYRE_CAUSES in vehicle axes.
+    """Kernel `observe_tyres`: the arrays of a TyreResponse.
 
     An error of lateral velocity or yaw rate changes the tyre forces and so the accelerations; without this term an
     accelerometer's innovation from sideslip would be attributed to a bank of the road. Along the car the wheels soon
     turn as fast as the car moves, so that only the lateral forces count.
 
     As a tyre's curve is F = μ F₀(c v/μ), its force changes by v ∂F/∂v with the stiffness c and by F − v ∂F/∂v with μ.
-    The response to what lasts (steering offset, stiffness, friction) follows slip after the tyre's relaxation length.
     Small slip is mostly the filter's own corrections, which are correlated with the next innovations; it says
     nothing about a tyre, and counts less.
     """
@@ -265,18 +289,19 @@ def _tyre_response(
     counted = slip * slip / (slip * slip + _SMALL_SLIP**2)
     by_stiffness = -(damping * contact.v_l) * counted
     front, rear = g.where_less(place.x, 0.0, g.zero, g.one), g.where_less(place.x, 0.0, g.one, g.zero)
-    pushes = [-(damping * d) for d in direction]
+    changes = [-(damping * d) for d in direction]
     # A wheel that is turned to the left moves to the right across itself.
-    pushes += [front * damping * contact.hub_speed, front * by_stiffness, rear * by_stiffness]
-    pushes.append(parts.tyre_forces.fy * counted - by_stiffness)
-    (h, _) = program.arrays["integration"]
-    travelled = h * g.abs(parts.origin.velocity.dot(a.v1)) / _RELAXATION_LENGTH
-    share = 1.0 - g.exp(-travelled)
+    changes += [front * damping * contact.hub_speed, front * by_stiffness, rear * by_stiffness]
+    changes.append(parts.tyre_forces.fy * counted - by_stiffness)
     stores = []
-    for i, of_car in enumerate((mass, mass, yaw_inertia)):
-        for j, push in enumerate(pushes):
-            old, new = response[i * len(pushes) + j], g.lane_sum(push * direction[i]) / of_car
-            stores.append((old, new if j < OF_RATES else old + share * (new - old)))
+    for i, axle in enumerate((front, rear)):
+        # A change is shared by load, as stiffness is.
+        share = axle * contact.load / (g.lane_sum(axle * contact.load) + 1e-3)
+        stores.append((tyres.deflection[i], share * mass * parts.tyre_compliance))
+        stores.append((tyres.relaxation[i], g.lane_sum(share * parts.tyre_relaxation)))
+        stores += [(tyres.steady[i][j], g.lane_sum(axle * change) / mass) for j, change in enumerate(changes)]
+        for k, of_car in enumerate((g.one, g.one, yaw_inertia / mass)):
+            stores.append((tyres.push[k][i], g.lane_sum(share * direction[k]) / of_car))
     return program.kernel("observe_tyres", stores)
 
 

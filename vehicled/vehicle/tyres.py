@@ -37,6 +37,10 @@ class Contact:
     """Step, s."""
 
 
+Changes = list[tuple[Atom, Atom]]
+"""(symbol, new value) of internal states."""
+
+
 @dataclass(frozen=True)
 class TyreForces:
     """What a tyre law gives at the contact, per wheel: forces along t and l, N, and what the step needs of them."""
@@ -48,8 +52,8 @@ class TyreForces:
     damping_t: Atom
     damping_l: Atom
     """−∂force/∂velocity with the slip-dependent gain held, N·s/m: for the tangent matrix."""
-    states: list[tuple[Atom, Atom]]
-    """(symbol, value at the end of the step) of internal states."""
+    states: Changes
+    """At the end of the step."""
 
 
 class Symbols(Protocol):
@@ -57,6 +61,10 @@ class Symbols(Protocol):
 
     def __call__(self, name: str) -> Atom:
         """The symbol of that name, per wheel."""
+
+
+_AT_ONCE = 1e4
+"""1/s"""
 
 
 class LinearLaw:
@@ -74,6 +82,18 @@ class LinearLaw:
     def steady_lateral(self, g: Graph, c: Contact, parameter: Symbols) -> Atom:
         """Lateral force without transients, N."""
         return self.forces(g, c, parameter, parameter).fy
+
+    def calc_relaxation(self, g: Graph, damping: Atom, parameter: Symbols) -> Atom:
+        """As `TMeasyLaw`; forces follow within a step."""
+        return g.constant(_AT_ONCE)
+
+    def calc_compliance(self, g: Graph, c: Contact, damping: Atom, parameter: Symbols) -> Atom:
+        """As `TMeasyLaw`; there is nothing to deflect."""
+        return g.zero
+
+    def deflect(self, change: Atom, state: Symbols) -> Changes:
+        """As `TMeasyLaw`."""
+        return []
 
     def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
         """Forces by slip velocity over speed, limited by friction times load."""
@@ -168,6 +188,27 @@ class TMeasyLaw:
         falling = (peak - (peak - slide) * (u * u * (3.0 - 2.0 * u))) / s
         gain = g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s))
         return slip, v_star, {"x": gain, "y": gain * c.stiffness}, scale
+
+    def calc_relaxation(self, g: Graph, damping: Atom, parameter: Symbols) -> Atom:
+        """By how much of the rest the lateral force approaches its steady value, 1/s.
+
+        `damping`: −∂(steady force)/∂(lateral velocity), N·s/m.
+        """
+        return parameter("tyre.y.stiffness") / (damping + parameter("tyre.y.damping") + 1e-6)
+
+    def calc_compliance(self, g: Graph, c: Contact, damping: Atom, parameter: Symbols) -> Atom:
+        """Deflection by which a lateral force is another one, m/N, `damping` as in `calc_relaxation`.
+
+        A force k x + d ẋ, with ẋ = −x/τ beside what slip makes of it and τ = (c + d)/k, is k x c/(c + d).
+        """
+        d = parameter("tyre.y.damping") + 1e-6
+        more = (damping + d) / (g.max(damping, d) * parameter("tyre.y.stiffness"))
+        return g.where_less(0.0, c.load, more, g.zero)
+
+    def deflect(self, change: Atom, state: Symbols) -> Changes:
+        """Another deflection to the left, by so much, m."""
+        deflection = state("deflection.y")
+        return [(deflection, deflection + change)]
 
     def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
         """Forces of the deflected tyre at the end of the step c.h, and its deflections as states."""

@@ -1,8 +1,8 @@
 """The form of the filter that parameters and noise are found with.
 
 What is identified must not be estimated by the filter itself, which would take part of every error to itself: its
-parameters are taken as known. Innovations beyond the gate are rejected instead of weighted, since a weight depends on
-the innovation that is differentiated.
+parameters are taken as known, and its noise does not adapt. Innovations beyond the gate are rejected instead of
+weighted, since a weight depends on the innovation that is differentiated.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def calc_filter_form(file: File, tuning: bool) -> tuple[File, list[str]]:
     if not tuning:
         of_filter = dataclasses.replace(of_filter, kind="errorEKF")
     file = with_hard_gates(dataclasses.replace(file, filter=of_filter))
+    file = put_at(file, ("filter", "unmodelled", "adaptive"), False)
     # Suspensions and the noise of all axes are to be found: rates of roll and pitch are those of the model.
     if get_at(file, _RATES) is not None:
         file = put_at(file, _RATES, (0.0, 0.0, 0.0))
