@@ -83,7 +83,7 @@ def test_innovations_are_as_large_as_expected(gnss):
 NEES = {"place": (0.4, 2.0), "vx": (0.5, 2.0), "yaw": (0.07, 4.0), "sideslip": (0.07, 2.5)}
 """Least and greatest mean normalised estimation error squared per degree of freedom. An error lasts for seconds, so
 that 20 s have few independent ones: over seeds 0 to 5 single drives reach 0.15 to 1.7 in the place, and 0.7 to 1.7 in
-the speed. σ of heading and sideslip begins as of cars whose tyres make other forces than the model's, and takes longer
+the speed. σ of heading and sideslip begins as of cars whose tyres make other forces than the model, and takes longer
 than 20 s to become that of this plant, whose model is all but its own."""
 
 
