@@ -129,8 +129,6 @@ class Gnss(SourceSettings):
     antenna: MetresVector = (0.0, 0.0, 0.0)
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
     """How well its place is known, 1 σ."""
-    latency: Seconds = 0.0
-    """By how much fixes are older than the time they come with, as far as that is known."""
     latency_sigma: Annotated[Seconds, NonNegative] = 0.01
     """How well the time of a fix is known, 1 σ."""
     rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
@@ -208,8 +206,8 @@ class GnssSource(Source[Gnss]):
 
     @property
     def _late(self) -> float:
-        """By how much fixes are older than their time, as far as is known, s."""
-        return self.settings.latency + float(self._latency[0])
+        """By how much fixes are older than `latency` says, as far as the filter has found, s."""
+        return float(self._latency[0])
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
         return self._kinds.get(int(v.get("gnss.quality", 1.0)), self._kinds[1])

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import get_args, get_type_hints
 
+import msgspec
+
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.messages import Measurement
 from vehicled.sources import inputs
@@ -114,7 +116,9 @@ class Sources:
             else:
                 source.reconfigure(settings)
             self._sources[name] = source
-        self._by_channels = [(frozenset(s.settings.LIMITS), s) for s in self._sources.values()]
+        self._by_channels = [
+            (frozenset(s.settings.LIMITS), s, round(s.settings.latency * 1e9)) for s in self._sources.values()
+        ]
         ranked = [s for s in self._sources.values() if s.settings.SPEED_PRECEDENCE is not None]
         self.of_speed = sorted(ranked, key=lambda s: s.settings.SPEED_PRECEDENCE or 0)
         """Those that measure the speed, the preferred ones first."""
@@ -142,6 +146,6 @@ class Sources:
 
     def observe(self, m: Measurement) -> None:
         """Update the filter with all that a measurement has."""
-        for channels, source in self._by_channels:
+        for channels, source, late_ns in self._by_channels:
             if not channels.isdisjoint(m.values):
-                source.observe(m)
+                source.observe(msgspec.structs.replace(m, t=m.t - late_ns) if late_ns else m)

@@ -17,6 +17,7 @@ from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Measurement
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.world import WorldFrame
+from vehicled.units import Seconds
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class SourceSettings(ABC):
     """Its noise that may be found from innovations."""
     SPEED_PRECEDENCE: ClassVar[int | None] = None
     """Where it measures the speed: the least number is preferred when the filter starts."""
+
+    latency: Seconds = 0.0
+    """By how much its measurements are older than the time that they come with."""
 
     @abstractmethod
     def make_source(self, context: Context) -> Source[SourceSettings]:

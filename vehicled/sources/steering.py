@@ -30,6 +30,8 @@ class SteeringInput:
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
     offset: float = 0.0
     """Of the source when driving straight on, in its own unit (m or rad)."""
+    latency: Seconds = 0.0
+    """By how much its measurements are older than the time that they come with."""
     smoothing: Annotated[Seconds, Positive] = 0.02
     """Memory of the tracker that finds value and rate between samples."""
 
@@ -79,7 +81,8 @@ class Steering:
         self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
-        """Channels measured at t, s."""
+        """Channels that came with the time t, s."""
+        t -= self._settings.latency
         source, offset, geometry = self._settings.source, self._settings.offset, self.geometry
         if source == "road_wheels":
             for n, channel in enumerate(("steer.fl", "steer.fr")):

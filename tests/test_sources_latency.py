@@ -1,0 +1,50 @@
+"""Sources whose measurements come with a time that is too late."""
+
+import dataclasses
+
+import msgspec
+import numpy as np
+import pytest
+from estimator_rig import Run, mixed, prototype, rms, steps
+
+LATE = 0.06
+"""s"""
+SOURCES = ("imu", "gnss", "wheel_angles", "vehicle_speed", "steering")
+
+
+def told(latency: float):
+    given = prototype()
+    changes = {n: dataclasses.replace(getattr(given.sensors, n), latency=latency) for n in SOURCES}
+    return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[float, Run]:
+    """Of a log whose times are those of arrival, by the latency that the configuration tells of."""
+    late_ns = round(LATE * 1e9)
+    measured = [
+        msgspec.structs.replace(m, t=m.t + late_ns, arrival=max(m.arrival, m.t + late_ns))
+        for m in mixed(25.0).measurements(1, gnss="rtk")
+    ]
+    return {latency: Run(told(latency), steps(measured)) for latency in (0.0, LATE)}
+
+
+def test_observations_are_of_the_time_at_which_they_were_made(runs):
+    late, sound = ({(i.sensor, i.step): i.t for i in runs[key].innovations} for key in (0.0, LATE))
+    for sensor in ("imu.gyro", "imu.accel", "gnss.position", "vehicle.speed", "wheel.rl.angle"):
+        shared = [key for key in late.keys() & sound.keys() if key[0] == sensor]
+        assert len(shared) > 100, sensor
+        assert {late[key] - sound[key] for key in shared} == {round(LATE * 1e9)}, sensor
+
+
+def test_the_estimate_is_that_of_the_time_at_which_it_is_given(runs):
+    truth = mixed(25.0)
+    errors = {}
+    for key, run in runs.items():
+        moving = (truth.truth(run.t, "vx") > 3.0) & (run.t <= 25e9)
+        place = np.hypot(run.error(truth, "x"), run.error(truth, "y"))
+        errors[key] = rms(place[moving]), np.degrees(rms(run.error(truth, "yaw")[moving]))
+    assert errors[LATE][0] < 0.05
+    assert errors[LATE][1] < 0.5
+    assert errors[0.0][0] > 0.5
+    assert errors[0.0][1] > 2 * errors[LATE][1]
