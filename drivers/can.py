@@ -43,10 +43,11 @@ from drivers.base import Driver
 from drivers.serial_port import nanoseconds
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
-from vehicled.units import NonNegative, Positive, Range, Seconds, UnitError, parse_unit
+from vehicled.units import Metres, NonNegative, Positive, Range, Seconds, UnitError, parse_unit
 
 _WAIT_S = 0.1
 _OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
+_SPEED, _TURNING = parse_unit("m/s")[1], parse_unit("rad/s")[1]
 _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
 
 
@@ -68,6 +69,8 @@ class CanSignal:
     """For a counter of pulses: the number of values before it starts again at 0 (65536 with 16 bits)."""
     pulses_per_revolution: Annotated[float, Positive] | None = None
     """For a counter of pulses: how many make one revolution."""
+    radius: Annotated[Metres, Positive] | None = None
+    """For a wheel's speed in m/s or km/h: the rolling radius that it was calculated with."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong) unless roll_over and pulses_per_revolution are both given or both left out."""
@@ -244,9 +247,12 @@ def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
         to_factor, to_dimension = parse_unit(wanted or "1")
     except UnitError as error:
         raise UsageError(f"signals.{channel}: {error}; give it as unit") from None
+    if signal.radius is not None and dimension == _SPEED and to_dimension == _TURNING:
+        return factor / signal.radius / to_factor
     if dimension != to_dimension:
+        also = ", or a speed with a radius" if to_dimension == _TURNING else ""
         raise UsageError(
-            f"signals.{channel}: expected a unit like {wanted or '1'}, the signal's is {text or 'missing'!r}"
+            f"signals.{channel}: expected a unit like {wanted or '1'}{also}, the signal's is {text or 'missing'!r}"
         )
     return factor / to_factor
 

@@ -165,6 +165,21 @@ def test_a_wrong_map_is_refused_with_what_was_expected(signal, message):
         CanDecoder("can", options({"brake.pressure": signal}))
 
 
+def test_wheel_speeds_may_be_speeds_of_the_rim():
+    """As many control units send them: 100 km/h on a radius of 0.31 m, there and back through a frame."""
+    signal = CanSignal(message="Vehicle", signal="VehicleSpeed", unit="km/h", radius=0.31)
+    expected = 100 / 3.6 / 0.31
+    sent = Measurement("car", 0, 0, {"wheel.fl.speed": expected})
+    (frame,) = CanEncoder(options({"wheel.fl.speed": signal})).encode(sent)
+    (received,) = CanDecoder("car", options({"wheel.fl.speed": signal})).feed(frame, 0)
+    assert received.values["wheel.fl.speed"] == pytest.approx(expected, abs=0.01 / 3.6 / 0.31)
+    without = CanSignal(message="Vehicle", signal="VehicleSpeed", unit="km/h")
+    with pytest.raises(
+        UsageError, match=r"a unit like rad/s, or a speed with a radius, the signal's is 'km/h'"
+    ):
+        CanDecoder("car", options({"wheel.fl.speed": without}))
+
+
 def test_a_dbc_file_that_is_none_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"x\.dbc: cannot be read: No such file"):
         CanDecoder("can", CanOptions(dbc=tmp_path / "x.dbc", signals={}))
