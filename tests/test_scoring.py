@@ -14,7 +14,7 @@ from vehicled.daemon.recorder import Recorder
 from vehicled.errors import RunError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
-from vehicled.scoring import compare, score, score_receiver, score_sensors
+from vehicled.scoring import calc_origin_distance, compare, score, score_receiver, score_sensors
 
 SECOND = 1_000_000_000
 
@@ -213,3 +213,25 @@ def test_command_tells_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.
     (tmp_path / "log.csv").write_text("t,imu.ax\n0,1\n")
     assert main(["score", estimates, str(tmp_path / "log.csv")]) == 2
     assert "unknown column 'imu.ax'" in capsys.readouterr().err
+
+
+def test_origins_that_differ_are_found() -> None:
+    """By the same place in two frames, 300 m east and 400 m south of each other."""
+    origin = WorldOrigin(43.33, -8.41, 0.0)
+    origins = origin, WorldOrigin(*origin.to_geodetic(np.array([300.0, -400.0, 0.0])))
+    place = origins[0].to_geodetic(np.array([1200.0, 800.0, 0.0]))
+    tables = []
+    for origin in (*origins, origins[0]):
+        x, y, _ = origin.to_world(*place)
+        tables.append(table([0.0, 1.0], x=[x, x], y=[y, y], lat=[place[0]] * 2, lon=[place[1]] * 2))
+    assert calc_origin_distance(tables[0], tables[1]) == pytest.approx(500.0, abs=0.5)
+    assert calc_origin_distance(tables[0], tables[2]) == pytest.approx(0.0, abs=1e-6)
+    assert calc_origin_distance(tables[0], table([0.0], x=[1.0], y=[2.0])) is None
+
+
+def test_command_warns_of_origins_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, x in (("estimates", 5.0), ("truth", 25.0)):
+        rows = "".join(f"{t},{x},0,43.33,-8.41\n" for t in (0, 1, 2))
+        (tmp_path / f"{name}.csv").write_text(f"t,x,y,lat,lon\n{rows}")
+    assert main(["score", str(tmp_path / "estimates.csv"), str(tmp_path / "truth.csv")]) == 0
+    assert "the origins of x and y are 20.0 m apart" in capsys.readouterr().err

@@ -163,6 +163,29 @@ def compare(estimates: Table, truth: Table) -> Comparison:
     return Comparison(t, at_estimates, errors, sigmas)
 
 
+def calc_origin_distance(estimates: Table, truth: Table) -> float | None:
+    """How far apart the origins of x and y are in two tables, m; None where one has not both x, y and lat, lon."""
+    one, other = _find_origin(estimates), _find_origin(truth)
+    if one is None or other is None:
+        return None
+    east, north, _ = one.to_world(other.latitude, other.longitude, other.height)
+    return math.hypot(east, north)
+
+
+def _find_origin(table: Table) -> WorldOrigin | None:
+    """Where x = y = 0 is, from the first row that has both kinds of coordinates."""
+    names = ("x", "y", "lat", "lon")
+    if not set(names) <= table.columns.keys():
+        return None
+    x, y, lat, lon = (table.columns[n] for n in names)
+    known = np.flatnonzero(np.isfinite(x + y + lat + lon))
+    if not len(known):
+        return None
+    k = known[0]
+    here = WorldOrigin(float(lat[k]), float(lon[k]), 0.0)
+    return WorldOrigin(*here.to_geodetic(np.array([-x[k], -y[k], 0.0])).tolist())
+
+
 def _span(t: np.ndarray) -> str:
     return f"{t[0] / 1e9:.3f}…{t[-1] / 1e9:.3f} s" if len(t) else "empty"
 

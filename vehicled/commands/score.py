@@ -11,13 +11,25 @@ from textwrap import fill
 from replay.csv_log import Table, read_estimates
 from vehicled.configuration import parse_configuration
 from vehicled.geodesy import WorldOrigin
-from vehicled.scoring import Score, Scored, Scores, compare, read_run, score, score_receiver
+from vehicled.scoring import (
+    Score,
+    Scored,
+    Scores,
+    calc_origin_distance,
+    compare,
+    read_run,
+    score,
+    score_receiver,
+)
 from vehicled.settings import SettingsError
 
 HELP = "compare estimates with the truth"
 
 _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
 """What the table shows instead of the SI unit."""
+
+_SAME_ORIGIN = 0.5
+"""m: origins that are less far apart, by rounding of latitude and longitude, are the same."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +61,13 @@ def run(args: argparse.Namespace) -> int:
     run, truth = read_run(args.estimates), read_estimates(args.truth)
     for table in (run.estimates, truth):
         table.problems.show(sys.stderr)
+    apart = calc_origin_distance(run.estimates, truth)
+    if apart is not None and apart > _SAME_ORIGIN:
+        print(
+            f"vehicled score: warning: the origins of x and y are {apart:.1f} m apart in the two files, "
+            "which is in all errors of position (`world` in the configuration sets the origin)",
+            file=sys.stderr,
+        )
     scores = score(compare(run.estimates, truth), run.innovations)
     scores = dataclasses.replace(scores, receiver=_receiver(run, truth))
     if args.json:
