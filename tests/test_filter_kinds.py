@@ -59,7 +59,7 @@ def of_kind(kind: Kind) -> Configuration:
     """
     given = prototype()
     assert given.sensors.gnss is not None
-    gnss = dataclasses.replace(given.sensors.gnss, latency_sigma=0.0)
+    gnss = dataclasses.replace(given.sensors.gnss, latency_sigma=1e-6)
     sensors = dataclasses.replace(given.sensors, gnss=gnss)
     return dataclasses.replace(given, sensors=sensors, filter=dataclasses.replace(given.filter, kind=kind))
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from filter_rig import (
-    LATE_IMU,
     STEP_NS,
     H,
     index,
@@ -33,7 +32,7 @@ from vehicled.filter.states import (
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.gnss import ANTENNA, GNSS_LATENCY, WANDER
-from vehicled.sources.imu import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE, IMU_LATENCY
+from vehicled.sources.imu import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE
 from vehicled.sources.vehicle_speed import SPEED_SCALE
 from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE
 
@@ -54,12 +53,12 @@ AT_ANTENNA, IMU = (-0.4, 0.3, 1.1), (0.2, -0.15, 0.3)
 IN_CHART = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE)
 """The groups whose errors are those of the chart and of its rates, in their order."""
 SLOW = (
-    *(GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT, IMU_LATENCY),
+    *(GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT),
     *(WANDER, ANTENNA, GNSS_LATENCY, SPEED_SCALE, UNMODELLED, STEERING_OFFSET, TYRE_ERROR),
 )
 BY_OTHER_MEANS = {
     "gnss": (GNSS_LATENCY,),  # the time of the observation is another one
-    "imu_gyro": (GYRO_SCALE, ALIGNMENT, IMU_LATENCY),  # small rates count less
+    "imu_gyro": (GYRO_SCALE, ALIGNMENT),  # small rates count less
     "imu_accelerometer": (DRIVE_FORCE,),  # acts through the simulation
 }
 """Slow errors whose rows are not the change of the prediction; see test_filter_sensor_errors.py."""
@@ -93,7 +92,7 @@ def calc_tyre_rows(f: VehicleFilter) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def whole() -> VehicleFilter:
-    return new_filter(mounting=Mounting(AT_ANTENNA, IMU, turned(ANGLES)), sensors=LATE_IMU)
+    return new_filter(mounting=Mounting(AT_ANTENNA, IMU, turned(ANGLES)))
 
 
 @pytest.fixture
@@ -184,7 +183,7 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
         "gnss.position": {"gnss_wander", "antenna", "gnss_latency"},
         "gnss.speed": {"antenna", "gnss_latency"},
         "gnss.course": {"antenna", "gnss_latency"},
-        "imu.gyro": {"gyro_bias", "gyro_scale", "imu_alignment", "imu_latency"},
+        "imu.gyro": {"gyro_bias", "gyro_scale", "imu_alignment"},
         # Steering and tyres only in the kinds whose cars follow such estimates.
         "imu.accel": {"accelerometer_bias", "imu_alignment", "unmodelled"},
         "vehicle.speed": {"speed_scale"},

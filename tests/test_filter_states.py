@@ -286,8 +286,9 @@ def test_what_an_earlier_drive_has_found_is_not_doubted_by_itself(value, sigma, 
 
 
 def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
-    f = new_filter("errorEKF_FE", unknowns=Unknowns(steering_offset=0.0))
-    assert STEERING_OFFSET not in f.states
+    known = table(unknowns=Unknowns(steering_offset=0.0))
+    assert STEERING_OFFSET not in known.groups
+    f = new_filter("errorEKF_FE")
     slow = np.full(len(f.all_slow_states()), 10.0)
     slow[f.states.parameters - len(f.states)] = 0.0
     f.set_slow_states(slow)
