@@ -1,8 +1,8 @@
 """The error states: names, units, meaning, initial variance and process noise, all in one table.
 
-Sanjurjo's 20 states (errors of r1, ψ, v1z, v2z, θ1…θ4 and of their rates) come first. Then come the slow errors of
-the sensors, which each source declares for itself, and those of the model. Everything that needs a place in the
-state vector, a name or a variance takes it from here.
+Sanjurjo's 20 states (errors of r1, ψ, v1z, v2z, θ1…θ4 and of their rates) come first, and forces of tyres where they
+respond. Then come the slow errors of the sensors, which each source declares for itself, and those of the model.
+Everything that needs a place in the state vector, a name or a variance takes it from here.
 
 Rates are counted as a correction carries them along: along and across the heading, normal to the ground, and about
 the car's own axes. The rate of a wheel is that of its slip, beside what rolling follows from the speed of the car.
