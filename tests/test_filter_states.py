@@ -9,7 +9,7 @@ from filter_rig import H, index, new_filter, propagate
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.boundary import InitialPose, Observation
-from vehicled.filter.settings import DriveForce, Filter, Suspension, Unknowns
+from vehicled.filter.settings import DriveForce, Filter, Suspension, Unknowns, Unmodelled
 from vehicled.filter.states import (
     ATTITUDE,
     COORDINATES,
@@ -330,3 +330,21 @@ def test_biases_are_published_by_the_name_of_their_group():
     status = Estimator(load_configuration("prototype")).status()
     for group in (GYRO_BIAS, ACCELEROMETER_BIAS):
         assert status[group.name] == [0.0] * len(group.elements)
+
+
+def test_noise_of_the_model_follows_what_is_found():
+    """σ² goes to x² + P within tens of seconds, for lateral force and yaw moment alone, and within bounds."""
+    f = make_waiting()
+    places, process = f.states.places(UNMODELLED), f.get_process(UNMODELLED)[1:]
+    given = process.copy()
+    for size, share in ((1.5, 1.5), (100.0, 3.0), (0.0, 0.3)):
+        for i, sigma in zip(places, given, strict=True):
+            f.errors.set_variance(i, 0.0)
+            f.view_slow_states(UNMODELLED)[i - places.start] = size * sigma
+        for _ in range(1000):
+            f.adapt_noise(0.1)
+        assert process[[1, 3]] == pytest.approx(share * given[[1, 3]], rel=1e-3)
+        assert process[[0, 2]] == pytest.approx(given[[0, 2]])
+    f.configure(Filter(kind="errorEKF_FE", unmodelled=Unmodelled(adaptive=False)), Sensors().make_setup())
+    f.adapt_noise(0.1)
+    assert process == pytest.approx(given)

@@ -180,7 +180,7 @@ def _backward_euler(g: Graph, a: Matrix, h: Atom, stiff: Sequence[int]) -> Matri
         row[i] = 1.0 + row[i] if i in row else g.one
         left.append(row)
         right.append({i: g.one} | {k: h * value for k, value in a[i].items() if k not in stiff})
-    # Gauss–Jordan. The diagonal is near one, and needs no pivoting.
+    # Gauss–Jordan. What fades or is damped has a diagonal of one or more: no pivoting.
     for k, i in enumerate(stiff):
         pivot = left[k][i]
         for rows in (left, right):

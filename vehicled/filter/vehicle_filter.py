@@ -239,20 +239,15 @@ class VehicleFilter(VehicleState):
         Of a process e ~ N(0, σ²), estimates x with variances P have the mean of x² + P = σ² only where σ is true; to
         replace σ² by that mean is a step of expectation–maximisation (Shumway and Stoffer, 1982).
         """
-        if (
-            not self.settings.unmodelled.adaptive
-            or UNMODELLED not in self.states
-            or self.pose[AHEAD] < _MOVING
-        ):
+        if not self.settings.unmodelled.adaptive or self.pose[AHEAD] < _MOVING:
             return
-        given = np.array(calc_unmodelled(self.settings).sigma)
-        place, process = self.states[UNMODELLED], self._processes[UNMODELLED.name]
-        estimate = self.slow_states(UNMODELLED) + self.errors.x[place]
-        found = estimate**2 + self.variances[place]
-        sigma = np.sqrt(process[1:] ** 2 + interval / _ADAPTING_TIME * (found - process[1:] ** 2))
-        sigma = np.clip(sigma, _ADAPTING_RANGE[0] * given, _ADAPTING_RANGE[1] * given)
-        for k in _ADAPTING:
-            process[1 + k] = sigma[k]
+        given = np.array(calc_unmodelled(self.settings).sigma)[_ADAPTING]
+        places = np.array(self.states.places(UNMODELLED))[_ADAPTING]
+        estimate = self._extra[places - self._slow] + self.errors.x[places]
+        process = self._processes[UNMODELLED.name][1:]
+        before, found = process[_ADAPTING] ** 2, estimate**2 + self.variances[places]
+        sigma = np.sqrt(before + interval / _ADAPTING_TIME * (found - before))
+        process[_ADAPTING] = np.clip(sigma, _ADAPTING_RANGE[0] * given, _ADAPTING_RANGE[1] * given)
 
     def widen_parameters(self) -> None:
         """Widen the prior of a parameter that measurements contradict.
