@@ -14,6 +14,9 @@ from vehicled.symbolic.program import Layout
 
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs"}
+_BLOCK = 300
+"""Instructions of a basic block. The compiler's effort for a block grows with its square: models of 10,000 and more
+instructions in one block take six times as long to compile as in blocks of 100 to 1,000, and run no faster."""
 _LIBM = {"sin": 1, "cos": 1, "tanh": 1, "atan": 1, "exp": 1, "atan2": 2}
 
 
@@ -45,6 +48,14 @@ class Emitter:
     def lane_swap(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
         """An atom with neighbouring lanes exchanged; `value` gives the name of an operand at a rank."""
         raise NotImplementedError
+
+    def body(self) -> str:
+        """Text of all lines, in basic blocks that follow each other (see `_BLOCK`)."""
+        begins = range(0, len(self.lines), _BLOCK)
+        blocks = ["\n".join(self.lines[i : i + _BLOCK]) for i in begins]
+        return "".join(
+            f"{block}\n  br label %block{n}\nblock{n}:\n" for n, block in enumerate(blocks[:-1], 1)
+        ) + "".join(blocks[-1:])
 
     def type(self, rank: int) -> str:
         """LLVM type of a value of that rank."""

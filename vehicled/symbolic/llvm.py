@@ -82,8 +82,8 @@ class _KernelEmitter(Emitter):
         results = [(offset, value(e, rank), rank) for offset, rank, e in kernel.stores]
         for offset, name, rank in results:
             self.lines.append(f"  store {self.type(rank)} {name}, ptr {self.pointer(offset)}, align 8")
-        body = "\n".join(self.lines)
-        return f"define void @{prefix}{kernel.name}(ptr noalias %w) nounwind {{\n{body}\n  ret void\n}}\n"
+        head = f"define void @{prefix}{kernel.name}(ptr noalias %w) nounwind"
+        return f"{head} {{\n{self.body()}\n  ret void\n}}\n"
 
 
 def emit(

@@ -15,6 +15,9 @@ from vehicled.symbolic import cache
 
 _OPTIMISATION = 2
 """Level of the compiler's own optimisation."""
+_OPTIONS = ("-disable-cgp", "-disable-post-ra")
+"""Of the code generator: the first would merge the basic blocks of straight-line code into one, the second is a second
+scheduler; each costs time that grows with the square of a block, and the code runs no faster for it."""
 _INITIALISED = False
 
 
@@ -23,13 +26,15 @@ def _initialise() -> None:
     if not _INITIALISED:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        for option in _OPTIONS:
+            llvm.set_option("", option)
         _INITIALISED = True
 
 
 def target_description() -> str:
     """What object code depends on beside its source: processor and its features, compiler and its settings."""
     processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
-    return f"{processor} {llvm.llvm_version_info} O{_OPTIMISATION}"
+    return f"{processor} {llvm.llvm_version_info} O{_OPTIMISATION} {_OPTIONS}"
 
 
 def compile_object(ir: str) -> bytes:

@@ -149,8 +149,8 @@ class StageEmitter(Emitter):
         results = [(self._value(e, stage.rank), offset) for offset, e in stage.stores]
         for result, offset in results:
             self._store(result, offset, stage.rank)
-        body, pointers = "\n".join(self.lines), ", ".join(f"ptr noalias {p}" for p in self.pointers)
-        return f"define internal void @{name}({pointers}) noinline nounwind {{\n{body}\n  ret void\n}}\n"
+        pointers = ", ".join(f"ptr noalias {p}" for p in self.pointers)
+        return f"define internal void @{name}({pointers}) noinline nounwind {{\n{self.body()}\n  ret void\n}}\n"
 
     def _value(self, a: Atom, rank: int) -> str:
         if a.op in _LEAVES:
