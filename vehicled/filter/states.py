@@ -97,9 +97,9 @@ class ErrorStates(Generic[S]):
     """Estimates stay within ± this."""
     is_known: Callable[[S], bool] = lambda _: False
     """Whether it is taken as zero, with σ of 0, and needs no state."""
-    is_parameter: bool = False
-    """Whether it is an error of something constant: of a sensor's place or time, of the car. Where it turns out to be
-    far larger than its initial σ, that is widened."""
+    contradiction: float | None = None
+    """Of an error of something constant that may be given wrongly, such as a sensor's place or time: how many standard
+    deviations of its estimate contradict its initial σ, which is then widened. None for what is never widened."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -260,7 +260,7 @@ STEERING_OFFSET = ErrorStates[Filter](
     ("",),
     "rad",
     "angle of the front wheels beside what the steering sensor gives, to the left",
-    is_parameter=True,
+    contradiction=10.0,
     is_known=lambda f: f.unknowns.steering_offset == 0.0,
     initial=lambda f, i: f.unknowns.steering_offset**2,
     density=lambda f: _creep(f.unknowns.steering_offset),
@@ -288,7 +288,7 @@ ROLLING_RADIUS = ErrorStates[Filter](
     WHEELS,
     "–",
     "by how much more a wheel turns on a given way than with its rolling radius",
-    is_parameter=True,
+    contradiction=10.0,
     is_known=lambda f: f.unknowns.rolling_radius == 0.0,
     initial=lambda f, i: f.unknowns.rolling_radius**2,
     density=lambda f: _creep(f.unknowns.rolling_radius),
@@ -343,7 +343,9 @@ class StateVector:
     """Where each error state stands in the vector. A group that is taken as known has no place in it."""
 
     parameters: np.ndarray
-    """(k,) places of those that are errors of something constant."""
+    """(k,) places of those whose σ may be widened."""
+    contradictions: np.ndarray
+    """(k,) for each of them, how many standard deviations contradict σ."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)
@@ -353,9 +355,11 @@ class StateVector:
             self._begin[group.name] = len(self.names)
             self.names += group.names
         self._index = {name: i for i, name in enumerate(self.names)}
-        self.parameters = np.array(
-            [i for g in groups if g.is_parameter for i in self.places(g)], dtype=np.intp
-        )
+        widened = [
+            (i, g.contradiction) for g in groups if g.contradiction is not None for i in self.places(g)
+        ]
+        self.parameters = np.array([i for i, _ in widened], dtype=np.intp)
+        self.contradictions = np.array([limit for _, limit in widened])
 
     def __len__(self) -> int:
         return len(self.names)

@@ -24,8 +24,6 @@ from vehicled.vehicle.arrays import AHEAD, CORNER_OUTPUTS, POSE, ROOT_OUTPUTS, V
 from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 
-_CONTRADICTION = 10.0
-"""Standard deviations beyond which an estimate contradicts its prior."""
 _LEAST_INFORMED = 1e-5
 """Least share of a parameter's variance that measurements must have taken: less is rounding."""
 _LASTING = 10
@@ -259,7 +257,8 @@ class VehicleFilter(VehicleState):
         places, prior = self.states.parameters, self._prior
         estimate, variance = self._extra[places - self._slow], self.variances[places]
         informed = np.maximum(1.0 - variance / np.maximum(prior**2, 1e-300), 0.0)
-        contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > _CONTRADICTION**2 * informed * prior**2)
+        limit = self.states.contradictions * prior
+        contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > limit**2 * informed)
         # At walking pace counters and tyres err in ways that last.
         self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
         wrong = self._contradicted >= _LASTING

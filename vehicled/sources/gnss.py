@@ -42,7 +42,8 @@ ANTENNA = ErrorStates["Gnss | None"](
     ("x", "y", "z"),
     "m",
     "place of the antenna beside the one that is given, vehicle axes",
-    is_parameter=True,
+    # Tape measures and signs err by much, and nothing but latency of the IMU looks like it.
+    contradiction=5.0,
     is_known=lambda gnss: gnss is not None and gnss.antenna_sigma == 0.0,
     initial=lambda gnss, i: 0.0 if gnss is None else gnss.antenna_sigma**2,
 )
@@ -51,7 +52,7 @@ GNSS_LATENCY = ErrorStates["Gnss | None"](
     ("",),
     "s",
     "by how much fixes are older than their time",
-    is_parameter=True,
+    contradiction=10.0,
     is_known=lambda gnss: gnss is not None and gnss.latency_sigma == 0.0,
     initial=lambda gnss, i: 0.0 if gnss is None else gnss.latency_sigma**2,
 )

@@ -113,7 +113,6 @@ GYRO_SCALE = ErrorStates["Imu | None"](
     "–",
     "relative error of the gyroscopes",
     needs=("gnss.course",),
-    is_parameter=True,
     is_known=lambda imu: (g := _gyroscopes(imu)) is not None and g.scale == 0.0,
     initial=lambda imu, i: 0.0 if (g := _gyroscopes(imu)) is None else g.scale**2,
 )
@@ -123,7 +122,7 @@ ALIGNMENT = ErrorStates["Imu | None"](
     "rad",
     "rotation of the IMU against its place, about its own axes",
     needs=("imu.accel",),
-    is_parameter=True,
+    contradiction=10.0,
     is_known=lambda imu: imu is not None and imu.rotation_sigma == 0.0,
     initial=lambda imu, i: 0.0 if imu is None else imu.rotation_sigma**2,
 )
@@ -133,7 +132,7 @@ IMU_LATENCY = ErrorStates["Imu | None"](
     "s",
     "by how much samples are older than their time",
     needs=("gnss.course",),
-    is_parameter=True,
+    contradiction=10.0,
     is_known=lambda imu: imu is None or imu.latency_sigma == 0.0,
     initial=lambda imu, i: 0.0 if imu is None else imu.latency_sigma**2,
 )

@@ -150,7 +150,9 @@ class StageEmitter(Emitter):
         for result, offset in results:
             self._store(result, offset, stage.rank)
         pointers = ", ".join(f"ptr noalias {p}" for p in self.pointers)
-        return f"define internal void @{name}({pointers}) noinline nounwind {{\n{self.body()}\n  ret void\n}}\n"
+        return (
+            f"define internal void @{name}({pointers}) noinline nounwind {{\n{self.body()}\n  ret void\n}}\n"
+        )
 
     def _value(self, a: Atom, rank: int) -> str:
         if a.op in _LEAVES:

@@ -16,6 +16,8 @@ from vehicled.messages import Innovation
 
 QUANTITIES = ("horizontal", "yaw", "wz", "vx", "sideslip")
 """Whose RMSE a row has: m, rad, rad/s, m/s, rad."""
+LATE = "horizontal_late"
+"""Key of the RMSE of the position over the second half of a drive, m: what has to be found has been found by then."""
 CONSISTENT = ("x", "y", "yaw", "vx", "vy", "sideslip")
 """Whose NEES a row has, where the filter gives σ."""
 SETTLED = 5.0
@@ -52,6 +54,7 @@ def score_run(estimates: Table, truth: Table, offset_known: bool) -> dict[str, A
         east, north = (0.0, 0.0) if offset_known else mean
         errors["horizontal"] = np.hypot(errors["x"] - east, errors["y"] - north)
     row: dict[str, Any] = {name: _rms(errors, name, keep) for name in QUANTITIES}
+    row[LATE] = _rms(errors, "horizontal", keep & (compared.t >= (begin + truth.t[-1]) // 2))
     row["offset"] = offset
     row["largest"] = {name: _largest(errors, name, keep) for name in QUANTITIES}
     row["nees"] = {
@@ -84,7 +87,7 @@ def score_outage(
 
 def lost() -> dict[str, Any]:
     """Of a run that gave no estimate."""
-    nothing = dict.fromkeys(QUANTITIES)
+    nothing = dict.fromkeys((*QUANTITIES, LATE))
     return nothing | {"offset": None, "largest": dict(nothing), "nees": {}, "diverged": True, "outage": None}
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from vehicled.studies.robustness.limits import Miss
 from vehicled.studies.robustness.runs import KINEMATIC
-from vehicled.studies.robustness.scores import QUANTITIES
+from vehicled.studies.robustness.scores import LATE, QUANTITIES
 
 _UNITS = {"horizontal": "m", "yaw": "°", "wz": "°/s", "vx": "m/s", "sideslip": "°"}
 _WIDTH = 13
 
 LEGEND = (
-    f"RMSE after the first 5 s. ! beyond the limit; k more than 5 % beyond the {KINEMATIC} filter. NEES: least and "
+    "RMSE after the first 5 s. ! beyond the limit, with an antenna or a latency that is to be found that of the second "
+    f"half; k more than 5 % beyond the {KINEMATIC} filter. NEES: least and "
     "greatest\nover x, y, yaw, vx, vy, sideslip. Refused: shares above 1 %."
 )
 
@@ -64,7 +65,8 @@ def _figure(row: Mapping[str, Any], quantity: str, missed: Sequence[Miss]) -> st
     if value is None:
         return f"{'–':>{_WIDTH}}  "
     scale = math.degrees(1) if "°" in _UNITS[quantity] else 1.0
-    marks = {"!" if m.against == "limit" else "k" for m in missed if m.quantity == quantity}
+    marked = {quantity, LATE} if quantity == "horizontal" else {quantity}
+    marks = {"!" if m.against == "limit" else "k" for m in missed if m.quantity in marked}
     return f"{value * scale:>{_WIDTH}.3f}{''.join(sorted(marks)):<2}"
 
 
