@@ -98,7 +98,7 @@ class ErrorStates(Generic[S]):
     is_known: Callable[[S], bool] = lambda _: False
     """Whether it is taken as zero, with σ of 0, and needs no state."""
     contradiction: float | None = None
-    """Of an error of something constant that may be given wrongly, such as a sensor's place or time: how many standard
+    """Of an error of something constant that may be given wrongly, such as a sensor's place: how many standard
     deviations of its estimate contradict its initial σ, which is then widened. None for what is never widened."""
 
     @property
@@ -153,7 +153,12 @@ VELOCITY = ErrorStates[Filter](
     ("ahead", "left", "up"),
     "m/s",
     "velocity of the vehicle origin along and across the heading, and normal to the ground",
-    initial=lambda f, i: (f.start.speed_sigma**2, 1e-6 + (_SIDESLIP * i.speed) ** 2, 1e-6),
+    # The speed of the start is mostly that of wheels.
+    initial=lambda f, i: (
+        f.start.speed_sigma**2 + (f.unknowns.rolling_radius * i.speed) ** 2,
+        1e-6 + (_SIDESLIP * i.speed) ** 2,
+        1e-6,
+    ),
     density=lambda f: _squares(f.rate_noise.longitudinal, f.rate_noise.lateral, f.rate_noise.z),
     settings=(
         _plant("plant.longitudinal", "acceleration along the car", "m/s²/√Hz", "rate_noise", "longitudinal"),

@@ -29,8 +29,8 @@ class StartConditions:
             return
         gnss = self._sources.gnss
         fix = None if gnss is None else gnss.find_fix(m.values)
-        if fix is not None:
-            self.fix = m.t, fix
+        if gnss is not None and fix is not None:
+            self.fix = m.t - round(gnss.settings.latency * 1e9), fix
         for source in self._sources.of_speed:
             speed = source.measure_speed(m)
             if speed is not None:

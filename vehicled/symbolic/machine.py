@@ -16,8 +16,8 @@ from vehicled.symbolic import cache
 _OPTIMISATION = 2
 """Level of the compiler's own optimisation."""
 _OPTIONS = ("-disable-cgp", "-disable-post-ra")
-"""Of the code generator: the first would merge the basic blocks of straight-line code into one, the second is a second
-scheduler; each costs time that grows with the square of a block, and the code runs no faster for it."""
+"""Of the code generator. The first pass would merge the basic blocks of straight-line code into one, the second is
+another scheduler; each costs time that grows with the square of a block, and the code runs no faster for it."""
 _INITIALISED = False
 
 

@@ -18,7 +18,7 @@ REFUSED = 0.01
 NEES = (0.5, 2.0)
 """Of one drive."""
 _ESTIMATED_SUBJECTS = {"antenna", "GNSS latency", "IMU latency"}
-"""With these a filter finds the position only once it has found what is wrong: the second half of the drive counts."""
+"""With these a filter finds the position once it has found what is wrong: the second half of the drive counts."""
 
 _DEGREE = math.radians(1)
 
