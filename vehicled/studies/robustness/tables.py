@@ -14,8 +14,8 @@ _UNITS = {"horizontal": "m", "yaw": "°", "wz": "°/s", "vx": "m/s", "sideslip":
 _WIDTH = 13
 
 LEGEND = (
-    "RMSE after the first 5 s. ! beyond the limit (of the position's second half where an antenna or a latency is to be\n"
-    f"found); k more than 5 % beyond the {KINEMATIC} filter. NEES: least and greatest over x, y, yaw, vx, vy, sideslip.\n"
+    "RMSE after the first 5 s. ! beyond the limit (where an antenna or a latency is to be found, that of the second\n"
+    f"half); k more than 5 % beyond the {KINEMATIC} filter. NEES: least and greatest over x, y, yaw, vx, vy,\nsideslip. "
     "Refused: shares above 1 %."
 )
 
