@@ -98,7 +98,7 @@ class Unknowns:
     cornering_stiffness: Annotated[float, NonNegative] = 0.15
     """Of each axle."""
     friction: Annotated[float, NonNegative] = 0.05
-    rolling_radius: Annotated[float, NonNegative] = 0.01
+    rolling_radius: Annotated[float, NonNegative] = 0.02
     """Of each wheel."""
     steering_offset: Annotated[Radians, NonNegative] = 0.01
     """Of the front wheels when the steering sensor reads straight ahead."""

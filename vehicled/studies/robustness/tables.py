@@ -15,8 +15,8 @@ _WIDTH = 13
 
 LEGEND = (
     "RMSE after the first 5 s. ! beyond the limit (where an antenna or a latency is to be found, that of the second\n"
-    f"half); k more than 5 % beyond the {KINEMATIC} filter. NEES: least and greatest over x, y, yaw, vx, vy,\nsideslip. "
-    "Refused: shares above 1 %."
+    f"half); k more than 5 % beyond the {KINEMATIC} filter. NEES: least and greatest over x, y, yaw, vx, vy, and\n"
+    "sideslip. Refused: shares above 1 %."
 )
 
 
