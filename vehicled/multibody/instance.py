@@ -199,7 +199,7 @@ class MechanismInstance:
     def set_independent(self, coordinates: np.ndarray) -> None:
         """Indices (f,) of the coordinates that are to determine the position."""
         self.independent = np.asarray(coordinates, dtype=int)
-        self.dependent = np.setdiff1d(np.arange(len(self.q)), self.independent)
+        self.dependent = np.delete(np.arange(len(self.q)), self.independent)
 
     def get_state(self) -> MechanismState:
         """A copy."""
