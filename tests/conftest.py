@@ -1,4 +1,4 @@
-"""Settings of all test processes."""
+"""Settings of all test processes, and the order of the tests' files."""
 
 import gc
 import os
@@ -9,3 +9,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A worker keeps the graphs of many models; the collector, at its usual rate, looks through all of them too often.
 gc.set_threshold(50_000, 20, 50)
+
+LONG = (
+    "test_identification_estimate.py",
+    "test_identify_command.py",
+    "test_observers_published.py",
+    "test_observers_noise.py",
+    "test_demo.py",
+    "test_bench_robustness.py",
+    "test_filter_kinds.py",
+    "test_smoothing_drives.py",
+    "test_observers_forces.py",
+    "test_observers_mechanisms.py",
+    "test_identification_cars.py",
+    "test_bench_identify.py",
+)
+"""These begin first, in this order: one that began last would run on when the other processes have no more to do."""
+
+
+def pytest_collection_modifyitems(items):
+    order = {name: k for k, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.name, len(LONG)))
