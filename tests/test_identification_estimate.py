@@ -61,6 +61,7 @@ def test_a_model_that_is_right_is_trusted(fitted):
     assert estimate.plant_noise < 0.5
 
 
+@pytest.mark.slow
 def test_forces_are_known_no_better_than_the_torques(corners, fitted):
     """Twice the mass with twice the forces would move alike, but for the springs."""
     _, steps = corners
@@ -116,6 +117,7 @@ def test_what_only_a_combination_tells_is_named(corners):
     assert first == pytest.approx(-second, rel=0.05)
 
 
+@pytest.mark.slow
 def test_noise_is_found():
     """Sensors of known noise, settings that think otherwise."""
     scenario = Scenario(

@@ -110,8 +110,9 @@ PUBLISHED = {
 }
 """By linkage, sensors and readings per second: position and velocity RMSE, those after 5 s, NIS, of each filter."""
 
+# Those of few readings take as long as those of many, and differ from them in the number of updates alone.
 CASES = [
-    (*setup, name, figures)
+    pytest.param(*setup, name, figures, marks=pytest.mark.slow if setup[2] == 10 else ())
     for setup, row in PUBLISHED.items()
     for name, figures in zip(FILTERS, row.split(), strict=True)
 ]
