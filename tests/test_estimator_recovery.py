@@ -80,9 +80,21 @@ def test_the_bound_follows_kinematics_and_denies_jumps():
         velocity += 0.004 * (acceleration - speed * rate)
         denied.append(lateral.advance(0.004, speed, velocity, rate))
     assert not any(denied)
-    found = [lateral.advance(0.004, speed, velocity + 4.0, rate) for _ in range(100)]
+    found = []
+    for _ in range(100):
+        lateral.take(rate, 4.0)
+        velocity += 0.004 * (4.0 - speed * rate)
+        found.append(lateral.advance(0.004, speed, velocity + 4.0, rate))
     assert any(found)
     assert not any(found[:40])
+
+
+def test_a_gyroscope_that_has_fallen_silent_denies_nothing():
+    lateral = LateralKinematics()
+    lateral.take(0.5, None)
+    found = [lateral.advance(0.004, 10.0, 0.0, 0.5 + 0.01 * k) for k in range(400)]
+    assert not any(found)
+    assert lateral.yaw_rate is None
 
 
 def test_a_restart_keeps_what_was_found_and_how_well_it_is_known(bend):

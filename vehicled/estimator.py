@@ -32,6 +32,7 @@ from vehicled.sources.limits import FASTEST, without_absurd
 from vehicled.sources.sensors import Sensors, Sources, find_limits
 from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
+from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.world import WorldFrame
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
@@ -84,7 +85,9 @@ class Estimator:
             self._filter, self._inputs = parts.filter, parts.inputs
         self._has_output = parts is None
         self._counters: Counter[str] = Counter(
-            dict.fromkeys(("steps", "starts", "restarts", "position_sets", "alignments", "absurd"), 0)
+            dict.fromkeys(
+                ("steps", "starts", "restarts", "position_sets", "alignments", "absurd", "stuck"), 0
+            )
         )
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
@@ -93,7 +96,7 @@ class Estimator:
         context = Context(self._filter, self._updates, self._world, self._counters, given_noise)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
-        self._limits = find_limits()
+        self._limits, self._stuck = find_limits(), StuckChannels()
         self._given = _Given({}, 0.0)
         self._reset()
 
@@ -110,6 +113,7 @@ class Estimator:
         self._sources.reset()
         self._updates.restart()
         self._inputs.reset()
+        self._stuck.reset()
         self._conditions.reset()
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
@@ -139,6 +143,9 @@ class Estimator:
             m, absurd = without_absurd(given, self._limits, updates)
             if absurd:
                 self._counters["absurd"] += absurd
+            m, stuck = self._stuck.remove(m, self.speed, updates)
+            if stuck:
+                self._counters["stuck"] += stuck
             sound.append(m)
             self._inputs.take(m.t, m.values)
             self._conditions.take(m)
@@ -194,6 +201,10 @@ class Estimator:
             "repairs": self._filter.repairs,
             "sensors": {kind: health.status() for kind, health in self._updates.health.items()},
             "origin": None if origin is None else [origin.latitude, origin.longitude, origin.height],
+            "inputs": {
+                "steering": self._inputs.steering.health.state,
+                "drive": "measured" if self._filter.is_drive_known else "estimated",
+            },
             **{g.name: self._filter.slow_states(g).tolist() for g in (GYRO_BIAS, ACCELEROMETER_BIAS)},
         }
 
@@ -346,11 +357,18 @@ class Estimator:
         pieces = max(1, -(-(t_ns - begin) // _LONGEST_STEP_NS))
         for k in range(1, pieces + 1):
             until = begin + (t_ns - begin) * k // pieces
+            self._judge_inputs(until * 1e-9)
             self._inputs.apply(until * 1e-9)
-            self._filter.set_drive_known(self._inputs.is_drive_known(until * 1e-9))
             self._filter.predict(until, (until - self._t_ns) * 1e-9)
             self._t_ns = until
         self._guard(t_ns)
+
+    def _judge_inputs(self, t: float) -> None:
+        """Say which inputs are measured at t, s; the filter estimates what the others are wrong by."""
+        f, inputs, imu = self._filter, self._inputs, self._sources.imu
+        f.set_drive_known(inputs.is_drive_known(t))
+        yaw_rate = None if imu is None else imu.lateral.yaw_rate
+        f.set_steering_known(inputs.steering.judge(t, f.pose.item(AHEAD), yaw_rate))
 
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""

@@ -17,6 +17,7 @@ from vehicled.filter.states import (
     DRIVE_FORCE,
     KNOWN_DRIVE,
     RATES,
+    STEERING_OFFSET,
     SUSPENSION,
     VELOCITY,
     Group,
@@ -40,6 +41,8 @@ _MOTION = (
     *("tyre_deflection", "extra", "now", "now_wheels"),
 )
 """Arrays that determine the output of a filter, beside its covariance and what is constant."""
+_UNKNOWN_STEERING = 0.03
+"""rad/√s: how fast the road wheels turn beside what takes the place of their sensor."""
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
 _FORGETTING_TIME = 30 * 86400.0
@@ -97,7 +100,10 @@ class VehicleState:
         """Steps whose Newton iteration reached its limit."""
         self.repairs = 0
         """How often the covariance had lost its definiteness."""
-        self._drive_known = False
+        self.is_drive_known = False
+        """Whether drive torque and brake pressure are measured."""
+        self._sound_steering: tuple[float, float] | None = None
+        """The steering offset and its variance as they were when the steering was measured last; None while it is."""
         self._closed: dict[Group, np.ndarray] = {}
         """Variances of the groups that wait for another sensor."""
         self._tangents = FilterTangents(self, companions, len(self._now))
@@ -138,13 +144,13 @@ class VehicleState:
         """Take other noise and places of sensors, also while running; which states there are stays."""
         self.settings = settings
         table, mounting = make_table(settings, sensors.states), sensors.mounting
-        self._density[:] = table.densities()
-        self._per_speed[0] = settings.rate_noise.lateral_per_speed
         self._table = table
+        self._density[:] = self._calc_densities()
+        self._per_speed[0] = settings.rate_noise.lateral_per_speed
         for group, process in table.processes():
             if process is not None:
                 self._set_process(group, process)
-        self._set_process(DRIVE_FORCE, KNOWN_DRIVE if self._drive_known else calc_unknown_drive(settings))
+        self._set_process(DRIVE_FORCE, KNOWN_DRIVE if self.is_drive_known else calc_unknown_drive(settings))
         self._keep_closed()
         places = dict(zip(("antenna.x", "antenna.y", "antenna.z"), mounting.antenna, strict=True))
         places |= zip(("imu.x", "imu.y", "imu.z"), mounting.imu, strict=True)
@@ -179,6 +185,9 @@ class VehicleState:
         """Slow states by name, with their standard deviations, but for those that change within seconds."""
         sigma = np.sqrt(np.maximum(self.variances, 0.0)).tolist()
         values = self._extra.tolist()
+        if self._sound_steering is not None:
+            place = self.states.index(STEERING_OFFSET)
+            values[place - self._slow], sigma[place] = self._sound_steering[0], self._sound_steering[1] ** 0.5
         return {
             self.states.names[i]: SlowState(values[i - self._slow], sigma[i], group.unit)
             for group in self.states.groups
@@ -234,9 +243,30 @@ class VehicleState:
 
     def set_drive_known(self, known: bool) -> None:
         """Whether drive torque and brake pressure are measured; if not, their force is a state."""
-        if known != self._drive_known:
-            self._drive_known = known
+        if known != self.is_drive_known:
+            self.is_drive_known = known
             self._set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
+
+    def set_steering_known(self, known: bool) -> None:
+        """Whether the steering is measured; if not, the steering offset changes as what takes its place is wrong."""
+        if known == (self._sound_steering is None) or STEERING_OFFSET not in self.states:
+            return
+        place = self.states.index(STEERING_OFFSET)
+        if not known:
+            self._sound_steering = self._extra.item(place - self._slow), float(self.variances[place])
+        else:
+            assert self._sound_steering is not None
+            self._extra[place - self._slow], variance = self._sound_steering
+            self.errors.set_variance(place, variance)
+            self._sound_steering = None
+        self._density[place] = self._calc_densities()[place]
+
+    def _calc_densities(self) -> np.ndarray:
+        """(n,) as the settings say, and as the inputs are known."""
+        densities = self._table.densities()
+        if self._sound_steering is not None:
+            densities[self.states.index(STEERING_OFFSET)] = _UNKNOWN_STEERING**2
+        return densities
 
     def set_process_time(self, group: Group, time: float) -> None:
         """Set the time (s) in which a group of states fades."""
@@ -317,7 +347,8 @@ class VehicleState:
             if process is None:
                 self._set_process(group, _NOT_YET)
         self._keep_closed()
-        self._drive_known = False
+        self.is_drive_known, self._sound_steering = False, None
+        self._density[:] = self._calc_densities()
         self._set_process(DRIVE_FORCE, calc_unknown_drive(self.settings))
         self.restart_history(t_ns)
 

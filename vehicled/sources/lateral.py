@@ -13,6 +13,8 @@ _YAW_RATE_BOUND = 0.5
 """rad/s"""
 _LASTING = 0.2
 """s"""
+_OLD = 0.2
+"""s: samples that are older say nothing of now."""
 
 
 class LateralKinematics:
@@ -29,21 +31,32 @@ class LateralKinematics:
         self.yaw_rate: float | None = None
         """rad/s, as measured last."""
         self._acceleration: float | None = None
+        self._age = [0.0, 0.0]
+        """Of both, s."""
         self._time = self._gained = self._impossible_for = 0.0
         self._unexplained: deque[tuple[float, float]] = deque()
         """Time, s, and lateral velocity less what the sensors have integrated, m/s, within the window."""
 
     def take(self, yaw_rate: float | None, acceleration: float | None) -> None:
         """The latest samples: yaw rate (rad/s) and lateral specific force (m/s²); None where not measured."""
-        self.yaw_rate = self.yaw_rate if yaw_rate is None else yaw_rate
-        self._acceleration = self._acceleration if acceleration is None else acceleration
+        if yaw_rate is not None:
+            self.yaw_rate, self._age[0] = yaw_rate, 0.0
+        if acceleration is not None:
+            self._acceleration, self._age[1] = acceleration, 0.0
 
     def advance(self, dt: float, ahead: float, left: float, yaw_rate: float) -> bool:
         """Advance by dt (s) beside a filter's velocities (m/s) and yaw rate (rad/s).
 
         True when these have been impossible for long.
         """
+        self._age = [age + dt for age in self._age]
+        if self._age[0] > _OLD:
+            self.yaw_rate = None
+        if self._age[1] > _OLD and self._acceleration is not None:
+            self._acceleration = None
+            self._unexplained.clear()
         if self.yaw_rate is None:
+            self._impossible_for = 0.0
             return False
         impossible = abs(yaw_rate - self.yaw_rate) > _YAW_RATE_BOUND
         if self._acceleration is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+from vehicled.sources.steering_health import SteeringHealth
 from vehicled.units import Positive, Seconds
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
@@ -79,23 +80,49 @@ class Steering:
         self.geometry = SteeringGeometry(car.vehicle)
         self._car, self._settings = car, settings
         self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
+        self._angles = [0.0, 0.0]
+        """Of the road wheels as measured last, rad."""
+        centres = (axle.hard_points.wheel_center[0] for axle in (car.vehicle.front, car.vehicle.rear))
+        self.health = SteeringHealth(abs(next(centres) - next(centres)))
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Channels that came with the time t, s."""
         t -= self._settings.latency
         source, offset, geometry = self._settings.source, self._settings.offset, self.geometry
         if source == "road_wheels":
-            for n, channel in enumerate(("steer.fl", "steer.fr")):
-                if channel in values:
-                    self._rods[n].update(t, geometry.rod(n, values[channel] - offset))
+            found = [
+                (n, values[channel] - offset)
+                for n, channel in enumerate(("steer.fl", "steer.fr"))
+                if channel in values
+            ]
+            for n, angle in found:
+                self._angles[n] = angle
+            if found:
+                self._take(t, 0.5 * sum(self._angles), [(n, geometry.rod(n, angle)) for n, angle in found])
         elif source == "rack" and "steer.rack" in values:
             self._take_both(t, geometry.sign * (values["steer.rack"] - offset))
         elif source == "wheel" and "steer.wheel" in values:
             self._take_both(t, geometry.sign * geometry.ratio * (values["steer.wheel"] - offset))
 
     def _take_both(self, t: float, displacement: float) -> None:
-        for rod in self._rods:
-            rod.update(t, displacement)
+        self._take(t, displacement / self.geometry.rack_per_angle, [(0, displacement), (1, displacement)])
+
+    def _take(self, t: float, angle: float, displacements: Sequence[tuple[int, float]]) -> None:
+        self.health.take(t, angle)
+        if self.health.state != "distrusted":
+            for n, displacement in displacements:
+                self._rods[n].update(t, displacement)
+
+    def judge(self, t: float, ahead: float, yaw_rate: float | None) -> bool:
+        """Whether it is measured at t, s; if not, the angle of rolling takes its place where that is known.
+
+        `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
+        """
+        instead = self.health.judge(t, ahead, yaw_rate)
+        if instead is not None:
+            for n, rod in enumerate(self._rods):
+                rod.update(t, self.geometry.rod(n, instead))
+        return self.health.state == "measured"
 
     def apply(self, t: float) -> None:
         """Write displacements and rates at t, s, into the car."""

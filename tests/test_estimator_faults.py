@@ -1,0 +1,104 @@
+"""Sensors that fail while the car turns: the estimate goes on from the others, and says so."""
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Drive, Run, prototype, rms, steps, without
+
+from vehicled.messages import Measurement
+from vehicled.simulation.scenario import find_scenario
+
+FAILS, SOUND = 9.0, 15.0
+Fault = Callable[[float, float], float | None]
+"""What a channel gives in place of a value, beside its last sound one; None for nothing."""
+
+
+@pytest.fixture(scope="module")
+def slalom() -> Drive:
+    return Drive(find_scenario("slalom"))
+
+
+def silent(value: float, last: float) -> None:
+    return None
+
+
+def repeating(value: float, last: float) -> float:
+    return last
+
+
+def zero(value: float, last: float) -> float:
+    return 0.0
+
+
+def spoil(given: list[Measurement], prefix: str, fault: Fault) -> list[Measurement]:
+    """The measurements with a fault of the channels of that prefix from FAILS to SOUND."""
+    last: dict[str, float] = {}
+    found = []
+    for m in given:
+        values: dict[str, float] = {}
+        for channel, value in m.values.items():
+            if not channel.startswith(prefix):
+                values[channel] = value
+            elif FAILS * SECOND < m.t < SOUND * SECOND:
+                replaced = fault(value, last[channel])
+                if replaced is not None:
+                    values[channel] = replaced
+            else:
+                values[channel] = last[channel] = value
+        if values:
+            found.append(Measurement(m.source, m.t, m.arrival, values))
+    return found
+
+
+def run_with(drive: Drive, prefix: str, fault: Fault) -> Run:
+    return Run(prototype(), steps(spoil(drive.measurements(gnss="conventional"), prefix, fault)))
+
+
+def check(run: Run, drive: Drive, bounds: Mapping[str, float]) -> None:
+    """RMSE in degrees from the fault on, and that no restart was needed."""
+    assert run.estimator.status()["restarts"] == 0
+    for column, bound in bounds.items():
+        assert rms(run.error(drive, column)[run.t > FAILS * SECOND]) < math.radians(bound), column
+
+
+@pytest.mark.parametrize("fault", [silent, repeating, zero])
+def test_a_dead_steering_sensor_costs_little(slalom, fault):
+    run = run_with(slalom, "steer", fault)
+    check(run, slalom, {"sideslip": 0.8, "yaw": 0.8, "wz": 0.5})
+    assert all(i.fused for i in run.of("imu.gyro"))
+
+
+def test_without_a_steering_sensor_the_car_is_followed(slalom):
+    run = Run(prototype(), steps(without(slalom.measurements(gnss="conventional"), "steer")))
+    check(run, slalom, {"sideslip": 0.8, "yaw": 0.8, "wz": 0.5})
+    assert run.estimator.status()["inputs"]["steering"] == "silent"
+
+
+@pytest.mark.parametrize("fault", [silent, repeating])
+@pytest.mark.parametrize("prefix", ["imu.w", "imu.wz", "imu.a"])
+def test_a_dead_inertial_sensor_costs_little(slalom, prefix, fault):
+    run = run_with(slalom, prefix, fault)
+    check(run, slalom, {"sideslip": 0.8, "yaw": 0.8, "wz": 1.0})
+    stuck = run.estimator.status()["stuck"]
+    assert stuck > 100 if fault is repeating else stuck == 0
+
+
+def test_a_receiver_that_repeats_its_last_fix_is_ignored(slalom):
+    run, other = (run_with(slalom, "gnss", fault) for fault in (repeating, silent))
+    assert run.estimator.status()["stuck"] > 10
+    for axis in "xy":
+        assert np.abs(run[axis] - other[axis]).max() < 0.3, axis
+
+
+def test_a_car_at_rest_may_measure_the_same_again(slalom):
+    """Samples of a simulated car at rest, without noise: none of them is stuck."""
+    given = slalom.measurements(gnss="conventional")
+    first = next(m for m in given if "imu.wz" in m.values)
+    still = [
+        Measurement(first.source, t * 10_000_000, t * 10_000_000, dict(first.values) | {"vehicle.speed": 0.0})
+        for t in range(1, 500)
+    ]
+    run = Run(prototype(), steps(still))
+    assert run.estimator.status()["stuck"] == 0

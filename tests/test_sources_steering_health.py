@@ -1,0 +1,96 @@
+"""A steering sensor is judged from itself and the gyroscope."""
+
+import math
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from vehicled.sources.steering_health import SteeringHealth
+
+WHEELBASE, SPEED = 2.5, 10.0
+OFFSET = 0.01
+"""rad: of the sensor, which is none of its faults."""
+
+
+def turning(t: float) -> float:
+    """Yaw rate of slow bends, rad/s."""
+    return 0.4 * math.sin(0.8 * t)
+
+
+def straight(_: float) -> float:
+    return 0.0
+
+
+def right(t: float, yaw_rate: float) -> float | None:
+    return WHEELBASE * yaw_rate / SPEED + OFFSET + 1e-4 * math.sin(1e3 * t)
+
+
+def run(
+    sensor: Callable[[float, float], float | None],
+    yaw_rate: Callable[[float], float] = turning,
+    until: float = 20.0,
+    gyroscope: bool = True,
+) -> Iterator[tuple[float, str, float | None]]:
+    """Time, state and what takes the sensor's place, every 10 ms."""
+    health = SteeringHealth(WHEELBASE)
+    for k in range(round(until / 0.01)):
+        t, r = 0.01 * k, yaw_rate(0.01 * k)
+        angle = sensor(t, r)
+        if angle is not None:
+            health.take(t, angle)
+        instead = health.judge(t, SPEED, r if gyroscope else None)
+        yield t, health.state, instead
+
+
+def after(t0: float, otherwise: Callable[[float, float], float | None], t1: float = math.inf):
+    return lambda t, r: otherwise(t, r) if t0 <= t < t1 else right(t, r)
+
+
+def test_a_sound_sensor_is_measured_and_nothing_takes_its_place():
+    assert {(s, i) for _, s, i in run(right)} == {("measured", None)}
+
+
+def test_before_the_first_sample_it_is_silent():
+    assert {s for _, s, _ in run(lambda t, r: None)} == {"silent"}
+
+
+@pytest.mark.parametrize("gyroscope", [True, False])
+def test_a_silent_sensor_is_replaced_by_the_angle_of_rolling(gyroscope):
+    states = list(run(after(8.0, lambda t, r: None), gyroscope=gyroscope))
+    assert all(s == "measured" for t, s, _ in states if t < 8.2)
+    later = [(t, s, i) for t, s, i in states if t > 8.35]
+    assert {s for _, s, _ in later} == {"silent"}
+    for t, _, instead in later:
+        expected = pytest.approx(right(t, turning(t)), abs=2e-3)
+        assert instead == (expected if gyroscope else None)
+
+
+def test_a_sensor_that_repeats_its_sample_in_a_bend_is_distrusted():
+    states = list(run(after(8.0, lambda t, r: 0.02), turning))
+    first = next(t for t, s, _ in states if s == "distrusted")
+    # By then the road wheels have turned by 0.03 rad and a little more.
+    assert 8.3 < first < 9.5
+    assert {s for t, s, _ in states if t > first} == {"distrusted"}
+
+
+def test_a_sensor_that_drops_to_zero_is_distrusted_at_once():
+    states = list(run(after(9.0, lambda t, r: 0.0), turning))
+    assert {s for t, s, _ in states if t >= 9.0} == {"distrusted"}
+
+
+def test_a_driver_who_holds_the_wheel_still_is_believed():
+    """On a straight road, and in a bend of constant radius."""
+    assert {s for _, s, _ in run(lambda t, r: OFFSET, straight)} == {"measured"}
+    states = list(run(after(5.0, lambda t, r: WHEELBASE * r / SPEED + OFFSET), lambda t: min(0.1 * t, 0.5)))
+    assert {s for _, s, _ in states} == {"measured"}
+
+
+def test_a_sensor_that_changes_again_is_believed_after_a_while():
+    states = list(run(after(8.0, lambda t, r: 0.02, 12.0), turning))
+    again = next(t for t, s, _ in states if t > 12.0 and s == "measured")
+    assert 12.15 < again < 12.6
+    assert {s for t, s, _ in states if t > again} == {"measured"}
+
+
+def test_a_gap_is_no_jump():
+    assert {s for t, s, _ in run(after(8.0, lambda t, r: None, 8.25)) if t > 0} == {"measured"}
