@@ -23,6 +23,7 @@ PLAIN = {
     "vehicled.errors",
     "vehicled.units",
     "vehicled.settings",
+    "vehicled.expectations",
     "vehicled.messages",
     "vehicled.schemas",
     "vehicled.geodesy",
