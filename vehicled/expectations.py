@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 
-from vehicled.units import Unit
+from vehicled.units import Unit, UnitBy
 
 T = TypeVar("T")
 
@@ -73,6 +73,18 @@ def expectation(kind: Any, metadata: tuple[Any, ...]) -> str:
         return either([str(m.value) for m in kind])
     names = {bool: "true or false", int: "a whole number", str: "text", Path: "a path"}
     return names.get(kind, "a section")
+
+
+def find_unit_choice(kind: Any) -> UnitBy | None:
+    """What chooses the unit of a field of that type; None where its type alone says it."""
+    return find_metadata(getattr(kind, "__metadata__", ()), UnitBy)
+
+
+@dataclasses.dataclass(frozen=True)
+class SectionKey:
+    """Metadata of what stands under a key of a mapping whose keys the file chooses."""
+
+    name: str
 
 
 def either(names: list[str]) -> str:

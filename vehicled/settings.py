@@ -9,6 +9,7 @@
 - `list[T]`, `tuple[T, ...]`, `tuple[A, B]`, `dict[K, T]`
 - quantities, always written with their unit: `Annotated[float, Unit("kg")]` or an alias of `units`;
   `Annotated[tuple[float, float, float], Unit("m")]` takes `1.25 0.35 0.22 m`. They arrive in SI and radians
+- a quantity whose unit another field chooses: `Annotated[float, UnitBy(…, "source")]`
 - `Deferred`: a part whose type is known only later, such as the options of a driver from elsewhere
 
 An annotation holds for every number below it that has none of its own, also within a list or a dataclass.
@@ -24,6 +25,7 @@ import enum
 import math
 import re
 import types
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -32,10 +34,12 @@ import yaml
 from vehicled.errors import UsageError
 from vehicled.expectations import (
     DIMENSIONLESS,
+    SectionKey,
     describe,
     either,
     expectation,
     find_metadata,
+    find_unit_choice,
     is_null,
     join_path,
     numbers_of,
@@ -43,7 +47,7 @@ from vehicled.expectations import (
     suggest,
     type_hints,
 )
-from vehicled.units import Range, Unit, UnitError, parse_unit, split_quantity
+from vehicled.units import Range, Unit, UnitBy, UnitError, parse_unit, split_quantity
 
 T = TypeVar("T")
 
@@ -247,16 +251,20 @@ class _Reader:
     def _dataclass(self, node: yaml.Node, cls: Any, metadata: tuple[Any, ...], path: str) -> Any:
         hints = type_hints(cls)
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
-        values = {}
-        nodes = {}
+        values: dict[str, Any] = {}
         short = getattr(cls, "SHORT_FORM", None)
         if short and isinstance(node, yaml.ScalarNode) and node.value:
             return cls(**{short: self.convert(node, hints[short], metadata, path)})
-        for name, key, value in self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'"):
+        pairs = self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'")
+        # What chooses a unit comes first.
+        for name, key, value in sorted(
+            pairs, key=lambda pair: find_unit_choice(hints.get(pair[0])) is not None
+        ):
             if name not in fields:
                 self.fail(key, join_path(path, name), f"unknown key; {suggest(name, list(fields))}")
-            nodes[name] = value
-            values[name] = self.convert(value, hints[name], metadata, join_path(path, name))
+            choice = find_unit_choice(hints[name])
+            chosen = () if choice is None else (self._choose_unit(choice, fields, values, metadata, path),)
+            values[name] = self.convert(value, hints[name], (*chosen, *metadata), join_path(path, name))
         for name, field in fields.items():
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             if required and name not in values:
@@ -268,6 +276,25 @@ class _Reader:
             for where, message in check():
                 self.fail(self._at(node, where), join_path(path, where), message)
         return result
+
+    def _choose_unit(
+        self,
+        choice: UnitBy,
+        fields: Mapping[str, dataclasses.Field[Any]],
+        values: Mapping[str, Any],
+        metadata: tuple[Any, ...],
+        path: str,
+    ) -> Unit:
+        """The unit of a quantity by a field of its section (as read, or its default), or by the section's key."""
+        if choice.field:
+            chosen = str(values.get(choice.field, fields[choice.field].default))
+            reason = f"as {join_path(path, choice.field)} is {chosen}"
+        else:
+            key = find_metadata(metadata, SectionKey)
+            chosen = "" if key is None else key.name
+            reason = f"as it is of {chosen}"
+        unit = choice.units.get(chosen)
+        return DIMENSIONLESS if unit is None else dataclasses.replace(unit, reason=reason)
 
     def _at(self, node: yaml.Node, path: str) -> yaml.Node:
         """The node at a key path below `node`, or the nearest one above it that the file has."""
@@ -287,7 +314,7 @@ class _Reader:
         key_type, value_type = get_args(kind)
         return {
             self.convert(key, key_type, (), join_path(path, name)): self.convert(
-                value, value_type, metadata, join_path(path, name)
+                value, value_type, (SectionKey(name), *metadata), join_path(path, name)
             )
             for name, key, value in self._pairs(node, path, "keys and values")
         }
