@@ -27,6 +27,7 @@ PLAIN = {
     "vehicled.messages",
     "vehicled.schemas",
     "vehicled.geodesy",
+    "vehicled.points",
     "vehicled.progress",
     "vehicled.terminal",
 }

@@ -88,7 +88,5 @@ def test_an_offset_of_the_wrong_dimension_is_refused():
     wanted = "<text>:3: steering.offset: expected an angle such as '3 deg', as steering.source is wheel, got '2 mm'"
     with pytest.raises(SettingsError, match=f"^{re.escape(wanted)}$"):
         loads("steering:\n  source: wheel\n  offset: 2 mm", Sensors)
-    with pytest.raises(
-        SettingsError, match="a length such as '0.35 m', as steering.source is rack, got '2 deg'"
-    ):
+    with pytest.raises(SettingsError, match=r"a length such as .*, as steering\.source is rack, got '2 deg'"):
         loads("steering: {offset: 2 deg}", Sensors)

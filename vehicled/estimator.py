@@ -83,6 +83,8 @@ class Estimator:
         else:
             self._filter, self._inputs = parts.filter, parts.inputs
         self._has_output = parts is None
+        self._point = configuration.point
+        self._filter.set_output_point(self._point)
         self._counters: Counter[str] = Counter(
             dict.fromkeys(("steps", "starts", "restarts", "position_sets", "alignments", "absurd"), 0)
         )
@@ -194,6 +196,7 @@ class Estimator:
             "repairs": self._filter.repairs,
             "sensors": {kind: health.status() for kind, health in self._updates.health.items()},
             "origin": None if origin is None else [origin.latitude, origin.longitude, origin.height],
+            "point": list(self._point),
             **{g.name: self._filter.slow_states(g).tolist() for g in (GYRO_BIAS, ACCELEROMETER_BIAS)},
         }
 
