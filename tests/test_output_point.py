@@ -24,6 +24,8 @@ from vehicled.sources.output import parse_point
 from vehicled.vehicle.arrays import POSE
 
 TEXT = config_path("prototype").read_text(encoding="utf-8")
+DEFAULT = "  point: center_of_mass "
+assert TEXT.count(DEFAULT) == 1
 ARM = (-1.3, 0.4, 0.6)
 MOVED = ("x", "y", "z", "lat", "lon", "alt", "vx", "vy", "vz", "ax", "ay", "az", "sideslip")
 SIGMAS = ("x", "y", "z", "vx", "vy", "sideslip")
@@ -37,7 +39,7 @@ def at(point: tuple[float, float, float]) -> Configuration:
 
 
 def place(point: str, text: str = TEXT) -> tuple[float, float, float]:
-    return configure(loads(f"{text}\noutput: {{point: {point}}}", File), "").point
+    return configure(loads(text.replace(DEFAULT, f"  point: {point} "), File), "").point
 
 
 def test_points_by_name_and_by_place():
@@ -233,7 +235,7 @@ def files(tmp_path_factory) -> dict[str, str]:
     )
     (folder / "prototype.dbc").write_bytes(config_path("prototype").with_suffix(".dbc").read_bytes())
     found = {"rear.yaml": str(folder / "rear.yaml"), "folder": str(folder)}
-    (folder / "rear.yaml").write_text(f"{TEXT}\noutput: {{point: rear_axle}}\n")
+    (folder / "rear.yaml").write_text(TEXT.replace(DEFAULT, "  point: rear_axle "))
     for name, config in (("origin", "prototype"), ("rear", found["rear.yaml"])):
         paths = {
             k: str(folder / f"{name}-{k}") for k in ("drive.mcap", "truth.csv", "run.mcap", "estimates.csv")
