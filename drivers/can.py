@@ -43,12 +43,26 @@ from drivers.base import Driver
 from drivers.serial_port import nanoseconds
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
-from vehicled.units import Metres, NonNegative, Positive, Range, Seconds, UnitError, parse_unit
+from vehicled.units import (
+    Metres,
+    NonNegative,
+    Positive,
+    Range,
+    Seconds,
+    Unit,
+    UnitBy,
+    UnitError,
+    parse_unit,
+)
 
 _WAIT_S = 0.1
 _OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
 _SPEED, _TURNING = parse_unit("m/s")[1], parse_unit("rad/s")[1]
 _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
+
+
+_UNITS = {channel: Unit(unit, plain=True) for channel, unit in CHANNELS.items() if unit not in ("", "deg")}
+"""Of channels in SI units. Settings arrive in these, so that an offset in degrees of latitude is a plain number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +77,8 @@ class CanSignal:
     """Unit of the signal, where the DBC file names none, or one that is not understood."""
     scale: float = 1.0
     """Factor on the value in the channel's unit; −1 turns a sign round, a ratio accounts for a gear."""
-    offset: float = 0.0
-    """Added after `scale`, in the channel's unit."""
+    offset: Annotated[float, UnitBy(_UNITS)] = 0.0
+    """Added after `scale`: a quantity of the channel's dimension; a plain number is in the channel's unit."""
     roll_over: Annotated[int, Range(low=2)] | None = None
     """For a counter of pulses: the number of values before it starts again at 0 (65536 with 16 bits)."""
     pulses_per_revolution: Annotated[float, Positive] | None = None

@@ -198,3 +198,30 @@ def test_the_options_are_read_from_settings_as_the_docstring_shows():
         loads(text.replace("steer.fl", "steer.left"), CanOptions)
     with pytest.raises(UsageError, match="roll_over and pulses_per_revolution together"):
         loads(text.replace("FL}", "FL, roll_over: 100}"), CanOptions)
+
+
+def test_an_offset_has_the_dimension_of_its_channel():
+    text = "dbc: prototype.dbc\nsignals:\n  {}: {{message: Steering, signal: RackPosition, offset: {}}}\n"
+    for channel, offset, expected in (
+        ("steer.wheel", "90 deg", math.pi / 2),
+        ("steer.wheel", "1.5", 1.5),
+        ("brake.pressure", "2 bar", 2e5),
+        ("gnss.lat", "0.5", 0.5),
+    ):
+        assert loads(text.format(channel, offset), CanOptions).signals[channel].offset == pytest.approx(
+            expected
+        )
+    with pytest.raises(
+        UsageError, match=r"offset: expected a length .*, as it is of steer\.rack, got '2 deg'"
+    ):
+        loads(text.format("steer.rack", "2 deg"), CanOptions)
+
+
+def test_accelerations_may_be_sent_in_g():
+    signal = CanSignal(message="Vehicle", signal="VehicleSpeed", unit="g")
+    (frame,) = CanEncoder(options({"imu.ax": signal})).encode(
+        Measurement("car", 0, 0, {"imu.ax": 2 * 9.80665})
+    )
+    assert frame.data[:2] in ((200).to_bytes(2, "little"), (200).to_bytes(2, "big"))
+    (received,) = CanDecoder("car", options({"imu.ax": signal})).feed(frame, 0)
+    assert received.values["imu.ax"] == pytest.approx(2 * 9.80665)

@@ -38,6 +38,14 @@ def test_everything_else_stays():
     assert different == [("    spring: {stiffness: 52 kN/m}", "    spring: {stiffness: 57.4689 kN/m}")]
 
 
+def test_an_offset_of_the_steering_keeps_its_unit():
+    text = TEXT.replace("offset: 0      ", "offset: 2 mm   ", 1)
+    file = settings.loads(text, File)
+    new = apply(file, [PARAMETERS["steering.offset"]], [1e-3])
+    assert new.sensors.steering.offset == pytest.approx(3e-3)
+    assert "    offset: 3 mm " in edit(text, list(find_edits(file, new)))
+
+
 def test_a_comment_keeps_its_column():
     text = "a: 12 mm     # why\nb: 1 m\n"
     assert edit(text, [Edit(("a",), (0.0125,), "m")]) == "a: 12.5 mm   # why\nb: 1 m\n"

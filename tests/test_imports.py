@@ -23,9 +23,11 @@ PLAIN = {
     "vehicled.errors",
     "vehicled.units",
     "vehicled.settings",
+    "vehicled.expectations",
     "vehicled.messages",
     "vehicled.schemas",
     "vehicled.geodesy",
+    "vehicled.points",
     "vehicled.progress",
     "vehicled.terminal",
 }

@@ -10,10 +10,11 @@ import pytest
 from vehicled.configuration import load_configuration
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_INDEX
+from vehicled.points import rotations
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.random_course import RandomDrive
 from vehicled.simulation.scenario import Ground
-from vehicled.simulation.sensors import SensorPlaces, rotations
+from vehicled.simulation.sensors import SensorPlaces
 from vehicled.studies.robustness import owners, plants
 from vehicled.studies.robustness.engine_plant import EnginePlant
 

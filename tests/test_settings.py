@@ -25,6 +25,7 @@ from vehicled.units import (
     Range,
     Seconds,
     Unit,
+    UnitBy,
 )
 
 
@@ -117,6 +118,54 @@ def only(text: str) -> Any:
 def test_values(text: str, name: str, value: Any) -> None:
     got = getattr(only(text), name)
     assert got == pytest.approx(value) if isinstance(value, float) else got == value
+
+
+PLAIN_ANGLE = Unit("rad", plain=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pedal:
+    offset: Annotated[float, UnitBy({"": PLAIN_ANGLE, "rod": Unit("m", plain=True)}, "of")] = 0.0
+    of: Literal["", "rod"] = "rod"
+    gauge: Annotated[float, UnitBy({"left": Unit("m"), "angle": PLAIN_ANGLE})] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pedals:
+    pedals: dict[str, Pedal]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("offset: 2 mm", "offset", 0.002),
+        ("{offset: 2 mm, of: rod}", "offset", 0.002),
+        ("{offset: 0.5, of: ''}", "offset", 0.5),
+        ("{offset: 90 deg, of: ''}", "offset", math.pi / 2),
+        ("gauge: 2 mm", "gauge", 0.002),
+    ],
+)
+def test_another_field_or_the_key_chooses_the_unit(text: str, name: str, value: float) -> None:
+    pedal = loads("pedals:\n  left: " + (text if text[0] == "{" else f"{{{text}}}"), Pedals).pedals["left"]
+    assert getattr(pedal, name) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "left: {offset: 2 deg}",
+            "left.offset: expected a length such as '0.35 m', as pedals.left.of is rod,",
+        ),
+        ("left: {gauge: 2 deg}", "left.gauge: expected a length such as '0.35 m', as it is of left,"),
+        ("angle: {gauge: 2 m}", "angle.gauge: expected an angle such as '3 deg', as it is of angle,"),
+        ("other: {gauge: 2 m}", "other.gauge: expected a number such as '0.9', got '2 m'"),
+    ],
+)
+def test_what_has_chosen_the_unit_is_said(text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        loads(f"pedals:\n  {text}", Pedals, "cfg")
+    assert str(error.value).startswith(f"cfg:2: pedals.{message}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,9 @@ from vehicled.units import Range, Unit, UnitError, parse_unit, split_quantity
         ("deg/√h", math.pi / 180 / 60, "rad/sqrt(s)"),
         ("µm/s²/√Hz", 1e-6, "m/s/√s"),
         ("kW", 1e3, "N·m/s"),
+        ("kNm/rad", 1e3, "N·m/rad"),
+        ("g", 9.80665, "m/s²"),
+        ("µg/√Hz", 9.80665e-6, "m/s²/√Hz"),
     ],
 )
 def test_units_convert_to_si(text: str, factor: float, same_as: str) -> None:
@@ -42,7 +45,8 @@ def test_units_convert_to_si(text: str, factor: float, same_as: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [("N/rad", "N"), ("rad/s", "Hz"), ("kg", "N"), ("m", "mrad"), ("%", "deg")]
+    ("a", "b"),
+    [("N/rad", "N"), ("rad/s", "Hz"), ("kg", "N"), ("m", "mrad"), ("%", "deg"), ("g", "kg"), ("mg", "kg")],
 )
 def test_units_of_different_dimension_are_told_apart(a: str, b: str) -> None:
     assert parse_unit(a)[1] != parse_unit(b)[1]
@@ -51,8 +55,8 @@ def test_units_of_different_dimension_are_told_apart(a: str, b: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "g",
         "kgf",
+        "Gg",
         "N//m",
         "N/m·s",
         "m^",

@@ -7,11 +7,12 @@ import pytest
 
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
+from vehicled.points import rotations
 from vehicled.simulation.commonroad import CommonRoadPlant, body_rates
 from vehicled.simulation.drive import Track
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground
-from vehicled.simulation.sensors import SensorPlaces, rotations, specific_force
+from vehicled.simulation.sensors import SensorPlaces, specific_force
 
 DT = 1e-3
 SPEED = 15.0

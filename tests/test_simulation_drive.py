@@ -4,7 +4,7 @@ import dataclasses
 import math
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pymap3d
@@ -16,6 +16,7 @@ from replay.log import open_log
 from vehicled.cli import main
 from vehicled.errors import RunError
 from vehicled.messages import ESTIMATE_INDEX
+from vehicled.points import ORIGIN
 from vehicled.settings import SettingsError, loads
 from vehicled.simulation.course import CourseBuilder, double_lane_change, double_lane_change_lanes
 from vehicled.simulation.drive import drive_plant, simulate
@@ -363,7 +364,7 @@ def single_track(monkeypatch: pytest.MonkeyPatch) -> None:
     plant = ModuleType("vehicled.simulation.plant")
     plant.make_plant = lambda configuration, errors: SingleTrack(errors=1 + errors.mass)  # type: ignore[attr-defined]
     configuration = ModuleType("vehicled.configuration")
-    configuration.load_configuration = lambda name: name  # type: ignore[attr-defined]
+    configuration.load_configuration = lambda name: SimpleNamespace(point=ORIGIN)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, plant.__name__, plant)
     monkeypatch.setitem(sys.modules, configuration.__name__, configuration)
 

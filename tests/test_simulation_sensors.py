@@ -10,6 +10,7 @@ import pymap3d
 import pytest
 
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Measurement
+from vehicled.points import rotations
 from vehicled.settings import SettingsError, loads
 from vehicled.simulation.sensors import (
     CONVENTIONAL,
@@ -25,7 +26,6 @@ from vehicled.simulation.sensors import (
     Track,
     gauss_markov,
     measure,
-    rotations,
     specific_force,
 )
 

@@ -1,9 +1,13 @@
-"""Steering geometry: inverse of itself, signs, and the same as the multibody model."""
+"""Steering geometry: inverse of itself, signs, and the same as the multibody model; units of the offset."""
+
+import re
 
 import numpy as np
 import pytest
 from vehicle_rig import Rig, vehicle
 
+from vehicled.settings import SettingsError, loads
+from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.steering import SteeringGeometry
 
 CARS = ["prototype", "reference_vehicle", "ferrari_250lm"]
@@ -64,3 +68,25 @@ def test_the_multibody_models_wheels_turn_as_the_geometry_says(name, angle):
     expected = [g.angle(n, rod) for n in (0, 1)]
     assert turned == pytest.approx(expected, abs=5e-3)
     assert expected[0] == pytest.approx(angle, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [
+        ("{offset: 2 mm}", 0.002),
+        ("{offset: 0.002}", 0.002),
+        ("{source: wheel, offset: 1.5 deg}", np.radians(1.5)),
+        ("{offset: -1.5°, source: road_wheels}", -np.radians(1.5)),
+        ("{source: wheel, offset: 0.02}", 0.02),
+    ],
+)
+def test_the_offset_has_the_unit_of_its_source(text, offset):
+    assert loads(f"steering: {text}", Sensors).steering.offset == pytest.approx(offset)
+
+
+def test_an_offset_of_the_wrong_dimension_is_refused():
+    wanted = "<text>:3: steering.offset: expected an angle such as '3 deg', as steering.source is wheel, got '2 mm'"
+    with pytest.raises(SettingsError, match=f"^{re.escape(wanted)}$"):
+        loads("steering:\n  source: wheel\n  offset: 2 mm", Sensors)
+    with pytest.raises(SettingsError, match=r"a length such as .*, as steering\.source is rack, got '2 deg'"):
+        loads("steering: {offset: 2 deg}", Sensors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,14 @@ from typing import Any
 from vehicled import settings
 from vehicled.filter.settings import Filter, World
 from vehicled.settings import Deferred
+from vehicled.sources.output import Output, PointName, locate
 from vehicled.sources.sensors import Sensors
+from vehicled.units import Vector
 from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
+
+_AT = {"imu": "imu", "gnss": "antenna"}
+"""Sensor to the name of its place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +29,15 @@ class File:
     sensors: Sensors = field(default_factory=Sensors)
     filter: Filter = field(default_factory=Filter)
     world: World | None = None
+    output: Output = field(default_factory=Output)
     daemon: Deferred | None = None
     """Devices, rate, recording: see `vehicled.daemon.configuration`."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for a point of the output at a sensor that is left out."""
+        for name, place in _AT.items():
+            if self.output.point == place and getattr(self.sensors, name) is None:
+                yield "output.point", f"expected sensors.{name}, whose place it is, got null there"
 
 
 @dataclass(frozen=True)
@@ -36,8 +49,14 @@ class Configuration:
     sensors: Sensors
     filter: Filter
     world: World | None
+    point: Vector
+    """That position, velocity, sideslip and acceleration are given of: m, vehicle axes."""
     text: str
     """Of the file."""
+
+    def locate(self, point: PointName | Vector) -> Vector | None:
+        """Place of a point of this car, m in vehicle axes; None where its sensor is left out."""
+        return locate(point, self.vehicle, self.sensors)
 
     def noise_arguments(self) -> dict[str, Any]:
         """Arguments of the estimator's command `reload_noise`: sensors and filter as plain data."""
@@ -57,4 +76,7 @@ def parse_configuration(text: str) -> Configuration:
 
 def configure(file: File, text: str) -> Configuration:
     """What stands in a file, with the vehicle by its hard points."""
-    return Configuration(file.vehicle.to_vehicle(), file.sensors, file.filter, file.world, text)
+    vehicle = file.vehicle.to_vehicle()
+    point = locate(file.output.point, vehicle, file.sensors)
+    assert point is not None  # see `File.check`
+    return Configuration(vehicle, file.sensors, file.filter, file.world, point, text)

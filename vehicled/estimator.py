@@ -84,6 +84,8 @@ class Estimator:
         else:
             self._filter, self._inputs = parts.filter, parts.inputs
         self._has_output = parts is None
+        self._point = configuration.point
+        self._filter.set_output_point(self._point)
         self._counters: Counter[str] = Counter(
             dict.fromkeys(
                 ("steps", "starts", "restarts", "position_sets", "alignments", "absurd", "stuck"), 0
@@ -205,6 +207,7 @@ class Estimator:
                 "steering": self._inputs.steering.health.state,
                 "drive": "measured" if self._filter.is_drive_known else "estimated",
             },
+            "point": list(self._point),
             **{g.name: self._filter.slow_states(g).tolist() for g in (GYRO_BIAS, ACCELEROMETER_BIAS)},
         }
 

@@ -89,7 +89,8 @@ _UNITS = {
 }
 
 _ESTIMATE_TOPICS = {
-    "position": "Pose, velocities, accelerations and sideslip of the vehicle origin; standard deviations.",
+    "position": "Pose, velocities, accelerations and sideslip of the vehicle origin, or of `output.point` of the "
+    "configuration; standard deviations.",
     "slip": "Per wheel: slip angle and ratio, tyre forces, rotation.",
     "suspension": "Per wheel: deflection, its rate and the force along the suspension.",
 }

@@ -12,11 +12,13 @@ import numpy as np
 from replay.csv_log import Table, read_estimates
 from replay.mcap_log import McapLog
 from replay.mcap_messages import is_mcap
+from vehicled.configuration import Configuration, parse_configuration
 from vehicled.errors import RunError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, Innovation, Measurement
+from vehicled.points import ORIGIN, find_point, move, rotations, with_point
 from vehicled.schemas import unit_of
-from vehicled.simulation.sensors import rotations
+from vehicled.settings import SettingsError
 from vehicled.units import Vector
 
 _LEAST_SPEED = 2.0
@@ -64,6 +66,8 @@ class Scores:
     """First and last time that was compared, s on the clock of the estimates."""
     receiver: dict[str, Score] = field(default_factory=dict)
     """Of the GNSS receiver alone: `horizontal` and `yaw`, where known."""
+    point: Vector = ORIGIN
+    """That position, velocity and sideslip were compared at: m, vehicle axes."""
 
     def as_json(self) -> dict[str, Any]:
         """What `vehicled score --json` prints."""
@@ -88,6 +92,8 @@ class Scores:
                 name: {"fused": sensor.fused, "rejected": sensor.rejected}
                 for name, sensor in self.sensors.items()
             }
+        if self.point != ORIGIN:
+            result["point"] = {**dict(zip("xyz", self.point, strict=True)), "unit": "m"}
         result["overlap"] = {"from": self.overlap[0], "to": self.overlap[1], "unit": "s"}
         return result
 
@@ -104,6 +110,8 @@ class Comparison:
     """(n,) estimate minus truth, angles in (−π, π]; NaN where either is unknown, and of slip at standstill."""
     sigmas: dict[str, np.ndarray]
     """(n,) standard deviation of a column where the filter gives one."""
+    point: Vector = ORIGIN
+    """That position, velocity and sideslip were compared at: m, vehicle axes."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +121,8 @@ class Scored:
     estimates: Table
     innovations: list[Innovation] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
-    configuration: str | None = None
-    """Its text, if it was recorded."""
+    configuration: Configuration | None = None
+    """If it was recorded."""
 
 
 def read_run(path: str | Path) -> Scored:
@@ -122,8 +130,26 @@ def read_run(path: str | Path) -> Scored:
     if is_mcap(path):
         log = McapLog(path)
         run = log.read_run()
-        return Scored(run.estimates, run.innovations, run.measurements, log.configuration)
+        configuration = read_configuration(log)
+        return Scored(
+            at_point(run.estimates, configuration), run.innovations, run.measurements, configuration
+        )
     return Scored(read_estimates(path))
+
+
+def read_configuration(log: McapLog) -> Configuration | None:
+    """What was recorded, if anything; None also where it is of another version of this program."""
+    try:
+        return None if log.configuration is None else parse_configuration(log.configuration)
+    except SettingsError:
+        return None
+
+
+def at_point(table: Table, configuration: Configuration | None) -> Table:
+    """The estimates of a configuration, saying which point they are of where that is not the vehicle origin."""
+    if configuration is None or configuration.point == ORIGIN:
+        return table
+    return table._replace(columns=with_point(table.columns, configuration.point))
 
 
 def is_angle(column: str) -> bool:
@@ -138,9 +164,16 @@ def _needs_motion(column: str) -> bool:
 
 
 def compare(estimates: Table, truth: Table) -> Comparison:
-    """Errors of every column that both have. RunError if nothing can be compared."""
+    """Errors of every column that both have. RunError if nothing can be compared.
+
+    Where the truth says which point it is of, the estimates are moved there; where it does not, it is taken to be of
+    the same point.
+    """
     t, values = _in_order(estimates)
     true_t, true_values = _in_order(truth)
+    point = find_compared_point(estimates, truth)
+    if point != (find_point(values) or ORIGIN):
+        values = move(values, point)
     columns = [c for c in ESTIMATE_COLUMNS if c in values and c in true_values and not c.startswith("sigma.")]
     columns = [c for c in columns if np.isfinite(values[c]).any() and np.isfinite(true_values[c]).any()]
     if not columns:
@@ -160,7 +193,12 @@ def compare(estimates: Table, truth: Table) -> Comparison:
             error = np.pi - np.mod(np.pi - error, 2 * np.pi)
         errors[column] = np.where(moving, error, np.nan) if _needs_motion(column) else error
     sigmas = {c: values[f"sigma.{c}"] for c in columns if np.isfinite(values.get(f"sigma.{c}", np.nan)).any()}
-    return Comparison(t, at_estimates, errors, sigmas)
+    return Comparison(t, at_estimates, errors, sigmas, point)
+
+
+def find_compared_point(estimates: Table, truth: Table) -> Vector:
+    """The point that two tables are compared at, m in vehicle axes: that of the truth, if it says."""
+    return find_point(truth.columns) or find_point(estimates.columns) or ORIGIN
 
 
 def calc_origin_distance(estimates: Table, truth: Table) -> float | None:
@@ -231,7 +269,8 @@ def score(comparison: Comparison, innovations: Iterable[Innovation] = ()) -> Sco
         raise RunError("nothing to score: no estimate at a time for which the truth is known")
     compared = np.any([np.isfinite(e) for e in errors.values()], axis=0)
     first, last = comparison.t[compared][[0, -1]] / 1e9
-    return Scores(quantities, score_sensors(innovations), (float(first), float(last)))
+    overlap = float(first), float(last)
+    return Scores(quantities, score_sensors(innovations), overlap, point=comparison.point)
 
 
 def _add(

@@ -9,6 +9,7 @@
 - `list[T]`, `tuple[T, ...]`, `tuple[A, B]`, `dict[K, T]`
 - quantities, always written with their unit: `Annotated[float, Unit("kg")]` or an alias of `units`;
   `Annotated[tuple[float, float, float], Unit("m")]` takes `1.25 0.35 0.22 m`. They arrive in SI and radians
+- a quantity whose unit another field chooses: `Annotated[float, UnitBy(…, "source")]`
 - `Deferred`: a part whose type is known only later, such as the options of a driver from elsewhere
 
 An annotation holds for every number below it that has none of its own, also within a list or a dataclass.
@@ -20,19 +21,33 @@ Scalars follow YAML 1.2: only `true` and `false` are booleans, so `on`, `no` and
 """
 
 import dataclasses
-import difflib
 import enum
 import math
 import re
 import types
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
 from vehicled.errors import UsageError
-from vehicled.units import Range, Unit, UnitError, parse_unit, split_quantity
+from vehicled.expectations import (
+    DIMENSIONLESS,
+    SectionKey,
+    describe,
+    either,
+    expectation,
+    find_metadata,
+    find_unit_choice,
+    is_null,
+    join_path,
+    numbers_of,
+    printable,
+    suggest,
+    type_hints,
+)
+from vehicled.units import Range, Unit, UnitBy, UnitError, parse_unit, split_quantity
 
 T = TypeVar("T")
 
@@ -46,7 +61,6 @@ _TAGS = {
 }
 _INT = re.compile(r"[+-]?[0-9]{1,18}|0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|0x[0-9a-fA-F]+|0o[0-7]+")
-_NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
@@ -61,17 +75,17 @@ def load(path: str | Path, cls: type[T]) -> T:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise SettingsError(f"{_printable(str(path))}: no such file") from None
+        raise SettingsError(f"{printable(str(path))}: no such file") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise SettingsError(f"{_printable(str(path))}: cannot be read: {reason}") from None
+        raise SettingsError(f"{printable(str(path))}: cannot be read: {reason}") from None
     if len(data) > MAX_BYTES:
-        raise SettingsError(f"{_printable(str(path))}: larger than {MAX_BYTES >> 20} MiB, so hardly settings")
+        raise SettingsError(f"{printable(str(path))}: larger than {MAX_BYTES >> 20} MiB, so hardly settings")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise SettingsError(f"{_printable(str(path))}:{line}: expected UTF-8 text") from None
+        raise SettingsError(f"{printable(str(path))}:{line}: expected UTF-8 text") from None
     return _loads(text, cls, str(path), path.parent)
 
 
@@ -92,20 +106,20 @@ def _fault(value: Any, metadata: tuple[Any, ...], path: str) -> str | None:
             hint = hints[field.name]
             own = getattr(hint, "__metadata__", ())
             below = tuple(m for part in get_args(hint) for m in getattr(part, "__metadata__", ()))
-            fault = _fault(getattr(value, field.name), (*own, *below), _join(path, field.name))
+            fault = _fault(getattr(value, field.name), (*own, *below), join_path(path, field.name))
             if fault is not None:
                 return fault
         check = getattr(value, "check", None)
         together = check() if callable(check) else ()
-        return next((f"{_join(path, where)}: {message}" for where, message in together), None)
+        return next((f"{join_path(path, where)}: {message}" for where, message in together), None)
     if isinstance(value, (tuple, list)):
         return next((f for v in value if (f := _fault(v, metadata, path)) is not None), None)
     if isinstance(value, dict):
         return next(
-            (f for k, v in value.items() if (f := _fault(v, metadata, _join(path, k))) is not None), None
+            (f for k, v in value.items() if (f := _fault(v, metadata, join_path(path, k))) is not None), None
         )
     if isinstance(value, float):
-        bounds = _find(metadata, Range)
+        bounds = find_metadata(metadata, Range)
         if not math.isfinite(value) or (bounds is not None and value not in bounds):
             wanted = "" if bounds is None else bounds.describe(Unit("1"))
             return f"{path}: expected a number {wanted or 'that is finite'}, got {value:g}"
@@ -137,7 +151,7 @@ def config_path(name_or_path: str | Path, folder: Path | None = None) -> Path:
     if path.is_file():
         return path
     raise SettingsError(
-        f"{_printable(str(name_or_path))}: expected a file or a shipped configuration ({', '.join(shipped)})"
+        f"{printable(str(name_or_path))}: expected a file or a shipped configuration ({', '.join(shipped)})"
     )
 
 
@@ -158,25 +172,25 @@ class Deferred:
 
 
 def _loads(text: str, cls: type[T], name: str, folder: Path) -> T:
-    name = _printable(name)
+    name = printable(name)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
-        raise SettingsError(f"{name}{line}: expected YAML, got: {_printable(error.problem or '')}") from None
+        raise SettingsError(f"{name}{line}: expected YAML, got: {printable(error.problem or '')}") from None
     except yaml.reader.ReaderError as error:
         line = f":{text.count(chr(10), 0, error.position) + 1}"
         raise SettingsError(f"{name}{line}: expected text, got an unprintable character") from None
     except RecursionError:
         raise SettingsError(f"{name}: nested too deeply") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as \UFFFFFFFF in double quotes
-        raise SettingsError(f"{name}: expected YAML, got: {_printable(str(error))}") from None
+        raise SettingsError(f"{name}: expected YAML, got: {printable(str(error))}") from None
     if node is None:
         raise SettingsError(f"{name}: expected settings, got an empty file")
     reader = _Reader(name, folder)
     if not isinstance(node, yaml.MappingNode):
-        reader.fail(node, "", f"expected keys and values at the top level, got {_describe(node)}")
+        reader.fail(node, "", f"expected keys and values at the top level, got {describe(node)}")
     try:
         value: T = reader.convert(node, cls, (), "")
         return value
@@ -194,7 +208,7 @@ class _Reader:
 
     def fail(self, node: yaml.Node, path: str, message: str) -> NoReturn:
         where = f"{path}: " if path else ""
-        raise SettingsError(f"{self.name}:{node.start_mark.line + 1}: {where}{_printable(message, 500)}")
+        raise SettingsError(f"{self.name}:{node.start_mark.line + 1}: {where}{printable(message, 500)}")
 
     def convert(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
         """The value of `node` as the type `kind`; `metadata`: of the enclosing annotations, inner first."""
@@ -223,41 +237,64 @@ class _Reader:
     def _pairs(self, node: yaml.Node, path: str, what: str) -> list[tuple[str, yaml.Node, yaml.Node]]:
         """(key, key node, value node) of a mapping without duplicates."""
         if not isinstance(node, yaml.MappingNode):
-            self.fail(node, path, f"expected {what}, got {_describe(node)}")
+            self.fail(node, path, f"expected {what}, got {describe(node)}")
         pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _TAGS:
-                self.fail(key, path, f"expected a name as key, got {_describe(key)}")
+                self.fail(key, path, f"expected a name as key, got {describe(key)}")
             if key.value in pairs:
                 first = pairs[key.value][0].start_mark.line + 1
-                self.fail(key, _join(path, key.value), f"expected once, is already on line {first}")
+                self.fail(key, join_path(path, key.value), f"expected once, is already on line {first}")
             pairs[key.value] = key, value
         return [(name, key, value) for name, (key, value) in pairs.items()]
 
     def _dataclass(self, node: yaml.Node, cls: Any, metadata: tuple[Any, ...], path: str) -> Any:
-        hints = _hints(cls)
+        hints = type_hints(cls)
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
-        values = {}
-        nodes = {}
+        values: dict[str, Any] = {}
         short = getattr(cls, "SHORT_FORM", None)
         if short and isinstance(node, yaml.ScalarNode) and node.value:
             return cls(**{short: self.convert(node, hints[short], metadata, path)})
-        for name, key, value in self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'"):
+        pairs = self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'")
+        # What chooses a unit comes first.
+        for name, key, value in sorted(
+            pairs, key=lambda pair: find_unit_choice(hints.get(pair[0])) is not None
+        ):
             if name not in fields:
-                self.fail(key, _join(path, name), f"unknown key; {_suggest(name, list(fields))}")
-            nodes[name] = value
-            values[name] = self.convert(value, hints[name], metadata, _join(path, name))
+                self.fail(key, join_path(path, name), f"unknown key; {suggest(name, list(fields))}")
+            choice = find_unit_choice(hints[name])
+            chosen = () if choice is None else (self._choose_unit(choice, fields, values, metadata, path),)
+            values[name] = self.convert(value, hints[name], (*chosen, *metadata), join_path(path, name))
         for name, field in fields.items():
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             if required and name not in values:
-                wanted = _expectation(hints[name], metadata)
-                self.fail(node, _join(path, name), f"missing; expected {wanted}")
+                wanted = expectation(hints[name], metadata)
+                self.fail(node, join_path(path, name), f"missing; expected {wanted}")
         result = cls(**values)
         check = getattr(result, "check", None)
         if callable(check):
             for where, message in check():
-                self.fail(self._at(node, where), _join(path, where), message)
+                self.fail(self._at(node, where), join_path(path, where), message)
         return result
+
+    def _choose_unit(
+        self,
+        choice: UnitBy,
+        fields: Mapping[str, dataclasses.Field[Any]],
+        values: Mapping[str, Any],
+        metadata: tuple[Any, ...],
+        path: str,
+    ) -> Unit:
+        """The unit of a quantity by a field of its section (as read, or its default), or by the section's key."""
+        if choice.field:
+            chosen = str(values.get(choice.field, fields[choice.field].default))
+            reason = f"as {join_path(path, choice.field)} is {chosen}"
+        else:
+            key = find_metadata(metadata, SectionKey)
+            chosen = "" if key is None else key.name
+            reason = f"as it is of {chosen}"
+        unit = choice.units.get(chosen)
+        return DIMENSIONLESS if unit is None else dataclasses.replace(unit, reason=reason)
 
     def _at(self, node: yaml.Node, path: str) -> yaml.Node:
         """The node at a key path below `node`, or the nearest one above it that the file has."""
@@ -276,8 +313,8 @@ class _Reader:
     def _dict(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
         key_type, value_type = get_args(kind)
         return {
-            self.convert(key, key_type, (), _join(path, name)): self.convert(
-                value, value_type, metadata, _join(path, name)
+            self.convert(key, key_type, (), join_path(path, name)): self.convert(
+                value, value_type, (SectionKey(name), *metadata), join_path(path, name)
             )
             for name, key, value in self._pairs(node, path, "keys and values")
         }
@@ -287,13 +324,13 @@ class _Reader:
     def _sequence(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
         origin, args = get_origin(kind), get_args(kind)
         several = origin is list or (len(args) == 2 and args[1] is Ellipsis)
-        vector = _vector(kind, metadata)
+        vector = numbers_of(kind, metadata)
         if isinstance(node, yaml.ScalarNode) and vector is not None:
             return origin(self._quantity(node, vector, path, None if several else len(args)))
         if not isinstance(node, yaml.SequenceNode):
-            self.fail(node, path, f"expected {_expectation(kind, metadata)}, got {_describe(node)}")
+            self.fail(node, path, f"expected {expectation(kind, metadata)}, got {describe(node)}")
         if not several and len(node.value) != len(args):
-            self.fail(node, path, f"expected {_expectation(kind, metadata)}, got {len(node.value)} values")
+            self.fail(node, path, f"expected {expectation(kind, metadata)}, got {len(node.value)} values")
         types_ = (args[0] for _ in node.value) if several else args
         return origin(
             self.convert(item, t, metadata, f"{path}[{i}]")
@@ -303,7 +340,7 @@ class _Reader:
     # Unions
 
     def _union(self, node: yaml.Node, members: tuple[Any, ...], metadata: tuple[Any, ...], path: str) -> Any:
-        if type(None) in members and _is_null(node):
+        if type(None) in members and is_null(node):
             return None
         wanted = [m for m in members if m is not type(None)]
         fitting = [m for m in wanted if _fits(node, m, metadata)]
@@ -316,20 +353,20 @@ class _Reader:
                 return self.convert(node, member, metadata, path)
             except SettingsError:
                 continue
-        expected = " or ".join(_expectation(m, metadata) for m in wanted)
-        self.fail(node, path, f"expected {expected}, got {_describe(node)}")
+        expected = " or ".join(expectation(m, metadata) for m in wanted)
+        self.fail(node, path, f"expected {expected}, got {describe(node)}")
 
     def _by_kind(self, node: yaml.MappingNode, classes: list[Any], path: str) -> Any:
         """The dataclass whose field `kind` is the literal that the file names."""
-        kinds = {name: c for c in classes for name in get_args(_hints(c)["kind"])}
+        kinds = {name: c for c in classes for name in get_args(type_hints(c)["kind"])}
         pairs = self._pairs(node, path, "keys")
-        path = _join(path, "kind")
+        path = join_path(path, "kind")
         for name, _, value in pairs:
             if name == "kind":
                 if isinstance(value, yaml.ScalarNode) and value.value in kinds:
                     return kinds[value.value]
-                self.fail(value, path, f"expected {_either(list(kinds))}, got {_describe(value)}")
-        self.fail(node, path, f"missing; expected {_either(list(kinds))}")
+                self.fail(value, path, f"expected {either(list(kinds))}, got {describe(value)}")
+        self.fail(node, path, f"missing; expected {either(list(kinds))}")
 
     # Scalars
 
@@ -338,10 +375,10 @@ class _Reader:
             return self._quantity(node, metadata, path, 1)[0]
         value = _scalar(node, kind)
         if value is None:
-            self.fail(node, path, f"expected {_expectation(kind, metadata)}, got {_describe(node)}")
-        bounds = _find(metadata, Range)
+            self.fail(node, path, f"expected {expectation(kind, metadata)}, got {describe(node)}")
+        bounds = find_metadata(metadata, Range)
         if bounds is not None and kind is int and value not in bounds:
-            self.fail(node, path, f"expected a whole number {bounds.describe(_DIMENSIONLESS)}, got {value}")
+            self.fail(node, path, f"expected a whole number {bounds.describe(DIMENSIONLESS)}, got {value}")
         if isinstance(value, Path):
             return self.folder / value
         return value
@@ -349,16 +386,16 @@ class _Reader:
     def _quantity(
         self, node: yaml.ScalarNode, metadata: tuple[Any, ...], path: str, count: int | None
     ) -> list[float]:
-        unit = _find(metadata, Unit) or _DIMENSIONLESS
-        bounds = _find(metadata, Range)
-        got = _describe(node)
+        unit = find_metadata(metadata, Unit) or DIMENSIONLESS
+        bounds = find_metadata(metadata, Range)
+        got = describe(node)
         if count == 1:
             wanted = f"expected {unit.expectation}, got {got}"
         else:
             wanted = f"expected {count or 'some'} numbers and a unit ({unit.symbol}), got {got}"
         try:
             numbers, text = split_quantity(node.value)
-            factor, dimension = parse_unit(text) if text else (1.0, _DIMENSIONLESS.dimension)
+            factor, dimension = parse_unit(text) if text else (1.0, DIMENSIONLESS.dimension)
         except UnitError as error:
             self.fail(node, path, f"{wanted}: {error}" if any(map(str.isdigit, node.value)) else wanted)
         if not text and unit.plain:
@@ -374,9 +411,6 @@ class _Reader:
         return values
 
 
-_DIMENSIONLESS = Unit("1", plain=True)
-
-
 def _scalar(node: yaml.Node, kind: Any) -> Any:
     """The value of a scalar node as bool, int, str, Path, literal or enumeration; None if it is not one."""
     if not isinstance(node, yaml.ScalarNode):
@@ -388,7 +422,7 @@ def _scalar(node: yaml.Node, kind: Any) -> Any:
         return int(text, 0 if text[:1] == "0" and text[1:2] in "xo" else 10) if _is_int(node) else None
     if kind is str or kind is Path:
         number = plain and (text in _BOOL or _NUMBER.fullmatch(text) is not None)
-        return None if _is_null(node) or number or "\0" in text else kind(text)
+        return None if is_null(node) or number or "\0" in text else kind(text)
     if get_origin(kind) is Literal:
         return next((a for a in get_args(kind) if _scalar(node, type(a)) == a or a == text), None)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -400,15 +434,6 @@ def _is_int(node: yaml.ScalarNode) -> bool:
     return node.style is None and _INT.fullmatch(node.value) is not None
 
 
-def _is_null(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in _NULL
-
-
-@lru_cache(maxsize=256)
-def _hints(cls: Any) -> dict[str, Any]:
-    return get_type_hints(cls, include_extras=True)
-
-
 def _fits(node: yaml.Node, kind: Any, metadata: tuple[Any, ...]) -> bool:
     """Whether the shape of the node (scalar, list, mapping) can be a value of this type."""
     if get_origin(kind) is Annotated:
@@ -418,82 +443,6 @@ def _fits(node: yaml.Node, kind: Any, metadata: tuple[Any, ...]) -> bool:
     if dataclasses.is_dataclass(kind) or get_origin(kind) is dict:
         return isinstance(node, yaml.MappingNode)
     if get_origin(kind) in (list, tuple):
-        vector = _vector(kind, metadata) is not None
+        vector = numbers_of(kind, metadata) is not None
         return isinstance(node, yaml.SequenceNode) or (vector and isinstance(node, yaml.ScalarNode))
     return isinstance(node, yaml.ScalarNode)
-
-
-def _vector(kind: Any, metadata: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The metadata of the numbers of a list or tuple that may be written `1 2 3 m`; None if it may not."""
-    elements = [a for a in get_args(kind) if a is not Ellipsis]
-    element = elements[0]
-    if get_origin(element) is Annotated:
-        metadata, element = element.__metadata__ + metadata, element.__origin__
-    uniform = element is float and all(e == elements[0] for e in elements)
-    return metadata if uniform and _find(metadata, Unit) is not None else None
-
-
-def _find(metadata: tuple[Any, ...], kind: type[T]) -> T | None:
-    for m in metadata:
-        if isinstance(m, kind):
-            return m
-    return None
-
-
-def _expectation(kind: Any, metadata: tuple[Any, ...]) -> str:
-    """What a reader should have written where this type is wanted, in words."""
-    origin, args = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return _expectation(kind.__origin__, kind.__metadata__ + metadata)
-    if origin in (Union, types.UnionType):
-        return " or ".join(_expectation(a, metadata) for a in args if a is not type(None))
-    if dataclasses.is_dataclass(kind):
-        return f"a section with {', '.join(f.name for f in dataclasses.fields(kind) if f.init)}"
-    if origin is dict:
-        return "names and values"
-    if origin in (list, tuple):
-        if origin is list or (len(args) == 2 and args[1] is Ellipsis):
-            return f"a list, each {_expectation(args[0], metadata)}"
-        unit = _find(_vector(kind, metadata) or (), Unit)
-        if unit is not None:
-            return f"{len(args)} numbers and a unit ({unit.symbol})"
-        return f"a list [{', '.join(_expectation(a, metadata) for a in args)}]"
-    if kind is float:
-        return (_find(metadata, Unit) or _DIMENSIONLESS).expectation
-    if origin is Literal:
-        return _either([str(a) for a in args])
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return _either([str(m.value) for m in kind])
-    names = {bool: "true or false", int: "a whole number", str: "text", Path: "a path", Deferred: "a section"}
-    return names[kind]
-
-
-def _either(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-def _suggest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.5)
-    return f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
-
-
-def _describe(node: yaml.Node) -> str:
-    if isinstance(node, yaml.MappingNode):
-        return "a mapping"
-    if isinstance(node, yaml.SequenceNode):
-        return "a list"
-    if _is_null(node):
-        return "nothing"
-    text = node.value if len(node.value) <= 40 else node.value[:39] + "…"
-    return f"'{text}'"
-
-
-def _join(path: str, name: str) -> str:
-    name = _printable(name, 60)
-    return f"{path}.{name}" if path and name else path or name
-
-
-def _printable(text: str, limit: int = 300) -> str:
-    """The text on one line, control characters escaped, not longer than the limit."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,12 +1,15 @@
 """Physical units: parsing text such as `kN/mm` or `(m/s²)²/Hz`, and the quantity types of the settings files.
 
 Every quantity leaves here in SI units and radians. The angle is carried as a dimension of its own, so that
-`N/rad` and `N` are distinct. `g` alone is rejected: it could be a gram or the acceleration of free fall.
+`N/rad` and `N` are distinct. `g` is the standard acceleration of free fall, and never a gram: where a mass is wanted
+its dimension is wrong.
 """
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, NoReturn
@@ -23,8 +26,10 @@ def _dimension(mass: int = 0, length: int = 0, time: int = 0, angle: int = 0) ->
     return Fraction(mass), Fraction(length), Fraction(time), Fraction(angle)
 
 
-_PREFIXES = {"n": 1e-9, "µ": 1e-6, "μ": 1e-6, "u": 1e-6, "m": 1e-3, "c": 1e-2, "h": 1e2, "k": 1e3, "M": 1e6}
-_PREFIXES["G"] = 1e9
+_FREE_FALL = 9.80665
+"""m/s², of the unit g."""
+_MICRO = dict.fromkeys("µμu", 1e-6)
+_PREFIXES = {"n": 1e-9, **_MICRO, "m": 1e-3, "c": 1e-2, "h": 1e2, "k": 1e3, "M": 1e6, "G": 1e9}
 
 _PREFIXABLE: dict[str, tuple[float, Dimension]] = {
     "m": (1.0, _dimension(length=1)),
@@ -36,6 +41,7 @@ _PREFIXABLE: dict[str, tuple[float, Dimension]] = {
     "W": (1.0, _dimension(1, 2, -3)),
     "Hz": (1.0, _dimension(time=-1)),
     "bar": (1e5, _dimension(1, -1, -2)),
+    "Nm": (1.0, _dimension(1, 2, -2)),
 }
 
 _UNITS: dict[str, tuple[float, Dimension]] = {
@@ -52,6 +58,7 @@ _UNITS: dict[str, tuple[float, Dimension]] = {
     "°": (math.pi / 180, _dimension(angle=1)),
     "rev": (2 * math.pi, _dimension(angle=1)),
     "rpm": (2 * math.pi / 60, _dimension(time=-1, angle=1)),
+    **{p + "g": (_FREE_FALL * f, _dimension(0, 1, -2)) for p, f in (("", 1.0), ("m", 1e-3), *_MICRO.items())},
 }
 
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
@@ -144,8 +151,6 @@ class _Parser:
                 self.fail("missing ')'")
             return result
         if kind == "name":
-            if text == "g":
-                self.fail("'g' is ambiguous; write kg, or m/s²")
             if text in _UNITS:
                 return _UNITS[text]
             self.fail(f"unknown {text!r}")
@@ -200,6 +205,8 @@ class Unit:
 
     symbol: str
     plain: bool = False
+    reason: str = ""
+    """Why it is this one, where something else in the file has chosen it: `as steering.source is wheel`."""
 
     def __post_init__(self) -> None:
         parse_unit(self.symbol)
@@ -217,10 +224,21 @@ class Unit:
     @property
     def expectation(self) -> str:
         """What a reader should have written: `a mass such as '1500 kg'`."""
+        reason = self.reason and f", {self.reason}"
         if self.factor != 1.0:
-            return f"a number or a quantity such as '5 {self.symbol}'"
+            return f"a number or a quantity such as '5 {self.symbol}'{reason}"
         noun, example = _EXAMPLES.get(self.dimension, (f"a quantity in {self.symbol}", f"1 {self.symbol}"))
-        return f"{noun} such as '{example}'"
+        return f"{noun} such as '{example}'{reason}"
+
+
+@dataclass(frozen=True)
+class UnitBy:
+    """Metadata for a quantity whose unit something else in the file chooses, such as the kind of a sensor."""
+
+    units: Mapping[str, Unit] = dataclass_field(hash=False)
+    """By what chooses; the quantity of any other is a plain number."""
+    field: str = ""
+    """The field of the same section that chooses; empty: the key under which the section stands."""
 
 
 @dataclass(frozen=True)

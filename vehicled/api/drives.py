@@ -19,12 +19,14 @@ from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_confi
 from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import CHANNELS, Estimate, Innovation, Measurement, Step
+from vehicled.points import with_point
 from vehicled.scoring import Scores
 from vehicled.simulation import drive as simulation
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario
 from vehicled.smoothing.smoother import Smoother
 from vehicled.stepping import Sink, run_steps
+from vehicled.units import Vector
 
 Receiver = Literal["rtk", "conventional", "none"]
 
@@ -84,7 +86,8 @@ def simulate(
         raise UsageError(f"seed: expected at least 0, got {seed}")
     plant = make_plant(configuration, scenario.plant)
     measurements, truth = simulation.simulate(scenario, plant, seed)
-    return Drive(measurements, Estimates.from_rows(truth.rows()))
+    point = configuration.point
+    return Drive(measurements, Estimates.from_rows(truth.at(point).rows(), point=point))
 
 
 def read_log(log: str | Path | Drive, configuration: DaemonConfiguration) -> Iterator[Step]:
@@ -129,9 +132,9 @@ def estimate(
         with Smoother(configuration) as smoother:
             given = _read_steps(log, configuration, on_time=True)
             run = _run(smoother.estimator, given, name, smoother.take)
-            return Estimates.from_rows(smoother.smooth(), run.innovations)
+            return Estimates.from_rows(smoother.smooth(), run.innovations, configuration.point)
     run = _run(Estimator(configuration), _read_steps(log, configuration), name)
-    return Estimates.from_rows(run.rows, run.innovations)
+    return Estimates.from_rows(run.rows, run.innovations, configuration.point)
 
 
 @dataclass
@@ -158,8 +161,10 @@ def _run(estimator: Estimator, steps: Iterator[Step], name: str, sink: Sink | No
     return run
 
 
-def score(estimates: Estimates, truth: Estimates) -> Scores:
+def score(estimates: Estimates, truth: Estimates, *, truth_point: Vector | None = None) -> Scores:
     """Errors against the truth, which is interpolated to the times of the estimates, and consistency.
+
+    `truth_point`: m in vehicle axes, the point of the car that the truth is of; the estimates are moved there.
 
     `score(…).quantities["yaw"].rmse`: by column, and `horizontal`; `.sensors["gnss.position"].nis`: by kind of
     observation. Raises RunError when nothing can be compared.
@@ -168,4 +173,6 @@ def score(estimates: Estimates, truth: Estimates) -> Scores:
         Table(table.t_ns, {c: table[c] for c in table.columns}, Problems(name))
         for name, table in (("estimates", estimates), ("truth", truth))
     ]
+    if truth_point is not None:
+        tables[1] = tables[1]._replace(columns=with_point(tables[1].columns, truth_point))
     return scoring.score(scoring.compare(*tables), estimates.innovations)

@@ -10,6 +10,8 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation
+from vehicled.points import ORIGIN, find_point, with_point
+from vehicled.units import Vector
 
 if TYPE_CHECKING:
     import pandas
@@ -34,12 +36,15 @@ class Estimates:
         self._columns = dict(columns)
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Estimate], innovations: Iterable[Innovation] = ()) -> Estimates:
-        """All columns, from what `Estimator.step` returned."""
+    def from_rows(
+        cls, rows: Iterable[Estimate], innovations: Iterable[Innovation] = (), point: Vector = ORIGIN
+    ) -> Estimates:
+        """All columns, from what `Estimator.step` returned; `point`: that they are of, if not the vehicle origin."""
         rows = list(rows)
         values = np.array([row.values for row in rows]).reshape(len(rows), len(ESTIMATE_COLUMNS))
         t_ns = np.array([row.t for row in rows], dtype=np.int64)
-        return cls(t_ns, dict(zip(ESTIMATE_COLUMNS, values.T.copy(), strict=True)), innovations)
+        columns = dict(zip(ESTIMATE_COLUMNS, values.T.copy(), strict=True))
+        return cls(t_ns, columns if point == ORIGIN else with_point(columns, point), innovations)
 
     @classmethod
     def read(cls, path: str | Path) -> Estimates:
@@ -59,6 +64,11 @@ class Estimates:
     def t(self) -> np.ndarray:
         """(n,) float64, s on the clock of the log."""
         return self.t_ns * 1e-9
+
+    @property
+    def point(self) -> Vector:
+        """The point that position, velocity, sideslip and acceleration are of: m, vehicle axes."""
+        return find_point(self._columns) or ORIGIN
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -78,6 +78,7 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
         "mass": configuration.vehicle.mass,
         "design_height": car.design_height,
         "wheel_loads": dict(zip(WHEELS, car.corner_output("tyre.fz").tolist(), strict=True)),
+        "point": list(configuration.point),
         "rate": configuration.daemon.loop.rate,
         "ready_seconds": seconds,
     }
@@ -128,6 +129,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ("steering from", found["steering"]),
         ("sensors", ", ".join(found["sensors"]) or "none"),
         ("devices", ", ".join(f"{n} ({d})" for n, d in found["devices"].items()) or "none"),
+        ("estimates are of", f"({', '.join(f'{p:.4g}' for p in found['point'])}) m from the origin"),
         ("rate", f"{found['rate']:g} Hz"),
         ("estimator ready in", f"{found['ready_seconds']:.2f} s"),
     ]

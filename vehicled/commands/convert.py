@@ -13,7 +13,9 @@ from replay.mcap_log import McapLog
 from replay.steps import sort_by_arrival
 from vehicled.errors import RunError, UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate
+from vehicled.points import ORIGIN
 from vehicled.progress import Progress
+from vehicled.scoring import read_configuration
 
 HELP = "convert a log into another format"
 
@@ -120,7 +122,8 @@ def _convert_estimates(log: Log, output: Path) -> int:
     if not len(estimates.t):
         raise RunError(f"{log.path}: no estimates in it")
     rows = np.column_stack([estimates.columns[c] for c in ESTIMATE_COLUMNS])
-    with EstimatesWriter(output) as writer:
+    configuration = read_configuration(log)
+    with EstimatesWriter(output, ORIGIN if configuration is None else configuration.point) as writer:
         for t, row in zip(estimates.t.tolist(), rows, strict=True):
             writer.write(Estimate(t, row))
     return 0

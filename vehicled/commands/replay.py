@@ -99,7 +99,7 @@ def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             progress.update(summary.drive_seconds)
         with (
             Progress("smoothing", summary.drive_seconds, "s") as progress,
-            EstimatesWriter(args.estimates) as writer,
+            EstimatesWriter(args.estimates, configuration.point) as writer,
         ):
             for estimate in smoother.smooth(progress.update):
                 writer.write(estimate)
@@ -131,7 +131,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
         sinks: list[Sink] = []
         on_command = None
         if args.estimates is not None:
-            write = stack.enter_context(EstimatesWriter(args.estimates)).write
+            write = stack.enter_context(EstimatesWriter(args.estimates, configuration.point)).write
 
             def keep(t: int, measurements: object, estimate: Estimate | None, innovations: object) -> None:
                 if estimate is not None:

@@ -8,25 +8,33 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
+import numpy as np
+
 from replay.csv_log import Table, read_estimates
-from vehicled.configuration import parse_configuration
+from vehicled.configuration import load_configuration
+from vehicled.errors import UsageError
 from vehicled.geodesy import WorldOrigin
+from vehicled.points import ORIGIN, find_point, with_point
 from vehicled.scoring import (
     Score,
     Scored,
     Scores,
     calc_origin_distance,
     compare,
+    find_compared_point,
     read_run,
     score,
     score_receiver,
 )
-from vehicled.settings import SettingsError
+from vehicled.sources.output import parse_point
+from vehicled.units import Vector
 
 HELP = "compare estimates with the truth"
 
 _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
 """What the table shows instead of the SI unit."""
+
+_MOVED = "estimates are moved there; accelerations are not compared"
 
 _SAME_ORIGIN = 0.5
 """m: origins that are less far apart, by rounding of latitude and longitude, are the same."""
@@ -46,12 +54,27 @@ filter's standard deviations match its errors; larger means too confident. NIS n
 Sideslip and tyre slip count only from 1 m/s on. The receiver alone, if its fixes were recorded and the
 configuration gives the origin of the world: its antenna, and its course over ground taken for the heading.
 
+Estimates are of the vehicle origin, or of `output.point` of the configuration, which their file says. With
+--truth-point, or where the truth has columns point.x, point.y and point.z, they are moved to the point of the
+truth: position, velocity and sideslip, not acceleration. Standard deviations stay those of their own point.
+
 examples:
   vehicled score estimates.csv truth.csv
-  vehicled score run.mcap truth.csv --json        one JSON object in SI units and radians"""
+  vehicled score run.mcap truth.csv --json        one JSON object in SI units and radians
+  vehicled score run.mcap truth.csv --truth-point rear_axle
+  vehicled score estimates.csv truth.csv --truth-point=-1.32,0,-0.21"""
     parser.add_argument("estimates", metavar="ESTIMATES", type=Path, help="estimates .csv or recording .mcap")
     parser.add_argument(
         "truth", metavar="TRUTH", type=Path, help="truth .csv: t and any columns of estimates"
+    )
+    parser.add_argument(
+        "--truth-point",
+        metavar="POINT",
+        help="point of the car that the truth is of: x,y,z in m (=-1.3,0,0.1 with a sign first), rear_axle, "
+        "front_axle, imu, antenna or center_of_mass",
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="car that a named point is of, where ESTIMATES is not a recording"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
@@ -59,14 +82,14 @@ examples:
 def run(args: argparse.Namespace) -> int:
     """Print the errors of the estimates; returns the exit status."""
     run, truth = read_run(args.estimates), read_estimates(args.truth)
+    truth = _place_truth(args, run, truth)
     for table in (run.estimates, truth):
         table.problems.show(sys.stderr)
     apart = calc_origin_distance(run.estimates, truth)
     if apart is not None and apart > _SAME_ORIGIN:
-        print(
-            f"vehicled score: warning: the origins of x and y are {apart:.1f} m apart in the two files, "
-            "which is in all errors of position (`world` in the configuration sets the origin)",
-            file=sys.stderr,
+        _warn(
+            f"the origins of x and y are {apart:.1f} m apart in the two files, "
+            "which is in all errors of position (`world` in the configuration sets the origin)"
         )
     scores = score(compare(run.estimates, truth), run.innovations)
     scores = dataclasses.replace(scores, receiver=_receiver(run, truth))
@@ -77,18 +100,60 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _place_truth(args: argparse.Namespace, run: Scored, truth: Table) -> Table:
+    """The truth, saying the point that `--truth-point` names; what is said of points on stderr."""
+    own = find_point(truth.columns)
+    here = find_point(run.estimates.columns) or ORIGIN
+    if args.truth_point is None:
+        if own is None and here != ORIGIN:
+            _warn(
+                f"the estimates are of the point {_show(here)}, and the truth is taken to be (see --truth-point)"
+            )
+        elif own is not None and own != here:
+            _warn(f"the estimates are of the point {_show(here)}, the truth of {_show(own)}: {_MOVED}")
+        return truth
+    there = _locate(args, run)
+    if own is not None and own != there:
+        _warn(f"{args.truth.name} is of the point {_show(own)} by itself: --truth-point replaces that")
+    return truth._replace(columns=with_point(truth.columns, there))
+
+
+def _locate(args: argparse.Namespace, run: Scored) -> Vector:
+    """Where `--truth-point` is. Raises UsageError."""
+    try:
+        point = parse_point(args.truth_point)
+    except UsageError as error:
+        raise UsageError(f"--truth-point {error}") from None
+    if not isinstance(point, str):
+        return point
+    configuration = run.configuration if args.config is None else load_configuration(args.config)
+    if point == "center_of_mass":
+        return ORIGIN
+    if configuration is None:
+        raise UsageError(f"--truth-point {point}: expected --config FILE, which says where that is")
+    place = configuration.locate(point)
+    if place is None:
+        raise UsageError(f"--truth-point {point}: expected a configuration with that sensor")
+    return place
+
+
+def _show(point: Vector) -> str:
+    return f"({', '.join(f'{p:.4g}' for p in point)}) m"
+
+
+def _warn(text: str) -> None:
+    print(f"vehicled score: warning: {text}", file=sys.stderr)
+
+
 def _receiver(run: Scored, truth: Table) -> dict[str, Score]:
     """The recorded receiver alone, where the recording has the car's configuration and the world's origin."""
     if run.configuration is None:
         return {}
-    try:
-        configuration = parse_configuration(run.configuration)
-    except SettingsError:  # of another version of this program
-        return {}
-    gnss, world = configuration.sensors.gnss, configuration.world
+    gnss, world = run.configuration.sensors.gnss, run.configuration.world
     if gnss is None or world is None:
         return {}
-    return score_receiver(run.measurements, truth.t, truth.columns, gnss.antenna, WorldOrigin.of(world))
+    x, y, z = np.subtract(gnss.antenna, find_compared_point(run.estimates, truth)).tolist()
+    return score_receiver(run.measurements, truth.t, truth.columns, (x, y, z), WorldOrigin.of(world))
 
 
 def _without_nan(value: object) -> object:
@@ -100,8 +165,9 @@ def _without_nan(value: object) -> object:
 def format_scores(scores: Scores) -> list[str]:
     """The scores as lines of a table, in units that people read."""
     first, last = scores.overlap
+    at = "" if scores.point == ORIGIN else f", at the point {_show(scores.point)}"
     lines = [
-        f"compared from {first:.3f} s to {last:.3f} s",
+        f"compared from {first:.3f} s to {last:.3f} s{at}",
         "",
         f"{'quantity':<26} {'RMSE':>11} {'largest':>11}  {'unit':<6} {'NEES':>8} {'samples':>9}",
     ]

@@ -62,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.plant import make_plant
 
-    plant = make_plant(load_configuration(args.config), scenario.plant)
+    configuration = load_configuration(args.config)
+    plant = make_plant(configuration, scenario.plant)
     with Progress("simulating", scenario.length, "s") as progress:
         measurements, truth = simulate(scenario, plant, args.seed, progress.update)
     measured = {channel for m in measurements for channel in m.values}
@@ -71,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
             log.write(m)
     print(f"{args.output}: {scenario.length:g} s, {len(measurements)} measurements")
     if args.truth is not None:
-        with EstimatesWriter(args.truth) as writer:
-            for row in truth.rows():
+        with EstimatesWriter(args.truth, configuration.point) as writer:
+            for row in truth.at(configuration.point).rows():
                 writer.write(row)
         print(f"{args.truth}: {len(truth.t)} rows")
     return 0

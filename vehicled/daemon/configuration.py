@@ -23,4 +23,4 @@ def load_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     file = settings.load(path, File)
     c = configure(file, path.read_text(encoding="utf-8"))
     daemon = DaemonOptions(devices={}) if file.daemon is None else file.daemon.to(DaemonOptions)
-    return DaemonConfiguration(c.vehicle, c.sensors, c.filter, c.world, c.text, daemon)
+    return DaemonConfiguration(c.vehicle, c.sensors, c.filter, c.world, c.point, c.text, daemon)

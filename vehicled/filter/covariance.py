@@ -287,6 +287,12 @@ class Covariance:
         self._d_packed[...] = 0.0
         self._d_x[...] = 0.0
 
+    def find_block(self, places: Sequence[int]) -> np.ndarray:
+        """(k, k) where in `packed` the covariances of k states stand."""
+        index = np.empty((self.size, self.size), dtype=np.intp)
+        index[self._upper] = index.T[self._upper] = np.arange(len(self.packed))
+        return index[np.ix_(places, places)]
+
     @property
     def variances(self) -> np.ndarray:
         """(n,) diagonal of the covariance, a copy."""

@@ -13,14 +13,17 @@ import numpy as np
 
 from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
+from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import SUSPENSION, UNMODELLED, WHEEL_ANGLE, calc_unmodelled
 from vehicled.filter.structure import CHART_PAIRS, SIGMAS
 from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
+from vehicled.points import ORIGIN
 from vehicled.symbolic.program import Layout
-from vehicled.vehicle.arrays import AHEAD, CORNER_OUTPUTS, POSE, ROOT_OUTPUTS, V1Z, V2Z
+from vehicled.units import Vector
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, CORNER_OUTPUTS, POSE, ROOT_OUTPUTS, V1Z, V2Z
 from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 
@@ -63,6 +66,10 @@ class VehicleFilter(VehicleState):
         self._before_weights: tuple[np.ndarray, ...] | None = None
         """Of the last observation, where some of its components were weighted or rejected: see `decorrelated`."""
         self._columns = _find_columns(self.car.layout)
+        self._point: OutputPoint | None = None
+        self._chart_block = self.errors.find_block(
+            [*range(CHART_PAIRS), *range(self._pairs, self._pairs + CHART_PAIRS)]
+        )
         places = () if kernels.transition is None else kernels.transition.places
         self._transition_places = np.array(places, dtype=np.intp).reshape(-1, 2).T
 
@@ -312,7 +319,29 @@ class VehicleFilter(VehicleState):
         self._past = None
         self._output()
         values: np.ndarray = self.car.workspace[self._columns]
+        if self._point is not None:
+            self._point.move(values, self._pose, self.errors.packed[self._chart_block])
         return values
+
+    def set_output_point(self, place: Vector) -> None:
+        """Of which point of the chassis the estimate is, m in vehicle axes."""
+        observe = self._observe_place, self._observe_velocity
+        self._point = None if place == ORIGIN else OutputPoint(place, *observe)
+
+    def _observe_place(self, place: Vector) -> tuple[np.ndarray, np.ndarray]:
+        """Position (3,) of a place at `_pose`, m in the world, and derivatives (3, 12): a receiver's there."""
+        antenna = self.car.view("mounting")[: len(place)]
+        before = antenna.copy()
+        antenna[:] = place
+        self.car.call(self._kernels.sensors.gnss_position)
+        antenna[:] = before
+        derivatives = self.car.view("sensitivity").reshape(-1, CHART_SIZE)
+        return self.car.view("predicted").copy(), derivatives.copy()
+
+    def _observe_velocity(self) -> np.ndarray:
+        """(2, 12) derivatives of the vehicle origin's velocity, vehicle axes, at `_pose`."""
+        self.car.call(self._kernels.sensors.body_velocity)
+        return self.car.view("sensitivity").reshape(-1, CHART_SIZE)[:2]
 
     # -- resets from measurements ---------------------------------------------------------------------------
 

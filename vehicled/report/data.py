@@ -16,7 +16,16 @@ from replay.problems import Problems
 from vehicled.errors import RunError
 from vehicled.messages import Innovation, Measurement, Status
 from vehicled.schemas import StepRecord
-from vehicled.scoring import Comparison, Scores, SensorScore, compare, score, score_sensors
+from vehicled.scoring import (
+    Comparison,
+    Scores,
+    SensorScore,
+    at_point,
+    compare,
+    read_configuration,
+    score,
+    score_sensors,
+)
 
 
 @dataclass(frozen=True)
@@ -114,13 +123,14 @@ def load_run(path: str | Path, truth: str | Path | None = None) -> RunData:
     """
     path = Path(path)
     if is_mcap(path):
-        run = McapLog(path).read_run()
+        log = McapLog(path)
+        run = log.read_run()
         if not len(run.estimates.t):
             raise RunError(f"{path}: no estimates in it; expected the recording of a run")
         data = RunData(
             path.name,
             int(run.estimates.t[0]),
-            run.estimates,
+            at_point(run.estimates, read_configuration(log)),
             run.measurements,
             run.innovations,
             run.statuses,

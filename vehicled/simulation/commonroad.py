@@ -16,10 +16,11 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
+from vehicled.points import rotations
 from vehicled.simulation.driver import Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground
-from vehicled.simulation.sensors import SensorPlaces, rotations
+from vehicled.simulation.sensors import SensorPlaces
 
 CARS = (1, 2, 3)
 """Ford Escort, BMW 320i, VW Vanagon."""

@@ -10,10 +10,12 @@ import pymap3d
 
 from vehicled.errors import RunError
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Measurement
+from vehicled.points import ORIGIN, move
 from vehicled.simulation.driver import Handling, State
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, Scenario
 from vehicled.simulation.sensors import SensorPlaces, Track, measure
+from vehicled.units import Vector
 
 STEP_NS = 1_000_000
 """Of the plant, ns."""
@@ -53,6 +55,18 @@ class Truth:
     """(n,) int64 ns."""
     values: np.ndarray
     """(n, len(ESTIMATE_COLUMNS)) in the order of `ESTIMATE_COLUMNS`; NaN where not known."""
+
+    def at(self, point: Vector) -> "Truth":
+        """The same of another point of the car than the vehicle origin, m in vehicle axes."""
+        if point == ORIGIN:
+            return self
+        w = self.values[:, [ESTIMATE_INDEX[c] for c in ("wx", "wy", "wz")]]
+        moved = move(
+            dict(zip(ESTIMATE_COLUMNS, self.values.T, strict=True)),
+            point,
+            np.gradient(w, self.t * 1e-9, axis=0),
+        )
+        return Truth(self.t, np.column_stack([moved[c] for c in ESTIMATE_COLUMNS]))
 
     def rows(self) -> list[Estimate]:
         """One estimate per instant, as files of estimates have them."""

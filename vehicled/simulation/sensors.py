@@ -12,6 +12,7 @@ import numpy as np
 import pymap3d
 
 from vehicled.messages import WHEELS, Measurement
+from vehicled.points import rotations
 from vehicled.units import NonNegative, Positive, Range, Unit, Vector
 
 SOURCES = ("imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle")
@@ -192,17 +193,6 @@ class Track:
 _ANGLES = ("roll", "pitch", "yaw")
 _NO_COURSE_BELOW = 0.5
 """m/s: slower, a receiver's course is noise, and receivers leave it blank."""
-
-
-def rotations(roll: np.ndarray, pitch: np.ndarray, yaw: np.ndarray) -> np.ndarray:
-    """R_world_vehicle (n, 3, 3) = Rz(yaw) Ry(pitch) Rx(roll) of angles (n,) in rad."""
-    (cr, cp, cy), (sr, sp, sy) = np.cos([roll, pitch, yaw]), np.sin([roll, pitch, yaw])
-    rows = [
-        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-        [-sp, cp * sr, cp * cr],
-    ]
-    return np.moveaxis(np.array(rows), 2, 0)
 
 
 def specific_force(track: Track, position: Vector) -> np.ndarray:

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from vehicled.sources.steering_health import SteeringHealth
-from vehicled.units import Positive, Seconds
+from vehicled.units import Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
 
 HORIZON = 0.1
 """s: a steering signal is extrapolated no further; after that the last value holds."""
+
+
+_ANGLE = Unit("rad", plain=True)
+_UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
+"""By source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +34,8 @@ class SteeringInput:
 
     source: Literal["rack", "wheel", "road_wheels"] = "rack"
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
-    offset: float = 0.0
-    """Of the source when driving straight on, in its own unit (m or rad)."""
+    offset: Annotated[float, UnitBy(_UNITS, "source")] = 0.0
+    """Of the source when driving straight on: a length of the rack (a plain number: m), otherwise an angle (rad)."""
     latency: Seconds = 0.0
     """By how much its measurements are older than the time that they come with."""
     smoothing: Annotated[Seconds, Positive] = 0.02

@@ -15,7 +15,7 @@ import numpy as np
 
 from vehicled.configuration import Configuration
 from vehicled.messages import Measurement
-from vehicled.simulation.sensors import rotations
+from vehicled.points import rotations
 from vehicled.vehicle.parameters import Axle, Characteristic, LinearTyre
 from vehicled.vehicle.steering import SteeringGeometry
 

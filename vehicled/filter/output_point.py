@@ -1,0 +1,63 @@
+"""The estimate at another point of the chassis than the vehicle origin, with its standard deviations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from vehicled.messages import ESTIMATE_INDEX
+from vehicled.units import Vector
+from vehicled.vehicle.arrays import CHART_SIZE, POSE
+
+_P, _V, _W, _A = (np.array([ESTIMATE_INDEX[f"{name}{a}"] for a in "xyz"]) for name in ("", "v", "w", "a"))
+_SIDESLIP = ESTIMATE_INDEX["sideslip"]
+_SIGMAS = np.array([ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "vx", "vy", "sideslip")])
+_ALPHA = np.array([POSE.index(f"alpha.{a}") for a in "xyz"])
+_RATES = np.array([POSE.index(n) for n in ("wx", "-wy", "wz")])
+_SIGNS = np.array([1.0, -1.0, 1.0])
+"""Of those rates, to make ω."""
+
+
+class OutputPoint:
+    """Moves estimates from the vehicle origin to a point of the chassis: v + ω × r, with the errors of all of it.
+
+    The chassis is rigid, so that nothing is neglected but what the filter neglects itself: errors are taken to first
+    order, as everywhere, and the sideslip's within a turn.
+    """
+
+    def __init__(
+        self,
+        place: Vector,
+        observe_position: Callable[[Vector], tuple[np.ndarray, np.ndarray]],
+        observe_velocity: Callable[[], np.ndarray],
+    ) -> None:
+        """`place`: m, vehicle axes.
+
+        Of the present pose, `observe_position` gives the position of a place (3,), m in the world, and its
+        derivatives (3, 12) by chart and rates; `observe_velocity` those (2, 12) of the origin's velocity in vehicle
+        axes, ahead and to the left.
+        """
+        self._place, self._arm = place, np.array(place)
+        self._observe_position, self._observe_velocity = observe_position, observe_velocity
+        x, y, z = place
+        self._turning = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
+        """(3, 3) takes ω to ω × r."""
+        self._by_rates = np.zeros((2, CHART_SIZE))
+        self._by_rates[:, _RATES] = self._turning[:2] * _SIGNS
+
+    def move(self, values: np.ndarray, pose: np.ndarray, covariance: np.ndarray) -> None:
+        """Change an estimate (columns,) of the origin, at `pose`; `covariance` (12, 12) of chart and rates."""
+        w, arm = values[_W], self._arm
+        values[_P], by_position = self._observe_position(self._place)
+        values[_V] += self._turning @ w
+        values[_A] += self._turning @ pose[_ALPHA] + w * (w @ arm) - arm * (w @ w)
+        vx, vy = values[_V[0]].item(), values[_V[1]].item()
+        values[_SIDESLIP] = math.atan2(vy, vx)
+        by_velocity = self._observe_velocity() + self._by_rates
+        # At standstill sideslip is anything.
+        by_sideslip = (vx * by_velocity[1] - vy * by_velocity[0]) / max(vx * vx + vy * vy, 1e-12)
+        rows = np.vstack([by_position, by_velocity, by_sideslip])
+        values[_SIGMAS] = np.sqrt(np.maximum(((rows @ covariance) * rows).sum(axis=1), 0.0))
+        values[_SIGMAS[-1]] = min(values[_SIGMAS[-1]], math.pi)
