@@ -48,10 +48,10 @@ def calc_clutch(
 ) -> tuple[Friction, Atom]:
     """Between the wheels of an axle, in series with the half-shafts; and its weight in the tangent of each wheel.
 
-    `h` step (s), `windup` of the shafts before it (rad), `difference` of the wheel's rate from the other one's (rad/s),
-    `limit` (N·m), `inertia` of a wheel (kg·m²). Backward Euler for the twist, as filters change the wheels' rates
-    between steps. The tangent has each wheel by itself, so that iterations converge with weight over inertia: where
-    steps are long, shafts are softer than real ones.
+    `h` step (s), `windup` of the shafts before it (rad), `difference` of the wheel's rate from the other one's
+    (rad/s), `limit` (N·m), `inertia` of a wheel (kg·m²). Backward Euler for the twist, as filters change the wheels'
+    rates between steps. The tangent has each wheel by itself, so that iterations converge with weight over inertia:
+    where steps are long, shafts are softer than real ones.
     """
     half_h = 0.5 * h
     real = half_h * (_SHAFT_STIFFNESS * h + _SHAFT_DAMPING)
