@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 from vehicled.messages import WHEELS
 from vehicled.units import NonNegative, Positive
 from vehicled.vehicle.car import Car
-from vehicled.vehicle.differential import Differential
+from vehicled.vehicle.parameters import Vehicle
 
 TIMEOUT = 0.5
 """s: a torque that has not been measured for this long is unknown, and no torque is assumed."""
@@ -37,10 +37,11 @@ class WheelTorques:
 class _AxleTorques:
     """The latest torques of one axle."""
 
-    def __init__(self, axle: str, differential: Differential) -> None:
+    def __init__(self, axle: str, vehicle: Vehicle) -> None:
         self.channels = tuple(f"torque.{n}" for n in (f"{axle[0]}l", f"{axle[0]}r", axle))
         """Of the left and the right wheel, and of both."""
-        self._differential = differential
+        self.is_driven = vehicle.driven in (axle, "all")
+        self._calc_limit = getattr(vehicle, axle).differential.calc_limit
         self._torques = [0.0, 0.0, 0.0]
         self._until = [-math.inf, -math.inf, -math.inf]
 
@@ -55,54 +56,50 @@ class _AxleTorques:
         And the time until which they are measured, −∞ if they are not.
         """
         left, right, both = self._torques
-        limit = self._differential.calc_limit
-        until = min(self._until[:2])
+        left_until, right_until, until = self._until
+        if t < left_until and t < right_until:
+            return left, right, 0.0, min(left_until, right_until)
         if t < until:
-            return left, right, 0.0, until
-        if t < self._until[2]:
-            return 0.5 * both, 0.5 * both, limit(both), self._until[2]
-        return 0.0, 0.0, limit(0.0), -math.inf
+            return 0.5 * both, 0.5 * both, self._calc_limit(both), until
+        return 0.0, 0.0, self._calc_limit(0.0), -math.inf
 
 
 class Torques:
     """Keeps the latest torques of the wheels."""
 
     def __init__(self, settings: WheelTorques, car: Car) -> None:
-        vehicle = car.vehicle
         self._gain, self._inputs = settings.gain, car.corner_inputs
-        self._axles = [_AxleTorques(axle, getattr(vehicle, axle).differential) for axle in AXLES]
-        self._is_driven = [vehicle.driven in (axle, "all") for axle in AXLES]
-        self._places = {c: (axle, n) for axle in self._axles for n, c in enumerate(axle.channels)}
+        self._front, self._rear = axles = [_AxleTorques(axle, car.vehicle) for axle in AXLES]
+        self._places = {channel: (axle, n) for axle in axles for n, channel in enumerate(axle.channels)}
         self._find(-math.inf)
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Keep the torques (N·m, times `gain`) that are among the channels."""
-        for channel, (axle, n) in self._places.items():
-            if channel in values:
-                axle.take(n, t, self._gain * values[channel])
+        for channel, value in values.items():
+            if channel in self._places:
+                axle, n = self._places[channel]
+                axle.take(n, t, self._gain * value)
                 self._next = -math.inf
 
     def is_measured(self, t: float) -> bool:
         """Whether the torques of all driven axles were measured shortly before t, s."""
-        self._follow(t)
-        return self._known
+        if t >= self._next:
+            self._find(t)
+        return self._is_measured
 
     def apply(self, t: float) -> None:
         """Write them into the car; none on an axle where they are not measured at t, s."""
-        self._follow(t)
+        if t >= self._next:
+            self._find(t)
         self._inputs[3] = self._torques
         self._inputs[5] = self._limits
 
-    def _follow(self, t: float) -> None:
-        if not t < self._next:
-            self._find(t)
-
     def _find(self, t: float) -> None:
-        found = [axle.find(t) for axle in self._axles]
-        self._torques = [torque for left, right, _, _ in found for torque in (left, right)]
-        """Of the wheels, N·m."""
-        self._limits = [limit for _, _, limit, _ in found for _ in range(2)]
-        ends = [until for *_, until in found]
-        self._known = all(t < end for end, driven in zip(ends, self._is_driven, strict=True) if driven)
-        self._next = min((end for end in ends if t < end), default=math.inf)
-        """Time at which the next of them is no longer measured, s."""
+        left, right, limit, front_until = self._front.find(t)
+        rear_left, rear_right, rear_limit, rear_until = self._rear.find(t)
+        self._torques = [left, right, rear_left, rear_right]
+        self._limits = [limit, limit, rear_limit, rear_limit]
+        front, rear = t < front_until, t < rear_until
+        self._is_measured = (front or not self._front.is_driven) and (rear or not self._rear.is_driven)
+        # Nothing changes before the first of them is no longer measured.
+        self._next = min(front_until if front else math.inf, rear_until if rear else math.inf)
