@@ -111,6 +111,13 @@ def test_counting_leaves_the_car_as_it_was(car):
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
+        ("differential: open", "differential: welded", ["rear.differential", "open, locked or limited_slip"]),
+        (
+            "differential: open",
+            "differential: {kind: locked, locking: 20 %}",
+            ["rear.differential.locking", "limited_slip", "locked"],
+        ),
+        ("driven: rear ", "torque_split: 40 % ", ["vehicle.torque_split", "driven: all", "rear"]),
         ("baud: 921600", "baut: 921600", ["prototype.yaml:", "imu", "baut", "baud"]),
         ("driver: xsens", "driver: xesns", ["prototype.yaml:", "xesns", "vectornav"]),
         ("dbc: prototype.dbc", "dbc: other.dbc", ["prototype.yaml:", "can", "other.dbc"]),
