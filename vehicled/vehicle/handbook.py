@@ -123,7 +123,7 @@ class Handbook:
     """Steering-wheel angle over road-wheel angle."""
     driven: Driven = "rear"
     """Axles that the engine drives."""
-    torque_split: Annotated[float, Range(0.0, 1.0)] | None = None
+    torque_split: Annotated[float, Range(0.01, 0.99)] | None = None
     """With `driven: all`, the front axle's share of the torque; default: all wheels slip alike."""
     aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81

@@ -255,7 +255,7 @@ class Vehicle:
     steering: SteeringParameters = field(default_factory=SteeringParameters)
     driven: Driven = "rear"
     """Axles that the engine drives."""
-    torque_split: Annotated[float, Range(0.0, 1.0)] | None = None
+    torque_split: Annotated[float, Range(0.01, 0.99)] | None = None
     """With `driven: all`, the front axle's share of the torque; default: all wheels slip alike."""
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
