@@ -21,7 +21,7 @@ Signals depend on the car; `signals` maps them to channels. For the prototype's
       steer.fr: {message: Steering, signal: RoadWheelAngleFR}
       brake.pressure: {message: Brake, signal: BrakePressure}
       torque.rl: {message: WheelTorque, signal: TorqueRL}
-      torque.rr: {message: WheelTorque, signal: TorqueRR}
+      torque.rr: {message: WheelTorque, signal: TorqueRR}   # so torque.fl, torque.fr, torque.front, torque.rear
       vehicle.speed: {message: Vehicle, signal: VehicleSpeed}
 
 Values are converted from the unit that the DBC file names (deg, bar, km/h, …) to the channel's.

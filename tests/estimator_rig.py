@@ -48,9 +48,9 @@ class WithFilter(Estimator):
 class Drive:
     """What a plant did, for any sensors."""
 
-    def __init__(self, scenario: Scenario):
+    def __init__(self, scenario: Scenario, configuration: Configuration | None = None):
         self._scenario = scenario
-        plant = make_plant(prototype(), scenario.plant)
+        plant = make_plant(configuration or prototype(), scenario.plant)
         self._mounting = plant.mounting
         self._track, self._values = drive_plant(scenario, plant, None)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
-from vehicled.simulation.driver import Handling
+from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground
 from vehicled.simulation.sensors import SensorPlaces
@@ -40,12 +40,13 @@ class SingleTrack:
         self.wheel = 0.0
         self.steer = 0.0
 
-    def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+    def step(self, t: float, dt: float, controls: Controls) -> None:
+        rack, rear_torque, brake_pressure, front_torque = controls
         self.steer = rack / self.handling.rack_per_steer
         v = max(self.vx, 2.0)
         front = self._lateral(self.steer - (self.vy + self.a * self.r) / v)
         rear = self._lateral(-(self.vy - self.b * self.r) / v)
-        drive = rear_torque / self.handling.wheel_radius - 0.4 * self.vx**2
+        drive = (rear_torque + front_torque) / self.handling.wheel_radius - 0.4 * self.vx**2
         brake = self.handling.brake_torque_per_pressure * brake_pressure / self.handling.wheel_radius
         brake = min(brake, self.friction * self.mass * G)
         force = drive - front * math.sin(self.steer)
@@ -79,3 +80,7 @@ class SingleTrack:
 
     def road_wheel_angles(self) -> tuple[float, float]:
         return self.steer, self.steer
+
+    def wheel_torques(self, controls: Controls) -> np.ndarray:
+        front, rear = 0.5 * controls.front_torque, 0.5 * controls.rear_torque
+        return np.array([front, front, rear, rear])

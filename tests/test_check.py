@@ -63,6 +63,15 @@ def test_sensors_are_those_of_the_configuration(capsys, config):
     assert more == {f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr")}
 
 
+def test_the_drive_is_told_by_driven_axle(capsys, config):
+    path = config("driven: rear ", "driven: all\n  torque_split: 30 % ")
+    found = json.loads(check(capsys, path, "--json")[1])["drive"]
+    assert found == {
+        "front": {"share": pytest.approx(0.3), "differential": "open"},
+        "rear": {"share": pytest.approx(0.7), "differential": "open"},
+    }
+
+
 def test_the_table_says_the_same(capsys):
     _, out, _ = check(capsys, "prototype", "--json")
     found = json.loads(out)
@@ -73,6 +82,7 @@ def test_the_table_says_the_same(capsys):
     assert rows["coordinates"] == str(found["coordinates"])
     assert rows["degrees of freedom"].startswith("14 =")
     assert rows["sensors"] == ", ".join(found["sensors"])
+    assert rows["drive"] == "rear 100 %, open"
     assert rows["devices"] == "imu (xsens), gnss (nmea), can (can)"
 
 
@@ -111,6 +121,13 @@ def test_counting_leaves_the_car_as_it_was(car):
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
+        ("differential: open", "differential: welded", ["rear.differential", "open, locked or limited_slip"]),
+        (
+            "differential: open",
+            "differential: {kind: locked, locking: 20 %}",
+            ["rear.differential.locking", "limited_slip", "locked"],
+        ),
+        ("driven: rear ", "torque_split: 40 % ", ["vehicle.torque_split", "driven: all", "rear"]),
         ("baud: 921600", "baut: 921600", ["prototype.yaml:", "imu", "baut", "baud"]),
         ("driver: xsens", "driver: xesns", ["prototype.yaml:", "xesns", "vectornav"]),
         ("dbc: prototype.dbc", "dbc: other.dbc", ["prototype.yaml:", "can", "other.dbc"]),

@@ -11,6 +11,7 @@ from vehicled.configuration import load_configuration
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.points import rotations
+from vehicled.simulation.driver import Controls
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.random_course import RandomDrive
 from vehicled.simulation.scenario import Ground
@@ -39,7 +40,7 @@ def turn(name: str) -> np.ndarray:
     for k in range(3000):
         steer = 0.04 * min(k * DT / 0.4, 1.0)
         torque, pressure = (400.0, 0.0) if k < 1500 else (0.0, 2e6)
-        plant.step(k * DT, DT, plant.handling.rack_per_steer * steer, torque, pressure)
+        plant.step(k * DT, DT, Controls(plant.handling.rack_per_steer * steer, torque, pressure))
         rows.append(plant.truth())
     plant.close()
     return np.array(rows)

@@ -10,6 +10,7 @@ from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.points import rotations
 from vehicled.simulation.commonroad import CommonRoadPlant, body_rates
 from vehicled.simulation.drive import Track
+from vehicled.simulation.driver import Controls
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground
 from vehicled.simulation.sensors import SensorPlaces, specific_force
@@ -33,7 +34,7 @@ def drive(request) -> tuple[CommonRoadPlant, np.ndarray]:
     rows = [plant.truth()]
     for k in range(3500):
         steer = 0.04 * min(max((k * DT - 1.0) / 0.4, 0.0), 1.0)
-        plant.step(k * DT, DT, steer, 300.0 if k > 2000 else 0.0, 0.0)
+        plant.step(k * DT, DT, Controls(steer, 300.0 if k > 2000 else 0.0, 0.0))
         rows.append(plant.truth())
     return plant, np.array(rows)
 

@@ -319,9 +319,9 @@ def test_inputs_reach_the_plant_at_the_end_of_each_step() -> None:
     class Recorder(SingleTrack):
         seen: list[tuple[float, float]] = []  # noqa: RUF012
 
-        def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
-            self.seen.append((t + dt, rack))
-            super().step(t, dt, rack, rear_torque, brake_pressure)
+        def step(self, t: float, dt: float, controls: Controls) -> None:
+            self.seen.append((t + dt, controls.rack))
+            super().step(t, dt, controls)
 
     sine = Sine(amplitude=0.004, frequency=0.25)
     drive_plant(loads(YAML, Scenario), Recorder(), None)
@@ -331,7 +331,7 @@ def test_inputs_reach_the_plant_at_the_end_of_each_step() -> None:
 
 def test_a_plant_that_diverges_is_said_so() -> None:
     class Exploding(SingleTrack):
-        def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+        def step(self, t: float, dt: float, controls: Controls) -> None:
             self.x = math.nan if t > 0.5 else 0.0
 
     with pytest.raises(RunError, match=r"no longer finite at t = 0\.50"):

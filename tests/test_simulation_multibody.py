@@ -1,16 +1,18 @@
 """The multibody plant in a scenario: published trajectory, slopes, parameter errors."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
 from vehicled.configuration import load_configuration
-from vehicled.messages import ESTIMATE_INDEX
+from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.settings import loads
-from vehicled.simulation.drive import simulate
+from vehicled.simulation.drive import drive_plant, simulate
 from vehicled.simulation.plant import make_plant
-from vehicled.simulation.scenario import Scenario
+from vehicled.simulation.scenario import Scenario, find_scenario
+from vehicled.vehicle.differential import Differential
 
 PLAIN = (
     "sensors: {imu: null, gnss: null, wheel_angles: null, steering: null, brake_pressure: null, speed: null}"
@@ -57,3 +59,53 @@ def test_a_heavier_plant_presses_harder_on_the_ground():
         _, truth = drive("prototype", f"duration: 0.5\nplant: {{mass: {mass}}}\ninputs: {{}}")
         loads_of.append(sum(truth[f"tyre.{w}.fz"][-1] for w in ("fl", "fr", "rl", "rr")))
     assert loads_of[1] / loads_of[0] == pytest.approx(1.10, abs=1e-3)
+
+
+def torques_of(configuration, scenario):
+    """(steps, 4) drive torques at the wheels, NaN where there is no sensor."""
+    plant = make_plant(configuration, scenario.plant)
+    track, _ = drive_plant(scenario, plant, None)
+    none = np.full(len(track.t), np.nan)
+    return np.stack([track.columns.get(f"torque.{w}", none) for w in WHEELS], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "wheels", "front"),
+    [("prototype", ["rl", "rr"], 0.0), ("hatchback", ["fl", "fr"], 1.0), ("saloon", list(WHEELS), 0.4)],
+)
+def test_a_driver_drives_the_wheels_that_the_car_has_driven(name, wheels, front):
+    scenario = dataclasses.replace(find_scenario("acceleration_and_braking"), duration=4.0)
+    torques = torques_of(load_configuration(name), scenario)
+    has_sensor = ~np.isnan(torques[0])
+    assert [w for w, has in zip(WHEELS, has_sensor, strict=True) if has] == wheels
+    total = np.nansum(torques, axis=1)
+    assert total[-1] > 300.0
+    assert np.nansum(torques[:, :2], axis=1) == pytest.approx(front * total)
+    assert torques[:, 0] == pytest.approx(torques[:, 1], nan_ok=True)
+    assert torques[:, 2] == pytest.approx(torques[:, 3], nan_ok=True)
+
+
+def test_torques_are_measured_behind_the_differential():
+    """In a bend a limited slip moves torque to the inner wheel; the sum is what the engine gives."""
+    given = load_configuration("hatchback")
+    limited = Differential(kind="limited_slip", preload=50.0, locking=0.3)
+    front = dataclasses.replace(given.vehicle.front, differential=limited)
+    configuration = dataclasses.replace(given, vehicle=dataclasses.replace(given.vehicle, front=front))
+    scenario = loads(
+        "duration: 4\ninitial: {speed: 10}\ninputs: {front_torque: 400, rack: [[1, 0], [2, 0.02]]}", Scenario
+    )
+    torques = torques_of(configuration, scenario)
+    assert torques[:, :2].sum(axis=1) == pytest.approx(400.0)
+    left, right = torques[-1, :2]
+    assert abs(left - right) == pytest.approx(50.0 + 0.3 * 400.0)
+    steers_left = make_plant(configuration, scenario.plant).handling.rack_per_steer > 0
+    assert (left > right) == steers_left
+
+
+def test_front_torque_accelerates_as_rear_torque_does():
+    speeds = []
+    for axle in ("front", "rear"):
+        _, truth = drive("prototype", f"duration: 2\ninitial: {{speed: 10}}\ninputs: {{{axle}_torque: 600}}")
+        speeds.append(truth["vx"][-1] - 10.0)
+    assert speeds[0] > 2.0
+    assert speeds[0] == pytest.approx(speeds[1], rel=0.03)

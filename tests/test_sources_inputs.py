@@ -1,5 +1,7 @@
 """Steering, torque and pressure on their way into the model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from vehicled.sources.inputs import Inputs
 from vehicled.sources.steering import HORIZON, SteeringInput, Tracker
 from vehicled.sources.torques import WheelTorques
 from vehicled.vehicle.car import Car
+from vehicled.vehicle.differential import Differential
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
 from vehicled.vehicle.steering import SteeringGeometry
 
@@ -124,7 +127,7 @@ def test_torque_and_pressure_are_unknown_half_a_second_after_their_last_sample(c
     inputs.take(400_000_000, {"torque.rl": 100.0, "brake.pressure": 2e6})
     inputs.apply(0.49)
     assert inputs.is_drive_known(0.49)
-    assert car.corner_inputs[3:].all(axis=0).tolist() == [False, False, True, True]
+    assert car.corner_inputs[3:5].all(axis=0).tolist() == [False, False, True, True]
     # Both wheels have to be measured.
     inputs.apply(0.51)
     assert not inputs.is_drive_known(0.51)
@@ -132,6 +135,65 @@ def test_torque_and_pressure_are_unknown_half_a_second_after_their_last_sample(c
     assert car.corner_inputs[4].tolist() == [2e6] * 4
     inputs.apply(0.91)
     assert not car.corner_inputs[4].any()
+
+
+def test_each_wheel_gets_the_torque_that_is_measured_of_it(car):
+    inputs = make_inputs(car)
+    torques = {"torque.fl": 10.0, "torque.fr": 20.0, "torque.rl": 30.0, "torque.rr": -40.0}
+    inputs.take(0, torques)
+    inputs.apply(0.0)
+    assert car.corner_inputs[3].tolist() == [10.0, 20.0, 30.0, -40.0]
+
+
+@pytest.mark.parametrize(
+    ("driven", "channels", "known"),
+    [
+        ("rear", "rl rr", True),
+        ("rear", "rear", True),
+        ("rear", "fl fr", False),
+        ("front", "fl fr", True),
+        ("front", "rl rr", False),
+        ("all", "rl rr", False),
+        ("all", "front", False),
+        ("all", "fl fr rl rr", True),
+        ("all", "front rl rr", True),
+        ("all", "front rear", True),
+        ("all", "fl fr rl", False),
+    ],
+)
+def test_the_drive_is_known_when_all_driven_wheels_are_measured(monkeypatch, car, driven, channels, known):
+    monkeypatch.setattr(car, "vehicle", dataclasses.replace(car.vehicle, driven=driven))
+    inputs = make_inputs(car)
+    inputs.take(0, {"brake.pressure": 0.0} | {f"torque.{c}": 100.0 for c in channels.split()})
+    assert inputs.is_drive_known(0.1) == known
+    inputs.apply(0.1)
+    measured = set(channels.split())
+    for axle, wheels, places in (("front", {"fl", "fr"}, slice(2)), ("rear", {"rl", "rr"}, slice(2, 4))):
+        # Half of what both have; an axle of which less is known gets none.
+        torque = 100.0 if wheels <= measured else 50.0 if axle in measured else 0.0
+        assert car.corner_inputs[3, places].tolist() == [torque, torque]
+
+
+def test_only_the_differential_of_an_axle_without_wheel_sensors_moves_torque(monkeypatch, car):
+    """What is measured of each wheel is behind the differential already."""
+    limited = Differential(kind="limited_slip", preload=60.0, locking=0.5)
+    rear = dataclasses.replace(car.vehicle.rear, differential=limited)
+    monkeypatch.setattr(car, "vehicle", dataclasses.replace(car.vehicle, rear=rear))
+    inputs = make_inputs(car)
+    inputs.apply(0.0)
+    assert car.corner_inputs[5].tolist() == [0.0, 0.0, 30.0, 30.0]
+    inputs.take(0, {"torque.rear": -400.0})
+    inputs.apply(0.0)
+    assert car.corner_inputs[5].tolist() == [0.0, 0.0, 130.0, 130.0]
+    assert car.corner_inputs[3].tolist() == [0.0, 0.0, -200.0, -200.0]
+    inputs.take(200_000_000, {"torque.rl": 10.0, "torque.rr": 90.0})
+    inputs.apply(0.2)
+    assert not car.corner_inputs[5].any()
+    assert car.corner_inputs[3].tolist() == [0.0, 0.0, 10.0, 90.0]
+    # The wheels' sensors fall silent, and so has the other one.
+    inputs.apply(0.71)
+    assert car.corner_inputs[5].tolist() == [0.0, 0.0, 30.0, 30.0]
+    assert not car.corner_inputs[3].any()
 
 
 def test_torque_is_taken_in_true_scale(car):

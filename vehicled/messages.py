@@ -39,8 +39,9 @@ CHANNELS: dict[str, str] = {
     "steer.fl": "rad",
     "steer.fr": "rad",
     "brake.pressure": "Pa",
-    "torque.rl": "N·m",
-    "torque.rr": "N·m",
+    **{f"torque.{w}": "N·m" for w in WHEELS},
+    "torque.front": "N·m",
+    "torque.rear": "N·m",
     "vehicle.speed": "m/s",
 }
 """Every channel that a measurement may carry, and its unit."""

@@ -11,6 +11,7 @@ from vehicled.messages import WHEELS
 
 if TYPE_CHECKING:
     from vehicled.daemon.configuration import DaemonConfiguration
+    from vehicled.vehicle.car import Car
 
 HELP = "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model."
 
@@ -75,12 +76,25 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
         "devices": {name: device.driver for name, device in configuration.daemon.devices.items()},
         "steering": configuration.sensors.steering.source,
         "tyre": configuration.vehicle.tyre,
+        "drive": _describe_drive(car),
         "mass": configuration.vehicle.mass,
         "design_height": car.design_height,
         "wheel_loads": dict(zip(WHEELS, car.corner_output("tyre.fz").tolist(), strict=True)),
         "point": list(configuration.point),
         "rate": configuration.daemon.loop.rate,
         "ready_seconds": seconds,
+    }
+
+
+def _describe_drive(car: Car) -> dict[str, dict[str, Any]]:
+    """By driven axle: share of the torque, and kind of differential."""
+    vehicle = car.vehicle
+    front = vehicle.calc_front_share(car.slip_stiffness)
+    shares = {"front": front, "rear": 1.0 - front}
+    return {
+        axle: {"share": share, "differential": getattr(vehicle, axle).differential.kind}
+        for axle, share in shares.items()
+        if vehicle.driven in (axle, "all")
     }
 
 
@@ -117,6 +131,10 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
 
 def _lines(found: dict[str, Any]) -> list[str]:
     loads = ", ".join(f"{w} {load:.0f} N" for w, load in found["wheel_loads"].items())
+    drive = [
+        f"{axle} {100 * d['share']:.0f} %, {d['differential'].replace('_', ' ')}"
+        for axle, d in found["drive"].items()
+    ]
     rows = [
         ("bodies", f"{found['bodies']}: {_gather(found['body_names'])}"),
         ("coordinates", found["coordinates"]),
@@ -126,6 +144,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ("origin over ground", f"{found['design_height']:.4g} m, at design height"),
         ("static wheel loads", loads),
         ("tyres", found["tyre"]),
+        ("drive", "; ".join(drive)),
         ("steering from", found["steering"]),
         ("sensors", ", ".join(found["sensors"]) or "none"),
         ("devices", ", ".join(f"{n} ({d})" for n, d in found["devices"].items()) or "none"),

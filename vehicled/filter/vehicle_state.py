@@ -129,9 +129,10 @@ class VehicleState:
         self.rolling = view("rolling").reshape(len(WHEELS), 2)
         """(4, 2) wheel rates by speed ahead (rad/m) and by yaw rate, when the wheels roll."""
         self.rolling[:] = np.stack([1.0 / radius, -left / radius], axis=1)
-        driven = np.array([vehicle.is_driven(w) for w in WHEELS])
         stiffness = car.slip_stiffness
-        view("slip_per_drive")[:] = vehicle.mass / stiffness[driven].sum() * driven
+        front = vehicle.calc_front_share(stiffness)
+        for axle, share in ((slice(2), front), (slice(2, 4), 1.0 - front)):
+            view("slip_per_drive")[axle] = vehicle.mass * share / stiffness[axle].sum()
         view("slip_per_braking")[:] = vehicle.mass / stiffness.sum()
         view("rod_per_angle")[0] = SteeringGeometry(vehicle).rack_per_angle
         places = np.stack([car.get_corner_parameter(f"wheel.centre.{a}") for a in "xy"], axis=1)

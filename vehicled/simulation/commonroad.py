@@ -17,7 +17,7 @@ import numpy as np
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.points import rotations
-from vehicled.simulation.driver import Handling
+from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground
 from vehicled.simulation.sensors import SensorPlaces
@@ -90,11 +90,11 @@ class CommonRoadPlant:
         s[_Y] += float(away[1])
         self._turned[:] = 0.0
 
-    def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+    def step(self, t: float, dt: float, controls: Controls) -> None:
         """Integrate over dt (s) with the angle, torque and pressure at its end; the car shares torque as it does."""
         p = self.parameters
-        steer_rate = (-rack - self._state[_STEER]) / dt
-        torque = rear_torque - _BRAKE_PER_PRESSURE * brake_pressure
+        steer_rate = (-controls.rack - self._state[_STEER]) / dt
+        torque = controls.rear_torque - _BRAKE_PER_PRESSURE * controls.brake_pressure
         self._advance(dt, [steer_rate, torque / (p.m * p.R_w)])
 
     def _advance(self, dt: float, u: list[float]) -> None:
@@ -133,6 +133,10 @@ class CommonRoadPlant:
     def road_wheel_angles(self) -> tuple[float, float]:
         """Front left and front right, rad, positive to the left: the model turns both alike."""
         return -self._state[_STEER], -self._state[_STEER]
+
+    def wheel_torques(self, controls: Controls) -> np.ndarray:
+        """(4,) N·m: as the sensors of a rear-driven car tell, half on each rear wheel."""
+        return controls.rear_torque * np.array([0.0, 0.0, 0.5, 0.5])
 
 
 _MOTION = [

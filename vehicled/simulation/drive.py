@@ -9,9 +9,9 @@ import numpy as np
 import pymap3d
 
 from vehicled.errors import RunError
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Measurement
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Measurement
 from vehicled.points import ORIGIN, move
-from vehicled.simulation.driver import Handling, State
+from vehicled.simulation.driver import Controls, Handling, State
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, Scenario
 from vehicled.simulation.sensors import SensorPlaces, Track, measure
@@ -37,14 +37,17 @@ class Plant(Protocol):
         In the design position plus `height_offset`, wheels rolling; settled, if it stands without such an offset.
         """
 
-    def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
-        """Advance from `t` to `t + dt` (s). Inputs are those at `t + dt`: m, N·m of both rear wheels, Pa."""
+    def step(self, t: float, dt: float, controls: Controls) -> None:
+        """Advance from `t` to `t + dt` (s). `controls` are those at `t + dt`."""
 
     def truth(self) -> np.ndarray:
         """(len(ESTIMATE_COLUMNS),) now, NaN where not known; latitude to height and σ are not looked at."""
 
     def road_wheel_angles(self) -> tuple[float, float]:
         """Front left and front right now, rad, positive to the left."""
+
+    def wheel_torques(self, controls: Controls) -> np.ndarray:
+        """(4,) N·m that the drive exerts on the wheels under these controls now."""
 
 
 @dataclass(frozen=True)
@@ -102,17 +105,17 @@ def drive_plant(
     plant.reset(scenario.begin, scenario.ground)
     controller = scenario.make_controller(plant.handling)
     values = np.empty((steps + 1, len(ESTIMATE_COLUMNS)))
-    controls = np.empty((steps + 1, 3))
-    road_wheels = np.empty((steps + 1, 2))
+    given = np.empty((steps + 1, len(Controls._fields)))
+    road_wheels, torques = np.empty((steps + 1, 2)), np.empty((steps + 1, len(WHEELS)))
     for k in range(steps + 1):
         if k == 0:
-            controls[0] = controller.inputs(0.0, _state(plant.truth()))
+            controls = controller.inputs(0.0, _state(plant.truth()))
         else:
             # The driver sees where the car was a step ago and gives the inputs at this step's end.
-            controls[k] = controller.inputs(k * dt, _state(values[k - 1]))
-            plant.step((k - 1) * dt, dt, *controls[k].tolist())
-        values[k] = plant.truth()
-        road_wheels[k] = plant.road_wheel_angles()
+            controls = controller.inputs(k * dt, _state(values[k - 1]))
+            plant.step((k - 1) * dt, dt, controls)
+        values[k], given[k] = plant.truth(), controls
+        road_wheels[k], torques[k] = plant.road_wheel_angles(), plant.wheel_torques(controls)
         if not np.isfinite(values[k, _SEEN]).all():
             raise RunError(f"the plant's state is no longer finite at t = {k * dt:.3f} s")
         if progress is not None:
@@ -120,10 +123,12 @@ def drive_plant(
     columns = dict(zip(ESTIMATE_COLUMNS, values.T, strict=True))
     # The channel counts positive to the left, whichever way the rack has to go for that.
     steers_left = math.copysign(1.0, plant.handling.rack_per_steer)
-    columns |= {"steer.rack": steers_left * controls[:, 0], "brake.pressure": controls[:, 2]}
+    columns |= {"steer.rack": steers_left * given[:, 0], "brake.pressure": given[:, 2]}
     columns |= {"steer.fl": road_wheels[:, 0], "steer.fr": road_wheels[:, 1]}
-    # The open differential splits evenly.
-    columns |= {"torque.rl": controls[:, 1] / 2, "torque.rr": controls[:, 1] / 2}
+    # Sensors are on the wheels that can be driven.
+    front = plant.handling.front_share
+    driven = {"f": front > 0.0, "r": front < 1.0}
+    columns |= {f"torque.{w}": torques[:, k] for k, w in enumerate(WHEELS) if driven[w[0]]}
     return Track(np.arange(steps + 1) * dt, columns, plant.gravity), values
 
 

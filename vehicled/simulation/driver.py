@@ -36,6 +36,8 @@ class Controls(NamedTuple):
     """N·m, of both rear wheels together."""
     brake_pressure: float
     """Pa."""
+    front_torque: float = 0.0
+    """N·m, of both front wheels together."""
 
 
 class Controller(Protocol):
@@ -61,6 +63,8 @@ class Handling:
     """Rack displacement per road-wheel angle about straight ahead, m/rad."""
     brake_torque_per_pressure: float
     """Of all wheels together, N·m/Pa."""
+    front_share: float = 0.0
+    """Of the front axle in the drive torque: 1 with front-wheel drive."""
     understeer: float = 0.0
     """Understeer gradient: road-wheel angle per lateral acceleration beyond that of the path, rad/(m/s²)."""
 
@@ -102,8 +106,8 @@ class SpeedPedals:
         self._integral = 0.0
         self._t: float | None = None
 
-    def inputs(self, t: float, speed: float) -> tuple[float, float]:
-        """(torque of both rear wheels N·m, brake pressure Pa)."""
+    def inputs(self, t: float, speed: float) -> tuple[float, float, float]:
+        """(torque of both rear wheels N·m, brake pressure Pa, torque of both front wheels N·m)."""
         dt = 0.0 if self._t is None else t - self._t
         self._t = t
         wanted = self._speed(t)
@@ -122,8 +126,9 @@ class SpeedPedals:
         scale, gain = self._force_scale, self._handling.brake_torque_per_pressure
         if gain == 0.0:
             # A car without brakes is slowed by its driveline.
-            return (torque - brake) * scale, 0.0
-        return torque * scale, brake * scale / gain
+            torque, brake, gain = torque - brake, 0.0, 1.0
+        front = self._handling.front_share
+        return (1.0 - front) * torque * scale, brake * scale / gain, front * torque * scale
 
 
 class DriverModel:

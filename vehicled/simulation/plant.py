@@ -6,7 +6,7 @@ import numpy as np
 
 from vehicled.configuration import Configuration
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
-from vehicled.simulation.driver import Handling
+from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, PlantErrors
 from vehicled.simulation.sensors import SensorPlaces
@@ -30,7 +30,7 @@ class MultibodyPlant:
         _spoil(self._car, errors)
         self._geometry = SteeringGeometry(vehicle)
         self.gravity = vehicle.gravity * (1 + errors.gravity)
-        self.handling = _handling(vehicle, self._geometry)
+        self.handling = _handling(vehicle, self._geometry, vehicle.calc_front_share(self._car.slip_stiffness))
         imu, gnss = configuration.sensors.imu, configuration.sensors.gnss
         self.mounting = SensorPlaces(
             imu_position=imu.position if imu else (0.0, 0.0, 0.0),
@@ -67,16 +67,20 @@ class MultibodyPlant:
         self._rack = self._rate = 0.0
         self._started = False
 
-    def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+    def step(self, t: float, dt: float, controls: Controls) -> None:
         """Integrate from t to t + dt (s); rack rate and acceleration follow from the last two steps."""
-        car = self._car
+        car, rack = self._car, controls.rack
         rate = (rack - self._rack) / dt if self._started else 0.0
         acceleration = (rate - self._rate) / dt if self._started else 0.0
         self._rack, self._rate, self._started = rack, rate, True
         car.inputs[:] = rack, rate, acceleration
         car.corner_inputs[:3, :2] = car.inputs[:, None]
-        car.corner_inputs[3, 2:] = 0.5 * rear_torque
-        car.corner_inputs[4] = brake_pressure
+        front, rear = controls.front_torque, controls.rear_torque
+        car.corner_inputs[3, :2], car.corner_inputs[3, 2:] = 0.5 * front, 0.5 * rear
+        car.corner_inputs[4] = controls.brake_pressure
+        vehicle = car.vehicle
+        car.corner_inputs[5, :2] = vehicle.front.differential.calc_limit(front)
+        car.corner_inputs[5, 2:] = vehicle.rear.differential.calc_limit(rear)
         car.step(dt)
 
     def truth(self) -> np.ndarray:
@@ -91,6 +95,14 @@ class MultibodyPlant:
     def road_wheel_angles(self) -> tuple[float, float]:
         """Front left and right, rad, positive to the left, from the steering geometry without compliance."""
         return self._geometry.angle(0, self._rack), self._geometry.angle(1, self._rack)
+
+    def wheel_torques(self, controls: Controls) -> np.ndarray:
+        """(4,) N·m of the drive: half of the axle's, and what its differential has moved in the last step."""
+        front, rear = 0.5 * controls.front_torque, 0.5 * controls.rear_torque
+        torques: np.ndarray = np.array([front, front, rear, rear]) + self._car.get_state(
+            "differential.torque"
+        )
+        return torques
 
 
 def make_plant(configuration: Configuration, errors: PlantErrors) -> MultibodyPlant:
@@ -133,7 +145,7 @@ def _spoil(car: Car, errors: PlantErrors) -> None:
     car.settle(find_preload=False)
 
 
-def _handling(vehicle: Vehicle, geometry: SteeringGeometry) -> Handling:
+def _handling(vehicle: Vehicle, geometry: SteeringGeometry, front_share: float) -> Handling:
     front, rear = vehicle.front, vehicle.rear
     wheelbase = front.hard_points.wheel_center[0] - rear.hard_points.wheel_center[0]
     return Handling(
@@ -143,6 +155,7 @@ def _handling(vehicle: Vehicle, geometry: SteeringGeometry) -> Handling:
         wheel_radius=front.tyre.radius,
         rack_per_steer=geometry.rack_per_angle,
         brake_torque_per_pressure=2 * (front.brake.gain + rear.brake.gain),
+        front_share=front_share,
         understeer=_understeer(vehicle, wheelbase),
     )
 

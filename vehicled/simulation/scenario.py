@@ -117,11 +117,13 @@ class DriveInputs:
     rack: Annotated[_Course, Unit("m", plain=True)] = 0.0
     rear_torque: Annotated[_Course, Unit("N·m", plain=True)] = 0.0
     """Of both rear wheels together."""
+    front_torque: Annotated[_Course, Unit("N·m", plain=True)] = 0.0
+    """Of both front wheels together."""
     brake_pressure: Annotated[_Course, Unit("Pa", plain=True)] = 0.0
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong) for tables that are empty or whose times do not rise."""
-        for name in ("rack", "rear_torque", "brake_pressure"):
+        for name in ("rack", "rear_torque", "front_torque", "brake_pressure"):
             course = getattr(self, name)
             if isinstance(course, list):
                 if not course:
@@ -132,7 +134,8 @@ class DriveInputs:
 
     def make(self) -> "OpenLoop":
         """These settings as functions of time."""
-        return OpenLoop(_input(self.rack), _input(self.rear_torque), _input(self.brake_pressure))
+        courses = (self.rack, self.rear_torque, self.brake_pressure, self.front_torque)
+        return OpenLoop(*map(_input, courses))
 
 
 def _input(course: _Course) -> Input:
@@ -148,10 +151,12 @@ class OpenLoop:
     rack: Input
     rear_torque: Input
     brake_pressure: Input
+    front_torque: Input
 
     def inputs(self, t: float, state: State | None = None) -> Controls:
         """The inputs at t (s); the vehicle's state has no influence."""
-        return Controls(self.rack.value(t), self.rear_torque.value(t), self.brake_pressure.value(t))
+        courses = (self.rack, self.rear_torque, self.brake_pressure, self.front_torque)
+        return Controls(*(course.value(t) for course in courses))
 
 
 _Error = Annotated[float, Unit("%", plain=True), Range(-0.9, 9.0)]

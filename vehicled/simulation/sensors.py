@@ -232,7 +232,7 @@ def measure(track: Track, sensors: SimulatedSensors, mounting: SensorPlaces, see
     for source, signal, columns, channels in (
         ("wheel.speed", sensors.wheel_speeds, _per_wheel("speed"), _per_wheel("speed")),
         ("brake", sensors.brake_pressure, ["brake.pressure"], ["brake.pressure"]),
-        ("torque", sensors.wheel_torques, ["torque.rl", "torque.rr"], ["torque.rl", "torque.rr"]),
+        ("torque", sensors.wheel_torques, _torques(track), _torques(track)),
         ("vehicle", sensors.speed, ["vx"], ["vehicle.speed"]),
     ):
         if signal is not None:
@@ -246,6 +246,11 @@ def measure(track: Track, sensors: SimulatedSensors, mounting: SensorPlaces, see
 
 def _per_wheel(what: str) -> list[str]:
     return [f"wheel.{w}.{what}" for w in WHEELS]
+
+
+def _torques(track: Track) -> list[str]:
+    """The wheels that have a torque sensor."""
+    return [c for w in WHEELS if (c := f"torque.{w}") in track.columns]
 
 
 def _times(track: Track, sampling: Sampling) -> np.ndarray:

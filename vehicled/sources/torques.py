@@ -1,4 +1,9 @@
-"""Drive torque at the wheels, as input of the model."""
+"""Drive torque at the wheels, as input of the model.
+
+The torque of an axle is known when both of its wheels are measured, or both together. What is measured of each wheel
+contains what the differential does; a torque of both is shared by the differential of the model. An axle whose torque
+is not known gets none: the filter estimates the force that it lacks.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from vehicled.messages import WHEELS
 from vehicled.units import NonNegative, Positive
 from vehicled.vehicle.car import Car
+from vehicled.vehicle.parameters import Vehicle
 
 TIMEOUT = 0.5
 """s: a torque that has not been measured for this long is unknown, and no torque is assumed."""
+AXLES = ("front", "rear")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WheelTorques:
     """How the drive torques that the model follows are read."""
 
-    LIMITS: ClassVar[Mapping[str, float]] = {"torque.rl": 1e5, "torque.rr": 1e5}
+    LIMITS: ClassVar[Mapping[str, float]] = dict.fromkeys((f"torque.{n}" for n in (*WHEELS, *AXLES)), 1e5)
 
     gain: Annotated[float, Positive] = 1.0
     """True torque over the sensor's."""
@@ -26,26 +34,72 @@ class WheelTorques:
     """How far off that may be, 1 σ: what is identified of a car's forces is known no better."""
 
 
+class _AxleTorques:
+    """The latest torques of one axle."""
+
+    def __init__(self, axle: str, vehicle: Vehicle) -> None:
+        self.channels = tuple(f"torque.{n}" for n in (f"{axle[0]}l", f"{axle[0]}r", axle))
+        """Of the left and the right wheel, and of both."""
+        self.is_driven = vehicle.driven in (axle, "all")
+        self._calc_limit = getattr(vehicle, axle).differential.calc_limit
+        self._torques = [0.0, 0.0, 0.0]
+        self._until = [-math.inf, -math.inf, -math.inf]
+
+    def take(self, n: int, t: float, torque: float) -> None:
+        """Keep a torque, N·m, of the channel at that place."""
+        self._torques[n] = torque
+        self._until[n] = t + TIMEOUT
+
+    def find(self, t: float) -> tuple[float, float, float, float]:
+        """At t, s: the torques of both wheels and what the differential can move between them, N·m.
+
+        And the time until which they are measured, −∞ if they are not.
+        """
+        left, right, both = self._torques
+        left_until, right_until, until = self._until
+        if t < left_until and t < right_until:
+            return left, right, 0.0, min(left_until, right_until)
+        if t < until:
+            return 0.5 * both, 0.5 * both, self._calc_limit(both), until
+        return 0.0, 0.0, self._calc_limit(0.0), -math.inf
+
+
 class Torques:
-    """Keeps the latest torques of the rear wheels."""
+    """Keeps the latest torques of the wheels."""
 
     def __init__(self, settings: WheelTorques, car: Car) -> None:
-        self._settings, self._car = settings, car
-        self.rear = [0.0, 0.0]
-        """Left and right, N·m."""
-        self._measured_at = [-math.inf, -math.inf]
+        self._gain, self._inputs = settings.gain, car.corner_inputs
+        self._front, self._rear = axles = [_AxleTorques(axle, car.vehicle) for axle in AXLES]
+        self._places = {channel: (axle, n) for axle in axles for n, channel in enumerate(axle.channels)}
+        self._find(-math.inf)
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
-        """Keep the torques of the rear wheels (N·m, times `gain`) that are among the channels."""
-        for n, channel in enumerate(("torque.rl", "torque.rr")):
-            if channel in values:
-                self.rear[n] = self._settings.gain * values[channel]
-                self._measured_at[n] = t
+        """Keep the torques (N·m, times `gain`) that are among the channels."""
+        for channel, value in values.items():
+            if channel in self._places:
+                axle, n = self._places[channel]
+                axle.take(n, t, self._gain * value)
+                self._next = -math.inf
 
     def is_measured(self, t: float) -> bool:
-        """Whether both wheels' torque was measured shortly before t, s."""
-        return t - min(self._measured_at) < TIMEOUT
+        """Whether the torques of all driven axles were measured shortly before t, s."""
+        if t >= self._next:
+            self._find(t)
+        return self._is_measured
 
     def apply(self, t: float) -> None:
-        """Write them into the car; none where they are not measured at t, s."""
-        self._car.corner_inputs[3, 2:] = self.rear if self.is_measured(t) else 0.0
+        """Write them into the car; none on an axle where they are not measured at t, s."""
+        if t >= self._next:
+            self._find(t)
+        self._inputs[3] = self._torques
+        self._inputs[5] = self._limits
+
+    def _find(self, t: float) -> None:
+        left, right, limit, front_until = self._front.find(t)
+        rear_left, rear_right, rear_limit, rear_until = self._rear.find(t)
+        self._torques = [left, right, rear_left, rear_right]
+        self._limits = [limit, limit, rear_limit, rear_limit]
+        front, rear = t < front_until, t < rear_until
+        self._is_measured = (front or not self._front.is_driven) and (rear or not self._rear.is_driven)
+        # Nothing changes before the first of them is no longer measured.
+        self._next = min(front_until if front else math.inf, rear_until if rear else math.inf)

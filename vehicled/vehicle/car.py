@@ -95,7 +95,8 @@ class Instances:
         self.inputs = self.view("inputs")
         """rack displacement, its rate and acceleration (m, to the left)."""
         self.corner_inputs = self.view("corner_inputs")
-        """(5, 4): tie-rod displacement with rate and acceleration, drive torque (N·m), brake pressure (Pa)."""
+        """(6, 4): tie-rod displacement with rate and acceleration, drive torque (N·m), brake pressure (Pa), and the
+        largest torque (N·m) that the differential moves between the wheels of the axle, the same for both."""
         self.ground = self.view("ground")
         """Unit normal (3) and distance from the world's origin along it (m) of the flat ground."""
         self.outputs = self.view("outputs")
@@ -198,6 +199,7 @@ class Car(Instances):
         names = self.compiled.names
         self._parameter = {n: i for i, n in enumerate(names.parameters)}
         self._corner_parameter = {n: i for i, n in enumerate(names.corner_parameters)}
+        self._state = {n: i for i, n in enumerate(names.states)}
         self.parameters = self.view("parameters")
         self.corner_parameters = self.view("corner_parameters")
         self.ground[:] = (0.0, 0.0, 1.0, 0.0)
@@ -251,6 +253,11 @@ class Car(Instances):
         return parameters
 
     # -- state ----------------------------------------------------------------------------------------
+
+    def get_state(self, name: str) -> np.ndarray:
+        """(4,) an internal state by wheel, such as `differential.torque` (N·m); a view. Raises KeyError."""
+        state: np.ndarray = self.states[self._state[name]]
+        return state
 
     def restart(self) -> None:
         """Design configuration at rest, origin over the world's at design height, λ and internal states zero."""

@@ -29,7 +29,9 @@ from vehicled.units import (
     NewtonsPerRadian,
     NonNegative,
     Positive,
+    Range,
 )
+from vehicled.vehicle.differential import Differential, Driven, check_drive
 from vehicled.vehicle.kinematics import Corner, calc_rates, moved
 from vehicled.vehicle.parameters import (
     Aerodynamics,
@@ -38,7 +40,6 @@ from vehicled.vehicle.parameters import (
     Brake,
     Characteristic,
     Damper,
-    Driven,
     HardPoints,
     SteeringParameters,
     Stops,
@@ -91,6 +92,7 @@ class HandbookAxle:
     brake_gain: Annotated[NewtonMetresPerPascal, NonNegative] | None = None
     """Torque of one wheel per line pressure; default: 1 g at 80 bar, distributed between front and rear as their
     loads are then."""
+    differential: Differential = field(default_factory=Differential)
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for figures that exclude each other, or a wheel too large for the track."""
@@ -121,11 +123,15 @@ class Handbook:
     """Steering-wheel angle over road-wheel angle."""
     driven: Driven = "rear"
     """Axles that the engine drives."""
+    torque_split: Annotated[float, Range(0.01, 0.99)] | None = None
+    """With `driven: all`, the front axle's share of the torque; default: all wheels slip alike."""
     aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for figures that no car has together."""
+        differentials = {"front": self.front.differential, "rear": self.rear.differential}
+        yield from check_drive(self.driven, self.torque_split, differentials)
         if self.front_to_center_of_mass >= self.wheelbase:
             yield "front_to_center_of_mass", "the centre of mass must lie between the axles"
             return
@@ -268,6 +274,7 @@ class Handbook:
             stops=Stops(bump=axle.bump_travel * rates.strut, droop=axle.droop_travel * rates.strut),
             anti_roll_bar=axle.roll_stiffness / lift**2,
             brake=Brake(gain=gain),
+            differential=axle.differential,
             tyre=_tyre(axle, load),
         )
 
@@ -316,6 +323,7 @@ class Handbook:
             rear=rear,
             aerodynamics=self.aerodynamics,
             driven=self.driven,
+            torque_split=self.torque_split,
             steering=SteeringParameters(ratio=float(1.0 / (steer * self.steering_ratio))),
             gravity=self.gravity,
         )

@@ -26,6 +26,7 @@ from vehicled.vehicle import outputs
 from vehicled.vehicle.arrays import ADJUSTMENTS
 from vehicled.vehicle.chart import Axes
 from vehicled.vehicle.extension import Extension
+from vehicled.vehicle.friction import calc_clutch, calc_friction
 from vehicled.vehicle.interface import CarKernels, Names
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw
@@ -96,7 +97,8 @@ class _Builder:
         self.rod, *rod_rates = rod = [g.symbol(f"input.rod{r}", 1) for r in rates]
         self.drive, self.pressure = g.symbol("input.drive", 1), g.symbol("input.brake", 1)
         self.program.store("inputs", rack)
-        self.program.store("corner_inputs", [*rod, self.drive, self.pressure])
+        self.transfer_limit = g.symbol("input.transfer_limit", 1)
+        self.program.store("corner_inputs", [*rod, self.drive, self.pressure, self.transfer_limit])
         self.adjustments = dict(
             zip(ADJUSTMENTS, self.program.array("adjustments", len(ADJUSTMENTS), 1), strict=True)
         )
@@ -114,6 +116,7 @@ class _Builder:
         self._brake()
         self._tyre()
         self._driveline()
+        self._differential()
         self._air()
         self._force_error()
         return self._finish(gravity, extensions)
@@ -262,27 +265,35 @@ class _Builder:
         self.system.force(self.v3, arm * -force)
 
     def _brake(self) -> None:
-        """Disc friction as an elastic-plastic element: a stuck disc does not creep."""
-        g, cp, half_h = self.g, self.cp, self.half_h
-        self.windup = self.states("brake.windup")
-        limit = cp("brake.gain") * self.pressure
+        """Disc friction: a stuck disc twists its mounting."""
+        cp, half_h, windup = self.cp, self.half_h, self.states("brake.windup")
         stiffness, damping = cp("brake.stiffness"), cp("brake.damping")
-        wound = self.windup + half_h * (self.last_wheel_rate + self.wheel_rate)
-        trial = stiffness * wound + damping * self.wheel_rate
-        self.brake_torque = g.clamp(trial, -limit, limit)
-        left_over = (self.brake_torque - damping * self.wheel_rate) / stiffness
-        self.new_windup = g.clamp(left_over, -(limit / stiffness), limit / stiffness)
+        wound = windup + half_h * (self.last_wheel_rate + self.wheel_rate)
+        limit = cp("brake.gain") * self.pressure
+        disc = calc_friction(self.g, wound, self.wheel_rate, limit, stiffness, damping)
+        self.friction_states = [(windup, disc.windup)]
         ev, sv = self.e.position, self.s.position
-        self.system.generalised_force(self.spin, -self.brake_torque)
-        self.system.force(self.e, sv.cross(ev) * self.brake_torque)
-        grip = g.where_less(g.abs(trial), limit, g.one, limit / (g.abs(trial) + 1e-9))
-        weight = half_h * (stiffness * half_h + damping) * grip
-        self.system.soft.append(Soft({self.spin: g.one}, weight))
+        self.system.generalised_force(self.spin, -disc.torque)
+        self.system.force(self.e, sv.cross(ev) * disc.torque)
+        weight = half_h * (stiffness * half_h + damping) * disc.grip
+        self.system.soft.append(Soft({self.spin: self.g.one}, weight))
 
     def _driveline(self) -> None:
         """Wheel torques; they react on the final drive, which is part of the chassis: −τ about v2."""
         self.system.generalised_force(self.spin, self.drive)
         self.system.force(self.v3, self.v1.position * -self.drive)
+
+    def _differential(self) -> None:
+        """A clutch between the wheels of an axle; what it moves reacts on nothing else."""
+        windup = self.states("differential.windup")
+        difference = self.spin.qd - self.g.lane_swap(self.spin.qd)
+        clutch, weight = calc_clutch(
+            self.g, self.h, windup, difference, self.transfer_limit, self.cp("wheel.axial")
+        )
+        moved = -clutch.torque
+        self.friction_states += [(windup, clutch.windup), (self.states("differential.torque"), moved)]
+        self.system.generalised_force(self.spin, moved)
+        self.system.soft.append(Soft({self.spin: self.g.one}, weight))
 
     # -- forces from outside ----------------------------------------------------------------------------
 
@@ -419,7 +430,7 @@ class _Builder:
     def _new_states(self, wheel_angle: Atom) -> Iterator[tuple[Atom, Atom]]:
         """Internal states at the end of a step."""
         turned = self.half_h * (self.last_wheel_rate + self.wheel_rate)
-        yield self.windup, self.new_windup
+        yield from self.friction_states
         yield wheel_angle, wheel_angle + turned * self.wheel_scale
         yield self.last_wheel_rate, self.wheel_rate
         yield from self.tyre_forces.states

@@ -28,9 +28,11 @@ from vehicled.units import (
     NonNegative,
     Positive,
     Radians,
+    Range,
     SquareMetres,
     Unit,
 )
+from vehicled.vehicle.differential import Differential, Driven, check_drive
 
 LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
 
@@ -215,6 +217,7 @@ class Axle:
     anti_roll_bar: Annotated[NewtonsPerMetre, NonNegative] = 0.0
     """Vertical force at one lower ball joint per difference of the two heights."""
     brake: Brake = field(default_factory=Brake)
+    differential: Differential = field(default_factory=Differential)
     tyre: LinearTyre | TMeasyTyre
 
 
@@ -239,9 +242,6 @@ class SteeringParameters:
     """Rack displacement per steering-wheel angle."""
 
 
-Driven = Literal["rear", "front", "all"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Vehicle:
     """A car by its hard points."""
@@ -255,6 +255,8 @@ class Vehicle:
     steering: SteeringParameters = field(default_factory=SteeringParameters)
     driven: Driven = "rear"
     """Axles that the engine drives."""
+    torque_split: Annotated[float, Range(0.01, 0.99)] | None = None
+    """With `driven: all`, the front axle's share of the torque; default: all wheels slip alike."""
     gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
@@ -263,6 +265,8 @@ class Vehicle:
             yield "rear.tyre.kind", "both axles take the same tyre law"
         if self.front.hard_points.wheel_center[0] <= self.rear.hard_points.wheel_center[0]:
             yield "front.hard_points.wheel_center", "the front wheels must lie before the rear wheels"
+        differentials = {"front": self.front.differential, "rear": self.rear.differential}
+        yield from check_drive(self.driven, self.torque_split, differentials)
 
     def to_vehicle(self) -> Vehicle:
         """Itself; a car by its handbook figures has the same method."""
@@ -280,6 +284,14 @@ class Vehicle:
     def is_driven(self, wheel: str) -> bool:
         """Whether the engine drives a wheel."""
         return self.driven == "all" or self.driven[0] == wheel[0]
+
+    def calc_front_share(self, slip_stiffness: np.ndarray) -> float:
+        """The front axle's share of the drive torque; `slip_stiffness` (4,) of the wheels, in any unit."""
+        if self.driven != "all":
+            return float(self.driven == "front")
+        if self.torque_split is not None:
+            return self.torque_split
+        return float(slip_stiffness[:2].sum() / slip_stiffness.sum())
 
     @property
     def mass(self) -> float:

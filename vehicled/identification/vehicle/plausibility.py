@@ -74,9 +74,14 @@ def _missing(log: Channels, file: File, parameters: Sequence[Parameter]) -> Iter
     for channel in _STEERING[source]:
         if channel not in log:
             yield f"{channel} is missing: sensors.steering.source is '{source}'"
-    torques = [c for c in ("torque.rl", "torque.rr") if c not in log]
-    if len(torques) == 1:
-        yield f"{torques[0]} is missing: expected the torques of both rear wheels, or none"
+    lacking = []
+    for axle in ("front", "rear"):
+        wheels = [f"torque.{axle[0]}{side}" for side in "lr"]
+        absent = [c for c in wheels if c not in log] if f"torque.{axle}" not in log else []
+        if len(absent) == 1:
+            yield f"{absent[0]} is missing: expected the torques of both {axle} wheels, or none"
+        if file.vehicle.driven in (axle, "all"):
+            lacking += absent
     if not any(c in log for c in ("vehicle.speed", "gnss.speed", *_wheels("speed"), *_wheels("angle"))):
         yield "no speed: expected vehicle.speed, gnss.speed, or the wheels' speeds or angles"
     if not any(c in log for c in ("imu.wz", "imu.ay", "gnss.course")):
@@ -92,8 +97,8 @@ def _missing(log: Channels, file: File, parameters: Sequence[Parameter]) -> Iter
                 yield f"{wanted} is missing, which {p.name} needs"
         if p.name.endswith("brake_gain") and "brake.pressure" not in log:
             yield f"brake.pressure is missing, which {p.name} needs"
-        if p.name == "torque_gain" and torques:
-            yield f"{torques[0]} is missing, which {p.name} needs"
+        if p.name == "torque_gain" and lacking:
+            yield f"{lacking[0]} is missing, which {p.name} needs"
 
 
 def _wheels(quantity: str) -> tuple[str, ...]:

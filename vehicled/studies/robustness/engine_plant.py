@@ -10,7 +10,7 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
-from vehicled.simulation.driver import Handling
+from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground
 from vehicled.simulation.sensors import SensorPlaces
@@ -84,10 +84,13 @@ class EnginePlant:
         away = self.truth()[[ESTIMATE_INDEX["x"], ESTIMATE_INDEX["y"]]] - (initial.x, initial.y)
         self._shift[:2] = -away
 
-    def step(self, t: float, dt: float, rack: float, rear_torque: float, brake_pressure: float) -> None:
+    def step(self, t: float, dt: float, controls: Controls) -> None:
         """One `STEP` with rack, torque and pressure of its end."""
-        brakes = _BRAKE_PER_PRESSURE * brake_pressure * _BRAKED * np.tanh(self._rates)
-        self._engine.advance(rack, (rack - self._rack) / STEP, rear_torque * _DRIVEN - brakes)
+        rack, brakes = (
+            controls.rack,
+            _BRAKE_PER_PRESSURE * controls.brake_pressure * _BRAKED * np.tanh(self._rates),
+        )
+        self._engine.advance(rack, (rack - self._rack) / STEP, controls.rear_torque * _DRIVEN - brakes)
         self._rack, before = rack, self._rates
         self._rates = self._engine.read()[4]
         self._angles += 0.5 * STEP * (before + self._rates)
@@ -107,6 +110,10 @@ class EnginePlant:
     def road_wheel_angles(self) -> tuple[float, float]:
         """Front left and right, rad, positive to the left, from the steering geometry."""
         return self._geometry.angle(0, self._rack), self._geometry.angle(1, self._rack)
+
+    def wheel_torques(self, controls: Controls) -> np.ndarray:
+        """(4,) N·m: the rear torque in halves."""
+        return controls.rear_torque * _DRIVEN
 
     def close(self) -> None:
         """The drive is over."""

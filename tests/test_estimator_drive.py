@@ -1,0 +1,120 @@
+"""Cars with drive at other wheels and with other differentials, simulated and estimated."""
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+import pytest
+from estimator_rig import Drive, Run, WithFilter, prototype, rms, steps, without
+
+from vehicled.configuration import Configuration
+from vehicled.filter.states import DRIVE_FORCE
+from vehicled.simulation.scenario import find_scenario
+from vehicled.vehicle.differential import Differential
+
+SECONDS = 20.0
+LIMITED = Differential(kind="limited_slip", preload=60.0, locking=0.4)
+LOCKED = Differential(kind="locked")
+
+
+def car(driven: str = "rear", **differentials: Differential) -> Configuration:
+    """The prototype with that drive; differentials by axle."""
+    vehicle = prototype().vehicle
+    axles = {
+        name: dataclasses.replace(getattr(vehicle, name), differential=d) for name, d in differentials.items()
+    }
+    return dataclasses.replace(prototype(), vehicle=dataclasses.replace(vehicle, driven=driven, **axles))
+
+
+def drive_of(configuration: Configuration, seconds: float = SECONDS) -> Drive:
+    """The first part of the mixed drive; the plant is off by the standard errors."""
+    return Drive(dataclasses.replace(find_scenario("mixed_drive"), duration=seconds), configuration)
+
+
+@cache
+def locked() -> Drive:
+    return drive_of(car(rear=LOCKED))
+
+
+def estimate(configuration: Configuration, measurements, seconds: float = SECONDS) -> Run:
+    """Cut to the drive."""
+    made = Run(configuration, steps(measurements), estimator=WithFilter(configuration))
+    assert made.summary.errors == 0, made.summary.last_error
+    keep = made.t <= seconds * 1e9
+    made.t, made.values = made.t[keep], made.values[keep]
+    return made
+
+
+def is_nominal(run: Run, truth: Drive) -> None:
+    """What is promised of the rear-driven prototype with RTK."""
+    moving = truth.truth(run.t, "vx") > 1.0
+    horizontal = np.hypot(run.error(truth, "x"), run.error(truth, "y"))
+    assert rms(horizontal) < 0.03
+    assert rms(horizontal[run.t > 12e9]) < 0.015
+    assert np.degrees(rms(run.error(truth, "yaw")[moving])) < 0.2
+    assert np.degrees(rms(run.error(truth, "sideslip")[moving])) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("driven", "differentials", "channels"),
+    [
+        ("front", {}, "fl fr"),
+        ("front", {"front": LIMITED}, "fl fr"),
+        ("all", {}, "fl fr rl rr"),
+    ],
+)
+def test_a_car_with_measured_torques_keeps_the_nominal_accuracy(driven, differentials, channels):
+    configuration = car(driven, **differentials)
+    truth = drive_of(configuration)
+    measurements = truth.measurements()
+    measured = {c for m in measurements for c in m.values if c.startswith("torque.")}
+    assert measured == {f"torque.{w}" for w in channels.split()}
+    run = estimate(configuration, measurements)
+    is_nominal(run, truth)
+    # Nothing is left for the unknown drive force.
+    assert abs(run.estimator.filter.slow_states(DRIVE_FORCE)[0]) < 0.02
+
+
+def test_the_unknown_force_takes_up_the_axle_that_is_not_measured():
+    """All wheels are driven, and the front ones measured: the rear share of the acceleration remains."""
+    configuration, seconds = car("all"), 6.0  # while it accelerates
+    truth = drive_of(configuration, seconds)
+    run = estimate(configuration, without(truth.measurements(), "torque.r"), seconds)
+    at_end = np.array([seconds * 1e9])
+    radius = configuration.vehicle.rear.tyre.radius
+    behind = sum(m.values["torque.rl"] + m.values["torque.rr"] for m in last(truth, "torque.rl"))
+    expected = behind / radius / configuration.vehicle.mass
+    assert expected > 0.5
+    assert run.estimator.filter.slow_states(DRIVE_FORCE)[0] == pytest.approx(expected, rel=0.4)
+    assert abs(run["vx"][-1] - truth.truth(at_end, "vx")[0]) < 0.05
+
+
+def last(drive: Drive, channel: str) -> list:
+    return [m for m in drive.measurements() if channel in m.values][-1:]
+
+
+def test_a_lock_that_is_known_gives_the_slip_of_its_wheels():
+    """Where no torque is measured: in bends a lock drags the inner wheel and drives the outer one."""
+    truth = locked()
+    measurements = without(truth.measurements(), "torque.")
+    errors = []
+    for configuration in (car(rear=LOCKED), car()):
+        run = estimate(configuration, measurements)
+        cornering = np.abs(truth.truth(run.t, "wz")) > 0.1
+        errors.append([rms(run.error(truth, f"slip.{w}.ratio")[cornering]) for w in ("rl", "rr")])
+    known, taken_for_open = np.array(errors)
+    assert (known < 0.5 * taken_for_open).all(), errors
+
+
+def test_the_torque_of_an_axle_is_shared_by_its_differential():
+    """One channel for both wheels: with the differential that the car has, slip is as true as with two."""
+    truth, configuration = locked(), car(rear=LOCKED)
+    of_wheels, of_axle = truth.measurements(), truth.measurements()
+    for m in of_axle:
+        if "torque.rl" in m.values:
+            m.values["torque.rear"] = m.values.pop("torque.rl") + m.values.pop("torque.rr")
+    runs = [estimate(configuration, given) for given in (of_wheels, of_axle)]
+    for run in runs:
+        is_nominal(run, truth)
+    slip = [max(rms(run.error(truth, f"slip.{w}.ratio")) for w in ("rl", "rr")) for run in runs]
+    assert slip[1] < 1.2 * slip[0]
