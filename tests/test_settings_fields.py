@@ -43,6 +43,7 @@ PLAIN_FIELDS = {
         "roll_over",
     ),
     *("pulses_per_revolution", "weigh_beyond", "reject_beyond"),
+    *("locking", "torque_split"),
     *("bank", "damping_ratio", "friction", "gain", "rolling_resistance", "scale", "slope", "sm", "ss"),
     *(
         "slip_stiffness_ratio",

@@ -14,7 +14,7 @@ import numpy as np
 from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.output_point import OutputPoint
-from vehicled.filter.settings import Filter
+from vehicled.filter.settings import WITH_TYRES, Filter
 from vehicled.filter.states import SUSPENSION, UNMODELLED, WHEEL_ANGLE, calc_unmodelled
 from vehicled.filter.structure import CHART_PAIRS, SIGMAS
 from vehicled.filter.tangents import Companion
@@ -27,6 +27,8 @@ from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, CORNER_OUTPUTS, POSE, ROO
 from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 
+_WITHOUT_TYRES = 2.0
+"""How many times more contradicts a parameter where tyres do not respond: curves look wrong there anyway."""
 _LEAST_INFORMED = 1e-5
 """Least share of a parameter's variance that measurements must have taken: less is rounding."""
 _LASTING = 10
@@ -264,7 +266,9 @@ class VehicleFilter(VehicleState):
         places, prior = self.states.parameters, self._prior
         estimate, variance = self._extra[places - self._slow], self.variances[places]
         informed = np.maximum(1.0 - variance / np.maximum(prior**2, 1e-300), 0.0)
-        limit = self.states.contradictions * prior
+        limit = (
+            self.states.contradictions * prior * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
+        )
         contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > limit**2 * informed)
         # At walking pace counters and tyres err in ways that last.
         self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
