@@ -53,7 +53,7 @@ class Companion(NamedTuple):
 
 def width(directions: int) -> int:
     """The least number of directions that code is made for."""
-    widths: tuple[int, ...] = (8, 16, 32, *range(64, directions + 64, 64))
+    widths: tuple[int, ...] = (8, 16, 24, 32, *range(64, directions + 64, 64))
     return next(w for w in widths if w >= directions)
 
 

@@ -183,6 +183,11 @@ class Instances:
         return max(float(np.abs(self.view(n)).max()) for n in ("phi", "branch.phi"))
 
 
+_MOST_SETTLED = 4
+_SETTLED: dict[tuple[CompiledCar, Vehicle], tuple[np.ndarray, ...]] = {}
+"""Workspace, rolling radii and slip stiffness of the cars that have settled last."""
+
+
 class Car(Instances):
     """One car."""
 
@@ -206,7 +211,7 @@ class Car(Instances):
         self.design_height = float(vehicle.center_of_mass()[2])
         """Of the vehicle origin over the ground in design position, m."""
         self.set_parameters(root_parameters(vehicle), {w: corner_parameters(vehicle, w) for w in WHEELS})
-        self.settle()
+        self._settle_or_copy()
         if differentiation is not None:
             self._functions, self._step = self.compiled.differentiated, self.compiled.differentiated_step
 
@@ -267,6 +272,19 @@ class Car(Instances):
         change = np.zeros_like(self.correction)
         change[2] = self.design_height
         self.correct(change)
+
+    def _settle_or_copy(self) -> None:
+        """`settle`, or what a car of the same vehicle and code has found lately: the same numbers."""
+        key = self.compiled, self.vehicle
+        if key in _SETTLED:
+            workspace, self.rolling_radius, self.slip_stiffness = (a.copy() for a in _SETTLED[key])
+            self.workspace[:] = self._rest = workspace
+            return
+        self.settle()
+        if len(_SETTLED) >= _MOST_SETTLED:
+            _SETTLED.pop(next(iter(_SETTLED)))
+        found = self.workspace, self.rolling_radius, self.slip_stiffness
+        _SETTLED[key] = tuple(a.copy() for a in found)
 
     def settle(self, find_preload: bool = True) -> None:
         """Find the equilibrium at rest on level ground.

@@ -46,6 +46,8 @@ _SETTLED = 0.1
 _LARGEST_STEP = 0.3
 """Of a logarithm; at least three standard deviations of the prior."""
 _STEPS = 10
+_STEPS_OF_NOISE = 3, 2
+"""As long as parameters are left out, where noise alone is estimated: a tenth of it, more or less, is no matter."""
 _STEPS_BEFORE = 2
 """Steps with the plant noise of the configuration, before its factor is estimated."""
 _NOISE_RATIO = 10**0.5
@@ -253,9 +255,11 @@ def fit(
             error, derivatives = f.evaluate(f.theta, free)
             f.redundancy = f.find_redundancy(derivatives)
         ratios, steps = () if ratio is None else (ratio,), _STEPS
+    rounds = iter(_STEPS_OF_NOISE if keep_noise else ())
     while True:
         # Parameters that the drives determine poorly are held by their priors and do no harm meanwhile.
-        error, derivatives = _descend(f, error, derivatives, free, _STEPS)
+        steps = next(rounds, 0) if keep_noise else _STEPS
+        error, derivatives = _descend(f, error, derivatives, free, steps)
         count = int(free.sum())
         for name in _leave_unknown(f, derivatives, free, reasons, combinations):
             f.consider(name)
