@@ -28,11 +28,11 @@ from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement,
 from vehicled.settings import find_fault
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.inputs import Inputs
-from vehicled.sources.limits import FASTEST, without_absurd
-from vehicled.sources.sensors import Sensors, Sources, find_limits
+from vehicled.sources.limits import FASTEST
+from vehicled.sources.screen import Screen
+from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
-from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.world import WorldFrame
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
@@ -87,9 +87,7 @@ class Estimator:
         self._point = configuration.point
         self._filter.set_output_point(self._point)
         self._counters: Counter[str] = Counter(
-            dict.fromkeys(
-                ("steps", "starts", "restarts", "position_sets", "alignments", "absurd", "stuck"), 0
-            )
+            dict.fromkeys(("steps", "starts", "restarts", "position_sets", "alignments"), 0)
         )
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
@@ -98,7 +96,7 @@ class Estimator:
         context = Context(self._filter, self._updates, self._world, self._counters, given_noise)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
-        self._limits, self._stuck = find_limits(), StuckChannels()
+        self._screen = Screen(self._sensors, self._vehicle)
         self._given = _Given({}, 0.0)
         self._reset()
 
@@ -115,7 +113,7 @@ class Estimator:
         self._sources.reset()
         self._updates.restart()
         self._inputs.reset()
-        self._stuck.reset()
+        self._screen.reset()
         self._conditions.reset()
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
@@ -142,12 +140,8 @@ class Estimator:
             self._first_ns = t_ns
         sound = []
         for given in measurements:
-            m, absurd = without_absurd(given, self._limits, updates)
-            if absurd:
-                self._counters["absurd"] += absurd
-            m, stuck = self._stuck.remove(m, self.speed, updates)
-            if stuck:
-                self._counters["stuck"] += stuck
+            steering = self._inputs.steering.health.calc_yaw_rate(self.speed)
+            m = self._screen.remove(given, self.speed, steering, updates)
             sound.append(m)
             self._inputs.take(m.t, m.values)
             self._conditions.take(m)
@@ -199,6 +193,7 @@ class Estimator:
             "state": state,
             "reason": None if self._recovering is None else self._recovering[1],
             **self._counters,
+            **self._screen.removed,
             "unconverged": self._filter.unconverged,
             "repairs": self._filter.repairs,
             "sensors": {kind: health.status() for kind, health in self._updates.health.items()},
@@ -369,9 +364,11 @@ class Estimator:
     def _judge_inputs(self, t: float) -> None:
         """Say which inputs are measured at t, s; the filter estimates what the others are wrong by."""
         f, inputs, imu = self._filter, self._inputs, self._sources.imu
+        ahead = f.pose.item(AHEAD)
+        inputs.judge_drive(t, ahead, None if imu is None else imu.measure_ahead(t))
         f.set_drive_known(inputs.is_drive_known(t))
         yaw_rate = None if imu is None else imu.lateral.yaw_rate
-        f.set_steering_known(inputs.steering.judge(t, f.pose.item(AHEAD), yaw_rate))
+        f.set_steering_known(inputs.steering.judge(t, ahead, yaw_rate))
 
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""

@@ -31,6 +31,10 @@ class Brakes:
         """Whether it was measured shortly before t, s."""
         return t - self._measured_at < TIMEOUT
 
+    def find(self, t: float) -> float:
+        """The pressure at t, s; none where it is not measured."""
+        return self.pressure if self.is_measured(t) else 0.0
+
     def apply(self, t: float) -> None:
-        """Write it into the car; none where it is not measured at t, s."""
-        self._car.corner_inputs[4] = self.pressure if self.is_measured(t) else 0.0
+        """Write it into the car."""
+        self._car.corner_inputs[4] = self.find(t)

@@ -147,6 +147,8 @@ def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, 
     return angles[j] * values[i] - angles[i] * values[j], row
 
 
+_OLD = 0.2
+"""s: samples that are older say nothing of now."""
 _SMALL_RATE = 0.1
 """rad/s"""
 _SMALL_CHANGE = 0.5
@@ -307,10 +309,12 @@ class ImuSource(Source[Imu]):
         self._floors: dict[str, NoiseFloor] = {}
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
+        self._ahead, self._ahead_at = 0.0, -math.inf
 
     def reset(self) -> None:
         """The filter begins anew: what was found of the samples' noise is forgotten as well."""
         self.lateral.reset()
+        self._ahead_at = -math.inf
         for floor in self._floors.values():
             floor.reset()
 
@@ -318,18 +322,18 @@ class ImuSource(Source[Imu]):
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
         self._kinds = []
-        self._lateral_axes = {}
-        """Of yaw rate (0) and lateral force (1): channels, offsets, biases, the axis in those of the IMU."""
+        self._motion_axes = []
+        """Of yaw rate, lateral and longitudinal force: channels, offsets, biases, the axis in those of the IMU."""
         floors, self._floors = self._floors, {}
-        for n, (kind, channels, settings, group, axis) in enumerate(
-            (
-                ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, 2),
-                ("imu.accel", ACCELEROMETERS, s.accelerometers, ACCELEROMETER_BIAS, 1),
-            )
+        for kind, channels, settings, group, axes in (
+            ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),)),
+            ("imu.accel", ACCELEROMETERS, s.accelerometers, ACCELEROMETER_BIAS, ((1, 1), (2, 0))),
         ):
             if settings is not None:
-                biases, shares = self.filter.view_slow_states(group), s.R_imu_vehicle[:, axis].tolist()
-                self._lateral_axes[n] = channels[axis], channels, offsets[kind], biases, shares
+                biases = self.filter.view_slow_states(group)
+                for n, axis in axes:
+                    shares = s.R_imu_vehicle[:, axis].tolist()
+                    self._motion_axes.append((n, channels[axis], channels, offsets[kind], biases, shares))
                 self.updates.register(kind, settings.gate)
                 more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
                 variances = [self._variances[kind] + e * e for e in more]
@@ -338,10 +342,14 @@ class ImuSource(Source[Imu]):
                 floor.reconfigure(of_samples)
                 self._kinds.append((kind, channels, variances, offsets[kind], floor, [e * e for e in more]))
 
-    def _read_lateral(self, v: Mapping[str, float]) -> list[float | None]:
-        """Yaw rate and lateral specific force, as far as measured, in vehicle axes and without known biases."""
-        found: list[float | None] = [None, None]
-        for n, (nearest, channels, offsets, biases, axis) in self._lateral_axes.items():
+    def measure_ahead(self, t: float) -> float | None:
+        """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
+        return self._ahead if t - self._ahead_at < _OLD else None
+
+    def _read_motion(self, v: Mapping[str, float]) -> list[float | None]:
+        """Yaw rate, lateral and longitudinal specific force, as far as measured, in vehicle axes, without biases."""
+        found: list[float | None] = [None, None, None]
+        for n, nearest, channels, offsets, biases, axis in self._motion_axes:
             if nearest in v:
                 total = 0.0
                 for c, offset, bias, share in zip(channels, offsets, biases.tolist(), axis, strict=True):
@@ -353,7 +361,10 @@ class ImuSource(Source[Imu]):
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""
         v = m.values
-        self.lateral.take(*self._read_lateral(v))
+        yaw_rate, left, ahead = self._read_motion(v)
+        self.lateral.take(yaw_rate, left)
+        if ahead is not None:
+            self._ahead, self._ahead_at = ahead, m.t * 1e-9
         for kind, channels, variances, offsets, floor, more in self._kinds:
             present = [k for k, c in enumerate(channels) if c in v]
             if len(present) == len(channels):

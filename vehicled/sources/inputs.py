@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from vehicled.sources import brakes
 from vehicled.sources.brakes import Brakes
+from vehicled.sources.drive_health import DriveHealth
 from vehicled.sources.steering import Steering, SteeringInput
 from vehicled.sources.torques import Torques, WheelTorques
 from vehicled.vehicle.car import Car
@@ -27,6 +28,7 @@ class Inputs:
         steering, torques = self._settings
         self.steering, self.torques = Steering(steering, self._car), Torques(torques, self._car)
         self.brakes = Brakes(self._car)
+        self._drive_health = DriveHealth(self._car.vehicle)
 
     def reconfigure(self, steering: SteeringInput, torques: WheelTorques) -> None:
         """Take other settings from the next reset on."""
@@ -42,11 +44,21 @@ class Inputs:
         self.steering.take(t, values)
 
     def is_drive_known(self, t: float) -> bool:
-        """Whether both drive torque and brake pressure are measured at t, s."""
-        return self.torques.is_measured(t) and self.brakes.is_measured(t)
+        """Whether both drive torque and brake pressure are measured at t, s, and believed."""
+        return self._drive_health.is_sound and self.torques.is_measured(t) and self.brakes.is_measured(t)
+
+    def judge_drive(self, t: float, ahead: float, measured: float | None) -> None:
+        """Find whether torques and pressure are believed at t, s; those that are not are none.
+
+        `ahead`: speed, m/s; `measured`: specific force along the car, m/s², None where it is not measured.
+        """
+        if self.torques.is_measured(t) or self.brakes.is_measured(t):
+            self._drive_health.judge(t, self.torques.find_sum(t), self.brakes.find(t), ahead, measured)
 
     def apply(self, t: float) -> None:
         """Write the inputs at t (s) into the car."""
         self.steering.apply(t)
         self.torques.apply(t)
         self.brakes.apply(t)
+        if not self._drive_health.is_sound:
+            self._car.corner_inputs[3:5] = 0.0

@@ -68,6 +68,10 @@ class SteeringHealth:
         self._judged = t
         return None if self.state == "measured" or rolling is None else rolling + self._usual
 
+    def calc_yaw_rate(self, ahead: float) -> float | None:
+        """By rolling along the measured angle at a speed ahead (m/s), rad/s; None where it is not measured."""
+        return ahead * self._angle / self._wheelbase if self.state == "measured" else None
+
     def _find_state(self, t: float, rolling: float | None) -> None:
         if t - self._seen > _SILENT:
             self.state = "silent"

@@ -87,6 +87,12 @@ class Torques:
             self._find(t)
         return self._is_measured
 
+    def find_sum(self, t: float) -> float:
+        """Of all wheels at t, s, N·m."""
+        if t >= self._next:
+            self._find(t)
+        return sum(self._torques)
+
     def apply(self, t: float) -> None:
         """Write them into the car; none on an axle where they are not measured at t, s."""
         if t >= self._next:

@@ -1,0 +1,87 @@
+"""Wheels and steering vote on the gyroscope."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import pytest
+from estimator_rig import prototype
+
+from vehicled.messages import Measurement
+from vehicled.sources.yaw_vote import YawVote
+
+SPEED, FAILS = 15.0, 12.0
+
+
+def turning(t: float) -> float:
+    return 0.3 * math.sin(0.7 * t)
+
+
+def run(
+    gyroscope: Callable[[float], float] = turning,
+    wheels: Callable[[float], float] = turning,
+    steering: Callable[[float], float | None] = turning,
+    until: float = 25.0,
+    counters: bool = True,
+) -> list[tuple[float, bool]]:
+    """Time and verdict, every 4 ms; radii are 1 % and 2 % off, the counters have 48 teeth."""
+    configuration = prototype()
+    imu = dataclasses.replace(configuration.sensors.imu, rotation=(0.0, 0.0, 0.0))
+    vote = YawVote(imu, configuration.vehicle)
+    axle = configuration.vehicle.front
+    radius, half = axle.tyre.radius, axle.hard_points.wheel_center[1]
+    angles, found, tooth = [0.0, 0.0], [], 2.0 * math.pi / 48
+    for k in range(round(until / 0.004)):
+        t = 0.004 * k
+        rates = [(SPEED - half * wheels(t)) / radius / 1.01, (SPEED + half * wheels(t)) / radius / 1.02]
+        angles = [a + 0.004 * r for a, r in zip(angles, rates, strict=True)]
+        values = {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": gyroscope(t)}
+        if k % 5 == 0:
+            for n, w in enumerate(("fl", "fr")):
+                values |= (
+                    {f"wheel.{w}.angle": math.floor(angles[n] / tooth) * tooth}
+                    if counters
+                    else {f"wheel.{w}.speed": rates[n]}
+                )
+        by_steering = steering(t)
+        offset = None if by_steering is None else by_steering + 0.03
+        t_ns = round(t * 1e9)
+        found.append((t, vote.take(Measurement("car", t_ns, t_ns, values), SPEED, offset)))
+    return found
+
+
+def after(otherwise: Callable[[float], float], until: float = math.inf) -> Callable[[float], float]:
+    return lambda t: otherwise(t) if FAILS < t < until else turning(t)
+
+
+@pytest.mark.parametrize("counters", [True, False])
+def test_a_sound_gyroscope_is_believed(counters):
+    assert all(sound for _, sound in run(counters=counters))
+
+
+@pytest.mark.parametrize("counters", [True, False])
+@pytest.mark.parametrize(
+    ("wrong", "within"), [(lambda t: turning(t) + 0.3, 0.8), (lambda t: turning(t) + 3.0, 0.004)]
+)
+def test_one_that_both_deny_is_not(counters, wrong, within):
+    found = run(after(wrong), counters=counters)
+    assert all(sound for t, sound in found if t <= FAILS)
+    assert not any(sound for t, sound in found if t > FAILS + within)
+
+
+def test_a_spike_is_left_out_alone():
+    found = run(lambda t: 5.0 if 12.0 <= t < 12.004 else turning(t))
+    assert [t for t, sound in found if not sound] == [pytest.approx(12.0)]
+
+
+def test_one_that_only_one_denies_is_believed():
+    assert all(sound for _, sound in run(wheels=after(lambda t: turning(t) + 0.5)))
+    assert all(sound for _, sound in run(steering=after(lambda t: turning(t) + 0.5)))
+    assert all(sound for _, sound in run(after(lambda t: 0.6), steering=lambda t: None))
+
+
+def test_it_is_believed_again():
+    found = run(after(lambda t: turning(t) + 0.3, 15.0))
+    again = next(t for t, sound in found if t > 15.0 and sound)
+    assert 16.0 < again < 19.5
+    assert all(sound for t, sound in found if t > again)
