@@ -29,7 +29,7 @@ from vehicled.settings import find_fault
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST
-from vehicled.sources.screen import Screen
+from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
@@ -96,7 +96,7 @@ class Estimator:
         context = Context(self._filter, self._updates, self._world, self._counters, given_noise)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
-        self._screen = Screen(self._sensors, self._vehicle)
+        self._screening = Screening(self._sensors, self._vehicle)
         self._given = _Given({}, 0.0)
         self._reset()
 
@@ -113,7 +113,7 @@ class Estimator:
         self._sources.reset()
         self._updates.restart()
         self._inputs.reset()
-        self._screen.reset()
+        self._screening.reset()
         self._conditions.reset()
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
@@ -141,7 +141,7 @@ class Estimator:
         sound = []
         for given in measurements:
             steering = self._inputs.steering.health.calc_yaw_rate(self.speed)
-            m = self._screen.remove(given, self.speed, steering, updates)
+            m = self._screening.remove(given, self.speed, steering, updates)
             sound.append(m)
             self._inputs.take(m.t, m.values)
             self._conditions.take(m)
@@ -193,7 +193,7 @@ class Estimator:
             "state": state,
             "reason": None if self._recovering is None else self._recovering[1],
             **self._counters,
-            **self._screen.removed,
+            **self._screening.removed,
             "unconverged": self._filter.unconverged,
             "repairs": self._filter.repairs,
             "sensors": {kind: health.status() for kind, health in self._updates.health.items()},

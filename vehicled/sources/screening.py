@@ -14,7 +14,7 @@ from vehicled.vehicle.parameters import Vehicle
 REASONS = ("absurd", "stuck", "denied")
 
 
-class Screen:
+class Screening:
     """Removes such values from measurements, each with a record that has the reason."""
 
     def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
