@@ -104,6 +104,13 @@ def test_each_source_of_steering_moves_the_same_rods(car):
         assert car.corner_inputs[1, :2] == pytest.approx([0.0, 0.0], abs=1e-6)
 
 
+def test_a_road_wheel_that_is_not_measured_turns_with_the_other(car):
+    geometry = SteeringGeometry(car.vehicle)
+    inputs = make_inputs(car, SteeringInput(source="road_wheels"))
+    feed(inputs, {"steer.fl": geometry.angle(0, 0.012)})
+    assert car.corner_inputs[0, :2] == pytest.approx([0.012, 0.012], abs=1e-7)
+
+
 def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
     inputs = make_inputs(car)
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0, "brake.pressure": 2e6})
@@ -203,14 +210,13 @@ def test_torque_is_taken_in_true_scale(car):
     assert car.corner_inputs[3].tolist() == [0.0, 0.0, 102.0, -51.0]
 
 
-def test_other_settings_take_effect_with_the_next_reset(car):
+def test_other_settings_take_effect_with_the_next_samples(car):
     inputs = make_inputs(car)
-    inputs.reconfigure(SteeringInput(), WheelTorques(gain=2.0))
-    for gain in (1.0, 2.0):
-        inputs.take(0, {"torque.rl": 100.0, "torque.rr": 100.0})
-        inputs.apply(0.0)
-        assert car.corner_inputs[3, 2] == gain * 100.0
-        inputs.reset()
+    inputs.reconfigure(SteeringInput(offset=0.001), WheelTorques(gain=2.0))
+    feed(inputs, {"torque.rl": 100.0, "torque.rr": 100.0, "steer.rack": 0.001})
+    assert car.corner_inputs[3, 2] == 200.0
+    assert car.corner_inputs[0, :2] == pytest.approx([0.0, 0.0], abs=1e-9)
+    inputs.reset()
     inputs.apply(0.0)
     assert not car.corner_inputs[3:].any()
     assert not car.corner_inputs[:2].any()

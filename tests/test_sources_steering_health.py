@@ -75,7 +75,26 @@ def test_a_sensor_that_repeats_its_sample_in_a_bend_is_distrusted():
 
 def test_a_sensor_that_drops_to_zero_is_distrusted_at_once():
     states = list(run(after(9.0, lambda t, r: 0.0), turning))
-    assert {s for t, s, _ in states if t >= 9.0} == {"distrusted"}
+    assert {s for t, s, _ in states if t >= 9.06} == {"distrusted"}
+
+
+def test_an_outlier_and_a_late_sample_are_left_out_alone():
+    health = SteeringHealth(WHEELBASE)
+    followed = []
+    for k in range(500):
+        t = 0.01 * k
+        followed.append(health.take(t, 0.5 if k == 200 else 0.001 * math.sin(t)))
+        if k == 300:
+            assert not health.take(t - 0.04, 0.3)
+        health.judge(t, SPEED, 0.0)
+        assert health.state == "measured"
+    assert [k for k, f in enumerate(followed) if not f] == [200]
+
+
+def test_a_wheel_that_is_held_still_in_a_slide_is_believed():
+    """A coarse sensor repeats itself, and the car does not go where its wheels point."""
+    states = list(run(after(5.0, lambda t, r: 0.05), lambda t: min(0.2 * t, 0.2) if t < 5.0 else 0.9))
+    assert {s for t, s, _ in states if t > 0} == {"measured"}
 
 
 def test_a_driver_who_holds_the_wheel_still_is_believed():
@@ -90,6 +109,11 @@ def test_a_sensor_that_changes_again_is_believed_after_a_while():
     again = next(t for t, s, _ in states if t > 12.0 and s == "measured")
     assert 12.15 < again < 12.6
     assert {s for t, s, _ in states if t > again} == {"measured"}
+
+
+def test_a_gap_makes_no_sensor_sound():
+    states = list(run(after(8.0, lambda t, r: None if 12.0 < t < 12.5 else 0.02), turning))
+    assert {s for t, s, _ in states if t > 12.5} == {"distrusted"}
 
 
 def test_a_gap_is_no_jump():

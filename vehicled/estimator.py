@@ -87,7 +87,9 @@ class Estimator:
         self._point = configuration.point
         self._filter.set_output_point(self._point)
         self._counters: Counter[str] = Counter(
-            dict.fromkeys(("steps", "starts", "restarts", "position_sets", "alignments"), 0)
+            dict.fromkeys(
+                ("steps", "starts", "restarts", "position_sets", "alignments", "without_steering"), 0
+            )
         )
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
@@ -174,6 +176,8 @@ class Estimator:
             self._recovering = None
         updates.check_timeouts(t_ns)
         self._counters["steps"] += 1
+        if self._inputs.steering.health.state != "measured":
+            self._counters["without_steering"] += 1
         return self._output(t_ns) if self._has_output else None
 
     def innovations(self) -> list[Innovation]:

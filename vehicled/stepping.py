@@ -126,6 +126,9 @@ class Summary:
     seconds: float = 0.0
     """Time that the replay took, s."""
     sensors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    restarts: int = 0
+    without_steering: int = 0
+    """Steps in which the steering was not measured, or not believed."""
 
     @property
     def drive_seconds(self) -> float:
@@ -140,6 +143,10 @@ class Summary:
             f"{self.drive_seconds:.3f} s, {self.steps} steps, {self.measurements} measurements, "
             f"{self.estimates} estimates, {rejected} observations not used, {speed:.1f} × real time"
         )
+        if self.restarts:
+            text += f", {self.restarts} restarts"
+        if self.without_steering:
+            text += f", without steering {100 * self.without_steering / self.steps:.0f} % of the time"
         return text + (f", {self.errors} errors (last: {self.last_error})" if self.errors else "")
 
 
@@ -177,5 +184,7 @@ def play_back(
         if progress is not None and summary.steps % 50 == 0:
             progress(summary.drive_seconds)
     summary.seconds = time.perf_counter() - begun
-    summary.sensors = estimator.status()["sensors"]
+    status = estimator.status()
+    summary.sensors, summary.restarts = status["sensors"], status["restarts"]
+    summary.without_steering = status["without_steering"]
     return summary

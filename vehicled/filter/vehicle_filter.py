@@ -15,7 +15,7 @@ from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import WITH_TYRES, Filter
-from vehicled.filter.states import SUSPENSION, UNMODELLED, WHEEL_ANGLE, calc_unmodelled
+from vehicled.filter.states import STEERING_OFFSET, SUSPENSION, UNMODELLED, WHEEL_ANGLE, calc_unmodelled
 from vehicled.filter.structure import CHART_PAIRS, SIGMAS
 from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
@@ -272,6 +272,9 @@ class VehicleFilter(VehicleState):
         contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > limit**2 * informed)
         # At walking pace counters and tyres err in ways that last.
         self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
+        if self._sound_steering is not None:
+            # Meanwhile the offset is that of something else.
+            self._contradicted[np.isin(places, self.states.places(STEERING_OFFSET))] = 0
         wrong = self._contradicted >= _LASTING
         if wrong.any():
             self._contradicted[wrong] = 0

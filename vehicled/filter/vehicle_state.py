@@ -19,6 +19,7 @@ from vehicled.filter.states import (
     RATES,
     STEERING_OFFSET,
     SUSPENSION,
+    TYRE_ERROR,
     VELOCITY,
     Group,
     InitialConditions,
@@ -102,8 +103,9 @@ class VehicleState:
         """How often the covariance had lost its definiteness."""
         self.is_drive_known = False
         """Whether drive torque and brake pressure are measured."""
-        self._sound_steering: tuple[float, float] | None = None
-        """The steering offset and its variance as they were when the steering was measured last; None while it is."""
+        self._sound_steering: dict[int, tuple[float, float]] | None = None
+        """By place: what is known only beside a measured steering, and its variance, as it was found last; None while
+        the steering is measured."""
         self._closed: dict[Group, np.ndarray] = {}
         """Variances of the groups that wait for another sensor."""
         self._tangents = FilterTangents(self, companions, len(self._now))
@@ -187,8 +189,8 @@ class VehicleState:
         sigma = np.sqrt(np.maximum(self.variances, 0.0)).tolist()
         values = self._extra.tolist()
         if self._sound_steering is not None:
-            place = self.states.index(STEERING_OFFSET)
-            values[place - self._slow], sigma[place] = self._sound_steering[0], self._sound_steering[1] ** 0.5
+            for place, (value, variance) in self._sound_steering.items():
+                values[place - self._slow], sigma[place] = value, max(variance, 0.0) ** 0.5
         return {
             self.states.names[i]: SlowState(values[i - self._slow], sigma[i], group.unit)
             for group in self.states.groups
@@ -252,14 +254,19 @@ class VehicleState:
         """Whether the steering is measured; if not, the steering offset changes as what takes its place is wrong."""
         if known == (self._sound_steering is None) or STEERING_OFFSET not in self.states:
             return
-        place = self.states.index(STEERING_OFFSET)
-        if not known:
-            self._sound_steering = self._extra.item(place - self._slow), float(self.variances[place])
+        if self._sound_steering is None:
+            # Understeer that is missing in what takes the steering's place would be found as softer tyres.
+            places = [*self.states.places(STEERING_OFFSET), *self.states.places(TYRE_ERROR)]
+            variances = self.variances
+            self._sound_steering = {
+                i: (self._extra.item(i - self._slow), float(variances[i])) for i in places
+            }
         else:
-            assert self._sound_steering is not None
-            self._extra[place - self._slow], variance = self._sound_steering
-            self.errors.set_variance(place, variance)
+            for i, (value, variance) in self._sound_steering.items():
+                self._extra[i - self._slow] = value
+                self.errors.set_variance(i, variance)
             self._sound_steering = None
+        place = self.states.index(STEERING_OFFSET)
         self._density[place] = self._calc_densities()[place]
 
     def _calc_densities(self) -> np.ndarray:

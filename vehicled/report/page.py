@@ -22,7 +22,8 @@ _SECTIONS: tuple[tuple[str, Callable[[RunData], Figure | None], str], ...] = (
     (
         "Track",
         plots.track,
-        "The vehicle origin in the local east-north-up plane; fixes are of the GNSS antenna.",
+        "The point of the output (the vehicle origin, unless another is set) in the local east-north-up plane; fixes "
+        "are of the GNSS antenna.",
     ),
     (
         "Errors",
@@ -30,7 +31,7 @@ _SECTIONS: tuple[tuple[str, Callable[[RunData], Figure | None], str], ...] = (
         "Estimate minus truth, and three standard deviations by the filter's covariance.",
     ),
     ("Motion", plots.motion, "In vehicle axes: x forward, y to the left."),
-    ("Slip", plots.slip, "Sideslip at the vehicle origin, slip angles and ratios at the wheels."),
+    ("Slip", plots.slip, "Sideslip at the point of the output, slip angles and ratios at the wheels."),
     ("Tyre forces", plots.tyres, "On the tyre, in wheel axes."),
     ("Suspension", plots.suspension, "Relative to rest."),
     (

@@ -31,8 +31,9 @@ class Inputs:
         self._drive_health = DriveHealth(self._car.vehicle)
 
     def reconfigure(self, steering: SteeringInput, torques: WheelTorques) -> None:
-        """Take other settings from the next reset on."""
+        """Take other settings while running; the memory of the steering's tracker only from the next reset on."""
         self._settings = steering, torques
+        self.steering.settings, self.torques.gain = steering, torques.gain
 
     def take(self, t_ns: int, values: Mapping[str, float]) -> None:
         """Channels measured at a time; those that are no inputs are left alone."""

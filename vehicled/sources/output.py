@@ -57,4 +57,4 @@ def locate(point: PointName | Vector, vehicle: Vehicle, sensors: Sensors) -> Vec
     axle = vehicle.front if point == "front_axle" else vehicle.rear
     x, _, z = axle.hard_points.wheel_center
     place = np.array([x, 0.0, z]) - vehicle.center_of_mass()
-    return float(place[0]), float(place[1]), float(place[2])
+    return float(place[0]), 0.0, float(place[2])

@@ -12,6 +12,8 @@ from vehicled.units import Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
 
+_ONE_SIDED = 0.3
+"""s: after that without a sample, only the other road wheel is measured."""
 HORIZON = 0.1
 """s: a steering signal is extrapolated no further; after that the last value holds."""
 
@@ -83,38 +85,41 @@ class Steering:
 
     def __init__(self, settings: SteeringInput, car: Car) -> None:
         self.geometry = SteeringGeometry(car.vehicle)
-        self._car, self._settings = car, settings
+        self._car, self.settings = car, settings
         self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
-        self._angles = [0.0, 0.0]
-        """Of the road wheels as measured last, rad."""
+        self._angles, self._angles_at = [0.0, 0.0], [-math.inf, -math.inf]
+        """Of the road wheels as measured last, rad, and when, s."""
         centres = (axle.hard_points.wheel_center[0] for axle in (car.vehicle.front, car.vehicle.rear))
         self.health = SteeringHealth(abs(next(centres) - next(centres)))
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Channels that came with the time t, s."""
-        t -= self._settings.latency
-        source, offset, geometry = self._settings.source, self._settings.offset, self.geometry
+        t -= self.settings.latency
+        source, offset, geometry = self.settings.source, self.settings.offset, self.geometry
         if source == "road_wheels":
-            found = [
-                (n, values[channel] - offset)
-                for n, channel in enumerate(("steer.fl", "steer.fr"))
-                if channel in values
-            ]
-            for n, angle in found:
-                self._angles[n] = angle
-            if found:
-                self._take(t, 0.5 * sum(self._angles), [(n, geometry.rod(n, angle)) for n, angle in found])
+            for n, channel in enumerate(("steer.fl", "steer.fr")):
+                if channel in values:
+                    self._angles[n], self._angles_at[n] = values[channel] - offset, t
+            if t in self._angles_at:
+                self._take_angles(t)
         elif source == "rack" and "steer.rack" in values:
             self._take_both(t, geometry.sign * (values["steer.rack"] - offset))
         elif source == "wheel" and "steer.wheel" in values:
             self._take_both(t, geometry.sign * geometry.ratio * (values["steer.wheel"] - offset))
 
+    def _take_angles(self, t: float) -> None:
+        """Of the road wheels, as measured last; one that is not measured turns as the other's rack demands."""
+        known = [n for n, at in enumerate(self._angles_at) if t - at < _ONE_SIDED]
+        angles = [self._angles[n] for n in known]
+        rods = [self.geometry.rod(n, angle) for n, angle in zip(known, angles, strict=True)]
+        self._take(t, sum(angles) / len(angles), [(n, rods[n if len(rods) > 1 else 0]) for n in (0, 1)])
+
     def _take_both(self, t: float, displacement: float) -> None:
         self._take(t, displacement / self.geometry.rack_per_angle, [(0, displacement), (1, displacement)])
 
     def _take(self, t: float, angle: float, displacements: Sequence[tuple[int, float]]) -> None:
-        self.health.take(t, angle)
-        if self.health.state != "distrusted":
+        # Silence is that of samples, however late they are.
+        if self.health.take(t + self.settings.latency, angle):
             for n, displacement in displacements:
                 self._rods[n].update(t, displacement)
 

@@ -68,7 +68,7 @@ class Torques:
     """Keeps the latest torques of the wheels."""
 
     def __init__(self, settings: WheelTorques, car: Car) -> None:
-        self._gain, self._inputs = settings.gain, car.corner_inputs
+        self.gain, self._inputs = settings.gain, car.corner_inputs
         self._front, self._rear = axles = [_AxleTorques(axle, car.vehicle) for axle in AXLES]
         self._places = {channel: (axle, n) for axle in axles for n, channel in enumerate(axle.channels)}
         self._find(-math.inf)
@@ -78,7 +78,7 @@ class Torques:
         for channel, value in values.items():
             if channel in self._places:
                 axle, n = self._places[channel]
-                axle.take(n, t, self._gain * value)
+                axle.take(n, t, self.gain * value)
                 self._next = -math.inf
 
     def is_measured(self, t: float) -> bool:

@@ -183,8 +183,8 @@ class Instances:
         return max(float(np.abs(self.view(n)).max()) for n in ("phi", "branch.phi"))
 
 
-_MOST_SETTLED = 4
-_SETTLED: dict[tuple[CompiledCar, Vehicle], tuple[np.ndarray, ...]] = {}
+_KEPT_CARS = 4
+_settled: dict[tuple[CompiledCar, Vehicle], tuple[np.ndarray, ...]] = {}
 """Workspace, rolling radii and slip stiffness of the cars that have settled last."""
 
 
@@ -276,15 +276,15 @@ class Car(Instances):
     def _settle_or_copy(self) -> None:
         """`settle`, or what a car of the same vehicle and code has found lately: the same numbers."""
         key = self.compiled, self.vehicle
-        if key in _SETTLED:
-            workspace, self.rolling_radius, self.slip_stiffness = (a.copy() for a in _SETTLED[key])
+        if key in _settled:
+            workspace, self.rolling_radius, self.slip_stiffness = (a.copy() for a in _settled[key])
             self.workspace[:] = self._rest = workspace
             return
         self.settle()
-        if len(_SETTLED) >= _MOST_SETTLED:
-            _SETTLED.pop(next(iter(_SETTLED)))
+        if len(_settled) >= _KEPT_CARS:
+            _settled.pop(next(iter(_settled)))
         found = self.workspace, self.rolling_radius, self.slip_stiffness
-        _SETTLED[key] = tuple(a.copy() for a in found)
+        _settled[key] = tuple(a.copy() for a in found)
 
     def settle(self, find_preload: bool = True) -> None:
         """Find the equilibrium at rest on level ground.

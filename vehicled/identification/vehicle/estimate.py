@@ -47,7 +47,8 @@ _LARGEST_STEP = 0.3
 """Of a logarithm; at least three standard deviations of the prior."""
 _STEPS = 10
 _STEPS_OF_NOISE = 3, 2
-"""As long as parameters are left out, where noise alone is estimated: a tenth of it, more or less, is no matter."""
+"""Steps before and after the first parameters are left out, where noise alone is estimated; a tenth of it is precise
+enough. Later rounds only leave more of them out."""
 _STEPS_BEFORE = 2
 """Steps with the plant noise of the configuration, before its factor is estimated."""
 _NOISE_RATIO = 10**0.5
