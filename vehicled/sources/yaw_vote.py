@@ -19,7 +19,7 @@ _WINDOW = 1.0
 """s"""
 _EVERY = 0.02
 """s between the places that are kept."""
-_BOUND = 0.08
+_BOUND = 0.1
 """rad: teeth of counters, slip and loads make less of a difference."""
 _SHARES = 0.1, 0.25
 """Of the angle, by which wheels and steering may differ more."""
@@ -48,7 +48,7 @@ class YawVote:
         place = vehicle.axle(f"{axle}l")
         self._angle_per_turn = place.tyre.radius / (2.0 * place.hard_points.wheel_center[1])
         self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
-        self._usual: list[float | None] = [None, None]
+        self._usual = [0.0, 0.0]
         """rad/m by which wheels and steering differ from the gyroscope."""
         self.reset()
 
@@ -108,23 +108,17 @@ class YawVote:
         while t - kept[0][0] > _WINDOW:
             kept.popleft()
         _, gyro, *others, way = (a - b for a, b in zip(now, kept[0], strict=True))
-        denied = []
-        for n, (angle, share) in enumerate(zip(others, _SHARES, strict=True)):
-            apart = gyro - angle
-            usual = self._usual[n]
-            if usual is None:
-                usual = self._usual[n] = apart / way
-            denied.append((apart - usual * way) / (_BOUND + share * min(abs(gyro), abs(angle))))
-        by_wheels, by_steering = denied
-        if max(abs(by_wheels), abs(by_steering)) < 0.5:
-            self._sound_since = min(self._sound_since, t)
-            for n, angle in enumerate(others):
-                usual = self._usual[n]
-                assert usual is not None
-                self._usual[n] = usual + ((gyro - angle) / way - usual) * _EVERY / _USUAL_TIME
-        else:
-            self._sound_since = math.inf
+        unusual = [gyro - angle - usual * way for angle, usual in zip(others, self._usual, strict=True)]
+        by_wheels, by_steering = (
+            u / (_BOUND + share * min(abs(gyro), abs(angle)))
+            for u, angle, share in zip(unusual, others, _SHARES, strict=True)
+        )
+        agrees = max(abs(by_wheels), abs(by_steering)) < 0.5
+        self._sound_since = min(self._sound_since, t) if agrees else math.inf
         if by_wheels * by_steering > 0.0 and min(abs(by_wheels), abs(by_steering)) > 1.0:
             self.is_sound = False
         elif t - self._sound_since > _SOUND_AGAIN:
             self.is_sound = True
+        if self.is_sound:
+            for n, u in enumerate(unusual):
+                self._usual[n] += u / way * _EVERY / _USUAL_TIME
