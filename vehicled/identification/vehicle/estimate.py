@@ -46,9 +46,9 @@ _SETTLED = 0.1
 _LARGEST_STEP = 0.3
 """Of a logarithm; at least three standard deviations of the prior."""
 _STEPS = 10
-_STEPS_OF_NOISE = 3, 2
-"""Steps before and after the first parameters are left out, where noise alone is estimated; a tenth of it is precise
-enough. Later rounds only leave more of them out."""
+_STEPS_OF_NOISE = (3, 60), (2, 30)
+"""Where noise alone is estimated, before and after the first parameters are left out: the least number of steps, and
+steps times parameters, as a pass takes the longer the more there are. Later rounds only leave more of them out."""
 _STEPS_BEFORE = 2
 """Steps with the plant noise of the configuration, before its factor is estimated."""
 _NOISE_RATIO = 10**0.5
@@ -259,7 +259,10 @@ def fit(
     rounds = iter(_STEPS_OF_NOISE if keep_noise else ())
     while True:
         # Parameters that the drives determine poorly are held by their priors and do no harm meanwhile.
-        steps = next(rounds, 0) if keep_noise else _STEPS
+        steps = _STEPS
+        if keep_noise:
+            least, together = next(rounds, (0, 0))
+            steps = min(max(least, together // max(int(free.sum()), 1)), _STEPS)
         error, derivatives = _descend(f, error, derivatives, free, steps)
         count = int(free.sum())
         for name in _leave_unknown(f, derivatives, free, reasons, combinations):
