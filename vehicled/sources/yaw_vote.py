@@ -81,7 +81,8 @@ class YawVote:
                 self._wheels_at[n] = t
         if self._axis is None or GYROSCOPES[2] not in values:
             return self.is_sound
-        rate = sum(share * values.get(c, 0.0) for share, c in zip(self._axis, GYROSCOPES, strict=True))
+        (a, b, c), (x, y, z) = self._axis, GYROSCOPES
+        rate = a * values.get(x, 0.0) + b * values.get(y, 0.0) + c * values[z]
         dt, self._t = t - self._t, t
         before, smooth = self._smooth
         jumps = abs(rate - smooth) > _JUMP + _FASTEST * (t - before)
