@@ -86,14 +86,14 @@ def test_a_dead_inertial_sensor_costs_little(slalom, prefix, fault):
 
 
 @pytest.mark.parametrize("fault", [lambda v, _: v + 3.0, lambda v, _: v + 0.4])
-def test_a_gyroscope_that_wheels_and_steering_deny_is_left_out(slalom, fault):
+def test_a_gyroscope_that_wheels_and_steering_contradict_is_left_out(slalom, fault):
     run = run_with(slalom, "imu.wz", fault)
     check(run, slalom, {"sideslip": 1.5, "yaw": 1.5})
-    assert run.estimator.status()["denied"] > 1000
+    assert run.estimator.status()["implausible"] > 1000
 
 
 def test_a_gyroscope_that_turns_the_other_way_costs_a_restart(slalom):
-    """Until it is denied, it denies the filter's yaw rate."""
+    """Until it is found, the filter's yaw rate is impossible beside it."""
     run = run_with(slalom, "imu.wz", lambda v, _: -v)
     assert run.estimator.status()["restarts"] <= 1
     assert rms(run.error(slalom, "yaw")[run.t > FAILS * SECOND]) < math.radians(1.5)
@@ -105,12 +105,12 @@ def test_inputs_that_cannot_be_are_not_followed(slalom):
         run = run_with(slalom, prefix, lambda _, last, value=value: value)
         check(run, slalom, {"sideslip": 0.5, "yaw": 0.8, "wz": 0.5})
         assert np.abs(run.error(slalom, "vx")).max() < 0.5, prefix
-        assert run.estimator.status()["denied"] == 0
+        assert run.estimator.status()["implausible"] == 0
 
 
-def test_sound_sensors_are_not_denied(slalom):
+def test_healthy_sensors_are_left_alone(slalom):
     status = Run(prototype(), steps(slalom.measurements(gnss="conventional"))).estimator.status()
-    assert (status["stuck"], status["denied"], status["absurd"]) == (0, 0, 0)
+    assert (status["stuck"], status["implausible"], status["absurd"]) == (0, 0, 0)
     assert status["inputs"] == {"steering": "measured", "drive": "measured"}
 
 

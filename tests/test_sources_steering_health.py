@@ -1,4 +1,4 @@
-"""A steering sensor is judged from itself and the gyroscope."""
+"""A steering sensor is checked by itself and the gyroscope."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def run(
         angle = sensor(t, r)
         if angle is not None:
             health.take(t, angle)
-        instead = health.judge(t, SPEED, r if gyroscope else None)
+        instead = health.check(t, SPEED, r if gyroscope else None)
         yield t, health.state, instead
 
 
@@ -86,25 +86,25 @@ def test_an_outlier_and_a_late_sample_are_left_out_alone():
         followed.append(health.take(t, 0.5 if k == 200 else 0.001 * math.sin(t)))
         if k == 300:
             assert not health.take(t - 0.04, 0.3)
-        health.judge(t, SPEED, 0.0)
+        health.check(t, SPEED, 0.0)
         assert health.state == "measured"
     assert [k for k, f in enumerate(followed) if not f] == [200]
 
 
-def test_a_wheel_that_is_held_still_in_a_slide_is_believed():
+def test_a_wheel_that_is_held_still_in_a_slide_is_used():
     """A coarse sensor repeats itself, and the car does not go where its wheels point."""
     states = list(run(after(5.0, lambda t, r: 0.05), lambda t: min(0.2 * t, 0.2) if t < 5.0 else 0.9))
     assert {s for t, s, _ in states if t > 0} == {"measured"}
 
 
-def test_a_driver_who_holds_the_wheel_still_is_believed():
+def test_a_driver_who_holds_the_wheel_still_is_used():
     """On a straight road, and in a bend of constant radius."""
     assert {s for _, s, _ in run(lambda t, r: OFFSET, straight)} == {"measured"}
     states = list(run(after(5.0, lambda t, r: WHEELBASE * r / SPEED + OFFSET), lambda t: min(0.1 * t, 0.5)))
     assert {s for _, s, _ in states} == {"measured"}
 
 
-def test_a_sensor_that_changes_again_is_believed_after_a_while():
+def test_a_sensor_that_changes_again_is_used_after_a_while():
     states = list(run(after(8.0, lambda t, r: 0.02, 12.0), turning))
     again = next(t for t, s, _ in states if t > 12.0 and s == "measured")
     assert 12.15 < again < 12.6

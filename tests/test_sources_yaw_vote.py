@@ -24,7 +24,7 @@ def run(
     until: float = 25.0,
     counters: bool = True,
 ) -> list[tuple[float, bool]]:
-    """Time and verdict, every 4 ms; radii are 1 % and 2 % off, the counters have 48 teeth."""
+    """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth."""
     configuration = prototype()
     imu = dataclasses.replace(configuration.sensors.imu, rotation=(0.0, 0.0, 0.0))
     vote = YawVote(imu, configuration.vehicle)
@@ -55,7 +55,7 @@ def after(otherwise: Callable[[float], float], until: float = math.inf) -> Calla
 
 
 @pytest.mark.parametrize("counters", [True, False])
-def test_a_sound_gyroscope_is_believed(counters):
+def test_a_healthy_gyroscope_is_plausible(counters):
     assert all(sound for _, sound in run(counters=counters))
 
 
@@ -63,7 +63,7 @@ def test_a_sound_gyroscope_is_believed(counters):
 @pytest.mark.parametrize(
     ("wrong", "within"), [(lambda t: turning(t) + 0.3, 0.8), (lambda t: turning(t) + 3.0, 0.004)]
 )
-def test_one_that_both_deny_is_not(counters, wrong, within):
+def test_one_that_both_contradict_is_not(counters, wrong, within):
     found = run(after(wrong), counters=counters)
     assert all(sound for t, sound in found if t <= FAILS)
     assert not any(sound for t, sound in found if t > FAILS + within)
@@ -74,13 +74,13 @@ def test_a_spike_is_left_out_alone():
     assert [t for t, sound in found if not sound] == [pytest.approx(12.0)]
 
 
-def test_one_that_only_one_denies_is_believed():
+def test_one_that_only_one_contradicts_is_plausible():
     assert all(sound for _, sound in run(wheels=after(lambda t: turning(t) + 0.5)))
     assert all(sound for _, sound in run(steering=after(lambda t: turning(t) + 0.5)))
     assert all(sound for _, sound in run(after(lambda t: 0.6), steering=lambda t: None))
 
 
-def test_it_is_believed_again():
+def test_it_recovers():
     found = run(after(lambda t: turning(t) + 0.3, 15.0))
     again = next(t for t, sound in found if t > 15.0 and sound)
     assert 16.0 < again < 19.5

@@ -98,7 +98,7 @@ class Estimator:
         context = Context(self._filter, self._updates, self._world, self._counters, given_noise)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
-        self._screening = Screening(self._sensors, self._vehicle)
+        self._screening = Screening(self._sensors, self._vehicle, self._updates)
         self._given = _Given({}, 0.0)
         self._reset()
 
@@ -140,10 +140,10 @@ class Estimator:
             raise RunError(f"step at {t_ns} ns after one at {before} ns: time went back")
         if self._first_ns is None and measurements:
             self._first_ns = t_ns
-        sound = []
+        sound, speed = [], self.speed
+        steering = self._inputs.steering.health.calc_yaw_rate(speed)
         for given in measurements:
-            steering = self._inputs.steering.health.calc_yaw_rate(self.speed)
-            m = self._screening.remove(given, self.speed, steering, updates)
+            m = self._screening.remove(given, speed, steering)
             sound.append(m)
             self._inputs.take(m.t, m.values)
             self._conditions.take(m)
@@ -159,6 +159,8 @@ class Estimator:
         else:
             assert before is not None
             self._predict(t_ns)
+            if self._inputs.steering.health.state != "measured":
+                self._counters["without_steering"] += 1
             for m in sound:
                 self._sources.observe(m)
             lost = self._find_loss((t_ns - before) * 1e-9)
@@ -176,8 +178,6 @@ class Estimator:
             self._recovering = None
         updates.check_timeouts(t_ns)
         self._counters["steps"] += 1
-        if self._inputs.steering.health.state != "measured":
-            self._counters["without_steering"] += 1
         return self._output(t_ns) if self._has_output else None
 
     def innovations(self) -> list[Innovation]:
@@ -296,6 +296,7 @@ class Estimator:
         self._sensors, self._filter_settings = sensors, settings
         self._filter.configure(settings, setup)
         self._sources.configure(sensors)
+        self._screening.configure(sensors)
         self._inputs.reconfigure(sensors.steering, sensors.wheel_torques)
         return {}
 
@@ -359,20 +360,20 @@ class Estimator:
         pieces = max(1, -(-(t_ns - begin) // _LONGEST_STEP_NS))
         for k in range(1, pieces + 1):
             until = begin + (t_ns - begin) * k // pieces
-            self._judge_inputs(until * 1e-9)
+            self._check_inputs(until * 1e-9)
             self._inputs.apply(until * 1e-9)
             self._filter.predict(until, (until - self._t_ns) * 1e-9)
             self._t_ns = until
         self._guard(t_ns)
 
-    def _judge_inputs(self, t: float) -> None:
-        """Say which inputs are measured at t, s; the filter estimates what the others are wrong by."""
+    def _check_inputs(self, t: float) -> None:
+        """Find which inputs are measured at t, s; the filter estimates the errors of what replaces the others."""
         f, inputs, imu = self._filter, self._inputs, self._sources.imu
         ahead = f.pose.item(AHEAD)
-        inputs.judge_drive(t, ahead, None if imu is None else imu.measure_ahead(t))
+        inputs.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t))
         f.set_drive_known(inputs.is_drive_known(t))
         yaw_rate = None if imu is None else imu.lateral.yaw_rate
-        f.set_steering_known(inputs.steering.judge(t, ahead, yaw_rate))
+        f.set_steering_known(inputs.steering.check(t, ahead, yaw_rate))
 
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""

@@ -272,8 +272,8 @@ class VehicleFilter(VehicleState):
         contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > limit**2 * informed)
         # At walking pace counters and tyres err in ways that last.
         self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
-        if self._sound_steering is not None:
-            # Meanwhile the offset is that of something else.
+        if self._before_loss is not None:
+            # The offset is not that of the sensor then.
             self._contradicted[np.isin(places, self.states.places(STEERING_OFFSET))] = 0
         wrong = self._contradicted >= _LASTING
         if wrong.any():

@@ -43,7 +43,7 @@ _MOTION = (
 )
 """Arrays that determine the output of a filter, beside its covariance and what is constant."""
 _UNKNOWN_STEERING = 0.03
-"""rad/√s: how fast the road wheels turn beside what takes the place of their sensor."""
+"""rad/√s: how fast the error of what replaces the steering sensor changes."""
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
 _FORGETTING_TIME = 30 * 86400.0
@@ -103,9 +103,9 @@ class VehicleState:
         """How often the covariance had lost its definiteness."""
         self.is_drive_known = False
         """Whether drive torque and brake pressure are measured."""
-        self._sound_steering: dict[int, tuple[float, float]] | None = None
-        """By place: what is known only beside a measured steering, and its variance, as it was found last; None while
-        the steering is measured."""
+        self._before_loss: dict[int, tuple[float, float]] | None = None
+        """By place: states that are estimated only beside a measured steering, and their variances, from when it was
+        measured last; None while it is."""
         self._closed: dict[Group, np.ndarray] = {}
         """Variances of the groups that wait for another sensor."""
         self._tangents = FilterTangents(self, companions, len(self._now))
@@ -188,8 +188,8 @@ class VehicleState:
         """Slow states by name, with their standard deviations, but for those that change within seconds."""
         sigma = np.sqrt(np.maximum(self.variances, 0.0)).tolist()
         values = self._extra.tolist()
-        if self._sound_steering is not None:
-            for place, (value, variance) in self._sound_steering.items():
+        if self._before_loss is not None:
+            for place, (value, variance) in self._before_loss.items():
                 values[place - self._slow], sigma[place] = value, max(variance, 0.0) ** 0.5
         return {
             self.states.names[i]: SlowState(values[i - self._slow], sigma[i], group.unit)
@@ -251,28 +251,26 @@ class VehicleState:
             self._set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
 
     def set_steering_known(self, known: bool) -> None:
-        """Whether the steering is measured; if not, the steering offset changes as what takes its place is wrong."""
-        if known == (self._sound_steering is None) or STEERING_OFFSET not in self.states:
+        """Whether the steering is measured; if not, the steering offset is the error of what replaces it."""
+        if known == (self._before_loss is None) or STEERING_OFFSET not in self.states:
             return
-        if self._sound_steering is None:
-            # Understeer that is missing in what takes the steering's place would be found as softer tyres.
+        if self._before_loss is None:
+            # Understeer that is missing in what replaces the steering would be estimated as softer tyres.
             places = [*self.states.places(STEERING_OFFSET), *self.states.places(TYRE_ERROR)]
             variances = self.variances
-            self._sound_steering = {
-                i: (self._extra.item(i - self._slow), float(variances[i])) for i in places
-            }
+            self._before_loss = {i: (self._extra.item(i - self._slow), float(variances[i])) for i in places}
         else:
-            for i, (value, variance) in self._sound_steering.items():
+            for i, (value, variance) in self._before_loss.items():
                 self._extra[i - self._slow] = value
                 self.errors.set_variance(i, variance)
-            self._sound_steering = None
+            self._before_loss = None
         place = self.states.index(STEERING_OFFSET)
         self._density[place] = self._calc_densities()[place]
 
     def _calc_densities(self) -> np.ndarray:
         """(n,) as the settings say, and as the inputs are known."""
         densities = self._table.densities()
-        if self._sound_steering is not None:
+        if self._before_loss is not None:
             densities[self.states.index(STEERING_OFFSET)] = _UNKNOWN_STEERING**2
         return densities
 
@@ -355,7 +353,7 @@ class VehicleState:
             if process is None:
                 self._set_process(group, _NOT_YET)
         self._keep_closed()
-        self.is_drive_known, self._sound_steering = False, None
+        self.is_drive_known, self._before_loss = False, None
         self._density[:] = self._calc_densities()
         self._set_process(DRIVE_FORCE, calc_unknown_drive(self.settings))
         self.restart_history(t_ns)

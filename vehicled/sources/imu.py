@@ -23,7 +23,7 @@ from vehicled.filter.states import (
 )
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.gate import Gate
-from vehicled.sources.lateral import LateralKinematics
+from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.noise_floor import NoiseFloor
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import (
@@ -147,8 +147,6 @@ def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, 
     return angles[j] * values[i] - angles[i] * values[j], row
 
 
-_OLD = 0.2
-"""s: samples that are older say nothing of now."""
 _SMALL_RATE = 0.1
 """rad/s"""
 _SMALL_CHANGE = 0.5
@@ -344,7 +342,7 @@ class ImuSource(Source[Imu]):
 
     def measure_ahead(self, t: float) -> float | None:
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
-        return self._ahead if t - self._ahead_at < _OLD else None
+        return self._ahead if t - self._ahead_at < OLD else None
 
     def _read_motion(self, v: Mapping[str, float]) -> list[float | None]:
         """Yaw rate, lateral and longitudinal specific force, as far as measured, in vehicle axes, without biases."""

@@ -45,21 +45,21 @@ class Inputs:
         self.steering.take(t, values)
 
     def is_drive_known(self, t: float) -> bool:
-        """Whether both drive torque and brake pressure are measured at t, s, and believed."""
-        return self._drive_health.is_sound and self.torques.is_measured(t) and self.brakes.is_measured(t)
+        """Whether both drive torque and brake pressure are measured at t, s, and healthy."""
+        return self._drive_health.is_healthy and self.torques.is_measured(t) and self.brakes.is_measured(t)
 
-    def judge_drive(self, t: float, ahead: float, measured: float | None) -> None:
-        """Find whether torques and pressure are believed at t, s; those that are not are none.
+    def check_drive(self, t: float, ahead: float, measured: float | None) -> None:
+        """Find whether torques and pressure at t (s) agree with the accelerometer; if not, they count as zero.
 
         `ahead`: speed, m/s; `measured`: specific force along the car, m/s², None where it is not measured.
         """
         if self.torques.is_measured(t) or self.brakes.is_measured(t):
-            self._drive_health.judge(t, self.torques.find_sum(t), self.brakes.find(t), ahead, measured)
+            self._drive_health.check(t, self.torques.find_sum(t), self.brakes.find(t), ahead, measured)
 
     def apply(self, t: float) -> None:
         """Write the inputs at t (s) into the car."""
         self.steering.apply(t)
         self.torques.apply(t)
         self.brakes.apply(t)
-        if not self._drive_health.is_sound:
+        if not self._drive_health.is_healthy:
             self._car.corner_inputs[3:5] = 0.0

@@ -13,7 +13,7 @@ _YAW_RATE_BOUND = 0.5
 """rad/s"""
 _LASTING = 0.2
 """s"""
-_OLD = 0.2
+OLD = 0.2
 """s: samples that are older say nothing of now."""
 
 
@@ -50,9 +50,9 @@ class LateralKinematics:
         True when these have been impossible for long.
         """
         self._age = [age + dt for age in self._age]
-        if self._age[0] > _OLD:
+        if self._age[0] > OLD:
             self.yaw_rate = None
-        if self._age[1] > _OLD and self._acceleration is not None:
+        if self._age[1] > OLD and self._acceleration is not None:
             self._acceleration = None
             self._unexplained.clear()
         if self.yaw_rate is None:

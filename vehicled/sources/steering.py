@@ -123,12 +123,12 @@ class Steering:
             for n, displacement in displacements:
                 self._rods[n].update(t, displacement)
 
-    def judge(self, t: float, ahead: float, yaw_rate: float | None) -> bool:
+    def check(self, t: float, ahead: float, yaw_rate: float | None) -> bool:
         """Whether it is measured at t, s; if not, the angle of rolling takes its place where that is known.
 
         `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
         """
-        instead = self.health.judge(t, ahead, yaw_rate)
+        instead = self.health.check(t, ahead, yaw_rate)
         if instead is not None:
             for n, rod in enumerate(self._rods):
                 rod.update(t, self.geometry.rod(n, instead))

@@ -1,6 +1,6 @@
-"""Whether the steering sensor measures, judged from itself, the gyroscope and the speed, not by the model's tyres.
+"""Health of the steering sensor, from its own samples, the gyroscope and the speed, not from the model's tyres.
 
-Where it does not, the angle of rolling takes its place: δ = L ω_z / v_x, and what the sensor differed from that by.
+Where it does not, the angle of rolling takes its place: δ = L ω_z / v_x, plus the offset that the sensor had from it.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ SteeringState = Literal["measured", "silent", "distrusted"]
 _SILENT = 0.3
 """s without a sample."""
 _REPEATING = 0.3
-"""s for which the sample has not changed: so does that of a sound sensor where the driver holds the wheel still."""
+"""s for which the sample has not changed: so does that of a healthy sensor where the driver holds the wheel still."""
 _APART = 0.03
 """rad: a sensor that repeats its sample is distrusted once the car turns by another angle than before, by so much."""
 _LASTING = 0.1
 """s"""
-_FAIR = 4.0
-"""m/s²: of lateral acceleration; with more, a car need not go where its wheels point."""
+_LARGEST_LATERAL = 4.0
+"""m/s²: of lateral acceleration; with more, slip angles are not small beside the steering angle."""
 _JUMP = 0.02
 """rad: a difference that noise may make from sample to sample."""
 _FASTEST = 2.5
 """rad/s: no driver turns the road wheels faster, even with 40 rad/s at the steering wheel."""
 _JUMPING = 0.05
 """s for which samples are only left out after a jump: an outlier is over by then."""
-_SOUND_AGAIN = 0.2
-"""s for which a distrusted sensor has to agree, before it is believed again."""
+_RECOVERY = 0.2
+"""s for which a distrusted sensor has to agree, before it is used again."""
 _SLOWEST = 3.0
 """m/s: slower, yaw rate over speed is no angle."""
-_USUAL_TIME = 2.0
-"""s: over which offset and understeer are averaged."""
+_OFFSET_TIME = 2.0
+"""s: over which the offset, which understeer is part of, is averaged."""
 
 
 class SteeringHealth:
@@ -41,10 +41,10 @@ class SteeringHealth:
         """`wheelbase`: m."""
         self._wheelbase = wheelbase
         self.state: SteeringState = "silent"
-        self._angle = self._usual = 0.0
-        """Measured last, without outliers; and by how much that differs from rolling while the sensor is sound."""
-        self._seen = self._changed = self._judged = -math.inf
-        self._jumped_at: float | None = None
+        self._angle = self._offset = 0.0
+        """Measured last, without outliers; and by how much it differs from rolling while the sensor is healthy."""
+        self._seen = self._changed = self._checked = -math.inf
+        self._jumped_at = math.inf
         self._wrong_since = self._agreeing_since = math.inf
         self._distrusted = self._changed_since = False
 
@@ -53,22 +53,19 @@ class SteeringHealth:
         if t <= self._seen:
             return False
         jumps = abs(angle - self._angle) > _JUMP + _FASTEST * (t - self._seen)
-        if jumps and self._jumped_at is None:
-            self._jumped_at = t
         self._seen = t
-        if jumps and self._jumped_at is not None and t - self._jumped_at < _JUMPING:
-            return False
         if jumps:
-            self._distrust()
-        self._jumped_at = None
+            self._jumped_at = min(self._jumped_at, t)
+            if t - self._jumped_at < _JUMPING:
+                return False
+        self._jumped_at = math.inf
         if angle != self._angle:
             self._angle, self._changed, self._changed_since = angle, t, True
         if jumps:
-            # What it has jumped to is the first sample, not a change.
-            self._changed_since = False
+            self._distrust()
         return not self._distrusted
 
-    def judge(self, t: float, ahead: float, yaw_rate: float | None) -> float | None:
+    def check(self, t: float, ahead: float, yaw_rate: float | None) -> float | None:
         """Find the state at t (s), and the angle that takes the sensor's place, if one is needed and known.
 
         `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
@@ -76,12 +73,12 @@ class SteeringHealth:
         rolling = None
         if yaw_rate is not None and ahead > _SLOWEST:
             rolling = self._wheelbase * yaw_rate / ahead
-            if abs(ahead * yaw_rate) < _FAIR:
+            if abs(ahead * yaw_rate) < _LARGEST_LATERAL:
                 self._compare(t, self._angle - rolling)
-        self._judged = t
+        self._checked = t
         silent = t - self._seen > _SILENT
         self.state = "silent" if silent else "distrusted" if self._distrusted else "measured"
-        return None if self.state == "measured" or rolling is None else rolling + self._usual
+        return None if self.state == "measured" or rolling is None else rolling + self._offset
 
     def calc_yaw_rate(self, ahead: float) -> float | None:
         """By rolling along the measured angle at a speed ahead (m/s), rad/s; None where it is not measured."""
@@ -90,17 +87,16 @@ class SteeringHealth:
     def _compare(self, t: float, apart: float) -> None:
         """With rolling, from which the sensor is so far apart, rad."""
         repeating = t - self._changed > _REPEATING
-        wrong = abs(apart - self._usual) > _APART
+        wrong = abs(apart - self._offset) > _APART
         self._wrong_since = min(self._wrong_since, t) if wrong and repeating else math.inf
         agrees = not wrong and self._changed_since
         self._agreeing_since = min(self._agreeing_since, t) if agrees else math.inf
         if t - self._wrong_since > _LASTING:
             self._distrust()
-        elif self._distrusted and t - self._agreeing_since > _SOUND_AGAIN:
+        elif self._distrusted and t - self._agreeing_since > _RECOVERY:
             self._distrusted = False
         elif not self._distrusted and not repeating:
-            self._usual += (apart - self._usual) * min((t - self._judged) / _USUAL_TIME, 1.0)
+            self._offset += (apart - self._offset) * min((t - self._checked) / _OFFSET_TIME, 1.0)
 
     def _distrust(self) -> None:
-        if not self._distrusted:
-            self._distrusted, self._changed_since = True, False
+        self._distrusted, self._changed_since = True, False

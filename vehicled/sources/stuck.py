@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 from vehicled.messages import Measurement
-from vehicled.sources.updates import MeasurementUpdates
 
 _MOVING = 2.0
 """m/s: a car that is slower may really measure the same again."""
-
-
 _REPETITIONS, _TIME = 10, 0.1
 """Samples of an axis of the IMU in a row that repeat the one before, and s since the last change, at least.
 
@@ -31,7 +28,7 @@ class _Run:
 
 
 class StuckChannels:
-    """Leaves out samples of channels that are stuck while the car moves, each with a record."""
+    """Finds samples that only repeat those before, while the car moves."""
 
     def __init__(self) -> None:
         self.reset()
@@ -41,8 +38,8 @@ class StuckChannels:
         self._axes = {channel: _Run() for channel in _AXES}
         self._fix = _Run()
 
-    def remove(self, m: Measurement, speed: float, updates: MeasurementUpdates) -> tuple[Measurement, int]:
-        """The measurement without values of stuck channels, and how many they were; `speed` of the car, m/s."""
+    def find(self, m: Measurement, speed: float) -> list[str]:
+        """The channels of a measurement that are stuck; `speed` of the car, m/s."""
         values, t, moving = m.values, m.t, abs(speed) > _MOVING
         stuck: list[str] = []
         for channel, value in values.items():
@@ -62,9 +59,4 @@ class StuckChannels:
             if run.repetitions >= _FIXES:
                 # Speed and course are as old as the place.
                 stuck += [c for c in values if c.startswith("gnss.")]
-        if not stuck:
-            return m, 0
-        for channel in stuck:
-            updates.record(m, channel, [values[channel]], "stuck")
-        good = {c: v for c, v in values.items() if c not in stuck}
-        return Measurement(m.source, m.t, m.arrival, good), len(stuck)
+        return stuck
