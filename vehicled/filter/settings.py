@@ -29,10 +29,10 @@ class RateNoise:
     """Along the car: drive and brake torque, resistances."""
     lateral: AccelerationNoise = 0.01
     """Across the car at standstill, where the tyres leave no doubt."""
-    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.002
+    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.0005
     """What that grows by with speed: the faster, the less the tyres determine the sideslip."""
     z: AccelerationNoise = 0.005
-    yaw: AngularNoise = 0.04
+    yaw: AngularNoise = 0.01
     v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05
     """Pitch, as the slope of the chassis' x axis."""
     v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05
@@ -85,7 +85,7 @@ class Unmodelled:
     lateral: MetresPerSecondSquared = 0.8
     vertical: MetresPerSecondSquared = 0.1
     yaw: Annotated[float, Unit("rad/s²"), NonNegative] = 0.3
-    time: Annotated[Seconds, Positive] = 0.5
+    time: Annotated[Seconds, Positive] = 0.2
     """Correlation time."""
     adaptive: bool = True
     """Whether the standard deviations follow what the drive shows, from these on."""

@@ -43,7 +43,7 @@ ANTENNA = ErrorStates["Gnss | None"](
     "m",
     "place of the antenna beside the one that is given, vehicle axes",
     # Tape measures and signs err by much, and nothing but latency of the IMU looks like it.
-    contradiction=5.0,
+    contradiction=7.0,
     is_known=lambda gnss: gnss is not None and gnss.antenna_sigma == 0.0,
     initial=lambda gnss, i: 0.0 if gnss is None else gnss.antenna_sigma**2,
 )
