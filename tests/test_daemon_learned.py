@@ -95,6 +95,21 @@ def test_what_was_learned_is_forgotten_within_months():
     assert sigmas[0] < 0.0012 < sigmas[1] < sigmas[2] < 0.0101
 
 
-def test_parameters_that_are_none_are_refused():
-    with pytest.raises(UsageError, match="set_parameters"):
-        Estimator(prototype()).command("set_parameters", {"parameters": {"a": 3}, "age": 0.0})
+@pytest.mark.parametrize(
+    ("parameters", "age", "message"),
+    [
+        ({"a": 3}, 0.0, "object"),
+        ({}, -1e10, "age"),
+        ({}, float("nan"), "age"),
+        ({"steering_offset": {"value": float("inf"), "sigma": 0.1, "unit": "rad"}}, 0.0, "steering_offset"),
+        ({"steering_offset": {"value": 1e200, "sigma": 0.1, "unit": "rad"}}, 0.0, "steering_offset"),
+        ({"steering_offset": {"value": 0.0, "sigma": -0.1, "unit": "rad"}}, 0.0, "steering_offset"),
+        ({"steering_offset": {"value": 0.0, "sigma": float("nan"), "unit": "rad"}}, 0.0, "steering_offset"),
+    ],
+)
+def test_parameters_that_cannot_be_are_rejected_and_change_nothing(parameters, age, message):
+    estimator = Estimator(prototype())
+    with pytest.raises(UsageError, match=f"set_parameters: .*{message}"):
+        estimator.command("set_parameters", {"parameters": parameters, "age": age})
+    run = Run(prototype(), steps(cruise().measurements()[:40]), estimator=estimator)
+    assert len(run.t)

@@ -172,6 +172,23 @@ class Life(RuleBasedStateMachine):
         else:
             self.command("set_position", place)
 
+    @rule(
+        value=st.floats(-0.05, 0.05),
+        sigma=st.floats(0.0, 0.05),
+        age=st.sampled_from([0.0, 86400.0, 1e12]),
+        name=st.sampled_from(["steering_offset", "gyro_scale", "rolling_radius.fl", "of another version"]),
+    )
+    def set_parameters(self, name: str, value: float, sigma: float, age: float) -> None:
+        parameters = {name: {"value": value, "sigma": sigma, "unit": ""}}
+        self.command("set_parameters", {"parameters": parameters, "age": age})
+
+    @rule(value=st.sampled_from(ABSURD), of=st.sampled_from(["value", "sigma", "age"]))
+    def set_absurd_parameters(self, of: str, value: float) -> None:
+        given = {"value": 0.0, "sigma": 0.1, "unit": "rad", "age": 0.0} | {of: value}
+        arguments = {"age": given.pop("age"), "parameters": {"steering_offset": given}}
+        with pytest.raises(UsageError, match="set_parameters: "):
+            self.estimator.command("set_parameters", arguments)
+
     # -- what must hold ------------------------------------------------------------------------------------
 
     def check_estimate(self, estimate: Estimate | None) -> None:
@@ -201,7 +218,8 @@ class Life(RuleBasedStateMachine):
                 if not abs(value) <= find_limits().get(channel, math.inf):
                     assert channel in recorded
                 elif observed and KINDS.get(channel) in sensors:
-                    assert KINDS[channel] in recorded
+                    # Screening records what it removes by its channel.
+                    assert recorded & {KINDS[channel], channel}
 
     @invariant()
     def counters_never_fall(self) -> None:

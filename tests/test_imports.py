@@ -25,6 +25,7 @@ PLAIN = {
     "vehicled.settings",
     "vehicled.expectations",
     "vehicled.messages",
+    "vehicled.requests",
     "vehicled.schemas",
     "vehicled.geodesy",
     "vehicled.points",

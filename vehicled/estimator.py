@@ -25,6 +25,7 @@ from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialCondi
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement, SlowState
+from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.inputs import Inputs
@@ -99,7 +100,7 @@ class Estimator:
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._screening = Screening(self._sensors, self._vehicle, self._updates)
-        self._given = _Given({}, 0.0)
+        self._given = SetParameters({}, 0.0)
         self._reset()
 
     def make_filter(self) -> VehicleFilter:
@@ -248,12 +249,9 @@ class Estimator:
 
     def _command_set_position(self, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            wanted = msgspec.convert(arguments, _Position)
+            wanted = msgspec.convert(arguments, SetPosition)
         except msgspec.ValidationError as error:
             raise UsageError(f"set_position: {error}") from None
-        fault = wanted.find_fault()
-        if fault is not None:
-            raise UsageError(f"set_position: {fault}")
         if not self._running or self._t_ns is None:
             raise UsageError("set_position: the filter has not started yet")
         f, world = self._filter, self._world
@@ -268,10 +266,8 @@ class Estimator:
             alt = wanted.alt if wanted.alt is not None else world.origin.height + pose[2]
             target = world.origin.to_world(wanted.lat, wanted.lon, alt)
             world.known = True
-        elif wanted.x is not None and wanted.y is not None:
-            target = np.array([wanted.x, wanted.y, pose[2] if wanted.z is None else wanted.z])
         else:
-            raise UsageError("set_position: expected either lat and lon, or x and y")
+            target = np.array([wanted.x, wanted.y, pose[2] if wanted.z is None else wanted.z])
         f.shift(target - pose[:3])
         for axis in ("x", "y"):
             f.set_variance(POSITION, axis, wanted.sigma**2)
@@ -302,7 +298,7 @@ class Estimator:
 
     def _command_set_parameters(self, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            given = msgspec.convert(arguments, _Given)
+            given = msgspec.convert(arguments, SetParameters)
         except msgspec.ValidationError as error:
             raise UsageError(f"set_parameters: {error}") from None
         self._given = given
@@ -449,40 +445,3 @@ class Estimator:
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         return Estimate(t_ns, values)
-
-
-class _Given(msgspec.Struct, forbid_unknown_fields=True):
-    """Arguments of the command `set_parameters`."""
-
-    parameters: dict[str, SlowState]
-    age: float
-    """s."""
-
-
-class _Position(msgspec.Struct, forbid_unknown_fields=True):
-    """Arguments of the command `set_position`: degrees and metres on the Earth, or metres in the world frame."""
-
-    lat: float | None = None
-    lon: float | None = None
-    alt: float | None = None
-    x: float | None = None
-    y: float | None = None
-    z: float | None = None
-    yaw: float | None = None
-    """rad."""
-    sigma: float = 0.1
-    yaw_sigma: float = 0.05
-
-    def find_fault(self) -> str | None:
-        """The first number that cannot be; None if all can."""
-        bounds = {"lat": 90.0, "lon": 360.0, "alt": 1e5, "yaw": 100.0, "sigma": 1e5, "yaw_sigma": 4.0}
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is None:
-                continue
-            bound = bounds.get(name, 1e7)
-            if not abs(value) <= bound or ("sigma" in name and value <= 0.0):
-                return (
-                    f"{name}: expected a number within ±{bound:g}, standard deviations above 0, got {value:g}"
-                )
-        return None

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import zmq
@@ -14,18 +14,13 @@ import zmq
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
 from vehicled.errors import VehicledError
 from vehicled.messages import Status
+from vehicled.requests import SetPosition
 
 _log = logging.getLogger(__name__)
 
 _MAX_REQUEST = 16384
 """Bytes. ZeroMQ disconnects a client that sends more."""
 _REPLY_WITHIN_S = 2.0
-
-_Latitude = Annotated[float, msgspec.Meta(ge=-90, le=90)]
-_Longitude = Annotated[float, msgspec.Meta(ge=-180, le=180)]
-_Height = Annotated[float, msgspec.Meta(ge=-1000, le=20000)]
-_Coordinate = Annotated[float, msgspec.Meta(ge=-1e7, le=1e7)]
-_Angle = Annotated[float, msgspec.Meta(ge=-7, le=7)]
 
 
 class _Request(msgspec.Struct, tag_field="command", forbid_unknown_fields=True, omit_defaults=True):
@@ -40,32 +35,8 @@ class Reset(_Request, tag="reset"):
     """Restart the filter, as after a start of the program."""
 
 
-class SetPosition(_Request, tag="set_position"):
-    """Set the position of the vehicle origin: `lat` and `lon`, or `x` and `y`; the rest is optional."""
-
-    lat: _Latitude | None = None
-    """deg, WGS 84."""
-    lon: _Longitude | None = None
-    """deg, WGS 84."""
-    alt: _Height | None = None
-    """m above the ellipsoid."""
-    x: _Coordinate | None = None
-    """m east of the world's origin."""
-    y: _Coordinate | None = None
-    """m north of the world's origin."""
-    z: _Coordinate | None = None
-    """m above the world's origin."""
-    yaw: _Angle | None = None
-    """rad from east, counter-clockwise."""
-
-    def __post_init__(self) -> None:
-        # msgspec turns a ValueError from here into one of its own, like those for a wrong type.
-        geodetic = self.lat is not None and self.lon is not None
-        local = self.x is not None and self.y is not None
-        if geodetic == local or (geodetic and (self.x, self.y, self.z) != (None,) * 3):
-            raise ValueError("Expected either `lat` and `lon`, or `x` and `y`")
-        if local and (self.lat, self.lon, self.alt) != (None,) * 3:
-            raise ValueError("Expected either `lat` and `lon`, or `x` and `y`")
+class SetPositionRequest(SetPosition, tag_field="command", tag="set_position"):
+    """`SetPosition` as a request."""
 
 
 class ReloadNoise(_Request, tag="reload_noise"):
@@ -95,7 +66,7 @@ class CommandServer:
         self._submit = submit
         self._status = status
         self._read_noise = read_noise
-        self._decoder = msgspec.json.Decoder(GetStatus | Reset | SetPosition | ReloadNoise)
+        self._decoder = msgspec.json.Decoder(GetStatus | Reset | SetPositionRequest | ReloadNoise)
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._done = 0
         self._refused = 0
@@ -154,7 +125,7 @@ class CommandServer:
             answer = {"ok": False, "error": str(error) or type(error).__name__}
         return msgspec.json.encode(answer)
 
-    def _execute(self, request: _Request) -> dict[str, Any]:
+    def _execute(self, request: _Request | SetPositionRequest) -> dict[str, Any]:
         if isinstance(request, GetStatus):
             status = self._status()
             if status is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import os
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 import yaml
 
 from vehicled.messages import SlowState
+from vehicled.requests import SetParameters
 
 _log = logging.getLogger(__name__)
 
@@ -53,13 +53,14 @@ class LearnedFile:
                 raise ValueError("larger than any such file")
             learned = msgspec.json.decode(self._path.read_bytes(), type=_Learned)
             self._check(learned)
+            arguments = SetParameters(learned.parameters, max(time.time() - learned.utc, 0.0))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.DecodeError) as error:
             _log.warning("%s: what was learned before is not used: %s", self._path, error)
             return None
-        age = max(time.time() - learned.utc, 0.0)
-        return {"parameters": msgspec.to_builtins(learned.parameters), "age": age}
+        found: dict[str, Any] = msgspec.to_builtins(arguments)
+        return found
 
     def _check(self, learned: _Learned) -> None:
         if learned.version != _VERSION:
@@ -68,9 +69,6 @@ class LearnedFile:
             raise ValueError("it belongs to another vehicle or other sensors")
         if time.time() - learned.utc > _LONGEST_S:
             raise ValueError("older than a year")
-        for name, p in learned.parameters.items():
-            if not (math.isfinite(p.value) and math.isfinite(p.sigma) and p.sigma >= 0.0):
-                raise ValueError(f"{name}: expected finite numbers, a standard deviation of at least 0")
 
     def save(self, parameters: dict[str, SlowState]) -> None:
         """Replace the file as a whole; nothing when nothing is known yet."""

@@ -1,0 +1,69 @@
+"""Arguments of commands that more than one module takes: what is in them and which numbers can be."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+
+from vehicled.messages import SlowState
+
+_LARGEST = 100.0
+"""No slow state or standard deviation of one is larger: m, rad, s, m/s² or relative."""
+_FARTHEST = 1e7
+"""m: half-way around the Earth."""
+
+_Coordinate = Annotated[float, msgspec.Meta(ge=-_FARTHEST, le=_FARTHEST)]
+
+
+class SetPosition(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Set the position of the vehicle origin: `lat` and `lon`, or `x` and `y`; the rest is optional."""
+
+    lat: Annotated[float, msgspec.Meta(ge=-90, le=90)] | None = None
+    """deg, WGS 84."""
+    lon: Annotated[float, msgspec.Meta(ge=-180, le=180)] | None = None
+    """deg, WGS 84."""
+    alt: Annotated[float, msgspec.Meta(ge=-1000, le=20000)] | None = None
+    """m above the ellipsoid."""
+    x: _Coordinate | None = None
+    """m east of the world's origin."""
+    y: _Coordinate | None = None
+    """m north of the world's origin."""
+    z: _Coordinate | None = None
+    """m above the world's origin."""
+    yaw: Annotated[float, msgspec.Meta(ge=-7, le=7)] | None = None
+    """rad from east, counter-clockwise."""
+    sigma: Annotated[float, msgspec.Meta(gt=0, le=1e5)] = 0.1
+    """m: standard deviation of x and y."""
+    yaw_sigma: Annotated[float, msgspec.Meta(gt=0, le=4)] = 0.05
+    """rad: standard deviation of `yaw`."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which msgspec turns into one of its own, like those for a wrong type."""
+        geodetic = self.lat is not None and self.lon is not None
+        local = self.x is not None and self.y is not None
+        if geodetic == local or (geodetic and (self.x, self.y, self.z) != (None,) * 3):
+            raise ValueError("Expected either `lat` and `lon`, or `x` and `y`")
+        if local and (self.lat, self.lon, self.alt) != (None,) * 3:
+            raise ValueError("Expected either `lat` and `lon`, or `x` and `y`")
+
+
+class SetParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """Begin the next drives with slow states that an earlier drive has found."""
+
+    parameters: dict[str, SlowState]
+    """By name, as the estimator's `parameters` gave them."""
+    age: float
+    """How long ago that was, s."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for numbers that cannot be."""
+        if not 0.0 <= self.age < math.inf:
+            raise ValueError(f"age: expected a finite number of seconds, at least 0, got {self.age:g}")
+        for name, p in self.parameters.items():
+            if not (abs(p.value) <= _LARGEST and 0.0 <= p.sigma <= _LARGEST):
+                raise ValueError(
+                    f"{name}: expected a value within ±{_LARGEST:g} and a standard deviation from 0 to "
+                    f"{_LARGEST:g}, got {p.value:g} and {p.sigma:g}"
+                )
