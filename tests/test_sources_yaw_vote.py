@@ -74,6 +74,15 @@ def test_a_spike_is_left_out_alone():
     assert [t for t, sound in found if not sound] == [pytest.approx(12.0)]
 
 
+def test_late_samples_are_plausible():
+    """A device may deliver what it has held back: those samples are older than the one before."""
+    configuration = prototype()
+    vote = YawVote(configuration.sensors.imu, configuration.vehicle)
+    for t in (0.0, 0.1, 0.02, 0.04, 0.06, 0.08, 0.12):
+        values = dict.fromkeys(("imu.wx", "imu.wy"), 0.0) | {"imu.wz": 0.1 * t}
+        assert vote.take(Measurement("car", round(t * 1e9), round(0.12e9), values), SPEED, 0.0)
+
+
 def test_one_that_only_one_contradicts_is_plausible():
     assert all(sound for _, sound in run(wheels=after(lambda t: turning(t) + 0.5)))
     assert all(sound for _, sound in run(steering=after(lambda t: turning(t) + 0.5)))

@@ -87,7 +87,8 @@ class YawVote:
         rate = a * values.get(x, 0.0) + b * values.get(y, 0.0) + c * values[z]
         dt, self._t = t - self._t, t
         before, smooth = self._smooth
-        jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * (t - before)
+        # A sample that arrives late is older than that before it.
+        jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
         if not jumps:
             self._smooth = t, rate
         if steering is None or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
