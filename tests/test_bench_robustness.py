@@ -15,12 +15,12 @@ from replay.problems import Problems
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.errors import UsageError
-from vehicled.filter.kinematic import KinematicSettings
 from vehicled.filter.settings import Kind
 from vehicled.messages import Innovation, Measurement
 from vehicled.sources.gnss import FixNoise
 from vehicled.studies.robustness import cases, limits, scores, wrongs
 from vehicled.studies.robustness.drives import make_drive, name_recorded
+from vehicled.studies.robustness.kinematic import KinematicSettings
 from vehicled.studies.robustness.kinematic_run import calc_settings, run_kinematic
 from vehicled.studies.robustness.runs import KINEMATIC, RobustnessJob, list_jobs, open_ledger, run_job
 from vehicled.studies.robustness.tables import format_rows

@@ -16,10 +16,10 @@ import numpy as np
 from replay.csv_log import Table
 from replay.problems import Problems
 from vehicled.configuration import Configuration
-from vehicled.filter.kinematic import KinematicFilter, KinematicSettings
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 from vehicled.sources.gnss import FixNoise, Gnss
+from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
 from vehicled.vehicle.parameters import LinearTyre, Vehicle
 
 _QUALITY = {1: "single", 2: "dgnss", 4: "rtk_fixed", 5: "rtk_float"}

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.filter.kinematic import KinematicFilter, KinematicSettings
+from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
 
 SETTINGS = KinematicSettings(radius=0.3, rear=1.4, understeer=0.004, antenna=0.5, wander=0.3)
 DT = 0.01
