@@ -46,8 +46,8 @@ Instances.tolerance = 1e-13
 from vehicled.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-"""Iterations go on to rounding: one more or less, which rounding decides, otherwise changes as much as 1e-6 of
-a column's spread otherwise."""
+"""Newton iterations go on until only rounding is left. With the tolerance of the car, rounding may decide whether one
+more iteration is made, which changes an estimate by as much as 1e-6 of a column's spread."""
 
 
 def vehicled(*arguments: str | Path) -> str:
@@ -118,7 +118,9 @@ def make_configurations(folder: Path, perturb: bool) -> None:
     for path in (TREE / "config").glob("*.dbc"):
         shutil.copy(path, folder)
     for kind in KINDS:
-        (folder / f"{kind}.yaml").write_text(re.sub(r"(?m)^  kind: errorEKF$", f"  kind: {kind}", prototype))
+        text, count = re.subn(r"(?m)^  kind: errorEKF\w*", f"  kind: {kind}", prototype)
+        assert count == 1
+        (folder / f"{kind}.yaml").write_text(text)
     # The Ferrari has the state of an unknown drive force.
     optional, count = re.subn(r"(?m)^  suspension: null.*$", "  suspension: {travel: 0.5 mm}", prototype)
     assert count == 1
