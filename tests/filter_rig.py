@@ -80,6 +80,16 @@ def index(f: VehicleFilter, group: Group, element: str = "") -> int:
     return f.states.index(group, element)
 
 
+def slow_states(f: VehicleFilter) -> np.ndarray:
+    """(n,) the estimates of the states that are none of the simulated car's; a view."""
+    return f.car.view("extra")
+
+
+def set_slow_state(f: VehicleFilter, i: int, value: float) -> None:
+    """The estimate of state i, which is none of the simulated car's."""
+    slow_states(f)[i - len(f.states)] = value
+
+
 def observation(kind: str, t: int, value: Sequence[float], variance: Sequence[float]) -> Observation:
     return Observation(kind, t, list(value), list(variance))
 

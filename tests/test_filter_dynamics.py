@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from filter_rig import STEP_NS, H, index, new_filter, place, propagate, turn_left, without_noise
+from filter_rig import STEP_NS, H, index, new_filter, place, propagate, slow_states, turn_left, without_noise
 
 from vehicled.filter.states import (
     ANGULAR_RATE,
@@ -86,7 +86,7 @@ def test_an_unknown_drive_force_accelerates_as_its_error_says():
         slow = np.zeros(len(f.states))
         slow[index(f, DRIVE_FORCE)] = given
         for k in range(1, 126):
-            f.set_slow_states(slow[-len(f.all_slow_states()) :])  # it would fade
+            slow_states(f)[:] = slow[-len(slow_states(f)) :]  # it would fade
             f.predict(k * STEP_NS, H)
         speeds.append(f.pose[POSE.index("ahead")])
     without_noise(f)

@@ -14,6 +14,7 @@ from filter_rig import (
     observe_tyres,
     place,
     propagate,
+    set_slow_state,
     turn_left,
     without_noise,
 )
@@ -244,9 +245,7 @@ def test_what_the_model_lacks_acts_on_the_car():
     for lack in (0.0, 0.5):
         f = new_filter("errorEKF_FE", unmodelled=lasting(0.2))
         place(f, np.zeros(3), 0.0, 15.0)
-        slow = np.zeros(len(f.states))
-        slow[index(f, UNMODELLED, "ahead")] = lack
-        f.set_slow_states(slow[-len(f.all_slow_states()) :])
+        set_slow_state(f, index(f, UNMODELLED, "ahead"), lack)
         for k in range(1, 126):
             f.predict(k * STEP_NS, H)
         speeds.append(f.pose[AHEAD])
@@ -260,9 +259,8 @@ def test_only_in_one_kind_does_what_the_model_lacks_act_on_the_car(kind):
     for lack in (0.0, 0.5):
         f = new_filter(kind, unmodelled=lasting(0.2))
         place(f, np.zeros(3), 0.0, 15.0)
-        slow = np.zeros(len(f.states))
-        slow[[index(f, UNMODELLED, e) for e in UNMODELLED.elements]] = lack
-        f.set_slow_states(slow[-len(f.all_slow_states()) :])
+        for element in UNMODELLED.elements:
+            set_slow_state(f, index(f, UNMODELLED, element), lack)
         for k in range(1, 26):
             f.predict(k * STEP_NS, H)
         poses.append(f.pose.copy())
@@ -276,10 +274,8 @@ def test_unknown_drive_force_acts_in_all_kinds(kind):
     for force in (0.0, 1.0):
         f = new_filter(kind)
         place(f, np.zeros(3), 0.0, 15.0)
-        slow = np.zeros(len(f.states))
         for k in range(1, 126):
-            slow[index(f, DRIVE_FORCE)] = force
-            f.set_slow_states(slow[-len(f.all_slow_states()) :])
+            set_slow_state(f, index(f, DRIVE_FORCE), force)
             f.predict(k * STEP_NS, H)
             f.errors.x[:] = 0.0
         speeds.append(f.pose[AHEAD])

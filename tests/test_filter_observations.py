@@ -13,6 +13,7 @@ from filter_rig import (
     observe_tyres,
     place,
     propagate,
+    slow_states,
     turn_left,
 )
 
@@ -107,7 +108,7 @@ def corner(f: VehicleFilter) -> None:
     tilt = np.zeros(CHART_SIZE)
     tilt[4:6] = 0.05, -0.03
     f.car.correct(tilt, carry=True)
-    f.set_slow_states(np.zeros_like(f.all_slow_states()))
+    slow_states(f)[:] = 0.0
     f.errors.matrix = np.eye(len(f.states)) * 1e-4
     f.errors.x[:] = 0.0
     f.restart_history(0)
@@ -158,8 +159,8 @@ def test_rows_are_the_change_of_the_reading_when_the_car_is_corrected(drive, sen
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_rows_of_slow_errors_are_the_change_of_the_reading(drive, sensor):
     f, (kind, m) = drive, SENSORS[sensor]
-    slow = np.random.default_rng(2).normal(size=len(f.all_slow_states())) * 0.1
-    f.set_slow_states(slow)
+    slow = np.random.default_rng(2).normal(size=len(slow_states(f))) * 0.1
+    slow_states(f)[:] = slow
     before, rows = linearise(f, kind, T_NOW, m)
     drive_force = rows[:, index(f, DRIVE_FORCE)].copy()
     others = [g for prefix, groups in BY_OTHER_MEANS.items() if sensor.startswith(prefix) for g in groups]
@@ -167,7 +168,7 @@ def test_rows_of_slow_errors_are_the_change_of_the_reading(drive, sensor):
     for k in range(len(slow)):
         if len(f.states) - len(slow) + k in left_out:
             continue
-        f.set_slow_states(slow + 1e-3 * (np.arange(len(slow)) == k))
+        slow_states(f)[:] = slow + 1e-3 * (np.arange(len(slow)) == k)
         after, _ = linearise(f, kind, T_NOW, m)
         assert (after - before) / 1e-3 == pytest.approx(rows[:, k - len(slow)], abs=1e-9)
     ahead = turned(ANGLES)[:, 0]
@@ -279,14 +280,14 @@ def test_rolling_wheels_turn_faster_outside():
 
 def test_a_correction_changes_the_car_and_the_slow_states(drive):
     f = drive
-    before, slow, wheels = f.read_state().copy(), f.all_slow_states(), f.car.view("now_wheels").copy()
+    before, slow, wheels = f.read_state().copy(), slow_states(f).copy(), f.car.view("now_wheels").copy()
     x = np.random.default_rng(3).normal(size=len(f.states)) * 1e-3
     f.errors.x[:] = x
     f.apply_corrections()
     after = f.read_state()
     coordinates = [*f.states.places(POSITION), *f.states.places(ATTITUDE)]
     assert (after - before)[: len(CHART)] == pytest.approx(x[coordinates], abs=1e-9)
-    assert f.all_slow_states() - slow == pytest.approx(x[f.states[WHEEL_SLIP].stop :])
+    assert slow_states(f) - slow == pytest.approx(x[f.states[WHEEL_SLIP].stop :])
     assert not f.errors.x.any()
     assert (f.car.view("now_wheels") - wheels)[0] == pytest.approx(x[f.states[WHEEL_ANGLE]])
     assert f.car.constraint_violation() < 1e-8

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from filter_rig import LATE_IMU, STEP_NS, H, index, linearise, new_filter, place, turn_left
+from filter_rig import LATE_IMU, STEP_NS, H, index, linearise, new_filter, place, slow_states, turn_left
 
 from vehicled.filter.boundary import Mounting
 from vehicled.filter.states import DRIVE_FORCE, TYRE_ERROR, TYRE_FORCE, UNMODELLED, Group
@@ -38,7 +38,7 @@ def mount(f: VehicleFilter, mounting: Mounting) -> None:
 
 
 def drive(f: VehicleFilter, steps: int) -> None:
-    f.set_slow_states(np.zeros_like(f.all_slow_states()))
+    slow_states(f)[:] = 0.0
     f.errors.x[:] = 0.0
     f.errors.matrix = np.eye(len(f.states)) * 1e-4
     place(f, np.zeros(3), 0.4, 15.0)
@@ -59,7 +59,7 @@ def spin(f: VehicleFilter) -> None:
 def set_slow(f: VehicleFilter, group: Group, values) -> None:
     slow = np.zeros(len(f.states))
     slow[f.states[group]] = values
-    f.set_slow_states(slow[-len(f.all_slow_states()) :])
+    slow_states(f)[:] = slow[-len(slow_states(f)) :]
 
 
 def turned(angles: np.ndarray) -> np.ndarray:
@@ -186,7 +186,7 @@ def test_a_force_found_now_was_there_in_past_samples(bend, group, element, axis,
         drive(f, start // STEP_NS)
         slow = np.zeros(len(f.states))
         slow[place_of] = force
-        f.set_slow_states(slow[-len(f.all_slow_states()) :])
+        slow_states(f)[:] = slow[-len(slow_states(f)) :]
         f.predict(start + STEP_NS, H)
         return linearise(f, "imu.accel", start + STEP_NS, 3)[0]
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from filter_rig import H, index, new_filter, propagate
+from filter_rig import H, index, new_filter, propagate, set_slow_state, slow_states
 
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
@@ -225,9 +225,7 @@ def test_other_noise_of_the_unknown_drive_force_takes_effect_at_once():
 
 
 def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> None:
-    slow = f.all_slow_states()
-    slow[index(f, group) - len(f.states)] = value
-    f.set_slow_states(slow)
+    set_slow_state(f, index(f, group), value)
     f.set_variance(group, "", variance)
 
 
@@ -289,9 +287,9 @@ def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
     known = table(unknowns=Unknowns(steering_offset=0.0))
     assert STEERING_OFFSET not in known.groups
     f = new_filter("errorEKF_FE")
-    slow = np.full(len(f.all_slow_states()), 10.0)
+    slow = np.full(len(slow_states(f)), 10.0)
     slow[f.states.parameters - len(f.states)] = 0.0
-    f.set_slow_states(slow)
+    slow_states(f)[:] = slow
     before = f.variances
     f.widen_parameters()
     assert np.array_equal(f.variances, before)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from filter_rig import STEP_NS, H, index, new_filter, place, turn_left, without_noise
+from filter_rig import STEP_NS, H, index, new_filter, place, set_slow_state, turn_left, without_noise
 
 from vehicled.filter.settings import Unmodelled
 from vehicled.filter.states import (
@@ -52,9 +52,7 @@ def run(
     """(2,) lateral velocity and yaw rate after some steps with one slow state changed, and their columns of it."""
     f.restore(saved)
     f.restart_history(BEND * STEP_NS)
-    slow = f.all_slow_states()
-    slow[i - len(f.states)] = size
-    f.set_slow_states(slow)
+    set_slow_state(f, i, size)
     f.errors.x[:] = 0.0
     f.errors.matrix = np.zeros((len(f.states),) * 2)
     f.errors.set_variance(i, 1.0)

@@ -129,10 +129,15 @@ class Innovation(msgspec.Struct, gc=False):
     nis: float
     """Normalised innovation squared, νᵀ S⁻¹ ν; its expectation is the number of components."""
     test_ratio: float
-    """`nis` over the gate's threshold: above 1 the gate is failed."""
+    """`nis` over m r², with the m measured components and `reject_beyond` r of the gate.
+
+    Above 1 the observation as a whole is beyond the limit of rejection. The gate itself is by component: in `reason`
+    `gate` and `partly` say what it rejected."""
     fused: bool
+    """Whether any component corrected or reset the filter."""
     reason: str
-    """`fused`, or why not: `gate`, `too old`, `not moving`, …"""
+    """`fused`, `weighted` (with more noise), `partly` (without some components) or `reset`; or why it was not used:
+    `gate`, `too old`, `no fix`, `not moving`, `absurd`, … (docs/formats.md has all)."""
 
 
 class SlowState(msgspec.Struct):

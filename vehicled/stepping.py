@@ -32,7 +32,7 @@ class SteppedEstimator(Protocol):
         """What has been found of car and sensors, by name."""
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`reset`, `set_position` or `reload_noise`, between two steps. Raises VehicledError."""
+        """Execute a command between two steps; `Estimator.command` has the names. Raises VehicledError."""
 
 
 @dataclass(slots=True)

@@ -34,8 +34,8 @@ Receiver = Literal["rtk", "conventional", "none"]
 def load_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     """The configuration in a YAML file, or the shipped one of that name, such as `prototype`.
 
-    Its parts are frozen dataclasses: `vehicle`, `sensors`, `filter`, `world`, `daemon`; change them by
-    `dataclasses.replace`. Raises UsageError naming file, line and key.
+    `vehicle`, `sensors`, `filter`, `world` and `daemon` are frozen dataclasses: change them by `dataclasses.replace`.
+    `text` remains that of the file. Raises UsageError naming file, line and key.
     """
     return load_daemon_configuration(name_or_path)
 

@@ -1,4 +1,4 @@
-"""The filter's section of the configuration: plant noise per state, start, restarts."""
+"""The filter's section of the configuration: kind of filter, plant noise, errors of the model, start."""
 
 from __future__ import annotations
 

@@ -405,10 +405,6 @@ class VehicleState:
         """Give one state a variance, without correlation with any other."""
         self.errors.set_variance(self.states.index(group, element), variance)
 
-    def set_slow_states(self, values: np.ndarray) -> None:
-        """All of them, as `all_slow_states` gave them."""
-        self._extra[:] = values
-
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
         """Turn at a yaw rate (rad/s) without sideslip, of which little is known.
 
@@ -423,10 +419,6 @@ class VehicleState:
         for slope in ("v1z", "v2z"):
             self.set_variance(ATTITUDE, slope, attitude**2)
             self.set_variance(ANGULAR_RATE, slope, attitude**2)
-
-    def all_slow_states(self) -> np.ndarray:
-        """(n − 20,) a copy."""
-        return self._extra.copy()
 
     def restart_process(self, group: Group, process: Process) -> None:
         """A slow error of another kind: zero, with the variance of the new process."""

@@ -70,7 +70,7 @@ class Gyroscopes:
 
 @dataclass(frozen=True, kw_only=True)
 class Accelerometers:
-    """Noise, bias and gate of the accelerometers, and how far the model's accelerations are trusted."""
+    """Noise, bias and gate of the accelerometers; the same for all axes where there is one number."""
 
     noise: Annotated[MetresPerSecondSquared, Positive] = 0.06
     """Of one sample: sensor, vibration, uneven road."""
