@@ -36,7 +36,7 @@ from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.world import WorldFrame
-from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE, Z
 
 _LONGEST_STEP_NS = 10_000_000
 """A longer time between steps is simulated in several."""
@@ -262,13 +262,13 @@ class Estimator:
         pose = f.read_state()
         if wanted.lat is not None and wanted.lon is not None:
             if world.origin is None:
-                world.origin = WorldOrigin(wanted.lat, wanted.lon, (wanted.alt or 0.0) - pose[2])
-            alt = wanted.alt if wanted.alt is not None else world.origin.height + pose[2]
+                world.origin = WorldOrigin(wanted.lat, wanted.lon, (wanted.alt or 0.0) - pose[Z])
+            alt = wanted.alt if wanted.alt is not None else world.origin.height + pose[Z]
             target = world.origin.to_world(wanted.lat, wanted.lon, alt)
             world.known = True
         else:
-            target = np.array([wanted.x, wanted.y, pose[2] if wanted.z is None else wanted.z])
-        f.shift(target - pose[:3])
+            target = np.array([wanted.x, wanted.y, pose[Z] if wanted.z is None else wanted.z])
+        f.shift(target - pose[PLACE])
         for axis in ("x", "y"):
             f.set_variance(POSITION, axis, wanted.sigma**2)
         f.restart_history(self._t_ns)
@@ -420,7 +420,7 @@ class Estimator:
         f.set_parameters(found, age=0.0)
         f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, _LATERAL_SIGMA, _ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
-        f.shift(pose[:3] - f.read_state()[:3])
+        f.shift(pose[PLACE] - f.read_state()[PLACE])
         for group, element, least in (
             (POSITION, "x", 1.0 + travelled),
             (POSITION, "y", 1.0 + travelled),

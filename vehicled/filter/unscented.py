@@ -35,7 +35,22 @@ from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.symbolic.program import KernelHandle, Program
-from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, LEFT, UP, V1Z, V2Z, YAW, YAW_RATE
+from vehicled.vehicle.arrays import (
+    AHEAD,
+    AX,
+    AY,
+    CHART_SIZE,
+    LEFT,
+    R_IMU,
+    UP,
+    V1Z,
+    V1Z_RATE,
+    V2Z,
+    V2Z_RATE,
+    YAW,
+    YAW_RATE,
+    Z,
+)
 from vehicled.vehicle.batch import CarBatch
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.parameters import Vehicle
@@ -49,8 +64,8 @@ _N = CHART_SIZE + 2 * len(WHEELS)
 _WIDTH = 48
 """Two points per error and the car itself between them; so many as fill vectors."""
 _PLUS, _MINUS, _CENTRE = slice(0, _N), slice(_N, 2 * _N), 2 * _N
-_LOW = np.array([2, V1Z, V2Z])
-"""Of the chart: what suspensions carry."""
+_CARRIED, _CARRIED_RATES = [Z, V1Z, V2Z], [UP, V1Z_RATE, V2Z_RATE]
+"""What suspensions carry: height and slopes of the chassis, and their rates."""
 _OPENED = 2.0
 """Ratio of a variance to that of the step's prediction above which it was not the filter itself that changed it."""
 
@@ -145,7 +160,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     def _densities(self) -> np.ndarray:
         """(states,) of the plant noise, per second; that of slow errors which fade is not among it."""
         densities = self._density.copy()
-        per_speed = self._per_speed[0] * abs(self._now[CHART_PAIRS])
+        per_speed = self._per_speed[0] * abs(self._now[AHEAD])
         densities[self._lateral] = (np.sqrt(densities[self._lateral]) + per_speed) ** 2
         for group in SUSPENSION:
             time, *sigmas = self.get_process(group)
@@ -203,13 +218,13 @@ class UnscentedVehicleFilter(VehicleFilter):
         chart[YAW] = _within_half_a_turn(chart[YAW])
         travel, rate = self._reached_corners - self._reached_corners[..., [_CENTRE]]
         car = chart.copy()
-        car[_LOW] += self._body_fit @ travel
-        car[CHART_PAIRS + _LOW] += self._body_fit @ rate
+        car[_CARRIED] += self._body_fit @ travel
+        car[_CARRIED_RATES] += self._body_fit @ rate
         pull = self.car.vehicle.gravity * car[[V1Z, V2Z]]
         for velocities in (car, chart):
-            velocities[CHART_PAIRS : CHART_PAIRS + 2] += h * pull
+            velocities[[AHEAD, LEFT]] += h * pull
         pose = self._point_pose
-        pose[CHART_SIZE : CHART_SIZE + 2] += pull
+        pose[[AX, AY]] += pull
         self._accelerations = pose[CHART_SIZE:] - pose[CHART_SIZE:, [_CENTRE]]
         return np.concatenate([car, travel, rate])
 
@@ -259,11 +274,11 @@ class UnscentedVehicleFilter(VehicleFilter):
     def _pose_points(self) -> None:
         """The points' poses at the time of `pose`: z(then) = z(now) − age·drift."""
         away, here, age, since = self._chart, self._pose, self._age[0], self._since
-        rates = slice(CHART_PAIRS, CHART_SIZE)
+        rates = slice(AHEAD, CHART_SIZE)
         assert self._kernels.drift is not None
         self.car.call(self._kernels.drift)
         cos, sin = np.cos(here[YAW]), np.sin(here[YAW])
-        ahead, left = here[CHART_PAIRS], here[CHART_PAIRS + 1]
+        ahead, left = here[AHEAD], here[LEFT]
         centre = here.copy()
         centre[:CHART_PAIRS] += since[:CHART_PAIRS]
         centre[rates] += since[self._pairs : self._pairs + CHART_PAIRS]
@@ -285,7 +300,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         v1z, v2z = pose[V1Z], pose[V2Z]
         up = np.stack([v1z, v2z, np.sqrt(1.0 - v1z * v1z - v2z * v2z)])
         up -= up[:, [_CENTRE]]
-        force: np.ndarray = self.car.vehicle.gravity * self._mounting[6:15].reshape(3, 3) @ up
+        force: np.ndarray = self.car.vehicle.gravity * self._mounting[R_IMU].reshape(3, 3) @ up
         return force
 
 

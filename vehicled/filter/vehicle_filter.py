@@ -23,7 +23,20 @@ from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.points import ORIGIN
 from vehicled.symbolic.program import Layout
 from vehicled.units import Vector
-from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, CORNER_OUTPUTS, POSE, ROOT_OUTPUTS, V1Z, V2Z
+from vehicled.vehicle.arrays import (
+    AHEAD,
+    ANTENNA,
+    CHART_SIZE,
+    CORNER_OUTPUTS,
+    POSE,
+    ROOT_OUTPUTS,
+    UP,
+    V1Z,
+    V1Z_RATE,
+    V2Z,
+    V2Z_RATE,
+    Z,
+)
 from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 
@@ -314,8 +327,8 @@ class VehicleFilter(VehicleState):
         """Tyres are stiff: where a wheel travels up in the body, it is the body that comes down."""
         cars.correct_suspension(travel, rate, motion)
         change = np.zeros_like(cars.correction)
-        change[[2, V1Z, V2Z]] = -self._body_fit @ travel
-        change[[CHART_PAIRS + 2, CHART_PAIRS + V1Z, CHART_PAIRS + V2Z]] = -self._body_fit @ rate
+        change[[Z, V1Z, V2Z]] = -self._body_fit @ travel
+        change[[UP, V1Z_RATE, V2Z_RATE]] = -self._body_fit @ rate
         cars.correct(change)
 
     # -- output --------------------------------------------------------------------------------------------
@@ -337,7 +350,7 @@ class VehicleFilter(VehicleState):
 
     def _observe_place(self, place: Vector) -> tuple[np.ndarray, np.ndarray]:
         """Position (3,) of a place at `_pose`, m in the world, and derivatives (3, 12): a receiver's there."""
-        antenna = self.car.view("mounting")[: len(place)]
+        antenna = self.car.view("mounting")[ANTENNA]
         before = antenna.copy()
         antenna[:] = place
         self.car.call(self._kernels.sensors.gnss_position)
@@ -397,7 +410,7 @@ class VehicleFilter(VehicleState):
         wheels[0, wheel] = innovation
         d_wheels = np.zeros((2, len(WHEELS), self._tangents.directions))
         d_wheels[0, wheel] = self._d_innovation[0]
-        self.car.correct(np.zeros(2 * CHART_PAIRS), wheels, d_wheels=d_wheels)
+        self.car.correct(np.zeros(CHART_SIZE), wheels, d_wheels=d_wheels)
         place = self.states[WHEEL_ANGLE].start + wheel
         self.errors.set_variance(place, variance)
         self._enter_change(place, innovation, self._d_innovation[0])

@@ -28,10 +28,10 @@ from vehicled.filter.states import (
     calc_unknown_drive,
     make_table,
 )
-from vehicled.filter.structure import CHART_PAIRS, PROCESS, Structure, make_extension
+from vehicled.filter.structure import PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
 from vehicled.messages import WHEELS, SlowState
-from vehicled.vehicle.arrays import AHEAD, MOUNTING, POSE, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, MOUNTING, PLACE, POSE, YAW, YAW_RATE
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
 from vehicled.vehicle.parameters import Vehicle
@@ -384,8 +384,8 @@ class VehicleState:
         car.rest()
         car.ground[:] = (0.0, 0.0, 1.0, 0.0)
         car.call(self._kernels.sensors.observe_pose)
-        change = np.zeros(2 * CHART_PAIRS)
-        change[:3] = pose.position - self._pose[:3]
+        change = np.zeros(CHART_SIZE)
+        change[PLACE] = pose.position - self._pose[PLACE]
         change[YAW] = pose.yaw - self._pose[YAW]
         change[AHEAD] = pose.speed
         wheels = np.zeros((2, len(WHEELS)))
@@ -411,7 +411,7 @@ class VehicleState:
         Standard deviations: `lateral` of the velocity across the car, m/s, and that per speed; `attitude` of roll and
         pitch, rad.
         """
-        change = np.zeros(2 * CHART_PAIRS)
+        change = np.zeros(CHART_SIZE)
         change[YAW_RATE] = yaw_rate - self.pose[YAW_RATE]
         self.car.correct(change, carry=True)
         self.read_state()
@@ -432,8 +432,8 @@ class VehicleState:
 
     def shift(self, offset: np.ndarray, d_offset: np.ndarray | None = None) -> None:
         """Move the car (3,), and the ground under it. `d_offset`: (3, directions) derivatives of that."""
-        change = np.zeros(2 * CHART_PAIRS)
-        change[:3] = offset
+        change = np.zeros(CHART_SIZE)
+        change[PLACE] = offset
         self.car.correct(change, carry=True, d_change=_below(d_offset, 0))
         self._past = None
 
@@ -442,7 +442,7 @@ class VehicleState:
 
         `d_angle`: (directions,).
         """
-        change = np.zeros(2 * CHART_PAIRS)
+        change = np.zeros(CHART_SIZE)
         change[YAW] = angle
         self.car.correct(change, carry=True, d_change=_below(None if d_angle is None else d_angle[None], YAW))
         self._past = None
@@ -467,6 +467,6 @@ def _below(d: np.ndarray | None, place: int) -> np.ndarray | None:
     """(12, directions) derivatives of a change of the chart, from those of some of its elements."""
     if d is None:
         return None
-    change = np.zeros((2 * CHART_PAIRS, d.shape[-1]))
+    change = np.zeros((CHART_SIZE, d.shape[-1]))
     change[place : place + len(d)] = d
     return change

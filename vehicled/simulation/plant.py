@@ -10,7 +10,23 @@ from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, PlantErrors
 from vehicled.simulation.sensors import SensorPlaces
-from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.arrays import (
+    BRAKE_PRESSURE,
+    CHART_SIZE,
+    CORNER_CORRECTIONS,
+    CORNER_OUTPUTS,
+    DRIVE_TORQUE,
+    FRONT,
+    PLACE,
+    REAR,
+    RODS,
+    ROOT_OUTPUTS,
+    SPEEDS,
+    TRANSFER_LIMIT,
+    V1Z,
+    V2Z,
+    YAW,
+)
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.parameters import LinearTyre, Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
@@ -56,12 +72,12 @@ class MultibodyPlant:
         foot = np.array(
             [initial.x, initial.y, ground.height + ground.slope * initial.x + ground.bank * initial.y]
         )
-        change = np.zeros(12)
-        change[:3] = foot + up * height - car.outputs[:3]
-        change[3] = initial.yaw - car.output("yaw")
-        change[4], change[5] = ahead[2], left[2]
-        change[6:9] = initial.speed * ahead
-        wheels = np.zeros((2, 4))
+        change = np.zeros(CHART_SIZE)
+        change[PLACE] = foot + up * height - [car.output(a) for a in "xyz"]
+        change[YAW] = initial.yaw - car.output("yaw")
+        change[V1Z], change[V2Z] = ahead[2], left[2]
+        change[SPEEDS] = initial.speed * ahead
+        wheels = np.zeros((len(CORNER_CORRECTIONS), len(WHEELS)))
         wheels[1] = initial.speed / car.get_corner_parameter("tyre.radius")
         car.correct(change, wheels)
         self._rack = self._rate = 0.0
@@ -74,13 +90,14 @@ class MultibodyPlant:
         acceleration = (rate - self._rate) / dt if self._started else 0.0
         self._rack, self._rate, self._started = rack, rate, True
         car.inputs[:] = rack, rate, acceleration
-        car.corner_inputs[:3, :2] = car.inputs[:, None]
+        car.corner_inputs[RODS, FRONT] = car.inputs[:, None]
         front, rear = controls.front_torque, controls.rear_torque
-        car.corner_inputs[3, :2], car.corner_inputs[3, 2:] = 0.5 * front, 0.5 * rear
-        car.corner_inputs[4] = controls.brake_pressure
+        car.corner_inputs[DRIVE_TORQUE, FRONT] = 0.5 * front
+        car.corner_inputs[DRIVE_TORQUE, REAR] = 0.5 * rear
+        car.corner_inputs[BRAKE_PRESSURE] = controls.brake_pressure
         vehicle = car.vehicle
-        car.corner_inputs[5, :2] = vehicle.front.differential.calc_limit(front)
-        car.corner_inputs[5, 2:] = vehicle.rear.differential.calc_limit(rear)
+        car.corner_inputs[TRANSFER_LIMIT, FRONT] = vehicle.front.differential.calc_limit(front)
+        car.corner_inputs[TRANSFER_LIMIT, REAR] = vehicle.rear.differential.calc_limit(rear)
         car.step(dt)
 
     def truth(self) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from vehicled.vehicle.arrays import BRAKE_PRESSURE
 from vehicled.vehicle.car import Car
 
 TIMEOUT = 0.5
@@ -37,4 +38,4 @@ class Brakes:
 
     def apply(self, t: float) -> None:
         """Write it into the car."""
-        self._car.corner_inputs[4] = self.find(t)
+        self._car.corner_inputs[BRAKE_PRESSURE] = self.find(t)

@@ -9,6 +9,7 @@ from vehicled.sources.brakes import Brakes
 from vehicled.sources.drive_health import DriveHealth
 from vehicled.sources.steering import Steering, SteeringInput
 from vehicled.sources.torques import Torques, WheelTorques
+from vehicled.vehicle.arrays import BRAKE_PRESSURE, DRIVE_TORQUE
 from vehicled.vehicle.car import Car
 
 LIMITS: Mapping[str, float] = {**SteeringInput.LIMITS, **WheelTorques.LIMITS, **brakes.LIMITS}
@@ -62,4 +63,5 @@ class Inputs:
         self.torques.apply(t)
         self.brakes.apply(t)
         if not self._drive_health.is_healthy:
-            self._car.corner_inputs[3:5] = 0.0
+            for row in (DRIVE_TORQUE, BRAKE_PRESSURE):
+                self._car.corner_inputs[row] = 0.0

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from vehicled.sources.steering_health import SteeringHealth
 from vehicled.units import Positive, Seconds, Unit, UnitBy
+from vehicled.vehicle.arrays import FRONT, RACK, RACK_RATE, ROD, ROD_RATE
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
 
@@ -138,6 +139,6 @@ class Steering:
         """Write displacements and rates at t, s, into the car."""
         (left, left_rate), (right, right_rate) = (rod.at(t) for rod in self._rods)
         car = self._car
-        car.inputs[0], car.inputs[1] = 0.5 * (left + right), 0.5 * (left_rate + right_rate)
-        car.corner_inputs[0, :2] = left, right
-        car.corner_inputs[1, :2] = left_rate, right_rate
+        car.inputs[RACK], car.inputs[RACK_RATE] = 0.5 * (left + right), 0.5 * (left_rate + right_rate)
+        car.corner_inputs[ROD, FRONT] = left, right
+        car.corner_inputs[ROD_RATE, FRONT] = left_rate, right_rate

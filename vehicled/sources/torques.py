@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 
 from vehicled.messages import WHEELS
 from vehicled.units import NonNegative, Positive
+from vehicled.vehicle.arrays import DRIVE_TORQUE, TRANSFER_LIMIT
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.parameters import Vehicle
 
@@ -97,8 +98,8 @@ class Torques:
         """Write them into the car; none on an axle where they are not measured at t, s."""
         if t >= self._next:
             self._find(t)
-        self._inputs[3] = self._torques
-        self._inputs[5] = self._limits
+        self._inputs[DRIVE_TORQUE] = self._torques
+        self._inputs[TRANSFER_LIMIT] = self._limits
 
     def _find(self, t: float) -> None:
         left, right, limit, front_until = self._front.find(t)

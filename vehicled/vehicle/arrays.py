@@ -32,10 +32,28 @@ m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v
 POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
 """Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
 CHART_SIZE = 2 * len(CHART)
-YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE = (
-    POSE.index(n) for n in ("yaw", "v1z", "v2z", "ahead", "left", "up", "wz")
+"""Elements of CHART and RATES: so many has a change of the car (array `correction`), and so many lead a pose."""
+X, Z, YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE, V1Z_RATE, V2Z_RATE, AX, AY = (
+    POSE.index(n)
+    for n in ("x", "z", "yaw", "v1z", "v2z", "ahead", "left", "up", "wz", "-wy", "wx", "ax", "ay")
 )
-"""Indices of these elements in a pose."""
+"""Indices of these elements in a pose, and in a change of the car."""
+PLACE, SPEEDS = slice(X, Z + 1), slice(AHEAD, UP + 1)
+"""x, y, z in a pose and in a change of the car; and the rates that belong to them."""
+INPUTS = ("rack", "rack.rate", "rack.acceleration")
+"""Elements of the array `inputs`: displacement of the rack, m to the left, and its derivatives by time."""
+CORNER_INPUTS = ("rod", "rod.rate", "rod.acceleration", "drive", "brake", "transfer_limit")
+"""Rows of the array `corner_inputs`: displacement of the tie rod's inner end (m) and its derivatives by time, drive
+torque (N·m), brake pressure (Pa), and the largest torque (N·m) that the differential moves between the wheels of the
+axle, the same for both."""
+RACK, RACK_RATE = (INPUTS.index(n) for n in ("rack", "rack.rate"))
+ROD, ROD_RATE, DRIVE_TORQUE, BRAKE_PRESSURE, TRANSFER_LIMIT = (
+    CORNER_INPUTS.index(n) for n in ("rod", "rod.rate", "drive", "brake", "transfer_limit")
+)
+RODS = slice(ROD, ROD + len(INPUTS))
+"""Rows of `corner_inputs`: the tie rods' displacement and its derivatives, in the order of INPUTS."""
+FRONT, REAR = slice(0, 2), slice(2, 4)
+"""Wheels of an axle in the order of WHEELS."""
 TYRE_CAUSES = ("ahead", "left", "wz", "steering", "stiffness.front", "stiffness.rear", "friction")
 """What tyre forces respond to: rates of the car, m/s and rad/s; the angle of the front wheels beside what is
 measured, rad to the left; relative changes of an axle's cornering stiffness and of all friction."""
@@ -53,3 +71,5 @@ MOUNTING = (
 )
 """Elements of the array `mounting`: lever arms (vehicle axes, m) and the rotation from vehicle axes to the IMU's,
 by rows."""
+ANTENNA, IMU, R_IMU = slice(0, 3), slice(3, 6), slice(6, 15)
+"""Of these in MOUNTING."""

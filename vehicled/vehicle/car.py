@@ -13,7 +13,7 @@ from vehicled.multibody.step import StepFunction
 from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.differentiation import Differentiation
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS, Z
 from vehicled.vehicle.blueprint import get_blueprint
 from vehicled.vehicle.extension import Extension, Result
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
@@ -93,10 +93,9 @@ class Instances:
         self._step = code.step
         self._functions = code.functions
         self.inputs = self.view("inputs")
-        """rack displacement, its rate and acceleration (m, to the left)."""
+        """(3,) elements of INPUTS."""
         self.corner_inputs = self.view("corner_inputs")
-        """(6, 4): tie-rod displacement with rate and acceleration, drive torque (N·m), brake pressure (Pa), and the
-        largest torque (N·m) that the differential moves between the wheels of the axle, the same for both."""
+        """(6, 4) rows of CORNER_INPUTS, by wheel."""
         self.ground = self.view("ground")
         """Unit normal (3) and distance from the world's origin along it (m) of the flat ground."""
         self.outputs = self.view("outputs")
@@ -270,7 +269,7 @@ class Car(Instances):
             self.view(name)[:] = 0.0
         self.call(self.kernels.design)
         change = np.zeros_like(self.correction)
-        change[2] = self.design_height
+        change[Z] = self.design_height
         self.correct(change)
 
     def _settle_or_copy(self) -> None:

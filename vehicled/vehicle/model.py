@@ -23,7 +23,7 @@ from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle import outputs
-from vehicled.vehicle.arrays import ADJUSTMENTS
+from vehicled.vehicle.arrays import ADJUSTMENTS, CORNER_INPUTS, INPUTS
 from vehicled.vehicle.chart import Axes
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.friction import calc_clutch, calc_friction
@@ -92,13 +92,12 @@ class _Builder:
         self.states = _Parameters(g, "state.", 1)
         self.h, self.alpha = self.program.array("integration", 2)
         self.half_h = 0.5 * self.h
-        rates = ("", ".rate", ".acceleration")
-        self.rack, *rack_rates = rack = [g.symbol(f"input.rack{r}") for r in rates]
-        self.rod, *rod_rates = rod = [g.symbol(f"input.rod{r}", 1) for r in rates]
-        self.drive, self.pressure = g.symbol("input.drive", 1), g.symbol("input.brake", 1)
+        self.rack, *rack_rates = rack = [g.symbol(f"input.{name}") for name in INPUTS]
+        corners = [g.symbol(f"input.{name}", 1) for name in CORNER_INPUTS]
+        *rod, self.drive, self.pressure, self.transfer_limit = corners
+        self.rod, *rod_rates = rod
         self.program.store("inputs", rack)
-        self.transfer_limit = g.symbol("input.transfer_limit", 1)
-        self.program.store("corner_inputs", [*rod, self.drive, self.pressure, self.transfer_limit])
+        self.program.store("corner_inputs", corners)
         self.adjustments = dict(
             zip(ADJUSTMENTS, self.program.array("adjustments", len(ADJUSTMENTS), 1), strict=True)
         )

@@ -11,7 +11,20 @@ from vehicled.multibody.system import Coordinate, System
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
-from vehicled.vehicle.arrays import CHART, CORNER_CORRECTIONS, CORNER_OUTPUTS, ROOT_OUTPUTS
+from vehicled.vehicle.arrays import (
+    CHART_SIZE,
+    CORNER_CORRECTIONS,
+    CORNER_OUTPUTS,
+    PLACE,
+    ROOT_OUTPUTS,
+    SPEEDS,
+    V1Z,
+    V1Z_RATE,
+    V2Z,
+    V2Z_RATE,
+    YAW,
+    YAW_RATE,
+)
 from vehicled.vehicle.chart import Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
 from vehicled.vehicle.interface import CarKernels
 from vehicled.vehicle.tyres import Changes, Contact, TyreForces
@@ -120,32 +133,33 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
     and slope of a road are known at the car's position, and a correction of the heading must not cause sideslip.
     """
     g, old, system = program.graph, parts.chassis, parts.system
-    delta = program.array("correction", 2 * len(CHART))
-    wheel_delta = program.array("corner_correction", len(CORNER_CORRECTIONS), 1)
+    delta = program.array("correction", CHART_SIZE)
+    by_angle, by_speed = program.array("corner_correction", len(CORNER_CORRECTIONS), 1)
     (carry,) = program.array("carry", 1)
-    new = axes(g, yaw_of(g, old) + delta[3], old.v1.z + delta[4], old.v2.z + delta[5])
+    new = axes(g, yaw_of(g, old) + delta[YAW], old.v1.z + delta[V1Z], old.v2.z + delta[V2Z])
     # By rows, the rotation V_new V_oldᵀ from the old axes to the new ones, in world axes.
     R_new_old = [old.v1 * a + old.v2 * b + old.v3 * c for a, b, c in zip(new.v1, new.v2, new.v3, strict=True)]
 
     def turn(v: Vector) -> Vector:
         return Vector(*(row.dot(v) for row in R_new_old))
 
+    turning, slope_1, slope_2 = delta[YAW_RATE], delta[V1Z_RATE], delta[V2Z_RATE]
     w_old_world = old.to_world(body_rates(old, *(d.velocity for d in parts.directions)))
-    rates = chart_rates(old, w_old_world) + Vector(delta[9], delta[10], delta[11])
+    rates = chart_rates(old, w_old_world) + Vector(turning, slope_1, slope_2)
     free_change = angular_velocity(new, rates) - turn(w_old_world)
-    carried_change = new.to_world(Vector(delta[11], -delta[10], delta[9]))
+    carried_change = new.to_world(Vector(slope_2, -slope_1, turning))
     change = Vector.of(
         [g.where_less(carry, 0.5, a, b) for a, b in zip(free_change, carried_change, strict=True)]
     )
     r_old, v_old, a_old = parts.origin.position, parts.origin.velocity, parts.origin.acceleration
-    shift, v_change = Vector.of(delta[0:3]), Vector.of(delta[6:9])
+    shift, v_change = Vector.of(delta[PLACE]), Vector.of(delta[SPEEDS])
     normal, height = Vector.of(parts.ground[:3]), parts.ground[3]
     turned = turn(normal)
     level = g.sqrt(old.v1.x * old.v1.x + old.v1.y * old.v1.y)
     ahead_x, ahead_y = old.v1.x / level, old.v1.y / level
     wx = v_old.x + ahead_x * v_change.x - ahead_y * v_change.y
     wy = v_old.y + ahead_y * v_change.x + ahead_x * v_change.y
-    cos, sin = g.cos(delta[3]), g.sin(delta[3])
+    cos, sin = g.cos(delta[YAW]), g.sin(delta[YAW])
     ux, uy = cos * wx - sin * wy, sin * wx + cos * wy
     uz = (normal.dot(v_old) + v_change.z - turned.x * ux - turned.y * uy) / turned.z
     carried, free = Vector(ux, uy, uz), v_old + v_change
@@ -169,9 +183,9 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
         (old, g.where_less(carry, 0.5, old, new)) for old, new in zip(parts.ground, plane, strict=True)
     ]
     axis = turn(parts.spin_axis.position)
-    stores.append((parts.spin.qd, parts.spin.qd + wheel_delta[1] + change.dot(axis)))
-    stores.append((parts.wheel_angle, parts.wheel_angle + wheel_delta[0]))
-    stores.append((parts.wheel_rate, parts.wheel_rate + wheel_delta[1]))
+    stores.append((parts.spin.qd, parts.spin.qd + by_speed + change.dot(axis)))
+    stores.append((parts.wheel_angle, parts.wheel_angle + by_angle))
+    stores.append((parts.wheel_rate, parts.wheel_rate + by_speed))
     return program.kernel("correct", stores)
 
 

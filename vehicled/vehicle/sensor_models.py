@@ -20,11 +20,14 @@ from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.arrays import (
     AHEAD,
+    ANTENNA,
     CHART_SIZE,
     COMPONENTS,
+    IMU,
     LEFT,
     MOUNTING,
     POSE,
+    R_IMU,
     TYRE_CAUSES,
     UP,
     V1Z,
@@ -151,8 +154,9 @@ class _Mounting:
     @classmethod
     def of(cls, mounting: list[Atom]) -> _Mounting:
         """From the elements of the array."""
-        rotation = [Vector.of(mounting[6 + 3 * i : 9 + 3 * i]) for i in range(3)]
-        return cls(Vector.of(mounting[0:3]), Vector.of(mounting[3:6]), rotation)
+        rotation = mounting[R_IMU]
+        rows = [Vector.of(rotation[k : k + 3]) for k in range(0, len(rotation), 3)]
+        return cls(Vector.of(mounting[ANTENNA]), Vector.of(mounting[IMU]), rows)
 
 
 @dataclass(frozen=True)

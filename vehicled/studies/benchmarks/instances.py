@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vehicled.studies.benchmarks.timing import collector_off, summary
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, FRONT, RODS
 from vehicled.vehicle.batch import CarBatch
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.parameters import Vehicle
@@ -34,15 +35,15 @@ def bench_instances(
     """
     car = Car(vehicle)
     random = np.random.default_rng(_SEED)
-    change = np.zeros(12)
-    change[6] = _SPEED
+    change = np.zeros(CHART_SIZE)
+    change[AHEAD] = _SPEED
     wheels = np.zeros((2, 4))
     wheels[1] = _SPEED / car.rolling_radius
     car.correct(change, wheels)
     cars: dict[int, Car | CarBatch] = {1: car}
     for width in WIDTHS[1:]:
         batch = cars[width] = CarBatch(car, width)
-        batch.correct(_SIGMAS[:, None] * random.standard_normal((12, width)), carry=True)
+        batch.correct(_SIGMAS[:, None] * random.standard_normal((CHART_SIZE, width)), carry=True)
     times: dict[int, list[int]] = {width: [] for width in WIDTHS}
     clock = time.perf_counter_ns
     with collector_off():
@@ -53,7 +54,7 @@ def bench_instances(
             )
             for width, several in cars.items():
                 several.inputs.T[...] = rack
-                several.corner_inputs.T[..., :2, :3] = rack
+                several.corner_inputs.T[..., FRONT, RODS] = rack
                 begin = clock()
                 several.step(_STEP)
                 times[width].append(clock() - begin)

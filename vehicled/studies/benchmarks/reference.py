@@ -14,10 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from vehicled.configuration import load_configuration
+from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers import PEERS
 from vehicled.studies.benchmarks.peers.record import Record
 from vehicled.studies.benchmarks.published import DURATION, SPEED, STEP, calc_deviation, rack
 from vehicled.studies.benchmarks.timing import collector_off, summary
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, CORNER_CORRECTIONS, FRONT, RODS, X
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.parameters import Vehicle
 
@@ -50,8 +52,8 @@ class OurVehicle:
         origin = vehicle.center_of_mass()
         self._arm = np.array(vehicle.chassis.center_of_mass) - origin
         car.restart()
-        change, wheels = np.zeros(12), np.zeros((2, 4))
-        change[0], change[6] = origin[0], SPEED
+        change, wheels = np.zeros(CHART_SIZE), np.zeros((len(CORNER_CORRECTIONS), len(WHEELS)))
+        change[X], change[AHEAD] = origin[0], SPEED
         wheels[1] = SPEED / vehicle.front.tyre.radius
         car.correct(change, wheels)
         self._q = car.view("q")[:12].reshape(4, 3)
@@ -61,7 +63,7 @@ class OurVehicle:
     def steer(self, t: float) -> None:
         """Set rack displacement, rate and acceleration at the end of the step that begins at t (s)."""
         self.car.inputs[:] = rack(t + self._h)
-        self.car.corner_inputs[:3, :2] = self.car.inputs[:, None]
+        self.car.corner_inputs[RODS, FRONT] = self.car.inputs[:, None]
 
     def step(self) -> None:
         """Advance by one step; `converged` keeps whether all have."""
