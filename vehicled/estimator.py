@@ -48,10 +48,16 @@ _SAVE_NS = 1_000_000_000
 """Time between copies of a good state."""
 _RECOVERY_NS = 1_000_000_000
 """After a restart with good data the estimate is normal again."""
+_OWN_HEADING_SIGMA = 1e-3
+"""rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
 _LATERAL_SIGMA = (0.5, 0.05)
 """m/s, and that per speed: of the lateral velocity after a restart."""
 _ATTITUDE_SIGMA = 0.03
 """rad: of roll and pitch after a restart."""
+_POSITION_SIGMA = 1.0
+"""m: at least, after a restart, of height and position beside the way since the last good state."""
+_YAW_SIGMA = 0.1
+"""rad: at least, of the heading after a restart."""
 _COURSE_SIGMA = 0.03
 """rad: of a heading that is taken from the first course over ground."""
 _GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
@@ -331,7 +337,7 @@ class Estimator:
         if conditions.course is not None:
             yaw, yaw_sigma = math.pi / 2 - conditions.course, _COURSE_SIGMA
         if not known:
-            yaw_sigma = min(yaw_sigma, 1e-3)
+            yaw_sigma = min(yaw_sigma, _OWN_HEADING_SIGMA)
         initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         f.set_parameters(self._given.parameters, self._given.age)
@@ -422,10 +428,10 @@ class Estimator:
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])
         for group, element, least in (
-            (POSITION, "x", 1.0 + travelled),
-            (POSITION, "y", 1.0 + travelled),
-            (POSITION, "z", 1.0),
-            (ATTITUDE, "yaw", 0.1),
+            (POSITION, "x", _POSITION_SIGMA + travelled),
+            (POSITION, "y", _POSITION_SIGMA + travelled),
+            (POSITION, "z", _POSITION_SIGMA),
+            (ATTITUDE, "yaw", _YAW_SIGMA),
         ):
             before = float(variances[f.states.index(group, element)])
             f.set_variance(group, element, max(before, least**2))

@@ -25,6 +25,22 @@ UNKNOWN_YAW = 1e-4
 linearised over far too wide a range."""
 _SIDESLIP = 0.01
 """rad: of a car that moves when the filter is initialised."""
+_LEVEL = 1e-3
+"""Standard deviation of what is known when the filter is initialised but not without rounding, in SI units: position
+where the world frame is the car's own (m); velocity across and upwards (m/s), rates of the slopes (rad/s) and lateral
+force (m/s²) of a car on its springs on level ground. Zero would leave the covariance singular."""
+_ANY_ANGLE = 10.0
+"""rad²: variance of the angle of a wheel, which its counter counts from anywhere: unknown within a turn."""
+_SLIP_AT_REST = 0.1
+"""rad/s: of a wheel beside rolling, as its rate is measured."""
+_SLIP = 0.002
+"""Share of a wheel's rate by which it slips beside the model when a moving car is initialised."""
+_WHEEL_RADIUS = 0.3
+"""m: of a car's wheels, roughly, for its rate from the speed."""
+_TRAVEL = 1e-4
+"""m and m/s: of suspensions at rest; what their process adds within a second is far more."""
+_DRIVE = 1.0
+"""m/s²: of drive and brake force when the filter is initialised; cars brake by more only for a short while."""
 _BODY_FREQUENCY = 9.0
 """rad/s: of a car's body on its springs."""
 
@@ -120,7 +136,7 @@ POSITION = ErrorStates[Filter](
     ("x", "y", "z"),
     "m",
     "vehicle origin, world axes",
-    initial=lambda f, i: f.start.position_sigma**2 if i.position_known else 1e-6,
+    initial=lambda f, i: f.start.position_sigma**2 if i.position_known else _LEVEL**2,
     density=lambda f: _squares(f.position_noise.x, f.position_noise.x, f.position_noise.z),
     settings=(
         _plant("", "position", "m/√s", "position_noise", "x"),
@@ -144,7 +160,7 @@ WHEEL_ANGLE = ErrorStates[Filter](
     WHEELS,
     "rad",
     "rotation of a wheel relative to its knuckle",
-    initial=lambda f, i: 10.0,
+    initial=lambda f, i: _ANY_ANGLE,
     density=lambda f: f.position_noise.wheel**2,
     settings=(_plant("", "angle of a wheel", "rad/√s", "position_noise", "wheel"),),
 )
@@ -156,8 +172,8 @@ VELOCITY = ErrorStates[Filter](
     # The speed of the start is mostly that of wheels.
     initial=lambda f, i: (
         f.start.speed_sigma**2 + (f.unknowns.rolling_radius * i.speed) ** 2,
-        1e-6 + (_SIDESLIP * i.speed) ** 2,
-        1e-6,
+        _LEVEL**2 + (_SIDESLIP * i.speed) ** 2,
+        _LEVEL**2,
     ),
     density=lambda f: _squares(f.rate_noise.longitudinal, f.rate_noise.lateral, f.rate_noise.z),
     settings=(
@@ -178,7 +194,7 @@ ANGULAR_RATE = ErrorStates[Filter](
     ("yaw", "v1z", "v2z"),
     "rad/s",
     "angular velocity about the z, −y and x axes of the chassis",
-    initial=lambda f, i: (f.start.rate_sigma**2, 1e-6, 1e-6),
+    initial=lambda f, i: (f.start.rate_sigma**2, _LEVEL**2, _LEVEL**2),
     density=lambda f: _squares(f.rate_noise.yaw, f.rate_noise.v1z, f.rate_noise.v2z),
     settings=(
         _plant("plant.yaw", "yaw acceleration", "rad/s²/√Hz", "rate_noise", "yaw"),
@@ -191,7 +207,7 @@ WHEEL_SLIP = ErrorStates[Filter](
     WHEELS,
     "rad/s",
     "rotation rate of a wheel beside what rolling follows from the car's speed and yaw rate",
-    initial=lambda f, i: 0.1**2 + (0.002 * i.speed / 0.3) ** 2,
+    initial=lambda f, i: _SLIP_AT_REST**2 + (_SLIP * i.speed / _WHEEL_RADIUS) ** 2,
     density=lambda f: f.rate_noise.wheel**2,
     # Its noise is the density above; only the memory is that of a process.
     process=lambda f: Process(f.slip_time, 0.0),
@@ -202,7 +218,7 @@ TYRE_FORCE = ErrorStates[Filter](
     ("front", "rear"),
     "m/s²",
     "lateral force of the tyres of an axle over the mass of the car, to the left of the wheels",
-    initial=lambda f, i: 1e-6 + (_SIDESLIP * i.speed) ** 2,
+    initial=lambda f, i: _LEVEL**2 + (_SIDESLIP * i.speed) ** 2,
 )
 _DRIVE_TIME = 2.0
 """s: over which drive forces that nothing measures change."""
@@ -221,7 +237,7 @@ DRIVE_FORCE = ErrorStates[Filter](
     "m/s²",
     "drive and brake force that nothing measures, over mass",
     limit=40.0,
-    initial=lambda f, i: 1.0,
+    initial=lambda f, i: _DRIVE**2,
     # Set while running: whether something measures it is not known before.
     process=lambda f: None,
     settings=(
@@ -310,15 +326,15 @@ TRAVEL = ErrorStates[Filter](
     WHEELS,
     "m",
     "height of a wheel in the chassis",
-    initial=lambda f, i: 1e-8,
+    initial=lambda f, i: _TRAVEL**2,
     process=lambda f: _suspension(f, 1.0),
 )
 TRAVEL_RATE = ErrorStates[Filter](
     "suspension.rate",
     WHEELS,
     "m/s",
-    "rate of that",
-    initial=lambda f, i: 1e-8,
+    "rate of the travel of a wheel",
+    initial=lambda f, i: _TRAVEL**2,
     # Travel and its rate have the ratio of a body on its springs.
     process=lambda f: _suspension(f, _BODY_FREQUENCY),
 )

@@ -15,7 +15,14 @@ from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import WITH_TYRES, Filter
-from vehicled.filter.states import STEERING_OFFSET, SUSPENSION, UNMODELLED, WHEEL_ANGLE, calc_unmodelled
+from vehicled.filter.states import (
+    POSITION,
+    STEERING_OFFSET,
+    SUSPENSION,
+    UNMODELLED,
+    WHEEL_ANGLE,
+    calc_unmodelled,
+)
 from vehicled.filter.structure import CHART_PAIRS, SIGMAS
 from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
@@ -395,8 +402,9 @@ class VehicleFilter(VehicleState):
             d_offset[k] = self._d_innovation[k]
         self.shift(offset, d_offset)
         for k in seen:
-            self._enter_change(k, float(offset[k]), d_offset[k])
-            self.errors.set_variance(k, float(variance[k]))
+            place = self.states.index(POSITION, POSITION.elements[k])
+            self._enter_change(place, float(offset[k]), d_offset[k])
+            self.errors.set_variance(place, float(variance[k]))
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
         """Turn a wheel to its counter's reading, unless that is too old."""

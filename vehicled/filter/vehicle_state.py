@@ -48,7 +48,11 @@ _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
 _FORGETTING_TIME = 30 * 86400.0
 """s: over which what was found of a car is no longer so."""
-_AT_REST = InitialConditions(speed=0.0, position_known=False, yaw_variance=1e-6)
+_HEADING_SIGMA = 1e-3
+"""rad: of a car that is initialised along the world's x axis; not zero, which would leave the covariance singular."""
+_AT_REST = InitialConditions(speed=0.0, position_known=False, yaw_variance=_HEADING_SIGMA**2)
+_LEAST_SIGMA = 1e-6
+"""In the unit of a state: of a process that has no noise, so that the covariance remains definite."""
 
 
 class VehicleState:
@@ -426,7 +430,7 @@ class VehicleState:
         place = self.states[group]
         self._extra[place.start - self._slow : place.stop - self._slow] = 0.0
         for i, sigma in zip(self.states.places(group), self.get_process(group)[1:].tolist(), strict=True):
-            self.errors.set_variance(i, sigma**2 + 1e-12)
+            self.errors.set_variance(i, sigma**2 + _LEAST_SIGMA**2)
         self.car.tangent(f"{PROCESS}{group.name}")[...] = 0.0
         self.car.tangent("extra")[place.start - self._slow : place.stop - self._slow] = 0.0
 

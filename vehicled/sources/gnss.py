@@ -27,6 +27,12 @@ _LEAST_SPEED = 0.3
 """m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
 _LEAST_ACCURACY = 2e-3
 """m: no receiver is better, whatever it reports."""
+_HEIGHT_RATIO = 2.0
+"""By how much farther heights wander than horizontal positions: all satellites are above."""
+_LEAST_WHITE = 0.25
+"""Least share of the variance of heights that is white, whatever the receiver says of horizontal positions."""
+_ANOTHER_KIND = 0.2
+"""Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
 
 WANDER = ErrorStates["Gnss | None"](
     "gnss_wander",
@@ -228,8 +234,8 @@ class GnssSource(Source[Gnss]):
             noise = [level, level, MISSING]
             self.updates.update(m, "gnss.position", place, noise, (0, 1), latency=self._late)
         else:
-            # Heights wander twice as far.
-            upright = max(vertical**2 - 4 * wander**2, 0.25 * vertical**2)
+            rises = _HEIGHT_RATIO * wander
+            upright = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2)
             noise = [level, level, upright]
             self.updates.update(m, "gnss.position", place, noise, latency=self._late)
 
@@ -237,8 +243,8 @@ class GnssSource(Source[Gnss]):
         """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
         present = self.filter.get_process(WANDER).item(1)
         self.filter.set_process_time(WANDER, time)
-        if abs(sigma - present) > 0.2 * max(sigma, present):
-            self.filter.restart_process(WANDER, Process(time, (sigma, sigma, 2.0 * sigma)))
+        if abs(sigma - present) > _ANOTHER_KIND * max(sigma, present):
+            self.filter.restart_process(WANDER, Process(time, (sigma, sigma, _HEIGHT_RATIO * sigma)))
 
     def _join_world(self, fix: Fix) -> None:
         """The first fix of a filter that began without one: from now on its world frame is known."""
