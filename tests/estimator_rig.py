@@ -13,7 +13,6 @@ from replay.problems import Problems
 from replay.steps import make_steps, sort_by_arrival
 from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
-from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement, Step
 from vehicled.simulation.drive import STEP_NS, drive_plant
 from vehicled.simulation.manoeuvres import InitialMotion
@@ -35,14 +34,6 @@ def with_sensors(**changes: Any) -> Configuration:
     """The prototype with some of its sensors changed; None for absent."""
     given = prototype()
     return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
-
-
-class WithFilter(Estimator):
-    """An estimator whose filter can be got at, to see into it or to spoil it."""
-
-    def make_filter(self) -> VehicleFilter:
-        self.filter = super().make_filter()
-        return self.filter
 
 
 class Drive:

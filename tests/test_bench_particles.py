@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from vehicled.angles import wrap
 from vehicled.cli import main
 from vehicled.errors import UsageError
 from vehicled.studies.benchmarks import particle_ambiguity, particle_plots, particles
 from vehicled.studies.benchmarks.particle_tries import SETTLED, STEP, Experiment, Try
-from vehicled.studies.particles.weights import wrapped
 
 SMALL = Experiment(count=20, steps=10)
 
@@ -121,7 +121,7 @@ def test_similar_starts_are_similar_and_end_elsewhere():
     # None of those that end elsewhere is nearer, by a search of its own.
     ends = similar.start + STEP * similar.rates.sum(axis=0)  # about
     for k in range(0, 180, 7):
-        elsewhere = np.abs(wrapped(ends - ends[k])) > np.radians(7.0)
+        elsewhere = np.abs(wrap(ends - ends[k])) > np.radians(7.0)
         others = np.linalg.norm(similar.rates[:, elsewhere] - similar.rates[:, k, None], axis=0) / x.gyroscope
         assert similar.distance[k] <= others.min() + 1e-9
     assert similar.share_below(0.0) == 0.0

@@ -5,9 +5,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from estimator_rig import Drive, Run, WithFilter, prototype, rms, steps, without
+from estimator_rig import Drive, Run, prototype, rms, steps, without
 
 from vehicled.configuration import Configuration
+from vehicled.estimator import Estimator
 from vehicled.filter.states import DRIVE_FORCE
 from vehicled.simulation.scenario import find_scenario
 from vehicled.vehicle.differential import Differential
@@ -38,7 +39,7 @@ def locked() -> Drive:
 
 def estimate(configuration: Configuration, measurements, seconds: float = SECONDS) -> Run:
     """Cut to the drive."""
-    made = Run(configuration, steps(measurements), estimator=WithFilter(configuration))
+    made = Run(configuration, steps(measurements), estimator=Estimator(configuration))
     assert made.summary.errors == 0, made.summary.last_error
     keep = made.t <= seconds * 1e9
     made.t, made.values = made.t[keep], made.values[keep]

@@ -9,7 +9,6 @@ from estimator_rig import (
     PERIOD,
     SECOND,
     Run,
-    WithFilter,
     cruise,
     mixed,
     parked,
@@ -347,7 +346,7 @@ def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
     """Up to a second old, and so at another speed: it takes some seconds to find its way."""
     drive = mixed(12.0)
     given = steps(drive.measurements())
-    e = WithFilter(prototype())
+    e = Estimator(prototype())
 
     def spoilt():
         for s in given:
@@ -366,7 +365,7 @@ def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
 def test_noise_that_was_reloaded_outlives_a_divergence():
     """The last good state may be older than the noise."""
     given = steps(parked(2.0).measurements())
-    e = WithFilter(prototype())
+    e = Estimator(prototype())
     Run(prototype(), given[:300], estimator=e)
     arguments = prototype().noise_arguments()
     arguments["filter"]["rate_noise"]["yaw"] = 7.0

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, WithFilter, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, prototype, rms, steps
 
+from vehicled.estimator import Estimator
 from vehicled.messages import Step
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
@@ -35,7 +36,7 @@ def spin() -> Drive:
 
 
 def test_a_spin_that_the_sensors_deny_ends_within_half_a_second(bend):
-    estimator = WithFilter(prototype())
+    estimator = Estimator(prototype())
     states: list[tuple[float, str, str | None]] = []
 
     def spoil(given: Iterable[Step]) -> Iterator[Step]:
@@ -99,7 +100,7 @@ def test_a_gyroscope_that_has_fallen_silent_denies_nothing():
 
 def test_a_restart_keeps_what_was_found_and_how_well_it_is_known(bend):
     """A parameter that was given far too well must not be told from its prior again, with all its doubt."""
-    estimator = WithFilter(prototype())
+    estimator = Estimator(prototype())
     given = {"antenna.x": {"value": -0.5, "sigma": 0.02, "unit": "m"}}
     estimator.command("set_parameters", {"parameters": given, "age": 0.0})
     found: list[float] = []

@@ -21,6 +21,7 @@ only its version is used: so it stands beside the rows, and every module may hav
 PLAIN = {
     FACADE,
     "vehicled.errors",
+    "vehicled.angles",
     "vehicled.units",
     "vehicled.settings",
     "vehicled.expectations",

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from estimator_rig import Run, WithFilter, cruise, prototype, steps
+from estimator_rig import Run, cruise, prototype, steps
 
 import vehicled
 from vehicled.cli import main
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import UsageError
+from vehicled.estimator import Estimator
 from vehicled.filter.states import ATTITUDE
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.points import POINT_COLUMNS, move, rotations
@@ -116,7 +117,7 @@ def of_origin(measured):
 
 @pytest.fixture(scope="module")
 def of_point(measured):
-    return Run(at(ARM), measured, estimator=WithFilter(at(ARM)))
+    return Run(at(ARM), measured, estimator=Estimator(at(ARM)))
 
 
 def test_what_is_of_the_point_moves_and_all_else_stays(of_origin, of_point):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from vehicled.angles import wrap
 from vehicled.studies.particles import four_bar
 from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
 from vehicled.studies.particles.instruments import AngleInstrument, PositionInstrument, RateInstrument
 from vehicled.studies.particles.resampling import RESAMPLERS
 from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import wrapped
 
 LENGTHS = (4.0, 2.0, 3.0, 4.0)
 H = 6e-3
@@ -89,7 +89,7 @@ def test_noise_of_motion_has_the_size_that_is_asked(sigma):
     pf = ParticleFilter(swarm, [], MotionNoise(motion=sigma), np.random.default_rng(3))
     before = swarm.get_angles("crank")
     pf.predict(0.0)
-    moved = wrapped(swarm.get_angles("crank") - before)
+    moved = wrap(swarm.get_angles("crank") - before)
     assert moved.std() == pytest.approx(sigma, rel=0.1)
     assert abs(moved.mean()) < 0.1 * sigma + 4 * sigma / np.sqrt(count)
 
@@ -109,7 +109,7 @@ def run(resampler, seed):
     for _ in range(170):
         truth.advance(H)
         pf.step(H, [truth.get_rates("crank")[0] + 0.01 * random.standard_normal()])
-    return pf, float(wrapped(pf.estimate_angle("crank") - truth.get_angles("crank")[0]))
+    return pf, float(wrap(pf.estimate_angle("crank") - truth.get_angles("crank")[0]))
 
 
 @pytest.mark.parametrize("resampler", RESAMPLERS)

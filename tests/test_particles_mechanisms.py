@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vehicled.angles import wrap
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
 from vehicled.multibody.elements import Angle, Bar, GroundBody, TorsionSpring
@@ -13,7 +14,6 @@ from vehicled.studies.particles.assembly import assemble
 from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
 from vehicled.studies.particles.instruments import PositionInstrument, RateInstrument
 from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import wrapped
 
 H = 2e-3
 
@@ -26,7 +26,7 @@ def swarm_of(name, count, seed=1, rate=0.0):
     wanted = np.random.default_rng(seed).uniform(-np.pi, np.pi, (len(swarm.noisy), count))
     assert assemble(swarm, mechanism, wanted, rate).all()
     for name, angles in zip(swarm.noisy, wanted, strict=True):
-        assert wrapped(swarm.get(name) - angles) == pytest.approx(0.0, abs=1e-6)
+        assert wrap(swarm.get(name) - angles) == pytest.approx(0.0, abs=1e-6)
         assert swarm.get_rates(name) == pytest.approx(rate)
     return swarm, mechanism
 
@@ -55,7 +55,7 @@ def test_the_same_motion_as_the_mechanism(name, rate, h):
         assert swarm.get_q()[:, k] == pytest.approx(mechanism.q[own], abs=1e-8)
         for n in relative:
             off = swarm.get(n)[k] - mechanism.q[mechanism.index(n)]
-            assert (wrapped(off) if n in swarm.angles else off) == pytest.approx(0.0, abs=1e-7)
+            assert (wrap(off) if n in swarm.angles else off) == pytest.approx(0.0, abs=1e-7)
             assert swarm.get_rates(n)[k] == pytest.approx(mechanism.qd[mechanism.index(n)], abs=1e-5)
 
 
@@ -95,7 +95,7 @@ def test_noise_on_a_distance_and_on_several_coordinates_has_the_size_that_is_ask
         swarm, [], MotionNoise(motion=(1e-3, 3e-3), speed=(0.0, 0.1)), np.random.default_rng(3)
     )
     pf.predict(0.0)
-    moved = wrapped(np.array([swarm.get(n) for n in swarm.noisy]) - before)
+    moved = wrap(np.array([swarm.get(n) for n in swarm.noisy]) - before)
     assert moved.std(axis=1) == pytest.approx([1e-3, 3e-3], rel=0.05)
     assert abs(np.corrcoef(moved)[0, 1]) < 0.06
     kicked = np.array([swarm.get_rates(n) for n in swarm.noisy])
@@ -121,7 +121,7 @@ def test_a_mechanism_that_may_be_anywhere_is_found(name):
         reading = truth.get_rates(crank)[0] + 0.05 * random.standard_normal()
         pf.step(H, [reading, place if name == "five_bar" else None])
     for angle in swarm.noisy:
-        error = wrapped(pf.find_peak(angle) - truth.get(angle)[0])
+        error = wrap(pf.find_peak(angle) - truth.get(angle)[0])
         assert abs(error) < np.radians(5.0), angle
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from vehicled.angles import wrap
 from vehicled.studies.particles.resampling import RESAMPLERS
 from vehicled.studies.particles.weights import (
     circular_deviation,
@@ -11,7 +12,6 @@ from vehicled.studies.particles.weights import (
     circular_mode,
     effective_fraction,
     normalised,
-    wrapped,
 )
 
 WEIGHTS = np.array([0.31, 0.02, 0.0, 0.17, 0.05, 0.25, 0.2])
@@ -79,24 +79,24 @@ def test_logarithms_of_any_size():
 def test_angles_on_both_sides_of_half_a_turn():
     angles = np.radians([170.0, -170.0, -150.0])
     equal = np.full(3, 1.0 / 3.0)
-    assert abs(np.degrees(wrapped(circular_mean(angles[:2], np.full(2, 0.5)) - np.pi))) < 1e-9
+    assert abs(np.degrees(wrap(circular_mean(angles[:2], np.full(2, 0.5)) - np.pi))) < 1e-9
     turned = circular_mean(angles + 2.0, equal)
-    assert wrapped(turned - circular_mean(angles, equal) - 2.0) == pytest.approx(0.0, abs=1e-12)
+    assert wrap(turned - circular_mean(angles, equal) - 2.0) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_circular_deviation_of_a_wrapped_normal():
     angles = 0.4 * np.random.default_rng(2).standard_normal(20_000) + np.pi
-    assert circular_deviation(wrapped(angles), np.full(20_000, 1.0)) == pytest.approx(0.4, rel=0.02)
+    assert circular_deviation(wrap(angles), np.full(20_000, 1.0)) == pytest.approx(0.4, rel=0.02)
 
 
 def test_the_peak_is_the_larger_of_two_clusters_and_the_mean_neither():
     random = np.random.default_rng(2)
-    angles = wrapped(
+    angles = wrap(
         np.concatenate((np.pi + 0.05 * random.standard_normal(700), 1.0 + 0.05 * random.standard_normal(300)))
     )
     equal = np.full(1000, 1e-3)
-    assert abs(wrapped(circular_mode(angles, equal) - np.pi)) < 0.01
-    assert abs(wrapped(circular_mean(angles, equal) - np.pi)) > 0.3
+    assert abs(wrap(circular_mode(angles, equal) - np.pi)) < 0.01
+    assert abs(wrap(circular_mean(angles, equal) - np.pi)) > 0.3
     # By weight, not by number.
     heavy = np.where(np.abs(angles - 1.0) < 0.5, 4.0, 1.0)
     assert circular_mode(angles, heavy / heavy.sum()) == pytest.approx(1.0, abs=0.01)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from vehicled.angles import wrap
 from vehicled.studies.particles import four_bar
 from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
 from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import wrapped
 
 LENGTHS = (2.0, 4.0, 3.0, 4.0)
 COUNT = 3000
@@ -34,7 +34,7 @@ def test_mean_and_covariance_stay_where_a_random_walk_would_spread(centre):
         walked.predict(0.0)
     for pf, growth in ((kept, 0.0), (walked, 100 * 0.01**2)):
         angles, rates = states(pf)
-        off = wrapped(angles - centre)
+        off = wrap(angles - centre)
         covariance = np.cov([off, rates])
         assert off.mean() == pytest.approx(0.0, abs=0.01)
         assert rates.mean() == pytest.approx(1.0, abs=0.03)
@@ -42,7 +42,7 @@ def test_mean_and_covariance_stay_where_a_random_walk_would_spread(centre):
         assert covariance[1, 1] == pytest.approx(9e-2, rel=0.1)
         assert covariance[0, 1] == pytest.approx(1.5e-2, rel=0.15)
     # And yet hardly a particle is where it was: after as many steps it has nearly forgotten.
-    moved = wrapped(states(kept)[0] - before[0])
+    moved = wrap(states(kept)[0] - before[0])
     assert moved.std() > 0.05
 
 
@@ -52,7 +52,7 @@ def test_noise_is_as_large_as_asked_and_no_larger_than_half_the_spread():
         pf = filter_of(0.5 + spread * random.standard_normal(COUNT), 0.0)
         before = states(pf)[0]
         pf.predict(0.0)
-        moved = wrapped(states(pf)[0] - before)
+        moved = wrap(states(pf)[0] - before)
         # Of x' − x the noise is h, the pull towards the mean √(1 − h²) − 1.
         h = expected / min(spread, 16 * 0.01 / np.sqrt(12.0))
         assert moved.std() == pytest.approx(

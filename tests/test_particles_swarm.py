@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vehicled.angles import wrap
 from vehicled.errors import UsageError
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
@@ -11,7 +12,6 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 from vehicled.studies.particles import four_bar
 from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import wrapped
 
 LENGTHS = (2.0, 4.0, 3.0, 4.0)
 MASSES = (1.0, 2.0, 3.0)
@@ -110,7 +110,7 @@ def test_angles_and_rates_follow_the_state():
     px, py, *_ = swarm.get_q()
     assert swarm.get_angles("crank") == pytest.approx(np.arctan2(py, px), abs=1e-12)
     # Half-way between, the mean rate is nearly that of the ends' average.
-    turned = wrapped(swarm.get_angles("crank") - before)
+    turned = wrap(swarm.get_angles("crank") - before)
     assert turned == pytest.approx(0.01 * 0.5 * (0.5 + swarm.get_rates("crank")), abs=2e-5)
     assert swarm.t == pytest.approx(0.01)
 
@@ -135,7 +135,7 @@ def test_noise_moves_the_crank_by_what_is_asked_and_keeps_the_constraints():
     assert swarm.get_angles("crank") == pytest.approx(before, abs=1e-12)
     assert swarm.get_rates("crank") - rates == pytest.approx(kicks[0], abs=1e-9)
     swarm.shift(moves)
-    moved = wrapped(swarm.get_angles("crank") - before)
+    moved = wrap(swarm.get_angles("crank") - before)
     # To second order: the move is straight, and then projected.
     assert np.abs(moved - moves[0]).max() < 5.0 * np.abs(moves).max() ** 2
     off, sliding = violation(swarm, LENGTHS)
@@ -171,7 +171,7 @@ def test_two_coordinates_of_a_five_bar_are_disturbed_apart():
     before = np.array([swarm.get_angles(n) for n in names])
     moves = np.array([[1e-4, 0.0, 1e-4, 0.0], [0.0, 1e-4, 1e-4, 0.0]])
     swarm.shift(moves)
-    moved = wrapped(np.array([swarm.get_angles(n) for n in names]) - before)
+    moved = wrap(np.array([swarm.get_angles(n) for n in names]) - before)
     assert moved == pytest.approx(moves, abs=1e-7)
 
 

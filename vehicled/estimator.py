@@ -113,6 +113,11 @@ class Estimator:
         """Another filter as this estimator's is when it has not started; code is compiled only once."""
         return make_filter(self._vehicle, self._filter_settings, self._sensors.make_setup())
 
+    @property
+    def filter(self) -> VehicleFilter:
+        """The filter at work, for those who look into it."""
+        return self._filter
+
     def _reset(self) -> None:
         """Back to before the start."""
         self._running = False

@@ -12,6 +12,7 @@ import numpy as np
 from replay.csv_log import Table, read_estimates
 from replay.mcap_log import McapLog
 from replay.mcap_messages import is_mcap
+from vehicled.angles import wrap
 from vehicled.configuration import Configuration, parse_configuration
 from vehicled.errors import RunError
 from vehicled.geodesy import WorldOrigin
@@ -317,7 +318,7 @@ def score_receiver(
             horizontal.append(math.hypot(*off))
         if "gnss.course" in v and v.get("gnss.speed", 0.0) > _LEAST_SPEED:
             error = math.pi / 2 - v["gnss.course"] - float(np.interp(m.t, t, yaw))
-            heading.append(math.pi - (math.pi - error) % (2 * math.pi))
+            heading.append(wrap(error))
     found: dict[str, Score] = {}
     _add(found, "horizontal", np.square(horizontal), "m", None)
     _add(found, "yaw", np.square(heading), "rad", None)

@@ -59,11 +59,11 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     begun = time.perf_counter()
     estimator = Estimator(configuration)
     seconds = time.perf_counter() - begun
-    # The estimator's car is private to it; a second one needs no second compilation.
-    car = estimator.make_filter().car
+    car = estimator.filter.car
     topology = calc_topology(car)
+    # On level ground, wherever the filter has put it.
     car.rest()
-    car.ground[:] = (0.0, 0.0, 1.0, 0.0)  # the filter has moved it to where it put the car
+    car.ground[:] = (0.0, 0.0, 1.0, 0.0)
     car.report()
     return {
         "bodies": len(topology.bodies),

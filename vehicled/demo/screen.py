@@ -10,6 +10,7 @@ from typing import Self, TextIO
 
 import numpy as np
 
+from vehicled.angles import wrap
 from vehicled.demo.feed import Feed
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.drive import Truth
@@ -132,20 +133,20 @@ class Screen:
         for column in ("x", "y", "yaw", "sideslip"):
             a, b = self._truth.values[i - 1 : i + 1, ESTIMATE_INDEX[column]]
             if column in ("yaw", "sideslip"):
-                b = a + _wrapped(b - a)
+                b = a + wrap(b - a)
             result[column] = float(a + share * (b - a))
         return result
 
     def _errors(self, e: dict[str, float | None], true: dict[str, float]) -> list[str]:
         horizontal = math.hypot(_number(e["x"]) - true["x"], _number(e["y"]) - true["y"])
         sigma = math.hypot(_number(e["sigma.x"]), _number(e["sigma.y"]))
-        yaw = _wrapped(_number(e["yaw"]) - true["yaw"])
+        yaw = wrap(_number(e["yaw"]) - true["yaw"])
         parts = [
             f"{horizontal * 100:6.1f} cm (3σ {3 * sigma * 100:.1f})",
             f"heading {yaw * _DEG:+.2f}° ({3 * _number(e['sigma.yaw']) * _DEG:.2f})",
         ]
         if _moving(e, "sideslip") is not None:
-            slip = _wrapped(_number(e["sideslip"]) - true["sideslip"])
+            slip = wrap(_number(e["sideslip"]) - true["sideslip"])
             parts.append(f"sideslip {slip * _DEG:+.2f}° ({3 * _number(e['sigma.sideslip']) * _DEG:.2f})")
         return [_row("true error", "  ".join(parts))]
 
@@ -221,10 +222,6 @@ def _number(value: float | None) -> float:
 def _moving(e: dict[str, float | None], column: str) -> float | None:
     """A slip, which means something only from walking pace on."""
     return e[column] if abs(_number(e["vx"])) > 1.0 else None
-
-
-def _wrapped(angle: float) -> float:
-    return math.pi - (math.pi - angle) % (2 * math.pi)
 
 
 def _value(value: float | None, factor: float, unit: str, width: int, decimals: int = 1) -> str:

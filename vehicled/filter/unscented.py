@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vehicled.angles import wrap
 from vehicled.filter.boundary import Observation, SensorSetup
 from vehicled.filter.definite import factorise
 from vehicled.filter.settings import Filter, Suspension
@@ -215,7 +216,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         its springs, and the other kinds of this filter count them so.
         """
         self._chart = chart = self._reached - self._reached[:, [_CENTRE]]
-        chart[YAW] = _within_half_a_turn(chart[YAW])
+        chart[YAW] = wrap(chart[YAW])
         travel, rate = self._reached_corners - self._reached_corners[..., [_CENTRE]]
         car = chart.copy()
         car[_CARRIED] += self._body_fit @ travel
@@ -266,7 +267,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._points.call(self._point_kernels.readings[kind])
         readings: np.ndarray = self._readings[:m] - self._readings[:m, [_CENTRE]]
         if kind == "gnss.course":
-            readings = _within_half_a_turn(readings)
+            readings = wrap(readings)
         if kind == "imu.accel" and self._gravity_removed[0]:
             readings -= self._gravity_of(self._point_pose)
         return readings
@@ -307,10 +308,6 @@ class UnscentedVehicleFilter(VehicleFilter):
 def _with_suspension(settings: Filter) -> Filter:
     """Settings with the suspensions among the states: they move in the points."""
     return settings if settings.suspension else dataclasses.replace(settings, suspension=Suspension())
-
-
-def _within_half_a_turn(angle: np.ndarray) -> np.ndarray:
-    return np.remainder(angle + np.pi, 2 * np.pi) - np.pi
 
 
 def _split(away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

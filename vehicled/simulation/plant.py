@@ -164,24 +164,23 @@ def _spoil(car: Car, errors: PlantErrors) -> None:
 
 def _handling(vehicle: Vehicle, geometry: SteeringGeometry, front_share: float) -> Handling:
     front, rear = vehicle.front, vehicle.rear
-    wheelbase = front.hard_points.wheel_center[0] - rear.hard_points.wheel_center[0]
     return Handling(
-        wheelbase=wheelbase,
+        wheelbase=vehicle.wheelbase,
         width=2 * front.hard_points.wheel_center[1] + 0.2,
         mass=vehicle.mass,
         wheel_radius=front.tyre.radius,
         rack_per_steer=geometry.rack_per_angle,
         brake_torque_per_pressure=2 * (front.brake.gain + rear.brake.gain),
         front_share=front_share,
-        understeer=_understeer(vehicle, wheelbase),
+        understeer=_understeer(vehicle),
     )
 
 
-def _understeer(vehicle: Vehicle, wheelbase: float) -> float:
+def _understeer(vehicle: Vehicle) -> float:
     """Understeer gradient from axle loads and cornering stiffnesses, rad/(m/s²)."""
     origin = vehicle.center_of_mass()
     to_front = vehicle.front.hard_points.wheel_center[0] - origin[0]
-    shares = {"front": 1 - to_front / wheelbase, "rear": to_front / wheelbase}
+    shares = {"front": 1 - to_front / vehicle.wheelbase, "rear": to_front / vehicle.wheelbase}
     slips: dict[str, float] = {}
     for name, axle in (("front", vehicle.front), ("rear", vehicle.rear)):
         load = vehicle.mass * shares[name]

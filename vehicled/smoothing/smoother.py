@@ -14,7 +14,6 @@ import numpy as np
 from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.backward_pass import BackwardPass
-from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.smoothing.tape_file import EntryKind, TapeFile
@@ -28,14 +27,6 @@ _HEAD = 2
 """Numbers of a row before the motion: of its origin, and σ of a heading that is not known yet, else NaN."""
 
 
-class _FilterAtHand(Estimator):
-    """An estimator whose filter can be got at."""
-
-    def make_filter(self) -> VehicleFilter:
-        self.filter = super().make_filter()
-        return self.filter
-
-
 class Smoother:
     """Keeps what `estimator` does at each step, then gives the smoothed estimates.
 
@@ -44,7 +35,7 @@ class Smoother:
     """
 
     def __init__(self, configuration: Configuration) -> None:
-        self.estimator = estimator = _FilterAtHand(configuration)
+        self.estimator = estimator = Estimator(configuration)
         self._filter = estimator.filter
         self._folder = tempfile.TemporaryDirectory(prefix="vehicled-smooth-")
         self._tape = TapeFile(Path(self._folder.name, "tape"), len(self._filter.states))

@@ -90,8 +90,7 @@ class Steering:
         self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
         self._angles, self._angles_at = [0.0, 0.0], [-math.inf, -math.inf]
         """Of the road wheels as measured last, rad, and when, s."""
-        centres = (axle.hard_points.wheel_center[0] for axle in (car.vehicle.front, car.vehicle.rear))
-        self.health = SteeringHealth(abs(next(centres) - next(centres)))
+        self.health = SteeringHealth(car.vehicle.wheelbase)
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Channels that came with the time t, s."""

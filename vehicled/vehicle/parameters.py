@@ -273,6 +273,11 @@ class Vehicle:
         return self
 
     @property
+    def wheelbase(self) -> float:
+        """Distance of the axles, m."""
+        return self.front.hard_points.wheel_center[0] - self.rear.hard_points.wheel_center[0]
+
+    @property
     def tyre(self) -> str:
         """Kind of tyre law, the same for both axles."""
         return self.front.tyre.kind

@@ -171,7 +171,7 @@ def _turning(log: Channels, file: File) -> Iterator[str]:
             yield from _suspect("imu.ay", 1 / product, "acceleration", "what speed and yaw rate make", "m/s²")
     if "steer.fl" in log and "steer.fr" in log:
         steer = 0.5 * (log.at("steer.fl", t) + log.at("steer.fr", t))
-        ratio = _slope(v[moving] * steer[moving] / _wheelbase(file), wz[moving])
+        ratio = _slope(v[moving] * steer[moving] / file.vehicle.wheelbase, wz[moving])
         if ratio is not None:
             yield from _suspect("imu.wz", ratio, "rate", "what speed and steering make", "rad/s")
             yield from _suspect("steer.fl", 1 / ratio, "rate", "what speed and yaw rate make", "rad")
@@ -194,10 +194,3 @@ def _suspect(channel: str, ratio: float, kind: str, than: str, wanted: str) -> I
 def _radius(file: File) -> float:
     v = file.vehicle
     return v.rear.wheel_radius if isinstance(v, Handbook) else v.rear.tyre.radius
-
-
-def _wheelbase(file: File) -> float:
-    v = file.vehicle
-    if isinstance(v, Handbook):
-        return v.wheelbase
-    return v.front.hard_points.wheel_center[0] - v.rear.hard_points.wheel_center[0]

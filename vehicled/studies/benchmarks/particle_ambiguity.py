@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vehicled.angles import wrap
 from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, TOLERANCE, Experiment, Try
 from vehicled.studies.particles import four_bar
 from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import normalised, wrapped
+from vehicled.studies.particles.weights import normalised
 
 SURE = 0.95
 """Probability near the truth below which a try counts as unobservable: the exact posterior is itself ambiguous."""
@@ -60,7 +61,7 @@ def find_similar_starts(experiment: Experiment, per_turn: int = 720) -> SimilarS
     end = swarm.get_angles(CRANK)
     size = np.sum(rates**2, axis=0)
     squared = size[:, None] + size - 2.0 * rates.T @ rates
-    squared[np.abs(wrapped(end[:, None] - end)) <= TOLERANCE] = np.inf
+    squared[np.abs(wrap(end[:, None] - end)) <= TOLERANCE] = np.inf
     nearest = np.argmin(squared, axis=1)
     distance = np.linalg.norm(rates - rates[:, nearest], axis=0) / x.gyroscope
     distance[~np.isfinite(np.min(squared, axis=1))] = np.inf
@@ -84,7 +85,7 @@ class Posterior:
     @property
     def near(self) -> float:
         """Probability that the crank is within the tolerance of the truth."""
-        return float(np.sum(self.probability[np.abs(wrapped(self.end - self.truth)) <= TOLERANCE]))
+        return float(np.sum(self.probability[np.abs(wrap(self.end - self.truth)) <= TOLERANCE]))
 
 
 def find_posterior(experiment: Experiment, seed: int, per_turn: int = 3600, finer: int = 40) -> Posterior:

@@ -16,10 +16,11 @@ from typing import TextIO
 
 import numpy as np
 
+from vehicled.angles import wrap
 from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, TOLERANCE, Experiment, Try
 from vehicled.studies.particles.instruments import RateInstrument
 from vehicled.studies.particles.live import Follower, Sample
-from vehicled.studies.particles.weights import circular_deviation, wrapped
+from vehicled.studies.particles.weights import circular_deviation
 from vehicled.terminal import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Page, keys
 
 _FRAME_S = 1 / 15
@@ -102,7 +103,7 @@ class LiveFrame:
     @property
     def error(self) -> float:
         """Estimated less true crank angle, rad in [−π, π]."""
-        return float(wrapped(self.angle - self.true_angle))
+        return float(wrap(self.angle - self.true_angle))
 
 
 class LiveSession:
@@ -188,7 +189,7 @@ class LiveSession:
             t=swarm.t,
             lengths=self.experiment.lengths,
             truth=self._truth,
-            estimate=q[:, np.argmin(np.abs(wrapped(angles - angle)))],
+            estimate=q[:, np.argmin(np.abs(wrap(angles - angle)))],
             some=q[:, np.minimum(some, swarm.count - 1)],
             angle=angle,
             true_angle=float(np.arctan2(py, px)),

@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vehicled.angles import wrap
 from vehicled.report.plots import ALARM, ESTIMATE, GNSS, STYLE, TRUTH, WIDTH
 from vehicled.studies.benchmarks.particle_ambiguity import find_posterior, find_similar_starts
 from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, STEP, Experiment, Try
-from vehicled.studies.particles.weights import wrapped
 
 _SHOWN = 300
 """Particles drawn at a time."""
@@ -137,7 +137,7 @@ def draw_try(experiment: Experiment, seed: int) -> Figure:
     left.set(title=f"Try {seed}: crank and particles", xlabel="s", ylabel="crank angle, °", ylim=(-180, 180))
     left.legend()
     similar = find_similar_starts(experiment)
-    near = np.abs(wrapped(similar.start - trial.start)) + 10.0 * (similar.branch != trial.branch)
+    near = np.abs(wrap(similar.start - trial.start)) + 10.0 * (similar.branch != trial.branch)
     here = int(np.argmin(near))
     nearest = int(similar.nearest[here])
     label = f"similar, from {np.degrees(similar.start[nearest]):.0f}°: {similar.distance[here]:.1f} σ"

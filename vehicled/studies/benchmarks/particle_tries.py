@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vehicled.angles import wrap
 from vehicled.studies.particles import four_bar
 from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
 from vehicled.studies.particles.instruments import RateInstrument
 from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import circular_deviation, wrapped
+from vehicled.studies.particles.weights import circular_deviation
 
 CRANK = "crank"
 STEP = 6e-3
@@ -125,8 +126,8 @@ class Try:
         """All steps of the experiment, and how they ended."""
         for _ in range(self.experiment.steps):
             self.step()
-        error = float(wrapped(self.filter.estimate_angle(CRANK) - self.angle))
-        peak_error = float(wrapped(self.filter.find_peak(CRANK) - self.angle))
+        error = float(wrap(self.filter.estimate_angle(CRANK) - self.angle))
+        peak_error = float(wrap(self.filter.find_peak(CRANK) - self.angle))
         deviation = circular_deviation(self.swarm.get_angles(CRANK), self.filter.weights)
         return Outcome(error, peak_error, deviation, self.start, self.branch, self.seconds)
 

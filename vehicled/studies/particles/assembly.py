@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vehicled.angles import wrap
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import wrapped
 
 _NEAR = 1e-9
 """rad or m"""
@@ -47,5 +47,5 @@ def assemble(
 def _left(swarm: Swarm, wanted: np.ndarray) -> np.ndarray:
     left: np.ndarray = wanted - np.array([swarm.get(name) for name in swarm.noisy])
     angles = [name in swarm.angles for name in swarm.noisy]
-    left[angles] = wrapped(left[angles])
+    left[angles] = wrap(left[angles])
     return left

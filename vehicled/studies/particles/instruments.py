@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from vehicled.angles import wrap
 from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import wrapped
 
 
 class Instrument(Protocol):
@@ -51,7 +51,8 @@ class AngleInstrument:
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
         """(1, N) reading (rad) less each particle's angle within half a turn, in standard deviations."""
-        return wrapped(reading - swarm.get_angles(self.angle)[None]) / self.sigma
+        errors: np.ndarray = wrap(reading - swarm.get_angles(self.angle)[None]) / self.sigma
+        return errors
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vehicled.angles import wrap
+
 
 def normalised(log_weights: np.ndarray) -> np.ndarray:
     """(N,) weights that sum to one from (N,) logarithms, of any size and scale; −∞ is a weight of zero.
@@ -45,15 +47,10 @@ def circular_mode(angles: np.ndarray, weights: np.ndarray, bandwidth: float = 0.
     bandwidths of it.
     """
     bins = int(np.ceil(4.0 * np.pi / bandwidth))
-    place = np.floor(wrapped(angles) * (0.5 * bins / np.pi)).astype(int) % bins
+    place = np.floor(wrap(angles) * (0.5 * bins / np.pi)).astype(int) % bins
     counts = np.bincount(place, weights, bins)
     order = np.arange(bins // 2 + 1)
     density = np.fft.irfft(np.fft.rfft(counts) * np.exp(-0.5 * (order * bandwidth) ** 2), bins)
     peak = (np.argmax(density) + 0.5) * 2.0 * np.pi / bins
-    near = np.abs(wrapped(angles - peak)) < 3.0 * bandwidth
+    near = np.abs(wrap(angles - peak)) < 3.0 * bandwidth
     return circular_mean(angles[near], weights[near])
-
-
-def wrapped(angle: np.ndarray | float) -> np.ndarray:
-    """The same angle (rad, of any shape) in [−π, π)."""
-    return (np.asarray(angle) + np.pi) % (2.0 * np.pi) - np.pi

@@ -58,10 +58,9 @@ class EnginePlant:
         self.mounting, self.gravity = mounting, vehicle.gravity
         self._arm = vehicle.center_of_mass() - np.array(vehicle.chassis.center_of_mass)
         self._geometry = SteeringGeometry(vehicle)
-        front, rear = (axle.hard_points.wheel_center for axle in (vehicle.front, vehicle.rear))
         self.handling = Handling(
-            wheelbase=front[0] - rear[0],
-            width=2 * front[1] + 0.2,
+            wheelbase=vehicle.wheelbase,
+            width=2 * vehicle.front.hard_points.wheel_center[1] + 0.2,
             mass=vehicle.mass,
             wheel_radius=vehicle.rear.tyre.radius,
             rack_per_steer=self._geometry.rack_per_angle,
