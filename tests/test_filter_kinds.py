@@ -9,6 +9,7 @@ from filter_rig import (
     STEP_NS,
     H,
     index,
+    kernels,
     new_filter,
     observation,
     observe_tyres,
@@ -32,6 +33,7 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.imu import GYRO_BIAS
+from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import POSE
 
 T = 100 * STEP_NS
@@ -307,3 +309,18 @@ def test_a_filter_of_points_survives_what_is_not_finite():
     f.evaluate(observation("imu.gyro", T, [0.0] * 3, [1.0] * 3))
     f.apply_corrections()
     assert not f.is_sound
+
+
+def test_before_the_first_step_points_have_propagated_nothing():
+    f = new_filter("UKF")
+    assert np.array_equal(f.calc_transition(), np.eye(len(f.states)))
+
+
+def test_kernels_are_called_as_the_fields_that_hold_them():
+    """So that the kernels without derivatives are found by these fields."""
+    f = new_filter()
+    for handles in (f.car.kernels, kernels(f).sensors):
+        for field in dataclasses.fields(handles):
+            handle = getattr(handles, field.name)
+            assert not isinstance(handle, KernelHandle) or handle.name == field.name
+    assert kernels(f).sigmas.name == "sigmas"

@@ -18,7 +18,7 @@ import numpy as np
 
 from vehicled.configuration import Configuration
 from vehicled.errors import RunError, UsageError
-from vehicled.filter.boundary import InitialPose
+from vehicled.filter.boundary import EstimatedFilter, InitialPose
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialConditions, make_table
@@ -85,11 +85,13 @@ class Estimator:
         """`parts`: for those who need the filter at work, such as identification."""
         self._vehicle = configuration.vehicle
         self._filter_settings, self._sensors = configuration.filter, configuration.sensors
+        self.filter = self.make_filter() if parts is None else parts.filter
+        """The filter at work, for those who look into it."""
+        self._filter: EstimatedFilter = self.filter
         if parts is None:
-            self._filter = self.make_filter()
             self._inputs = Inputs(self._filter.car, self._sensors.steering, self._sensors.wheel_torques)
         else:
-            self._filter, self._inputs = parts.filter, parts.inputs
+            self._inputs = parts.inputs
         self._has_output = parts is None
         self._point = configuration.point
         self._filter.set_output_point(self._point)
@@ -112,11 +114,6 @@ class Estimator:
     def make_filter(self) -> VehicleFilter:
         """Another filter as this estimator's is when it has not started; code is compiled only once."""
         return make_filter(self._vehicle, self._filter_settings, self._sensors.make_setup())
-
-    @property
-    def filter(self) -> VehicleFilter:
-        """The filter at work, for those who look into it."""
-        return self._filter
 
     def _reset(self) -> None:
         """Back to before the start."""

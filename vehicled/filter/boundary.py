@@ -1,17 +1,23 @@
-"""What goes into a filter and what comes out of it."""
+"""What goes into a filter and what comes out of it, and what estimator and sources use of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
 
-from vehicled.filter.states import Group
+from vehicled.filter.settings import Filter
+from vehicled.filter.states import Group, InitialConditions, Process, StateVector
 from vehicled.filter.structure import AddObservation
+from vehicled.messages import SlowState
+from vehicled.units import Vector
+
+if TYPE_CHECKING:
+    from vehicled.vehicle.car import Car
 
 
 @dataclass(frozen=True)
@@ -82,3 +88,148 @@ class Update(msgspec.Struct, frozen=True, gc=False):
 
 
 TOO_OLD = Update([], [], math.nan, (), "too old")
+
+
+class ObservedFilter(Protocol):
+    """What the sources use of a filter; `VehicleState` and `VehicleFilter` say what each method does."""
+
+    @property
+    def settings(self) -> Filter:
+        """Section `filter` of the configuration."""
+
+    @property
+    def rear_radius(self) -> float:
+        """Rolling radius of the rear wheels, m."""
+
+    def view_slow_states(self, group: Group) -> np.ndarray:
+        """(elements,) a view of the estimates of a group, not to be changed; zero where it is left out."""
+
+    def get_process(self, group: Group) -> np.ndarray:
+        """(1 + elements,) time and σ of a group that fades; not to be changed."""
+
+    def set_process_time(self, group: Group, time: float) -> None:
+        """Set the time (s) in which a group of states fades."""
+
+    def restart_process(self, group: Group, process: Process) -> None:
+        """A slow error of another kind: zero, with the variance of the new process."""
+
+    def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
+        """Correct the estimate with an observation."""
+
+    def apply_corrections(self) -> None:
+        """Apply what the updates of this step have found to the car and to the slow states."""
+
+    def inflate(self, observation: Observation, update: Update) -> None:
+        """Open the states that a rejected observation depends on."""
+
+    def set_variance(self, group: Group, element: str, variance: float) -> None:
+        """Give one state a variance, without correlation with any other."""
+
+    def restart_history(self, t_ns: int) -> None:
+        """Forget the past: measurements from before `t_ns` are too old from now on."""
+
+    def shift_antenna_to(self, place: np.ndarray, further: np.ndarray | None = None) -> None:
+        """Move the car so that its antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
+
+    def turn_to_course(self, observation: Observation) -> bool:
+        """Turn the car so that it moved along a course over ground then; False when it is too old."""
+
+    def reset_position(self, update: Update, variance: Sequence[float]) -> None:
+        """Move the car to the receiver's position, by the innovation of the update just made."""
+
+    def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
+        """Turn a wheel to its counter's reading, unless that is too old."""
+
+    def reset_wheel_angle(self, wheel: int, innovation: float, variance: float) -> None:
+        """Turn a wheel to its counter's reading, by the innovation of the update just made."""
+
+
+class EstimatedFilter(ObservedFilter, Protocol):
+    """What the estimator uses of a filter beside that."""
+
+    unconverged: int
+    repairs: int
+    is_drive_known: bool
+
+    @property
+    def states(self) -> StateVector:
+        """Where each error state is."""
+
+    @property
+    def car(self) -> Car:
+        """The simulated car."""
+
+    @property
+    def pose(self) -> np.ndarray:
+        """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether state and covariance are finite."""
+
+    @property
+    def variances(self) -> np.ndarray:
+        """(n,) its diagonal, a copy."""
+
+    def configure(self, settings: Filter, sensors: SensorSetup) -> None:
+        """Take other noise and places of sensors, also while running; which states there are stays."""
+
+    def set_output_point(self, place: Vector) -> None:
+        """Of which point of the chassis the estimate is, m in vehicle axes."""
+
+    def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
+        """Begin anew on level ground, with the variances of the table of states, not correlated."""
+
+    def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
+        """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out."""
+
+    def predict(self, t_ns: int, h: float) -> None:
+        """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""
+
+    def update_road(self, interval: float) -> None:
+        """What is known of roads: slope and bank are small. Call every `interval` seconds."""
+
+    def adapt_noise(self, interval: float) -> None:
+        """Let the standard deviation of what the model lacks follow the drive. Call every `interval` seconds."""
+
+    def open_states(self, is_active: Callable[[str], bool]) -> None:
+        """Begin to estimate the states that need another sensor, where that is active by now."""
+
+    def widen_parameters(self) -> None:
+        """Widen the prior of a parameter that measurements contradict."""
+
+    def set_drive_known(self, known: bool) -> None:
+        """Whether drive torque and brake pressure are measured; if not, their force is a state."""
+
+    def set_steering_known(self, known: bool) -> None:
+        """Whether the steering is measured; if not, the steering offset is the error of what replaces it."""
+
+    def read_state(self) -> np.ndarray:
+        """Bring `pose` up to date with the car, and return it: a view of length len(POSE)."""
+
+    def output(self) -> np.ndarray:
+        """(len(ESTIMATE_COLUMNS),) the estimate; latitude to height are not known here."""
+
+    def parameters(self) -> dict[str, SlowState]:
+        """Slow states by name, with their standard deviations, but for those that change within seconds."""
+
+    def slow_states(self, group: Group) -> np.ndarray:
+        """(elements,) present estimates of a group of slow states, in its unit, a copy."""
+
+    def save(self) -> np.ndarray:
+        """A copy of the whole workspace (float64), for `restore`."""
+
+    def restore(self, saved: np.ndarray) -> None:
+        """Return to a saved state; settings too are those of then (see `configure`)."""
+
+    def repair(self) -> None:
+        """Make the covariance definite; what rounding took from it is counted."""
+
+    def shift(self, offset: np.ndarray, d_offset: np.ndarray | None = None) -> None:
+        """Move the car (3,), and the ground under it. `d_offset`: (3, directions) derivatives of that."""
+
+    def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
+        """Turn the whole car, its velocity with it, about the vertical through its origin."""
+
+    def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
+        """Turn at a yaw rate (rad/s) without sideslip, of which little is known."""

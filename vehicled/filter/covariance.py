@@ -270,7 +270,7 @@ class Covariance:
         self._upper = np.triu_indices(size)
         self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
         self.tape: Tape | None = None
-        """Takes what is done to covariance and correction, for a smoother."""
+        """Takes what is done to covariance and correction, for a smoother; see `record`."""
         self._d_packed, self._d_x = workspace.tangent("covariance"), workspace.tangent("x")
 
     @property
@@ -305,6 +305,19 @@ class Covariance:
             self.tape.restart()
         self.matrix = np.diag(variances)
         self.x[:] = 0.0
+
+    def restore(self, packed: np.ndarray) -> None:
+        """Return to a covariance as `packed` was; the correction stays."""
+        self.packed[:] = packed
+
+    def set_estimate(self, x: np.ndarray, covariance: np.ndarray) -> None:
+        """Take a correction (n,) and a covariance (n, n) that were found elsewhere."""
+        self.matrix = covariance
+        self.x[:] = x
+
+    def record(self, tape: Tape | None) -> None:
+        """Tell `tape` all that is done from now on; None: no longer."""
+        self.tape = tape
 
     def set_variance(self, i: int, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""

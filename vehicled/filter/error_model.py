@@ -88,12 +88,15 @@ class ErrorModel:
         for add in structure.observations:
             add(self)
         self._add_road()
+        apply = self._add_correction()
+        output, sigmas = self._add_output()
         self.kernels = FilterKernels(
             read_state=self._read_state,
             propagate=propagate,
             transition=transition,
-            apply=self._add_correction(),
-            output=self._add_output(),
+            apply=apply,
+            output=output,
+            sigmas=sigmas,
             adjust=self._add_adjustment(),
             drift=self._add_drift() if kind == "UKF" else None,
             euler=add_forward_euler(parts.step) if kind == "DEKF" else None,
@@ -336,10 +339,10 @@ class ErrorModel:
         take = program.kernel("take_errors", stores)
         return program.sequence("apply", take, self._car_kernels.correct, self._read_state)
 
-    def _add_output(self) -> KernelHandle:
-        """Kernel `sigmas`: the standard deviations SIGMAS of `pose`, which must be the present one.
+    def _add_output(self) -> tuple[KernelHandle, KernelHandle]:
+        """Sequence `output`, which has the car's own outputs too, and kernel `sigmas`.
 
-        Sequence `output` has the car's own outputs, too.
+        The standard deviations SIGMAS of `pose`, which must be the present one.
         """
         g = self.g
         s = self.states
@@ -352,7 +355,7 @@ class ErrorModel:
         sigmas[-1] = g.min(sigmas[-1], math.pi)
         array = self.program.array("sigmas", len(sigmas))
         deviations = self.program.kernel("sigmas", zip(array, sigmas, strict=True))
-        return self.program.sequence("output", self._car_kernels.report, deviations)
+        return self.program.sequence("output", self._car_kernels.report, deviations), deviations
 
     def _add_adjustment(self) -> KernelHandle:
         """Kernel `adjust`: what the slow states change of the car.

@@ -70,7 +70,9 @@ class FilterKernels:
     apply: KernelHandle
     """The gathered correction to the car and to the slow states, and into `moved`."""
     output: KernelHandle
-    """The car's outputs, and standard deviations of the estimate."""
+    """The car's outputs, and `sigmas`."""
+    sigmas: KernelHandle
+    """Standard deviations of the estimate."""
     adjust: KernelHandle
     """What the slow states change of the car: torques, tyres, steering, and the force that the model lacks."""
     drift: KernelHandle | None

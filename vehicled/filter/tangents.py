@@ -10,30 +10,39 @@ outside depends on no parameter.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from vehicled.filter.boundary import InitialPose
+from vehicled.filter.structure import FilterKernels
 from vehicled.messages import WHEELS
 from vehicled.symbolic.differentiation import Differentiation
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import POSE
 from vehicled.vehicle.car import STATE
+from vehicled.vehicle.interface import CarKernels, SensorKernels
 
 if TYPE_CHECKING:
     from vehicled.filter.vehicle_state import VehicleState
 
 _PREPARED = ("constants", "lane_constants")
 """Arrays that the kernel `prepare` computes, and their tangents."""
-_PLAIN = tuple(
-    KernelHandle(name)
-    for name in (
-        *("travel_jacobian", "design", "energy", "report", "sigmas", "gnss_speed", "gnss_course"),
-        *("imu_gyro", "imu_accelerometer", "body_velocity", "observe_pose"),
-    )
+
+
+def _find_handles(kernels: type[Any], *names: str) -> tuple[KernelHandle, ...]:
+    """Handles of kernels that are called as the fields that hold them. Raises KeyError for other names."""
+    fields = {f.name: f for f in dataclasses.fields(kernels)}
+    return tuple(KernelHandle(fields[name].name) for name in names)
+
+
+_PLAIN = (
+    *_find_handles(CarKernels, "travel_jacobian", "design", "energy", "report"),
+    *_find_handles(SensorKernels, "observe_pose", "gnss_speed", "gnss_course"),
+    *_find_handles(SensorKernels, "imu_gyro", "imu_accelerometer", "body_velocity"),
+    *_find_handles(FilterKernels, "sigmas"),
 )
 """Kernels that no innovation depends on."""
 _FIXED = (
@@ -98,17 +107,15 @@ class FilterTangents:
 
     def _take(self, array: str) -> None:
         """Tangents of an array from the companions."""
-        car = self._filter.car
-        here, tangent = car.view(array), car.tangent(array)
         for k, (f, step) in enumerate(self._companions):
-            tangent[..., k] = (f.car.view(array) - here) / step
+            self._filter.car.differentiate(array, k, f.car, step)
 
     def place(self, pose: InitialPose) -> None:
         """The filter has been placed: so are its companions, each at its own height."""
         height = self._filter.car.design_height
         for f, _ in self._companions:
             higher = np.array([0.0, 0.0, f.car.design_height - height])
-            f.place(replace(pose, position=pose.position + higher))
+            f.place(dataclasses.replace(pose, position=pose.position + higher))
         if self._companions:
             for array in (*STATE, "ground"):
                 self._take(array)

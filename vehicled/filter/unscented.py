@@ -139,6 +139,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         # Until the first step no points are drawn: every state counts as opened.
         self._variances = np.zeros(_N)
         self._mean, self._posed = np.zeros(_N), False
+        self._propagated_by = np.eye(len(states))
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
         """Take other settings; suspension states are always estimated, as the points move them."""
@@ -194,9 +195,9 @@ class UnscentedVehicleFilter(VehicleFilter):
         noise = self._fading_noise.copy()
         noise[self._drawn] = 0.0  # theirs was added before the step
         p[np.diag_indices_from(p)] += noise
-        self.errors.matrix = p
-        self.errors.x[:] = 0.0
-        self.errors.x[self._drawn] = shift
+        x = np.zeros(len(p))
+        x[self._drawn] = shift
+        self.errors.set_estimate(x, p)
         self._mean, self._odd, self._even = shift, odd, even
         drawn = p[self._block]
         self._variances = drawn.diagonal()
@@ -206,7 +207,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._posed = False
 
     def calc_transition(self) -> np.ndarray:
-        """(n, n) F of the last prediction: between points by statistical linearisation."""
+        """(n, n) F of the last prediction, the identity before it: between points by statistical linearisation."""
         return self._propagated_by
 
     def _measure_away(self, h: float) -> np.ndarray:

@@ -352,7 +352,7 @@ class VehicleState:
             "push",
         ):
             self.car.view(array)[...] = 0.0
-            self.car.tangent(array)[...] = 0.0
+            self.car.clear_tangents(array)
         for group, process in self._table.processes():
             if process is None:
                 self._set_process(group, _NOT_YET)
@@ -431,7 +431,7 @@ class VehicleState:
         self._extra[place.start - self._slow : place.stop - self._slow] = 0.0
         for i, sigma in zip(self.states.places(group), self.get_process(group)[1:].tolist(), strict=True):
             self.errors.set_variance(i, sigma**2 + _LEAST_SIGMA**2)
-        self.car.tangent(f"{PROCESS}{group.name}")[...] = 0.0
+        self.car.clear_tangents(f"{PROCESS}{group.name}")
         self.car.tangent("extra")[place.start - self._slow : place.stop - self._slow] = 0.0
 
     def shift(self, offset: np.ndarray, d_offset: np.ndarray | None = None) -> None:

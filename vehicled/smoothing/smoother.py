@@ -39,7 +39,7 @@ class Smoother:
         self._filter = estimator.filter
         self._folder = tempfile.TemporaryDirectory(prefix="vehicled-smooth-")
         self._tape = TapeFile(Path(self._folder.name, "tape"), len(self._filter.states))
-        self._filter.errors.tape = self._tape
+        self._filter.errors.record(self._tape)
         self._times: list[int] = []
         self._origins: list[WorldOrigin] = []
 
@@ -75,7 +75,7 @@ class Smoother:
 
         `progress` takes the seconds of the drive that the pass has done. Raises RunError without space.
         """
-        self._filter.errors.tape = None
+        self._filter.errors.record(None)
         # Written from the end of the drive, and read from the end of the file.
         with contextlib.closing(TapeFile(Path(self._folder.name, "rows"), _COLUMNS)) as rows:
             self._pass_backwards(rows, progress)
@@ -96,8 +96,8 @@ class Smoother:
         size = len(f.errors.packed)
         number, sigma_yaw = values[:_HEAD]
         f.restore_motion(values[_HEAD:-size])
-        f.errors.packed[:] = values[-size:]
-        f.errors.x[:], f.errors.matrix = backward.smooth(f.errors.matrix)
+        f.errors.restore(values[-size:])
+        f.errors.set_estimate(*backward.smooth(f.errors.matrix))
         f.apply_corrections()
         row = f.output()
         row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])

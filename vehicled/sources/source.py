@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import Group, NoiseSetting
 from vehicled.filter.structure import AddObservation
-from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Measurement
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.world import WorldFrame
@@ -24,7 +24,7 @@ from vehicled.units import Seconds
 class Context:
     """What sources work on."""
 
-    filter: VehicleFilter
+    filter: ObservedFilter
     updates: MeasurementUpdates
     world: WorldFrame
     counters: Counter[str]

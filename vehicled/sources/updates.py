@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from vehicled.filter.boundary import Observation, Update
-from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.filter.boundary import Observation, ObservedFilter, Update
 from vehicled.messages import Innovation, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.health import Health
@@ -20,7 +19,7 @@ OnUpdate = Callable[[Innovation], None]
 class MeasurementUpdates:
     """Updates a filter with observations, by the gates of their sources."""
 
-    def __init__(self, filter: VehicleFilter, on_update: OnUpdate | None = None) -> None:
+    def __init__(self, filter: ObservedFilter, on_update: OnUpdate | None = None) -> None:
         self._filter, self._on_update = filter, on_update
         self.health: dict[str, Health] = {}
         """By kind of observation, such as `imu.gyro`."""

@@ -225,6 +225,15 @@ class Car(Instances):
             return self.compiled.tangents.view(self.workspace, array)
         return np.zeros((*self.view(array).shape, 0))
 
+    def differentiate(self, array: str, k: int, other: Car, step: float) -> None:
+        """Set the derivatives in direction k of an array, from a car whose parameter is larger by a small step."""
+        self.tangent(array)[..., k] = (other.view(array) - self.view(array)) / step
+
+    def clear_tangents(self, *arrays: str) -> None:
+        """Let arrays depend on nothing."""
+        for array in arrays:
+            self.tangent(array)[...] = 0.0
+
     def correct(
         self,
         change: np.ndarray,
@@ -341,6 +350,13 @@ class Car(Instances):
         """Bring the car to rest on level ground, origin near the world's, heading along x."""
         for name in STATE:
             self.view(name)[:] = self.layout.view(self._rest, name)
+
+    def locate(self, point: np.ndarray) -> np.ndarray:
+        """Place (3,) of a point of the chassis, m in vehicle axes, world axes."""
+        # The first coordinates are the vehicle origin and the axes of the chassis.
+        origin, *axes = self.view("q")[:12].reshape(4, 3)
+        place: np.ndarray = origin + point @ np.array(axes)
+        return place
 
     def output(self, name: str) -> float:
         """One of ROOT_OUTPUTS as of the last `report`. Raises ValueError for another name."""

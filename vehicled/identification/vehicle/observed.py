@@ -19,6 +19,9 @@ from vehicled.sources.sensors import Sensors
 from vehicled.stepping import run_steps
 from vehicled.vehicle.car import Car
 
+_INPUT_ARRAYS = ("inputs", "corner_inputs")
+"""Of a car: what `Inputs` writes."""
+
 
 def _nothing() -> np.ndarray:
     return np.zeros((0, 0))
@@ -126,7 +129,6 @@ class _DifferentiatedInputs(Inputs):
             same = (its.steering, its.wheel_torques) == (sensors.steering, sensors.wheel_torques)
             if not (same and inputs.steering.geometry.is_same(self.steering.geometry)):
                 self._others.append((k, inputs, companion.filter.car, companion.step))
-        self._arrays = [(name, car.view(name), car.tangent(name)) for name in ("inputs", "corner_inputs")]
         self.reset()
 
     def reset(self) -> None:
@@ -134,8 +136,7 @@ class _DifferentiatedInputs(Inputs):
         for _, inputs, _, _ in self._others:
             inputs.reset()
         if self._others:
-            for _, _, tangent in self._arrays:
-                tangent[...] = 0.0
+            self._car.clear_tangents(*_INPUT_ARRAYS)
 
     def take(self, t_ns: int, values: Mapping[str, float]) -> None:
         super().take(t_ns, values)
@@ -146,5 +147,5 @@ class _DifferentiatedInputs(Inputs):
         super().apply(t)
         for k, inputs, car, step in self._others:
             inputs.apply(t)
-            for name, here, tangent in self._arrays:
-                tangent[..., k] = (car.view(name) - here) / step
+            for array in _INPUT_ARRAYS:
+                self._car.differentiate(array, k, car, step)

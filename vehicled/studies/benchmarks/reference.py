@@ -56,7 +56,6 @@ class OurVehicle:
         change[X], change[AHEAD] = origin[0], SPEED
         wheels[1] = SPEED / vehicle.front.tyre.radius
         car.correct(change, wheels)
-        self._q = car.view("q")[:12].reshape(4, 3)
         self.converged = True
         """Whether every step did."""
 
@@ -72,8 +71,7 @@ class OurVehicle:
     @property
     def place(self) -> np.ndarray:
         """(3,) of the chassis' centre of mass, m, world axes."""
-        position: np.ndarray = self._q[0] + self._arm @ self._q[1:]
-        return position
+        return self.car.locate(self._arm)
 
 
 def _summarise(record: Record) -> dict[str, Any]:
