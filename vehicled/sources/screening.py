@@ -10,7 +10,7 @@ from vehicled.sources.limits import find_absurd
 from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.updates import MeasurementUpdates
-from vehicled.sources.yaw_vote import YawVote
+from vehicled.sources.yaw_consistency import YawConsistency
 from vehicled.vehicle.parameters import Vehicle
 
 
@@ -20,18 +20,18 @@ class Screening:
     def __init__(self, sensors: Sensors, vehicle: Vehicle, updates: MeasurementUpdates) -> None:
         """`updates`: takes the records."""
         self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
-        self._vote = YawVote(sensors.imu, vehicle)
+        self._yaw = YawConsistency(sensors.imu, vehicle)
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0}
         """How many values, by reason."""
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
-        self._vote.configure(sensors.imu)
+        self._yaw.configure(sensors.imu)
 
     def reset(self) -> None:
         """The filter begins anew: nothing has been measured yet."""
         self._stuck.reset()
-        self._vote.reset()
+        self._yaw.reset()
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """The rest of a measurement. `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s."""
@@ -39,7 +39,7 @@ class Screening:
             m = self._without(m, absurd, "absurd")
         if stuck := self._stuck.find(m, ahead):
             m = self._without(m, stuck, "stuck")
-        if not self._vote.take(m, ahead, steering):
+        if not self._yaw.take(m, ahead, steering):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
         return m
 

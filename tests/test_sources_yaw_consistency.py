@@ -1,4 +1,4 @@
-"""Wheels and steering vote on the gyroscope."""
+"""Wheels and steering check the gyroscope."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ import pytest
 from estimator_rig import prototype
 
 from vehicled.messages import Measurement
-from vehicled.sources.yaw_vote import YawVote
+from vehicled.sources.yaw_consistency import YawConsistency
 
 SPEED, FAILS = 15.0, 12.0
 
@@ -27,7 +27,7 @@ def run(
     """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth."""
     configuration = prototype()
     imu = dataclasses.replace(configuration.sensors.imu, rotation=(0.0, 0.0, 0.0))
-    vote = YawVote(imu, configuration.vehicle)
+    yaw = YawConsistency(imu, configuration.vehicle)
     axle = configuration.vehicle.front
     radius, half = axle.tyre.radius, axle.hard_points.wheel_center[1]
     angles, found, tooth = [0.0, 0.0], [], 2.0 * math.pi / 48
@@ -46,7 +46,7 @@ def run(
         by_steering = steering(t)
         offset = None if by_steering is None else by_steering + 0.03
         t_ns = round(t * 1e9)
-        found.append((t, vote.take(Measurement("car", t_ns, t_ns, values), SPEED, offset)))
+        found.append((t, yaw.take(Measurement("car", t_ns, t_ns, values), SPEED, offset)))
     return found
 
 
@@ -77,10 +77,10 @@ def test_a_spike_is_left_out_alone():
 def test_late_samples_are_plausible():
     """A device may deliver what it has held back: those samples are older than the one before."""
     configuration = prototype()
-    vote = YawVote(configuration.sensors.imu, configuration.vehicle)
+    yaw = YawConsistency(configuration.sensors.imu, configuration.vehicle)
     for t in (0.0, 0.1, 0.02, 0.04, 0.06, 0.08, 0.12):
         values = dict.fromkeys(("imu.wx", "imu.wy"), 0.0) | {"imu.wz": 0.1 * t}
-        assert vote.take(Measurement("car", round(t * 1e9), round(0.12e9), values), SPEED, 0.0)
+        assert yaw.take(Measurement("car", round(t * 1e9), round(0.12e9), values), SPEED, 0.0)
 
 
 def test_one_that_only_one_contradicts_is_plausible():

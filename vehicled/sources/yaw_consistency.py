@@ -1,4 +1,4 @@
-"""Health of the gyroscope by majority: wheels and steering vote on it, not the model.
+"""Health of the gyroscope: its angle against those by wheels and by steering; the filter's model has no part in it.
 
 Over the last second the car has turned by the integral of the gyroscope, by the difference of the ways of two wheels,
 and by the angle of the steering along its way. Radii, a steering offset and understeer make the latter two wrong by
@@ -40,7 +40,7 @@ _Place = tuple[float, float, float, float, float]
 """Time, s; angles by gyroscope, wheels and steering, rad; way, m."""
 
 
-class YawVote:
+class YawConsistency:
     """Compares the gyroscope with the wheels of an axle and the steering."""
 
     def __init__(self, imu: Imu | None, vehicle: Vehicle) -> None:
