@@ -59,7 +59,7 @@ def kernels(f: VehicleFilter) -> FilterKernels:
 
 
 def observe_tyres(f: VehicleFilter) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the car's tyres do now: arrays `steady` (2, causes), `relaxation` (2,) and `push` (3, 2), copies."""
+    """The car's tyres now: arrays `steady` (2, causes), `relaxation` (2,) and `acceleration` (3, 2), copies."""
     f.car.call(kernels(f).sensors.observe_tyres)
     return read_tyres(f.car)
 
@@ -67,7 +67,7 @@ def observe_tyres(f: VehicleFilter) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 def read_tyres(car: Car) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `observe_tyres` has left them."""
     steady = car.view("tyre_steady").reshape(2, len(TYRE_CAUSES)).copy()
-    return steady, car.view("tyre_relaxation").copy(), car.view("tyre_push").reshape(3, 2).copy()
+    return steady, car.view("tyre_relaxation").copy(), car.view("tyre_acceleration").reshape(3, 2).copy()
 
 
 def propagate(f: VehicleFilter) -> None:

@@ -89,10 +89,10 @@ def test_errors_of_speed_propagate_as_the_equations_of_motion_say(kind):
     lacking = [index(f, UNMODELLED, element) for element in ("ahead", "left", "yaw")]
     share = f.pose[AHEAD] ** 2 / (f.pose[AHEAD] ** 2 + 3.0**2)  # of a lateral force that tyres do not hold
     ahead, left, r = f.pose[AHEAD], f.pose[LEFT], f.pose[TURNING]
-    steady, relaxation, push = observe_tyres(f)
+    steady, relaxation, acceleration = observe_tyres(f)
     a = np.zeros((5, 5))
     a[:3, :3] = [[0, r, left], [-r, 0, -ahead], [0, 0, 0]]
-    a[:3, 3:] = push
+    a[:3, 3:] = acceleration
     a[3:] = relaxation[:, None] * np.column_stack([steady[:, :3], -np.eye(2)])
     assert (relaxation > 10.0).all()
     block = np.linalg.inv(np.eye(4) - H * a[1:, 1:])

@@ -82,8 +82,8 @@ def in_chart(f: VehicleFilter) -> list[int]:
 
 def calc_tyre_rows(f: VehicleFilter) -> np.ndarray:
     """(3, n) what the tyres' response to speeds, as accelerations (ẍ, ÿ, α_z), is at the IMU."""
-    steady, _, push = observe_tyres(f)
-    damping, arm = push @ steady[:, :3], IMU
+    steady, _, acceleration = observe_tyres(f)
+    damping, arm = acceleration @ steady[:, :3], IMU
     rows = np.zeros((3, len(f.states)))
     at_imu = np.stack([damping[0] - damping[2] * arm[1], damping[1] + damping[2] * arm[0], np.zeros(3)])
     speeds = [index(f, VELOCITY, "ahead"), index(f, VELOCITY, "left"), index(f, ANGULAR_RATE, "yaw")]

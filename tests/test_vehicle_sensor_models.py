@@ -188,8 +188,8 @@ def test_tyres_push_back_as_in_the_single_track_model():
     rig.roll(20.0).drive(0.5)
     car.call(kernels(car).observe_pose)
     car.call(kernels(car).observe_tyres)
-    steady, _, push = read_tyres(car)
-    damping = push @ steady[:, :3]
+    steady, _, acceleration = read_tyres(car)
+    damping = acceleration @ steady[:, :3]
     v = car.view("pose")[6]
     stiffness = []
     for w, load in zip(("fl", "fr", "rl", "rr"), car.corner_output("tyre.fz"), strict=True):

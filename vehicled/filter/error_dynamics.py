@@ -49,15 +49,15 @@ class ErrorDynamics:
         states: StateVector,
         rolling: Sequence[Atom],
         tyres: TyreResponse | None = None,
-        pushed: bool = False,
+        is_forced: bool = False,
     ) -> None:
         """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls.
 
-        `tyres`: how their forces respond; left out for errors that grow as those of free masses do. `pushed`: what
-        the model lacks acts on the car.
+        `tyres`: how their forces respond; left out for errors that grow as those of free masses do. `is_forced`:
+        whether what the model lacks acts on the car as a force.
         """
         self._graph, self._states, self._rolling = graph, states, rolling
-        self._tyres, self._pushed = tyres, pushed
+        self._tyres, self._is_forced = tyres, is_forced
         self._errors = [graph.symbol(f"error of {name}") for name in states.names]
 
     def calc_rates(self, pose: Sequence[Atom]) -> list[Atom]:
@@ -74,7 +74,7 @@ class ErrorDynamics:
                 strict=True,
             )
         )
-        # Velocity along a heading that is wrong, and up a slope that is.
+        # An error of the heading turns the velocity; one of the slope lifts it.
         x, y, z = s.places(POSITION)
         rates[x] = cos * ahead - sin * left
         rates[y] = sin * ahead + cos * left
@@ -96,13 +96,17 @@ class ErrorDynamics:
                 s.places(TYRE_FORCE), forces, tyres.steady, tyres.relaxation, strict=True
             ):
                 rates[place] = relaxation * (_dot(steady, causes, zero) - force)
-            push_x, push_y, moment = (_dot(row, forces, zero) for row in tyres.push)
-            if self._pushed:
+            by_tyres_x, by_tyres_y, moment = (_dot(row, forces, zero) for row in tyres.acceleration)
+            if self._is_forced:
                 share = calc_free_share(g, pose[AHEAD])
                 by_x, by_y, _, by_yaw = self._errors_of(UNMODELLED)
-                push_x, push_y, moment = push_x + by_x, push_y + share * by_y, moment + share * by_yaw
-            rates[along] = push_x + left * turning + drive
-            rates[across] = push_y - ahead * turning
+                by_tyres_x, by_tyres_y, moment = (
+                    by_tyres_x + by_x,
+                    by_tyres_y + share * by_y,
+                    moment + share * by_yaw,
+                )
+            rates[along] = by_tyres_x + left * turning + drive
+            rates[across] = by_tyres_y - ahead * turning
             rates[s.index(ANGULAR_RATE, "yaw")] = moment
         if SUSPENSION[0] in s:
             for travel, rate in zip(*map(s.places, SUSPENSION), strict=True):

@@ -263,7 +263,7 @@ class ErrorModel:
         And the variance that white noise on the rates since then adds to it.
         """
         g, age = self.g, self.age
-        # The drift's columns of the chart and of its rates; wheels are another matter.
+        # Only the chart drifts into these readings: those of wheels have rows of their own (`_wheel_drift`).
         drift = combine(jacobian[:CHART_PAIRS], self._drift_then, g.zero)
         row: dict[int, Atom] = {}
         late = g.zero
@@ -372,8 +372,8 @@ class ErrorModel:
             share = calc_free_share(g, self.now[AHEAD])
             by_x, by_y, _, by_yaw = self.estimates(UNMODELLED)
             ahead, left, moment = ahead + by_x, share * by_y, share * by_yaw
-        push = self._mass * ahead, self._mass * left, self._yaw_inertia * moment
-        stores = [*zip(program.arrays["push"], push, strict=True)]
+        force = self._mass * ahead, self._mass * left, self._yaw_inertia * moment
+        stores = [*zip(program.arrays["external_force"], force, strict=True)]
         adjustments = dict(zip(ADJUSTMENTS, program.lanes("adjustments"), strict=True))
         stores += zip(adjustments["wheel"], self.estimates(ROLLING_RADIUS), strict=True)
         (drive,) = self.estimates(DRIVE_FORCE)

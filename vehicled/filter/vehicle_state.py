@@ -38,7 +38,7 @@ from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
 _MOTION = (
-    *(*STATE, "ground", "inputs", "corner_inputs", "adjustments", "push"),
+    *(*STATE, "ground", "inputs", "corner_inputs", "adjustments", "external_force"),
     *("tyre_deflection", "extra", "now", "now_wheels"),
 )
 """Arrays that determine the output of a filter, beside its covariance and what is constant."""
@@ -259,7 +259,8 @@ class VehicleState:
         if known == (self._before_loss is None) or STEERING_OFFSET not in self.states:
             return
         if self._before_loss is None:
-            # Understeer that is missing in what replaces the steering would be estimated as softer tyres.
+            # What replaces the steering is the angle of rolling without slip, which knows no understeer. The filter
+            # would estimate softer tyres from that: both estimates are kept until the steering is measured again.
             places = [*self.states.places(STEERING_OFFSET), *self.states.places(TYRE_ERROR)]
             variances = self.variances
             self._before_loss = {i: (self._extra.item(i - self._slow), float(variances[i])) for i in places}
@@ -299,12 +300,12 @@ class VehicleState:
         self._past = None
 
     def save_motion(self) -> np.ndarray:
-        """What the estimate follows from, without its covariance (numbers,), a copy for `restore_motion`."""
+        """(k,) the k numbers of the workspace that the estimate follows from but for its covariance, a copy."""
         values: np.ndarray = self.car.workspace[self._motion]
         return values
 
     def restore_motion(self, saved: np.ndarray) -> None:
-        """Return to that estimate, with the present covariance."""
+        """Return to the estimate that `save_motion` gave (k,), with the present covariance."""
         self.car.workspace[self._motion] = saved
         self._past = None
 
@@ -346,10 +347,10 @@ class VehicleState:
             "extra",
             "tyre_steady",
             "tyre_relaxation",
-            "tyre_push",
+            "tyre_acceleration",
             "tyre_deflection",
             "adjustments",
-            "push",
+            "external_force",
         ):
             self.car.view(array)[...] = 0.0
             self.car.clear_tangents(array)

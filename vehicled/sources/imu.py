@@ -212,7 +212,7 @@ def add_accelerometers(model: ErrorModel) -> None:
             row[place] = (1.0 - removed) * row[place]
         by_yaw = r.y * arm.x - r.x * arm.y
         front, rear = (
-            r.x * ax + r.y * ay + by_yaw * alpha for ax, ay, alpha in zip(*tyres.push, strict=True)
+            r.x * ax + r.y * ay + by_yaw * alpha for ax, ay, alpha in zip(*tyres.acceleration, strict=True)
         )
         row |= s.entries(TYRE_FORCE, {0: front, 1: rear})
         if TYRE_FORCE not in s:  # tyres are taken to have followed errors already

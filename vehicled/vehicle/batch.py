@@ -27,7 +27,7 @@ class CarBatch(Instances):
         for name in ("parameters", "corner_parameters"):
             self.view(name)[...] = car.view(name)[..., None]
         self.call(self.kernels.prepare)
-        shared = (*STATE, "ground", "inputs", "corner_inputs", "push", "adjustments")
+        shared = (*STATE, "ground", "inputs", "corner_inputs", "external_force", "adjustments")
         self._shared = [(self.view(name), car.view(name)[..., None]) for name in shared]
         self.copy_state_from_car()
 

@@ -389,7 +389,7 @@ class _Builder:
 
         And its moment error about v3, N·m.
         """
-        ahead, left, moment = self.program.array("push", 3)
+        ahead, left, moment = self.program.array("external_force", 3)
         self.system.force(self.origin, self.v1.position * ahead + self.v2.position * left)
         couple = self.v2.position * (0.5 * moment)
         self.system.force(self.v1, couple)

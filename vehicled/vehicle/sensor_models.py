@@ -252,7 +252,7 @@ class TyreResponse:
     """(2, len(TYRE_CAUSES)) forces that the causes lead to."""
     relaxation: list[Atom]
     """(2,) by how much of the rest forces approach those, 1/s."""
-    push: list[list[Atom]]
+    acceleration: list[list[Atom]]
     """(3, 2) accelerations ahead and to the left, and yaw acceleration, by the forces."""
     deflection: list[Atom]
     """(2,) lanes: of each tyre, by which an axle's force is another one, m per m/s²."""
@@ -261,11 +261,12 @@ class TyreResponse:
     def of(cls, program: Program) -> TyreResponse:
         """Declare the arrays."""
         n = len(TYRE_CAUSES)
-        steady, push = program.array("tyre_steady", 2 * n), program.array("tyre_push", 6)
+        steady = program.array("tyre_steady", 2 * n)
+        by_force = program.array("tyre_acceleration", 6)
         return cls(
             steady=[steady[:n], steady[n:]],
             relaxation=program.array("tyre_relaxation", 2),
-            push=[push[0:2], push[2:4], push[4:6]],
+            acceleration=[by_force[0:2], by_force[2:4], by_force[4:6]],
             deflection=program.array("tyre_deflection", 2, 1),
         )
 
@@ -305,7 +306,7 @@ def _tyre_response(
         stores.append((tyres.relaxation[i], g.lane_sum(share * parts.tyre_relaxation)))
         stores += [(tyres.steady[i][j], g.lane_sum(axle * change) / mass) for j, change in enumerate(changes)]
         for k, of_car in enumerate((g.one, g.one, yaw_inertia / mass)):
-            stores.append((tyres.push[k][i], g.lane_sum(share * direction[k]) / of_car))
+            stores.append((tyres.acceleration[k][i], g.lane_sum(share * direction[k]) / of_car))
     return program.kernel("observe_tyres", stores)
 
 
