@@ -68,7 +68,7 @@ class XsensDecoder(FrameDecoder):
     def reset(self) -> None:
         """Discard an incomplete message, and begin counting packets anew."""
         super().reset()
-        self._packet = None  # what the device sent while it was not connected is not missed
+        self._packet = None  # packets that the device sent while not connected do not count as missed
 
     def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         sync = buffer.find(0xFA, start)

@@ -102,7 +102,7 @@ class Estimator:
         )
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
-        # What is found of noise must not be adapted meanwhile.
+        # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
         given_noise = parts is not None
         context = Context(self._filter, self._updates, self._world, self._counters, given_noise)
         self._sources = Sources(self._sensors, context)
@@ -112,7 +112,7 @@ class Estimator:
         self._reset()
 
     def make_filter(self) -> VehicleFilter:
-        """Another filter as this estimator's is when it has not started; code is compiled only once."""
+        """A new filter of this estimator's configuration, not started. Its code is not compiled again."""
         return make_filter(self._vehicle, self._filter_settings, self._sensors.make_setup())
 
     def _reset(self) -> None:
@@ -415,10 +415,10 @@ class Estimator:
         imu = self._sources.imu
         yaw_rate = None if imu is None else imu.lateral.yaw_rate
         pose, aligned = f.read_state().copy(), world.aligned
-        # Those of a while ago: what made the filter lose the car has changed them since.
+        # Parameters of the save before the last one: what led the filter away may have falsified the later ones.
         found = self._found[0]
         variances = f.variances
-        # A good state may be as old as the time between copies.
+        # The saved position may be as old as the time between saves, in which the car has gone on.
         travelled = abs(pose[AHEAD]) * _SAVE_NS * 1e-9
         self._counters["restarts"] += 1
         self._conditions.fix = self._conditions.course = None

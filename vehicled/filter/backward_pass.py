@@ -22,7 +22,7 @@ class BackwardPass:
         self._vector, self._matrix = np.zeros(size), np.zeros((size, size))
 
     def propagate(self, transition: np.ndarray) -> None:
-        """λ ← Fᵀλ, Λ ← FᵀΛF. What is not finite begins anew: there the filter had diverged."""
+        """λ ← Fᵀλ, Λ ← FᵀΛF, with F (n, n). What is not finite begins anew: there the filter had diverged."""
         self._vector = transition.T @ self._vector
         self._matrix = transition.T @ self._matrix @ transition
         if not np.isfinite(self._vector.sum() + self._matrix.sum()):
@@ -31,7 +31,10 @@ class BackwardPass:
     def update(
         self, innovation: np.ndarray, precision: np.ndarray, rows: np.ndarray, white: np.ndarray
     ) -> None:
-        """λ ← (I − KH)ᵀλ − HᵀS⁻¹ν, Λ ← (I − KH)ᵀΛ(I − KH) + HᵀS⁻¹H; by `Tape.update`."""
+        """λ ← (I − KH)ᵀλ − HᵀS⁻¹ν, Λ ← (I − KH)ᵀΛ(I − KH) + HᵀS⁻¹H.
+
+        `innovation` and `precision` (m,), `rows` and `white` (m, n), decorrelated as in `Tape.update`.
+        """
         rows = _decorrelate(precision, rows, white)
         gain = white * precision[:, None]
         self._vector = self._vector - rows.T @ (gain @ self._vector + precision * innovation)
@@ -42,12 +45,12 @@ class BackwardPass:
         self._matrix = self._matrix + half + half.T
 
     def forget(self, i: int) -> None:
-        """What comes later says nothing of what state i was before."""
+        """State i began anew here: later observations have no information about what it was before."""
         self._vector[i] = 0.0
         self._matrix[i] = self._matrix[:, i] = 0.0
 
     def restart(self) -> None:
-        """Nor of any other state."""
+        """All states began anew here: later observations have no information about what they were before."""
         self._vector[:] = 0.0
         self._matrix[:] = 0.0
 

@@ -45,7 +45,7 @@ class History:
         self._sums_now[:] = 0.0
 
     def step(self, t_ns: int, pose: np.ndarray) -> None:
-        """A new step: the pose that the simulation has reached, before any correction."""
+        """A new step: the pose (size,), or with derivatives (size, 1 + directions), before any correction."""
         if self._count == 0:
             self._origin = t_ns
         n = self._count % self._capacity

@@ -30,7 +30,7 @@ class RateNoise:
     lateral: AccelerationNoise = 0.01
     """Across the car at standstill, where the tyres leave no doubt."""
     lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.0005
-    """What that grows by with speed: the faster, the less the tyres determine the sideslip."""
+    """Increase of `lateral` per m/s of speed: the faster the car, the less the tyres determine its sideslip."""
     z: AccelerationNoise = 0.005
     yaw: AngularNoise = 0.01
     v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05

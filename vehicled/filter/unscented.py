@@ -249,7 +249,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         crossed = odd @ self._odd.T + even @ self._even.T + np.outer(shift, self._mean)
         rows = crossed @ self._inverse_root.T @ self._inverse_root
         seen = np.sum(odd * odd + even * even, axis=1) + shift * shift
-        # The innovation is less what x corrects so far, and does not know of curvature.
+        # The kernel took the innovation after the correction x by its own rows, and without the curvature `shift`:
+        # here the rows found from the points take their place.
         x = errors.x[drawn]
         errors.innovation[:m] += errors.rows[:m, drawn] @ x - shift - rows @ (x - self._mean)
         errors.rows[:m, drawn] = rows

@@ -48,7 +48,8 @@ from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 
 _WITHOUT_TYRES = 2.0
-"""How many times more contradicts a parameter where tyres do not respond: curves look wrong there anyway."""
+"""Factor on what contradicts a parameter, for filters whose error model has no response of the tyre forces. They
+leave errors in every curve, whatever the parameters."""
 _LEAST_INFORMED = 1e-5
 """Least share of a parameter's variance that measurements must have taken: less is rounding."""
 _LASTING = 10
@@ -293,7 +294,7 @@ class VehicleFilter(VehicleState):
         # At walking pace counters and tyres err in ways that last.
         self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
         if self._before_loss is not None:
-            # The offset is not that of the sensor then.
+            # The offset is then the error of what replaces the sensor, and says nothing of the sensor's own.
             self._contradicted[np.isin(places, self.states.places(STEERING_OFFSET))] = 0
         wrong = self._contradicted >= _LASTING
         if wrong.any():

@@ -35,7 +35,7 @@ def project_positions(
 
 
 def project_velocities(mechanism: Mechanism, weights: np.ndarray | None = None) -> None:
-    """Move q̇ to the nearest that meets Φ_q q̇ + Φ_t = 0 at the present q; weights as for positions.
+    """Move q̇ to the nearest that meets Φ_q q̇ + Φ_t = 0 at the present q; `weights` (n,) or (n, n) of q̇ − q̇₀.
 
     Linear, so that the result is exact. Raises UsageError for weights that are no metric.
     """

@@ -99,7 +99,10 @@ def simulate(
 def drive_plant(
     scenario: Scenario, plant: Plant, progress: Callable[[float], None] | None
 ) -> tuple[Track, np.ndarray]:
-    """The track at every step of the plant, and the truth (steps + 1, len(ESTIMATE_COLUMNS))."""
+    """The track at every step of the plant, and the truth (steps + 1, len(ESTIMATE_COLUMNS)).
+
+    Raises RunError if the state of the plant is no longer finite.
+    """
     steps = round(scenario.length * 1e9 / STEP_NS)
     dt = STEP_NS * 1e-9
     plant.reset(scenario.begin, scenario.ground)

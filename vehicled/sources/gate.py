@@ -1,4 +1,4 @@
-"""The gate that each component of a measurement passes: its weight falls with surprise, and ends."""
+"""The gate of a measurement: components with large innovations get less weight, those with very large ones none."""
 
 from __future__ import annotations
 

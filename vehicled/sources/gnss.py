@@ -276,5 +276,5 @@ class GnssSource(Source[Gnss]):
         self._world.aligned = True
 
     def _reset_position(self, observation: Observation, update: Update) -> None:
-        """The car is where the receiver keeps saying."""
+        """Set the position to the fix, after the gate has rejected fixes persistently."""
         self.filter.reset_position(update, observation.variance)

@@ -1,6 +1,7 @@
 """Health of the steering sensor, from its own samples, the gyroscope and the speed, not from the model's tyres.
 
-Where it does not, the angle of rolling takes its place: δ = L ω_z / v_x, plus the offset that the sensor had from it.
+Where it is silent or distrusted, the angle at which the car would turn without slip takes its place: δ = L ω_z / v_x,
+plus the difference between sensor and that angle as it was before.
 """
 
 from __future__ import annotations

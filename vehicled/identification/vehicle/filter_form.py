@@ -1,8 +1,9 @@
 """The form of the filter that parameters and noise are found with.
 
-What is identified must not be estimated by the filter itself, which would take part of every error to itself: its
-parameters are taken as known, and its noise does not adapt. Innovations beyond the gate are rejected instead of
-weighted, since a weight depends on the innovation that is differentiated.
+A parameter that is searched must not be estimated by the filter at the same time: the filter would explain part of
+its error, and the innovations would show less of it. So the filter takes all parameters as known and does not adapt
+its noise. Innovations beyond the gate are rejected instead of weighted: a weight depends on the innovation, so that it
+would have to be differentiated too.
 """
 
 from __future__ import annotations

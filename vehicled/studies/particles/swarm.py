@@ -108,7 +108,7 @@ class Swarm:
         self._run(self._sequences.settle)
 
     def advance(self, h: float, moves: np.ndarray | None = None, kicks: np.ndarray | None = None) -> None:
-        """All particles to t + h, and there disturbed if `moves` or `kicks` are given, as in `shift`."""
+        """All particles to t + h (s), then disturbed by `moves` and `kicks`, (noisy, N) or None, as in `shift`."""
         self._step[:] = h
         if moves is None and kicks is None:
             self._run(self._sequences.advance)
