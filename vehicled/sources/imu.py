@@ -299,6 +299,37 @@ class Imu(SourceSettings):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Sensors:
+    """Gyroscopes or accelerometers: what an observation is made with, by axis."""
+
+    kind: str
+    channels: tuple[str, ...]
+    offsets: tuple[float, ...]
+    """Known biases."""
+    variances: list[float]
+    """Of a sample with the error of the model, by the settings."""
+    model_variances: list[float]
+    """The part of them that is the error of the model."""
+    floor: NoiseFloor
+    """Of the samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class _MotionAxis:
+    """How a yaw rate or specific force in vehicle axes follows from the samples of three axes."""
+
+    nearest: str
+    """Channel without which it is not measured."""
+    channels: tuple[str, ...]
+    offsets: tuple[float, ...]
+    """Known biases."""
+    biases: np.ndarray
+    """(3,) estimated biases, a view."""
+    shares: list[float]
+    """Of each channel."""
+
+
 class ImuSource(Source[Imu]):
     """Angular rates and specific forces, with whatever axes a measurement has."""
 
@@ -319,9 +350,9 @@ class ImuSource(Source[Imu]):
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
-        self._kinds = []
-        self._motion_axes = []
-        """Of yaw rate, lateral and longitudinal force: channels, offsets, biases, the axis in those of the IMU."""
+        self._kinds: list[_Sensors] = []
+        self._motion_axes: list[_MotionAxis | None] = [None, None, None]
+        """Of yaw rate, lateral and longitudinal force; None for what is not measured."""
         floors, self._floors = self._floors, {}
         for kind, channels, settings, group, axes in (
             ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),)),
@@ -331,14 +362,17 @@ class ImuSource(Source[Imu]):
                 biases = self.filter.view_slow_states(group)
                 for n, axis in axes:
                     shares = s.R_imu_vehicle[:, axis].tolist()
-                    self._motion_axes.append((n, channels[axis], channels, offsets[kind], biases, shares))
+                    self._motion_axes[n] = _MotionAxis(
+                        channels[axis], channels, offsets[kind], biases, shares
+                    )
                 self.updates.register(kind, settings.gate)
                 more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
-                variances = [self._variances[kind] + e * e for e in more]
+                model = [e * e for e in more]
+                variances = [self._variances[kind] + e for e in model]
                 of_samples = [self._variances[kind]] * len(channels)
                 floor = self._floors[kind] = floors.get(kind) or NoiseFloor(of_samples)
                 floor.reconfigure(of_samples)
-                self._kinds.append((kind, channels, variances, offsets[kind], floor, [e * e for e in more]))
+                self._kinds.append(_Sensors(kind, channels, offsets[kind], variances, model, floor))
 
     def measure_ahead(self, t: float) -> float | None:
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
@@ -347,10 +381,12 @@ class ImuSource(Source[Imu]):
     def _read_motion(self, v: Mapping[str, float]) -> list[float | None]:
         """Yaw rate, lateral and longitudinal specific force, as far as measured, in vehicle axes, without biases."""
         found: list[float | None] = [None, None, None]
-        for n, nearest, channels, offsets, biases, axis in self._motion_axes:
-            if nearest in v:
-                total = 0.0
-                for c, offset, bias, share in zip(channels, offsets, biases.tolist(), axis, strict=True):
+        for n, axis in enumerate(self._motion_axes):
+            if axis is not None and axis.nearest in v:
+                total, biases = 0.0, axis.biases.tolist()
+                for c, offset, bias, share in zip(
+                    axis.channels, axis.offsets, biases, axis.shares, strict=True
+                ):
                     if c in v:
                         total += share * (v[c] - offset - bias)
                 found[n] = total
@@ -363,19 +399,20 @@ class ImuSource(Source[Imu]):
         self.lateral.take(yaw_rate, left)
         if ahead is not None:
             self._ahead, self._ahead_at = ahead, m.t * 1e-9
-        for kind, channels, variances, offsets, floor, more in self._kinds:
+        for of in self._kinds:
+            kind, channels, offsets = of.kind, of.channels, of.offsets
             present = [k for k, c in enumerate(channels) if c in v]
             if len(present) == len(channels):
                 value = [v[c] - offset for c, offset in zip(channels, offsets, strict=True)]
-                of_samples = floor.take(value)
-                noise = (
-                    variances if self._given_noise else [v + e for v, e in zip(of_samples, more, strict=True)]
-                )
+                of_samples = of.floor.take(value)
+                noise = of.variances
+                if not self._given_noise:
+                    noise = [s + e for s, e in zip(of_samples, of.model_variances, strict=True)]
                 self.updates.update(m, kind, value, noise)
             elif present:
-                floor.interrupt()
+                of.floor.interrupt()
                 value = [
                     v[c] - offset if c in v else 0.0 for c, offset in zip(channels, offsets, strict=True)
                 ]
-                noise = [w if c in v else MISSING for c, w in zip(channels, variances, strict=True)]
+                noise = [w if c in v else MISSING for c, w in zip(channels, of.variances, strict=True)]
                 self.updates.update(m, kind, value, noise, present)

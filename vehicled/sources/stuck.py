@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from vehicled.messages import Measurement
+from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
 
 _MOVING = 2.0
 """m/s: a car that is slower may really measure the same again."""
@@ -15,7 +16,7 @@ Noise changes the last digit of a sample nearly always; a coarse sensor repeats 
 road, where its samples are missed least."""
 _FIXES = 2
 """Fixes in a row that repeat the one before: a receiver without reception may do so."""
-_AXES = tuple(f"imu.{axis}" for axis in ("wx", "wy", "wz", "ax", "ay", "az"))
+_AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _PLACE = ("gnss.lat", "gnss.lon")
 
 

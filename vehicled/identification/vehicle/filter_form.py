@@ -2,8 +2,8 @@
 
 A parameter that is searched must not be estimated by the filter at the same time: the filter would explain part of
 its error, and the innovations would show less of it. So the filter takes all parameters as known and does not adapt
-its noise. Innovations beyond the gate are rejected instead of weighted: a weight depends on the innovation, so that it
-would have to be differentiated too.
+its noise. Innovations beyond the gate are rejected instead of weighted: a weight depends on the innovation, so that
+it would have to be differentiated too.
 """
 
 from __future__ import annotations
