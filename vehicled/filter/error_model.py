@@ -99,6 +99,7 @@ class ErrorModel:
             sigmas=sigmas,
             adjust=self._add_adjustment(),
             drift=self._add_drift() if kind == "UKF" else None,
+            densities=self._add_densities() if kind == "UKF" else None,
             euler=add_forward_euler(parts.step) if kind == "DEKF" else None,
             updates=self._covariance.updates,
             evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
@@ -389,12 +390,28 @@ class ErrorModel:
         return program.kernel("adjust", stores)
 
     def _add_drift(self) -> KernelHandle:
-        """Kernel `drift`: `drift` (6, 12), how errors of chart and rates move the chart at `pose`, by rows."""
+        """Kernel `drift`: `drift` (6, 12), how errors of chart and rates move the chart at `pose`, by rows.
+
+        And `rise` (2,), the slopes of the ground along the heading and to the left there.
+        """
         places = [*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS)]
         values = [self._drift_then[i].get(j, self.g.zero) for i in range(CHART_PAIRS) for j in places]
-        return self.program.kernel(
-            "drift", zip(self.program.array("drift", len(values)), values, strict=True)
-        )
+        stores = [*zip(self.program.array("drift", len(values)), values, strict=True)]
+        stores += zip(self.program.array("rise", 2), self.models.rise, strict=True)
+        return self.program.kernel("drift", stores)
+
+    def _add_densities(self) -> KernelHandle:
+        """Kernel `densities`: `densities` (n,) of the plant noise, per second, at the present pose.
+
+        That of slow errors which fade is not among it, but that of the suspensions is: points move them.
+        """
+        values = [self.calc_density(i, self.now[AHEAD]) for i in range(len(self.states))]
+        for group in SUSPENSION:
+            time, *sigmas = self._processes[group.name]
+            for i, sigma in zip(self.states.places(group), sigmas, strict=True):
+                values[i] = 2.0 / time * (sigma * sigma)
+        array = self.program.array("densities", len(values))
+        return self.program.kernel("densities", zip(array, values, strict=True))
 
 
 def _sum_products(row: dict[int, Atom], x: Sequence[Atom]) -> Atom:

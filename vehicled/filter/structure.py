@@ -76,7 +76,9 @@ class FilterKernels:
     adjust: KernelHandle
     """What the slow states change of the car: torques, tyres, steering, and the force that the model lacks."""
     drift: KernelHandle | None
-    """For sigma points: how errors move the chart at `pose`."""
+    """For sigma points: how errors move the chart at `pose`, and how steep the ground is there."""
+    densities: KernelHandle | None
+    """For sigma points: plant noise per second at the present pose."""
     euler: KernelHandle | None
     """A step of the car by forward Euler."""
     updates: tuple[KernelHandle, ...]

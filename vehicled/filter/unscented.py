@@ -131,11 +131,16 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._transition = view("transition").reshape(len(states), len(states))
         self._fading_noise = view("fading_noise")
         self._drift = view("drift").reshape(CHART_PAIRS, CHART_SIZE)
+        self._rise, self._densities = view("rise"), view("densities")
+        assert self._kernels.drift is not None
+        assert self._kernels.densities is not None
+        self._calc_drift, self._calc_densities_now = map(
+            self.car.bind, (self._kernels.drift, self._kernels.densities)
+        )
         self._point_mounting, self._renewing = batch.view("mounting"), batch.view("newton")[3]
         self._reached, self._reached_corners = batch.view("point"), batch.view("point_corners")
         self._point_pose, self._readings = batch.view("pose"), batch.view("predicted")
         self._away = np.zeros((_N, _WIDTH))
-        self._lateral = states.index(VELOCITY, "left")
         # Until the first step no points are drawn: every state counts as opened.
         self._variances = np.zeros(_N)
         self._mean, self._posed = np.zeros(_N), False
@@ -150,7 +155,8 @@ class UnscentedVehicleFilter(VehicleFilter):
     def _simulate(self, h: float) -> None:
         """The car, and the points about where it was."""
         self._before = p = self.errors.matrix
-        p[np.diag_indices_from(p)] += h * self._densities()
+        self._calc_densities_now()
+        p[np.diag_indices_from(p)] += h * self._densities
         self._root, repaired = factorise(p[self._block])
         self.repairs += repaired
         self._draw(self._root)
@@ -158,16 +164,6 @@ class UnscentedVehicleFilter(VehicleFilter):
             self.unconverged += 1
         self._points.call(self._point_kernels.read)
         super()._simulate(h)
-
-    def _densities(self) -> np.ndarray:
-        """(states,) of the plant noise, per second; that of slow errors which fade is not among it."""
-        densities = self._density.copy()
-        per_speed = self._per_speed[0] * abs(self._now[AHEAD])
-        densities[self._lateral] = (np.sqrt(densities[self._lateral]) + per_speed) ** 2
-        for group in SUSPENSION:
-            time, *sigmas = self.get_process(group)
-            densities[self.states[group]] = 2.0 / time * np.square(sigmas)
-        return densities
 
     def _draw(self, root: np.ndarray) -> None:
         """The points where the columns of `root` (20, 20) and their opposites lead."""
@@ -278,9 +274,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         """The points' poses at the time of `pose`: z(then) = z(now) − age·drift."""
         away, here, age, since = self._chart, self._pose, self._age[0], self._since
         rates = slice(AHEAD, CHART_SIZE)
-        assert self._kernels.drift is not None
-        self.car.call(self._kernels.drift)
-        cos, sin = np.cos(here[YAW]), np.sin(here[YAW])
+        self._calc_drift()
         ahead, left = here[AHEAD], here[LEFT]
         centre = here.copy()
         centre[:CHART_PAIRS] += since[:CHART_PAIRS]
@@ -290,9 +284,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         pose[:CHART_PAIRS] += away[:CHART_PAIRS] - age * (self._drift @ away)
         pose[rates] += away[rates]
         # The third rate is normal to the ground, which is as steep as the car is.
-        normal = self.car.ground
-        rise_ahead = (normal[0] * cos + normal[1] * sin) / normal[2]
-        rise_left = (normal[1] * cos - normal[0] * sin) / normal[2]
+        rise_ahead, rise_left = self._rise
         pose[UP] += ahead * away[V1Z] + left * away[V2Z] - rise_ahead * away[AHEAD] - rise_left * away[LEFT]
         pose[CHART_SIZE:] += self._accelerations
         self._point_mounting[:] = self._mounting[:, None]

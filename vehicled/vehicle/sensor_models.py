@@ -62,6 +62,8 @@ class SensorModels:
     """Rows (12,) of derivatives by chart and rates, by name of the sensor."""
     motion: list[Atom]
     """d/dt of chart and rates (12,) at `pose`: what a reading changes by within a second follows from it."""
+    rise: tuple[Atom, Atom]
+    """Slopes of the ground along the heading and across it, to the left, at `pose`."""
     inertia: tuple[Atom, Atom]
     """Mass of the car, and its moment about the vertical through the vehicle origin."""
 
@@ -111,6 +113,7 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
         readings=readings,
         jacobians=jacobians,
         motion=_differentiate_by_time(program.graph, pose, motion),
+        rise=rise,
         inertia=inertia,
     )
 
