@@ -32,7 +32,14 @@ from vehicled.filter.states import (
     Group,
     StateVector,
 )
-from vehicled.filter.structure import CHART_PAIRS, PROCESS, FilterKernels, Structure, TransitionKernel
+from vehicled.filter.structure import (
+    CHART_PAIRS,
+    PROCESS,
+    ChassisReading,
+    FilterKernels,
+    Structure,
+    TransitionKernel,
+)
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
@@ -83,6 +90,7 @@ class ErrorModel:
         self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
+        self._readings: dict[str, ChassisReading] = {}
         self._read_state = self._add_read_state()
         propagate, transition = self._add_propagation(unscented=kind == "UKF")
         for add in structure.observations:
@@ -104,6 +112,7 @@ class ErrorModel:
             updates=self._covariance.updates,
             evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
             observations=self._observations,
+            readings=self._readings,
             sensors=self.models.kernels,
         )
 
@@ -188,11 +197,15 @@ class ErrorModel:
         noise: Sequence[Atom] | None = None,
         angle: bool = False,
         tyres: bool = False,
+        sensor: str | None = None,
     ) -> None:
         """An observation: what it should read, its Jacobian by errors of now, and noise beside its own.
 
-        `angle`: the innovation is taken within half a turn; `tyres`: it depends on `models.tyres`.
+        `angle`: the innovation is taken within half a turn; `tyres`: it depends on `models.tyres`; `sensor`: the
+        chassis' sensor model by which sigma points read it, where that predicts it but for slow errors.
         """
+        if sensor is not None:
+            self._readings[name] = ChassisReading(sensor, angle)
         first = tyres and not self.exact  # otherwise it is known already
         kernel = self._covariance.observe(
             f"{'evaluate' if first else 'observe'}.{name}", predicted, rows, noise=noise, angle=angle
@@ -224,7 +237,7 @@ class ErrorModel:
             predicted.append(value)
             rows.append(row)
             noise.append(late)
-        self.observe(name, predicted, rows, noise=noise, angle=angle)
+        self.observe(name, predicted, rows, noise=noise, angle=angle, sensor=sensor)
 
     def calc_change(self, jacobian: Sequence[Atom]) -> Atom:
         """What a reading changes by within a second, at `pose`: from its row (12,) by chart and rates."""
@@ -406,7 +419,7 @@ class ErrorModel:
         That of slow errors which fade is not among it, but that of the suspensions is: points move them.
         """
         values = [self.calc_density(i, self.now[AHEAD]) for i in range(len(self.states))]
-        for group in SUSPENSION:
+        for group in (g for g in SUSPENSION if g in self.states):
             time, *sigmas = self._processes[group.name]
             for i, sigma in zip(self.states.places(group), sigmas, strict=True):
                 values[i] = 2.0 / time * (sigma * sigma)

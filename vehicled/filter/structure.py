@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vehicled.filter.settings import Kind
 from vehicled.filter.states import Group
@@ -57,6 +57,15 @@ class TransitionKernel:
     """Row and column of each."""
 
 
+class ChassisReading(NamedTuple):
+    """The sensor model of the chassis that predicts an observation."""
+
+    sensor: str
+    """Field of `SensorKernels`."""
+    is_angle: bool
+    """Whether a whole turn more or less makes no difference."""
+
+
 @dataclass(frozen=True)
 class FilterKernels:
     """The kernels that the error states add to a car."""
@@ -85,6 +94,8 @@ class FilterKernels:
     evaluations: tuple[KernelHandle, ...]
     observations: dict[str, KernelHandle]
     """By kind: evaluate an observation."""
+    readings: dict[str, ChassisReading]
+    """By kind of the observations that a sensor model of the chassis predicts: that model."""
     sensors: SensorKernels
     """Of the chassis' sensor models."""
 

@@ -54,6 +54,7 @@ from vehicled.vehicle.arrays import (
 )
 from vehicled.vehicle.batch import CarBatch
 from vehicled.vehicle.extension import Extension
+from vehicled.vehicle.interface import SensorKernels
 from vehicled.vehicle.parameters import Vehicle
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ class _PointKernels:
     """Accelerations of where they are put."""
     read: KernelHandle
     """Where they are, and their poses."""
-    readings: dict[str, KernelHandle]
-    """By kind of observation; those of wheels are linear."""
+    sensors: SensorKernels
+    """What sensors of the chassis read there; readings of wheels are linear and need no points."""
 
 
 def _add_point_kernels(program: Program, parts: Parts) -> _PointKernels:
@@ -101,14 +102,7 @@ def _add_point_kernels(program: Program, parts: Parts) -> _PointKernels:
     return _PointKernels(
         renew=program.sequence("renew", parts.step.kernels.factor, accelerate, accelerate),
         read=program.sequence("read_points", read_point, sensors.observe_pose),
-        readings={
-            "gnss.position": sensors.gnss_position,
-            "gnss.speed": sensors.gnss_speed,
-            "gnss.course": sensors.gnss_course,
-            "imu.gyro": sensors.imu_gyro,
-            "imu.accel": sensors.imu_accelerometer,
-            "vehicle.speed": sensors.body_velocity,
-        },
+        sensors=sensors,
     )
 
 
@@ -235,7 +229,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         nis = super().evaluate(observation)
         if fresh:
             self._posed = False
-        if nis is None or kind not in self._point_kernels.readings:
+        if nis is None or kind not in self._kernels.readings:
             return nis
         errors, drawn = self.errors, self._drawn
         if (errors.variances[drawn] > _OPENED * self._variances).any():
@@ -262,11 +256,12 @@ class UnscentedVehicleFilter(VehicleFilter):
         """(m, points) what the sensor would read at the points, at the time of `pose`, less at the car."""
         if not self._posed:
             self._pose_points()
-        self._points.call(self._point_kernels.readings[kind])
+        sensor, is_angle = self._kernels.readings[kind]
+        self._points.call(getattr(self._point_kernels.sensors, sensor))
         readings: np.ndarray = self._readings[:m] - self._readings[:m, [_CENTRE]]
-        if kind == "gnss.course":
+        if is_angle:
             readings = wrap(readings)
-        if kind == "imu.accel" and self._gravity_removed[0]:
+        if sensor == "imu_accelerometer" and self._gravity_removed[0]:
             readings -= self._gravity_of(self._point_pose)
         return readings
 

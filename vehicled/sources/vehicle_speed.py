@@ -33,7 +33,7 @@ def add_vehicle_speed(model: ErrorModel) -> None:
     true = model.models.readings["body_velocity"][0] + model.calc_corrected(jacobian)
     row |= model.states.entries(SPEED_SCALE, {0: true})
     scale = 1.0 + model.estimates(SPEED_SCALE)[0]
-    model.observe("vehicle.speed", [true * scale], [row], noise=[late])
+    model.observe("vehicle.speed", [true * scale], [row], noise=[late], sensor="body_velocity")
 
 
 @dataclass(frozen=True, kw_only=True)
