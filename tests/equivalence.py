@@ -113,8 +113,9 @@ def make_configurations(folder: Path, perturb: bool) -> None:
     """The prototype by every kind of filter, and with the optional states."""
     prototype = (TREE / "config" / "prototype.yaml").read_text()
     if perturb:
-        prototype, count = re.subn(r"(?m)^    yaw: 0.04 rad", "    yaw: 0.04000000000000001 rad", prototype)
-        assert count == 1
+        (noise,) = re.findall(r"(?m)^    yaw: (\S+) rad/s²/√Hz", prototype)
+        next_noise = float(np.nextafter(float(noise), 1.0))
+        prototype = prototype.replace(f"    yaw: {noise} rad/s²/√Hz", f"    yaw: {next_noise!r} rad/s²/√Hz")
     for path in (TREE / "config").glob("*.dbc"):
         shutil.copy(path, folder)
     for kind in KINDS:
