@@ -417,7 +417,7 @@ def test_ctrl_c_leaves_a_file_to_go_on_from(tmp_path):
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert f"of 40 runs are in {path}; the same command goes on" in err
+    assert f"of 40 runs are in {path}; the same command continues" in err
     assert "Traceback" not in err
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     ledger = Ledger(path, observers.get_run, "a run")

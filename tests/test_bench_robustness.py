@@ -100,7 +100,7 @@ def reached(*names: str) -> Measurement:
     return found
 
 
-def told(name: str):
+def configured(name: str):
     return wrongs.apply_wrongs([wrongs.WRONGS[name]], PROTOTYPE, [])[0]
 
 
@@ -122,8 +122,8 @@ def test_a_rolled_imu_reads_the_same_vectors_in_its_own_axes():
     assert math.hypot(values["imu.wy"], values["imu.wz"]) == pytest.approx(math.hypot(0.2, 0.3))
 
 
-def test_late_is_told_as_measured_later_and_early_never_arrives_earlier():
-    late, early = reached("GNSS 100 ms later than told"), reached("GNSS 100 ms earlier than told")
+def test_an_early_time_stamp_does_not_advance_the_arrival():
+    late, early = reached("GNSS time stamps 100 ms late"), reached("GNSS time stamps 100 ms early")
     assert (late.t, late.arrival) == (1_100_000_000, 1_100_000_000)
     assert (early.t, early.arrival) == (900_000_000, 1_000_000_000)
 
@@ -134,9 +134,9 @@ def test_what_is_not_measured_is_gone():
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_masses_and_heights_are_those_of_the_whole_car(sign):
-    true, heavy = PROTOTYPE.vehicle, told(f"mass {20 * sign:+d} %").vehicle
+    true, heavy = PROTOTYPE.vehicle, configured(f"mass {20 * sign:+d} %").vehicle
     assert heavy.mass == pytest.approx(true.mass * (1 + 0.2 * sign))
-    high = told(f"height of the centre of mass {20 * sign:+d} %")
+    high = configured(f"height of the centre of mass {20 * sign:+d} %")
     before, after = true.center_of_mass(), high.vehicle.center_of_mass()
     assert after[2] == pytest.approx(before[2] * (1 + 0.2 * sign))
     # Sensors are where they were, over the ground.
@@ -148,17 +148,17 @@ def test_masses_and_heights_are_those_of_the_whole_car(sign):
 
 def test_tyres_change_their_slope_or_their_greatest_force():
     true = PROTOTYPE.vehicle.front.tyre.lateral
-    stiff = told("cornering stiffness +30 %").vehicle.front.tyre.lateral
+    stiff = configured("cornering stiffness +30 %").vehicle.front.tyre.lateral
     assert stiff.fm == true.fm
     assert (stiff.df0[0] / true.df0[0], stiff.sm[0] / true.sm[0]) == pytest.approx((1.3, 1 / 1.3))
-    slippery = told("friction -20 %").vehicle.front.tyre.lateral
+    slippery = configured("friction -20 %").vehicle.front.tyre.lateral
     assert slippery.df0 == true.df0
     assert slippery.fm[0] / true.fm[0] == pytest.approx(0.8)
 
 
 def test_every_wrong_changes_something():
     for wrong in wrongs.WRONGS.values():
-        changed = told(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
+        changed = configured(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
         assert changed or reached(wrong.name).t != 1_000_000_000, wrong.name
 
 
@@ -245,7 +245,7 @@ def observation(sensor: str, fused: bool, reason: str) -> Innovation:
 
 
 def test_refused_counts_what_could_have_been_used():
-    found = scores.calc_refused(
+    found = scores.calc_rejected(
         [
             *(observation("imu.gyro", True, "fused") for _ in range(3)),
             observation("imu.gyro", False, "gate"),

@@ -138,7 +138,7 @@ def test_problems_tell_line_and_value_but_not_all_of_them(tmp_path: Path) -> Non
         ("t,imu.ax,imu.ax", "column 'imu.ax' is there twice"),
         ("t,imu.axx", "unknown column 'imu.axx'; did you mean 'imu.ax'?"),
         ("t,gnss.latitude", "unknown column 'gnss.latitude'; did you mean"),
-        ("t,x,y,yaw", "looks like a table of estimates"),
+        ("t,x,y,yaw", "expected a log of measurements, got a table of estimates"),
         ("t;imu.ax", "no column 't'"),
     ],
 )
