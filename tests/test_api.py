@@ -67,7 +67,7 @@ def test_the_documentation_names_everything_public():
 
 
 def test_estimates_are_those_of_the_command(drive, configuration, estimates, tmp_path):
-    """Also by way of a log, and step by step."""
+    """Also through a log, and step by step."""
     log, table = tmp_path / "drive.mcap", tmp_path / "estimates.csv"
     drive.write(log)
     assert main(["replay", str(log), "--config", "prototype", "--fast", "--estimates", str(table)]) == 0
@@ -96,7 +96,7 @@ def test_a_recording_has_estimates_and_innovations(drive, estimates, tmp_path):
 
 def test_estimates_are_near_the_truth(drive, estimates):
     scores = vehicled.score(estimates, drive.truth)
-    # At constant speed nothing tells the latency of the receiver, which is known to 20 ms.
+    # At constant speed the latency of the receiver is not observable, which is known to 20 ms.
     assert scores.quantities["horizontal"].rmse < 0.3
     assert scores.quantities["yaw"].rmse < np.radians(1.0)
     # Of three axes, to two of which `model_error` is added.

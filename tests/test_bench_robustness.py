@@ -60,7 +60,7 @@ def test_the_kinematic_filter_gives_the_figures_of_an_independent_one():
     assert measured == pytest.approx(expected, rel=0.01)
 
 
-def test_and_so_it_does_on_the_recorded_drive():
+def test_the_kinematic_filter_gives_independent_figures_on_a_recorded_drive():
     # The same script on the sample: --rear 1.07 and its defaults else; from 5 s on, sideslip above 2 m/s.
     drive = make_drive(
         name_recorded(SAMPLE / "drive.csv", SAMPLE / "drive_truth.csv", "ferrari_250lm"), "none", 0
@@ -115,7 +115,7 @@ def test_steering_is_off_by_an_angle_of_the_road_wheels():
 def test_a_rolled_imu_reads_the_same_vectors_in_its_own_axes():
     values = reached("IMU rolled +3°").values
     angle = math.radians(3)
-    # Rolled to the right, its y axis looks up: it feels gravity there.
+    # Rolled to the right, its y axis points upwards: it measures gravity there.
     assert values["imu.ay"] == pytest.approx(2 * math.cos(angle) + 9 * math.sin(angle))
     assert values["imu.az"] == pytest.approx(9 * math.cos(angle) - 2 * math.sin(angle))
     assert values["imu.ax"] == 1.0
@@ -156,7 +156,7 @@ def test_tyres_change_their_slope_or_their_greatest_force():
     assert slippery.fm[0] / true.fm[0] == pytest.approx(0.8)
 
 
-def test_every_wrong_changes_something():
+def test_every_wrong_changes_configuration_or_measurements():
     for wrong in wrongs.WRONGS.values():
         changed = configured(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
         assert changed or reached(wrong.name).t != 1_000_000_000, wrong.name
@@ -244,7 +244,7 @@ def observation(sensor: str, fused: bool, reason: str) -> Innovation:
     return Innovation(0, 0, sensor, "log", [], [], [], [], 1.0, 1.0, fused, reason)
 
 
-def test_refused_counts_what_could_have_been_used():
+def test_rejected_shares_count_usable_observations_only():
     found = scores.calc_rejected(
         [
             *(observation("imu.gyro", True, "fused") for _ in range(3)),
@@ -385,7 +385,7 @@ def test_the_kinds_are_those_of_the_configuration(capsys):
 @pytest.mark.parametrize(
     "options", [["--only", "nothing"], ["--workers", "0"], ["--draws", "-1"], ["--seed", "-1"]]
 )
-def test_wrong_usage(options, capsys):
+def test_wrong_usage_is_one_line_and_exit_status_2(options, capsys):
     assert main(["bench", "robustness", *options]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 

@@ -289,7 +289,7 @@ def test_bars_swing_to_both_sides(value, bar):
     assert swing_bar(value, 1.0, 5) == bar
 
 
-def test_the_map_shows_the_way_and_the_car():
+def test_the_map_shows_the_track_and_the_car():
     x, y = np.array([0.0, 100.0]), np.array([0.0, 10.0])
     view = make_map(x, y, columns=20)
     view.dot(0.0, 10.0)

@@ -117,7 +117,7 @@ def test_any_bytes_after_the_header_are_read_without_error(
         assert m.arrival >= m.t
 
 
-def test_problems_tell_line_and_value_but_not_all_of_them(tmp_path: Path) -> None:
+def test_problems_are_reported_with_line_and_value_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("t,imu.ax\n" + "".join(f"{i},bad\n" for i in range(1000)))
     log = CsvLog(path)

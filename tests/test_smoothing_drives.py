@@ -89,8 +89,8 @@ def test_an_outage_is_bridged_from_both_sides():
         return float(np.hypot(*(e[inside] - e[end].mean() for e in errors)).max())
 
     assert drift(run) < 0.5 * drift(run.filtered)
-    way = [np.diff(drive.truth(run.t[inside], c)) for c in "xy"]
-    assert drift(run) < 2e-3 * np.hypot(*way).sum()
+    moves = [np.diff(drive.truth(run.t[inside], c)) for c in "xy"]
+    assert drift(run) < 2e-3 * np.hypot(*moves).sum()
 
 
 def test_a_reset_separates_what_is_before_from_what_is_after():
