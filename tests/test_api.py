@@ -98,9 +98,13 @@ def test_estimates_are_near_the_truth(drive, estimates):
     scores = vehicled.score(estimates, drive.truth)
     # At constant speed the latency of the receiver is not observable, which is known to 20 ms.
     assert scores.quantities["horizontal"].rmse < 0.3
-    assert scores.quantities["yaw"].rmse < np.radians(1.0)
-    # Of three axes, to two of which `model_error` is added.
-    assert 0.1 < scores.sensors["imu.gyro"].nis < 2.0
+    assert scores.quantities["yaw"].rmse < np.radians(0.2)
+    # 0.8 to 1.1 over six seeds, in 1.5 s.
+    assert 0.6 < scores.sensors["imu.accel"].nis < 1.5
+    assert 0.6 < scores.sensors["gnss.position"].nis < 1.5
+    # 0.11 to 0.14: the mean of three axes. `model_error` is large beside the noise of two of them; the noise of the
+    # third is configured for cars that differ more from their model.
+    assert 0.08 < scores.sensors["imu.gyro"].nis < 0.3
 
 
 def test_estimates_are_a_table(estimates):

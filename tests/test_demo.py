@@ -28,6 +28,10 @@ from vehicled.simulation.drive import Truth
 
 RTK_RMSE = 0.02 * math.sqrt(2)
 """m: of the simulated receiver, horizontally."""
+NIS = {"imu.gyro": (0.08, 0.5), "imu.accel": (0.6, 3.0)}
+"""Where it is not 0.5 to 1.5. Measured: gyroscopes 0.14, as `model_error` is large beside the noise of two of their
+axes; accelerometers 1.2 to 1.8, as their time stamps follow from arrivals over a pseudo-terminal, which other load
+delays; all others 0.60 to 0.95."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +69,9 @@ def test_nothing_is_lost_between_the_devices_and_the_recording(run):
     assert len(log.measurements) == received
     assert {m.source for m in log.measurements} == {"imu", "gnss", "can"}
     assert set(result["nis"]) >= {"gnss.position", "imu.gyro", "imu.accel", "wheel.rl.angle", "vehicle.speed"}
-    assert all(0.1 < nis < 5 for nis in result["nis"].values())
+    for sensor, nis in result["nis"].items():
+        least, greatest = NIS.get(sensor, (0.5, 1.5))
+        assert least < nis < greatest, result["nis"]
     assert set(result["files"]) == {"recording", "truth", "configuration"}
 
 
