@@ -99,12 +99,15 @@ def test_estimates_are_near_the_truth(drive, estimates):
     # At constant speed the latency of the receiver is not observable, which is known to 20 ms.
     assert scores.quantities["horizontal"].rmse < 0.3
     assert scores.quantities["yaw"].rmse < np.radians(0.2)
-    # 0.8 to 1.1 over six seeds, in 1.5 s.
-    assert 0.6 < scores.sensors["imu.accel"].nis < 1.5
-    assert 0.6 < scores.sensors["gnss.position"].nis < 1.5
-    # 0.11 to 0.14: the mean of three axes. `model_error` is large beside the noise of two of them; the noise of the
-    # third is configured for cars that differ more from their model.
-    assert 0.08 < scores.sensors["imu.gyro"].nis < 0.3
+    # In 1.5 s, over six seeds: 0.83 to 1.03; accelerometers 0.50 to 0.67, as accelerations are predicted for cars
+    # that differ more from their model; gyroscopes 0.18 to 0.24, the mean of three axes, as `model_error` is large
+    # beside the noise of two of them.
+    for sensor, (least, greatest) in {
+        "gnss.position": (0.6, 1.5),
+        "imu.accel": (0.4, 1.0),
+        "imu.gyro": (0.1, 0.4),
+    }.items():
+        assert least < scores.sensors[sensor].nis < greatest, sensor
 
 
 def test_estimates_are_a_table(estimates):

@@ -28,10 +28,10 @@ from vehicled.simulation.drive import Truth
 
 RTK_RMSE = 0.02 * math.sqrt(2)
 """m: of the simulated receiver, horizontally."""
-NIS = {"imu.gyro": (0.08, 0.5), "imu.accel": (0.6, 3.0)}
-"""Where it is not 0.5 to 1.5. Measured: gyroscopes 0.14, as `model_error` is large beside the noise of two of their
-axes; accelerometers 1.2 to 1.8, as their time stamps follow from arrivals over a pseudo-terminal, which other load
-delays; all others 0.60 to 0.95."""
+NIS = {"imu.gyro": (0.1, 0.5), "imu.accel": (0.4, 3.0)}
+"""Where it is not 0.5 to 1.5. Measured: gyroscopes 0.23, as `model_error` is large beside the noise of two of their
+axes; accelerometers 0.8, on a machine with other load up to three times that of a replay, as samples are delayed on
+their pseudo-terminal; all others 0.60 to 0.95."""
 
 
 @pytest.fixture(scope="module")
