@@ -220,7 +220,7 @@ def _parse_header(path: Path, line: str) -> _Header:
 
 def _expected(name: str, names: Sequence[str]) -> str:
     if sum(n in ESTIMATE_COLUMNS for n in names) > len(names) // 2:
-        return "this looks like a table of estimates or truth, not a log of measurements"
+        return "expected a log of measurements, got a table of estimates or truth"
     near = difflib.get_close_matches(name, [*CHANNELS, ARRIVAL], n=1)
     return f"did you mean {near[0]!r}?" if near else "expected channels such as imu.ax, gnss.lat"
 

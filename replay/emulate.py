@@ -184,25 +184,47 @@ class EmulatedCan:
         self._bus.shutdown()
 
 
+def _emulate_can(options: Any, _: Faults | None) -> EmulatedDevice:
+    return EmulatedCan(options.interface, options.channel, CanEncoder(options))
+
+
+def _on_serial(
+    make_encoder: Callable[[Any], DeviceEncoder],
+) -> Callable[[Any, Faults | None], EmulatedDevice]:
+    return lambda options, faults: EmulatedSerial(Path(options.port), make_encoder(options), faults)
+
+
+_EMULATED: dict[str, Callable[[Any, Faults | None], EmulatedDevice]] = {
+    "can": _emulate_can,
+    "nmea": _on_serial(
+        lambda options: NmeaEncoder(separation=0.0 if options.altitude == "as sent" else 45.0)
+    ),
+    "vectornav": _on_serial(lambda _: VectorNavEncoder()),
+    "xsens": _on_serial(lambda _: XsensEncoder()),
+}
+"""By kind of driver: from its options to the emulated device."""
+
+
 def emulate(kind: str, options: Any, faults: Faults | None = None) -> EmulatedDevice:
     """The counterpart of a driver with these options: `options.port` or bus is what the driver will open.
 
     kind, options: as for `drivers.registry.load_driver` and its `Options`. Raises UsageError for a kind that
     cannot be emulated.
     """
-    if kind == "can":
-        return EmulatedCan(options.interface, options.channel, CanEncoder(options))
-    encoder: DeviceEncoder
-    match kind:
-        case "nmea":
-            encoder = NmeaEncoder(separation=0.0 if options.altitude == "as sent" else 45.0)
-        case "vectornav":
-            encoder = VectorNavEncoder()
-        case "xsens":
-            encoder = XsensEncoder()
-        case _:
-            raise UsageError(f"no emulation of {kind!r}: expected can, nmea, vectornav or xsens")
-    return EmulatedSerial(Path(options.port), encoder, faults)
+    return _EMULATED[_check_kind(kind)](options, faults)
+
+
+def connect_options(kind: str, name: str, folder: Path) -> dict[str, str]:
+    """The options with which a driver opens the emulated device `name`, its port in `folder`. Raises UsageError."""
+    if _check_kind(kind) == "can":
+        return {"interface": "virtual", "channel": str(folder)}
+    return {"port": str(folder / name)}
+
+
+def _check_kind(kind: str) -> str:
+    if kind not in _EMULATED:
+        raise UsageError(f"no emulation of {kind!r}: expected one of {', '.join(_EMULATED)}")
+    return kind
 
 
 class Emulation:

@@ -7,7 +7,7 @@ import os
 # Before NumPy is imported; programs that tests start inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A worker keeps the graphs of many models; the collector, at its usual rate, looks through all of them too often.
+# A worker keeps the graphs of many models; the collector, at its usual rate, traverses all of them too often.
 gc.set_threshold(50_000, 20, 50)
 
 LONG = (

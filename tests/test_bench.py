@@ -20,15 +20,15 @@ TIMES = ("model_step_us", "filter_step_us", "filter_step_with_fix_us", "lu169_us
 
 @pytest.fixture(scope="module")
 def found():
-    """A second of the drive, and the progress that was told."""
+    """A second of the drive, and the progress that was reported."""
     configuration = load_daemon_configuration("prototype")
     scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=1.0)
     measurements, _ = simulate(scenario, make_plant(configuration, scenario.plant), seed=1)
-    told: list[float] = []
-    return step.bench_step(configuration, measurements, scenario.begin.speed, told.append), told
+    reported: list[float] = []
+    return step.bench_step(configuration, measurements, scenario.begin.speed, reported.append), reported
 
 
-def test_times_are_ordered(found):
+def test_percentiles_of_times_are_ordered(found):
     result, _ = found
     for key in TIMES:
         times = result[key]
@@ -46,10 +46,10 @@ def test_operations_add_up(found):
 
 
 def test_progress_goes_through_the_drive(found):
-    told = found[1]
-    assert told == sorted(told)
-    assert told[0] < 0.05
-    assert told[-1] == pytest.approx(1.0, abs=0.05)
+    reported = found[1]
+    assert reported == sorted(reported)
+    assert reported[0] < 0.05
+    assert reported[-1] == pytest.approx(1.0, abs=0.05)
 
 
 def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
@@ -77,15 +77,15 @@ def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
 
 def test_cars_side_by_side(monkeypatch):
     monkeypatch.setattr(instances, "WIDTHS", (1, 8))
-    told: list[float] = []
+    reported: list[float] = []
     vehicle = load_configuration("prototype").vehicle
-    rows = instances.bench_instances(vehicle, told.append, duration=0.4)
+    rows = instances.bench_instances(vehicle, reported.append, duration=0.4)
     assert [row["width"] for row in rows] == [1, 8]
     for row in rows:
         assert 0.0 < row["step_us"]["median"] <= row["step_us"]["p99"] <= row["step_us"]["p999"]
         assert row["us_per_instance"] == pytest.approx(row["step_us"]["median"] / row["width"])
-    assert len(told) == 100
-    assert told[-1] == pytest.approx(0.4)
+    assert len(reported) == 100
+    assert reported[-1] == pytest.approx(0.4)
 
 
 def test_an_unknown_benchmark_is_bad_usage(capsys):

@@ -23,11 +23,11 @@ def study():
 
 @pytest.fixture(scope="module")
 def found(study):
-    told: list[float] = []
-    found = identify.bench_identify(study, lambda share, _: told.append(share))
-    assert told == sorted(told)
-    assert told[0] == 0.0
-    assert told[-1] == 1.0
+    reported: list[float] = []
+    found = identify.bench_identify(study, lambda share, _: reported.append(share))
+    assert reported == sorted(reported)
+    assert reported[0] == 0.0
+    assert reported[-1] == 1.0
     return json.loads(json.dumps(found))
 
 
@@ -39,7 +39,7 @@ def errors(row):
     return {m["count"]: m["validation_error"] for m in row["models"]}
 
 
-def test_counts(found):
+def test_counts_and_ranks_are_those_of_the_suspension(found):
     assert (found["parameters"], found["with_springs"], found["null"]) == (150, 154, 35)
     assert (found["remaining"], found["base"]) == (115, 83)
     ranks = found["ranks"]
@@ -95,7 +95,7 @@ def test_motions_and_bodies(found):
         assert abs(row["estimate"] - row["value"]) < 4.0 * row["deviation"]
 
 
-def test_plots(study, found, tmp_path):
+def test_all_plots_are_drawn(study, found, tmp_path):
     identify_plots.draw(study, found, tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"ranks.png", "errors.png", "priors.png", "forces.png"}
     assert all(p.stat().st_size > 10_000 for p in tmp_path.iterdir())

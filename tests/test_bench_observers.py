@@ -2,17 +2,19 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from typing import get_args
 
 import matplotlib.image
 import numpy as np
 import pytest
 
 from vehicled.cli import main, make_parser
-from vehicled.commands.benches import observers as command
+from vehicled.filter.settings import Kind as CarKind
 from vehicled.studies.benchmarks import (
     observer_cases,
     observer_filters,
@@ -119,7 +121,7 @@ def test_errors_are_those_of_the_trace(rows, short):
             )
     assert list(trace.updates) == list(range(200))
     assert row["nis"] == pytest.approx(np.mean([u.nis for u in trace.updates.values()]))
-    # Errors remember each other over tens of steps: so short a run tells consistency to a factor of three.
+    # Errors remember each other over tens of steps: so short a run determines consistency to a factor of three.
     assert 1 / 3 < np.mean((trace.position[100:] / trace.deviation[100:]) ** 2) < 3
 
 
@@ -282,7 +284,7 @@ def test_observability_is_described_for_each_set_up(short):
 # -- the table ----------------------------------------------------------------------------------------------
 
 
-def test_the_table_tells_who_broke_down_when_and_by_what(short, monkeypatch):
+def test_the_table_names_failed_filters_with_time_and_reason(short, monkeypatch):
     class Breaks(LinkageErrors):
         def simulate(self, h):
             if self.mechanism.t > 0.5:
@@ -323,7 +325,7 @@ def test_the_table_has_medians_jobs_and_conclusions(rows):
 # -- pictures -----------------------------------------------------------------------------------------------
 
 
-def test_pictures(rows, short, tmp_path):
+def test_plots_are_drawn_also_of_failed_runs(rows, short, tmp_path):
     some = [r for r in rows if r["mechanism"] == "four_bar" and r["filter"] in ("errorEKF", "none")]
     broken = changed(some, {"sensors": "crank_gyros", "filter": "errorEKF"}, failed_at=0.5, nis=None)
     for what in ("position", "velocity", "acceleration"):
@@ -341,7 +343,7 @@ def test_pictures(rows, short, tmp_path):
         assert matplotlib.image.imread(tmp_path / "new" / name).std() > 0.01
 
 
-def test_a_filter_looks_the_same_in_every_picture():
+def test_a_filter_has_the_same_style_in_every_plot():
     every = observer_plots.choose_styles([*KINDS, "errorEKF_new", "none"])
     assert len(set(every.values())) == len(every) == len(KINDS) + 1
     for some in (["SCKF", "UKF-TR"], ["none", "DEKF"]):
@@ -352,11 +354,20 @@ def test_a_filter_looks_the_same_in_every_picture():
 # -- the command --------------------------------------------------------------------------------------------
 
 
-def test_the_command_knows_what_there_is():
-    assert set(command._FILTERS) == {*KINDS, observer_filters.NO_FILTER}
-    offered = (command._MECHANISMS, command._SENSORS, command._RATES, command._LEVELS)
-    there = (observer_cases.CASES, observer_cases.SENSORS, observer_cases.RATES, observer_cases.LEVELS)
-    assert offered == tuple(map(tuple, there))
+@pytest.mark.parametrize(
+    ("option", "choices"),
+    [
+        ("--filter", {*KINDS, observer_filters.NO_FILTER, *get_args(CarKind)}),
+        ("--mechanism", {*observer_cases.CASES, "vehicle"}),
+        ("--sensors", {*observer_cases.SENSORS, "rtk", "conventional"}),
+        ("--rate", set(map(str, observer_cases.RATES))),
+        ("--level", {*observer_cases.LEVELS}),
+    ],
+)
+def test_the_command_offers_every_choice(option, choices, capsys):
+    assert main(["bench", "observers", option, "0"]) == 2
+    (offered,) = re.findall(r"choose from (.*?)\)", capsys.readouterr().err)
+    assert set(offered.replace("'", "").split(", ")) == choices
 
 
 def test_filters_may_be_called_as_in_python():
@@ -417,7 +428,7 @@ def test_ctrl_c_leaves_a_file_to_go_on_from(tmp_path):
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert f"of 40 runs are in {path}; the same command goes on" in err
+    assert f"of 40 runs are in {path}; the same command continues" in err
     assert "Traceback" not in err
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     ledger = Ledger(path, observers.get_run, "a run")

@@ -16,11 +16,11 @@ from vehicled.studies.benchmarks.particle_tries import SETTLED, STEP, Experiment
 SMALL = Experiment(count=20, steps=10)
 
 
-def test_costs():
-    told: list[float] = []
-    rows = particles.bench_costs(told.append, counts=(8, 64), effort=100)
+def test_costs_are_positive_and_relative_to_the_least():
+    reported: list[float] = []
+    rows = particles.bench_costs(reported.append, counts=(8, 64), effort=100)
     assert [row["count"] for row in rows] == [8, 64]
-    assert told == [1, 2]
+    assert reported == [1, 2]
     least = min(row["step"] for row in rows)
     for row in rows:
         assert all(row[kind] > 0.0 for kind in ("advance", "step", "drawing", "keeping"))
@@ -128,7 +128,7 @@ def test_similar_starts_are_similar_and_end_elsewhere():
     assert similar.share_below(np.inf) == 1.0
 
 
-def test_plots(tmp_path):
+def test_plots_of_costs_and_sweeps_are_drawn(tmp_path):
     sweeps = particles.sweep(
         [(k, Experiment(count=200, steps=4)) for k in ("count", "motion", "settled", "wandering")],
         1,

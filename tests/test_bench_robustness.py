@@ -60,7 +60,7 @@ def test_the_kinematic_filter_gives_the_figures_of_an_independent_one():
     assert measured == pytest.approx(expected, rel=0.01)
 
 
-def test_and_so_it_does_on_the_recorded_drive():
+def test_the_kinematic_filter_gives_independent_figures_on_a_recorded_drive():
     # The same script on the sample: --rear 1.07 and its defaults else; from 5 s on, sideslip above 2 m/s.
     drive = make_drive(
         name_recorded(SAMPLE / "drive.csv", SAMPLE / "drive_truth.csv", "ferrari_250lm"), "none", 0
@@ -100,7 +100,7 @@ def reached(*names: str) -> Measurement:
     return found
 
 
-def told(name: str):
+def configured(name: str):
     return wrongs.apply_wrongs([wrongs.WRONGS[name]], PROTOTYPE, [])[0]
 
 
@@ -115,15 +115,15 @@ def test_steering_is_off_by_an_angle_of_the_road_wheels():
 def test_a_rolled_imu_reads_the_same_vectors_in_its_own_axes():
     values = reached("IMU rolled +3°").values
     angle = math.radians(3)
-    # Rolled to the right, its y axis looks up: it feels gravity there.
+    # Rolled to the right, its y axis points upwards: it measures gravity there.
     assert values["imu.ay"] == pytest.approx(2 * math.cos(angle) + 9 * math.sin(angle))
     assert values["imu.az"] == pytest.approx(9 * math.cos(angle) - 2 * math.sin(angle))
     assert values["imu.ax"] == 1.0
     assert math.hypot(values["imu.wy"], values["imu.wz"]) == pytest.approx(math.hypot(0.2, 0.3))
 
 
-def test_late_is_told_as_measured_later_and_early_never_arrives_earlier():
-    late, early = reached("GNSS 100 ms later than told"), reached("GNSS 100 ms earlier than told")
+def test_an_early_time_stamp_does_not_advance_the_arrival():
+    late, early = reached("GNSS time stamps 100 ms late"), reached("GNSS time stamps 100 ms early")
     assert (late.t, late.arrival) == (1_100_000_000, 1_100_000_000)
     assert (early.t, early.arrival) == (900_000_000, 1_000_000_000)
 
@@ -134,9 +134,9 @@ def test_what_is_not_measured_is_gone():
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_masses_and_heights_are_those_of_the_whole_car(sign):
-    true, heavy = PROTOTYPE.vehicle, told(f"mass {20 * sign:+d} %").vehicle
+    true, heavy = PROTOTYPE.vehicle, configured(f"mass {20 * sign:+d} %").vehicle
     assert heavy.mass == pytest.approx(true.mass * (1 + 0.2 * sign))
-    high = told(f"height of the centre of mass {20 * sign:+d} %")
+    high = configured(f"height of the centre of mass {20 * sign:+d} %")
     before, after = true.center_of_mass(), high.vehicle.center_of_mass()
     assert after[2] == pytest.approx(before[2] * (1 + 0.2 * sign))
     # Sensors are where they were, over the ground.
@@ -148,17 +148,17 @@ def test_masses_and_heights_are_those_of_the_whole_car(sign):
 
 def test_tyres_change_their_slope_or_their_greatest_force():
     true = PROTOTYPE.vehicle.front.tyre.lateral
-    stiff = told("cornering stiffness +30 %").vehicle.front.tyre.lateral
+    stiff = configured("cornering stiffness +30 %").vehicle.front.tyre.lateral
     assert stiff.fm == true.fm
     assert (stiff.df0[0] / true.df0[0], stiff.sm[0] / true.sm[0]) == pytest.approx((1.3, 1 / 1.3))
-    slippery = told("friction -20 %").vehicle.front.tyre.lateral
+    slippery = configured("friction -20 %").vehicle.front.tyre.lateral
     assert slippery.df0 == true.df0
     assert slippery.fm[0] / true.fm[0] == pytest.approx(0.8)
 
 
-def test_every_wrong_changes_something():
+def test_every_wrong_changes_configuration_or_measurements():
     for wrong in wrongs.WRONGS.values():
-        changed = told(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
+        changed = configured(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
         assert changed or reached(wrong.name).t != 1_000_000_000, wrong.name
 
 
@@ -244,8 +244,8 @@ def observation(sensor: str, fused: bool, reason: str) -> Innovation:
     return Innovation(0, 0, sensor, "log", [], [], [], [], 1.0, 1.0, fused, reason)
 
 
-def test_refused_counts_what_could_have_been_used():
-    found = scores.calc_refused(
+def test_rejected_shares_count_usable_observations_only():
+    found = scores.calc_rejected(
         [
             *(observation("imu.gyro", True, "fused") for _ in range(3)),
             observation("imu.gyro", False, "gate"),
@@ -385,7 +385,7 @@ def test_the_kinds_are_those_of_the_configuration(capsys):
 @pytest.mark.parametrize(
     "options", [["--only", "nothing"], ["--workers", "0"], ["--draws", "-1"], ["--seed", "-1"]]
 )
-def test_wrong_usage(options, capsys):
+def test_wrong_usage_is_one_line_and_exit_status_2(options, capsys):
     assert main(["bench", "robustness", *options]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 

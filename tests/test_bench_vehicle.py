@@ -46,7 +46,9 @@ def test_rows_have_what_scripts_rely_on(rows):
         assert row["level"] == "mass +5 %, inertia +5 %, tyre stiffness -10 %, friction -10 %"
         assert 0.0 < row["us_per_step"] <= row["us_p999"]
         assert row["repairs"] == row["restarts"] == 0
-        assert 0.4 < row["nis"] < 2.0
+        # 0.66 to 0.70 over three seeds: the mean over all sensors, of which gyroscopes and slip have more noise than
+        # this plant needs.
+        assert 0.55 < row["nis"] < 1.0
 
 
 def test_errors_are_those_of_the_estimates(drive, rows):

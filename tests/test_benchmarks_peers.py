@@ -51,9 +51,9 @@ def test_a_race_without_any_peer(monkeypatch):
 def test_peers_take_turns_on_the_same_drive():
     pytest.importorskip("mujoco")
     pytest.importorskip("exudyn")
-    told: list[float] = []
-    found = bench_reference(told.append, duration=1.0)
-    assert told == pytest.approx(list(STEP * np.arange(1, 251)))
+    reported: list[float] = []
+    found = bench_reference(reported.append, duration=1.0)
+    assert reported == pytest.approx(list(STEP * np.arange(1, 251)))
     for peer in (found["reference_step_us"], *found["peers"].values()):
         assert 0.0 < peer["median"] <= peer["p99"] <= peer["p999"]
         assert peer["error_m"] < 0.05

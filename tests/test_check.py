@@ -63,7 +63,7 @@ def test_sensors_are_those_of_the_configuration(capsys, config):
     assert more == {f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr")}
 
 
-def test_the_drive_is_told_by_driven_axle(capsys, config):
+def test_check_names_the_driven_axles(capsys, config):
     path = config("driven: rear ", "driven: all\n  torque_split: 30 % ")
     found = json.loads(check(capsys, path, "--json")[1])["drive"]
     assert found == {
@@ -86,7 +86,7 @@ def test_the_table_says_the_same(capsys):
     assert rows["devices"] == "imu (xsens), gnss (nmea), can (can)"
 
 
-def test_rank_tells_dependent_constraints_from_independent_ones(car):
+def test_rank_counts_independent_constraints_only(car):
     jacobian = calc_constraint_jacobian(car)
     names = car.compiled.names
     assert jacobian.shape == (len(names.constraints), len(names.coordinates))

@@ -129,7 +129,7 @@ def test_without_a_command_help_goes_to_stderr(capsys):
     assert "vehicled demo" in err
 
 
-def test_version(capsys):
+def test_version_is_printed(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"vehicled {__version__}\n"
 

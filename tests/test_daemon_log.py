@@ -1,4 +1,4 @@
-"""Logging beside the estimator: complete, bounded, and in the form that the journal wants."""
+"""Logging beside the estimator: complete, bounded, and in the journal's form."""
 
 import logging
 import sys
@@ -27,7 +27,7 @@ def test_the_journal_gets_priorities_on_every_line(capsys, monkeypatch):
     assert capsys.readouterr().err == "<3>imu: lost:\n<3>the cable\n<4>imu: slow\n"
 
 
-def test_a_terminal_that_does_not_take_lines_holds_nobody_up(monkeypatch):
+def test_logging_does_not_block_on_a_blocked_terminal(monkeypatch):
     class Stuck:
         def __init__(self):
             self.free = threading.Event()

@@ -157,28 +157,28 @@ def test_failing_outputs_do_not_touch_the_estimator():
 
 def test_commands_are_executed_before_a_step_and_recorded():
     rig = Rig()
-    answer = rig.loop.submit("set_position", {"x": 1.0, "y": 2.0})
-    refused = rig.loop.submit("set_position", {"x": 13.0, "y": 2.0})
-    assert not answer.done()
+    future = rig.loop.submit("set_position", {"x": 1.0, "y": 2.0})
+    rejected = rig.loop.submit("set_position", {"x": 13.0, "y": 2.0})
+    assert not future.done()
     rig.run(2)
-    assert answer.result(0) == {"executed": "set_position"}
+    assert future.result(0) == {"executed": "set_position"}
     with pytest.raises(RunError, match="no luck"):
-        refused.result(0)
+        rejected.result(0)
     events = [r for r in rig.collector.recorded if r[0] not in ("status", "parameters")]
     assert events[0] == ("command", rig.times[0], "set_position", {"x": 1.0, "y": 2.0})
     assert [e[0] for e in events[1:]] == ["step", "step"]
 
 
-def test_the_mailbox_is_bounded_and_no_answer_is_left_open():
+def test_the_mailbox_is_bounded_and_every_future_completes():
     rig = Rig()
-    answers = [rig.loop.submit("reset", {}) for _ in range(100)]
-    assert 0 < sum(not a.done() for a in answers) < 100
+    futures = [rig.loop.submit("reset", {}) for _ in range(100)]
+    assert 0 < sum(not a.done() for a in futures) < 100
     rig.run(1)
     late = rig.loop.submit("reset", {})
-    for answer in [*answers, late]:
-        assert answer.done()
+    for future in [*futures, late]:
+        assert future.done()
     with pytest.raises(RuntimeError, match="too many"):
-        answers[-1].result(0)
+        futures[-1].result(0)
     with pytest.raises(RuntimeError, match="stopping"):
         late.result(0)
 

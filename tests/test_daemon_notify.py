@@ -19,7 +19,7 @@ def manager(request, tmp_path, monkeypatch):
         yield manager
 
 
-def test_datagrams(manager):
+def test_each_notification_is_one_datagram(manager):
     notifier = Notifier()
     notifier.ready()
     notifier.status("two\nlines\r\nof µs")
@@ -56,7 +56,7 @@ def test_a_manager_that_has_gone_is_ignored(monkeypatch, tmp_path):
         ("soon", None, None),
     ],
 )
-def test_watchdog_period(manager, monkeypatch, usec, pid, period):
+def test_watchdog_period_is_that_of_the_environment_for_this_process(manager, monkeypatch, usec, pid, period):
     monkeypatch.setenv("WATCHDOG_USEC", usec)
     if pid is None:
         monkeypatch.delenv("WATCHDOG_PID", raising=False)

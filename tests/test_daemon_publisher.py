@@ -304,7 +304,7 @@ def test_client_keys_are_checked(certificates):
 
 
 class Server:
-    """A command server whose estimator answers at once, or never (`silent`)."""
+    """A command server whose estimator replies at once, or never (`silent`)."""
 
     def __init__(self):
         self.submitted = []
@@ -318,12 +318,12 @@ class Server:
 
     def submit(self, name, arguments):
         self.submitted.append((name, arguments))
-        answer: Future = Future()
+        future: Future = Future()
         if arguments.get("x") == 13.0:
-            answer.set_exception(RunError("no luck there"))
+            future.set_exception(RunError("no luck there"))
         else:
-            answer.set_result({"executed": name})
-        return answer
+            future.set_result({"executed": name})
+        return future
 
 
 @pytest.fixture(scope="module")
@@ -345,7 +345,7 @@ def ask(server, connect):
     return ask
 
 
-def test_commands(server, ask):
+def test_each_command_is_submitted_and_replied_to(server, ask):
     server.submitted.clear()
     assert ask({"command": "status"}) == {"ok": False, "error": "not yet running"}
     server.status = Status(5, "running", {"loop": {"steps": 3}})
@@ -384,15 +384,15 @@ def test_commands(server, ask):
     ],
 )
 def test_bad_requests_get_one_line_back(ask, request_, message):
-    answer = ask(request_)
-    assert answer["ok"] is False
-    assert "\n" not in answer["error"]
-    assert re.search(message, answer["error"]), answer["error"]
+    reply = ask(request_)
+    assert reply["ok"] is False
+    assert "\n" not in reply["error"]
+    assert re.search(message, reply["error"]), reply["error"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
 @given(st.binary(max_size=200))
-def test_no_request_silences_the_socket(ask, request_):
+def test_every_request_gets_a_reply(ask, request_):
     assert isinstance(ask(request_)["ok"], bool)
 
 

@@ -72,21 +72,21 @@ def test_a_thread_held_up_before_put_gets_the_arrival_at_which_it_took_effect():
     assert queue.counters()["late"] == 1
 
 
-def test_the_future_stays():
+def test_measurements_of_the_future_stay_in_the_queue():
     queue = MeasurementQueue(SOURCES)
     queue.put(sample("imu", 300))
     assert queue.drain(299) == []
     assert len(queue.drain(300)) == 1
 
 
-def test_unknown_sources_come_last_but_come():
+def test_unknown_sources_come_last():
     queue = MeasurementQueue(SOURCES)
     queue.put(sample("stranger", 5))
     queue.put(sample("can", 5))
     assert [m.source for m in queue.drain(5)] == ["can", "stranger"]
 
 
-def test_needs_room():
+def test_a_queue_without_capacity_is_rejected():
     with pytest.raises(ValueError, match="at least one"):
         MeasurementQueue(SOURCES, 0)
 

@@ -28,6 +28,10 @@ from vehicled.simulation.drive import Truth
 
 RTK_RMSE = 0.02 * math.sqrt(2)
 """m: of the simulated receiver, horizontally."""
+NIS = {"imu.gyro": (0.1, 0.5), "imu.accel": (0.4, 3.0)}
+"""Where it is not 0.5 to 1.5. Measured: gyroscopes 0.23, as `model_error` is large beside the noise of two of their
+axes; accelerometers 0.8, on a machine with other load up to three times that of a replay, as samples are delayed on
+their pseudo-terminal; all others 0.60 to 0.95."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +69,9 @@ def test_nothing_is_lost_between_the_devices_and_the_recording(run):
     assert len(log.measurements) == received
     assert {m.source for m in log.measurements} == {"imu", "gnss", "can"}
     assert set(result["nis"]) >= {"gnss.position", "imu.gyro", "imu.accel", "wheel.rl.angle", "vehicle.speed"}
-    assert all(0.1 < nis < 5 for nis in result["nis"].values())
+    for sensor, nis in result["nis"].items():
+        least, greatest = NIS.get(sensor, (0.5, 1.5))
+        assert least < nis < greatest, result["nis"]
     assert set(result["files"]) == {"recording", "truth", "configuration"}
 
 
@@ -289,7 +295,7 @@ def test_bars_swing_to_both_sides(value, bar):
     assert swing_bar(value, 1.0, 5) == bar
 
 
-def test_the_map_shows_the_way_and_the_car():
+def test_the_map_shows_the_track_and_the_car():
     x, y = np.array([0.0, 100.0]), np.array([0.0, 10.0])
     view = make_map(x, y, columns=20)
     view.dot(0.0, 10.0)

@@ -138,6 +138,22 @@ def test_api_pages_name_modules_that_are_there():
             assert importlib.import_module(module).__doc__, module
 
 
+@pytest.mark.parametrize("package", ["filter", "simulation", "smoothing", "sources", "vehicle"])
+def test_api_pages_have_every_module(package):
+    text = "".join(path.read_text() for path in (DOCS / "api").glob("*.md"))
+    modules = [f"vehicled.{package}.{m.stem}" for m in (ROOT / "vehicled" / package).glob("[!_]*.py")]
+    assert {m for m in modules if f"::: {m}\n" not in text} == set()
+
+
+def test_tables_have_as_many_cells_in_each_row_as_in_their_heading(path):
+    outside_code = re.sub(r"(?s)```.*?```", "", path.read_text())
+    for table in re.findall(r"(?m)(?:^ *\|.*\n)+.*", outside_code):
+        heading, *rows, after = table.split("\n")
+        cells = [len(re.findall(r"(?<!\\)\|", row)) for row in (heading, *rows)]
+        assert len(set(cells)) == 1, heading
+        assert not after.strip() or after.startswith("<!--"), f"a row that is broken over lines: {after}"
+
+
 # -- what is generated or quoted -----------------------------------------------------------------------------
 
 
@@ -159,8 +175,12 @@ def test_examples_are_quoted_as_they_are(example):
 def test_the_hooks_run_the_checks_of_ci():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     checks = re.findall(r"(?m)^check (.*)$", (ROOT / ".ci/run").read_text())
-    entries = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks]
+    entries = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks if "stages" not in hook]
     assert entries == [check for check in checks if check.startswith(("ruff", "mypy"))]
+    (manual,) = (
+        hook["entry"].removeprefix(".venv/bin/") for hook in hooks if hook.get("stages") == ["manual"]
+    )
+    assert any(manual in check for check in checks)
 
 
 def test_the_changelog_has_the_present_version():

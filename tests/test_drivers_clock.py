@@ -39,7 +39,7 @@ def test_jitter_and_stalls_are_removed_and_skew_is_found(skew):
     errors = simulate(clock, seconds=90, tick_ns=100_000, skew=skew, stalls=0.05)
     settled = errors[3000:]
     assert clock.skew == pytest.approx(skew, abs=5e-6)
-    # The counter's 0.1 ms cannot be told from delay; the jitter itself is 0.5 ms, stalls are 50 ms.
+    # The counter's 0.1 ms cannot be distinguished from delay; the jitter itself is 0.5 ms, stalls are 50 ms.
     assert max(map(abs, settled)) < 250_000
     assert clock.restarts == 0
 
@@ -66,7 +66,7 @@ def test_a_restart_of_the_device_starts_over_and_is_counted():
 
 @pytest.mark.parametrize("shift_s", [1.0, 0.5])
 def test_a_clock_set_back_by_less_than_any_stall_is_found_out(shift_s):
-    """A leap second looks like a delay of one second that stays."""
+    """A leap second has the effect of a delay of one second that stays."""
     clock = DeviceClock(tick_ns=1)
     simulate(clock, seconds=20, tick_ns=1, start=50 * 10**9)
     errors = simulate(clock, seconds=20, tick_ns=1, start=int((70 - shift_s) * 10**9), t0=10**12 + 20 * 10**9)

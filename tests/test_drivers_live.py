@@ -191,7 +191,7 @@ def test_a_log_is_played_on_all_devices_with_faults_and_an_outage(tmp_path):
     assert pressures == pytest.approx([t * 1e4 for t in range(0, 800, 10) if not 200 <= t < 400], abs=300)
 
 
-def test_what_nobody_reads_is_lost_but_counted(tmp_path):
+def test_unread_bytes_are_lost_and_counted(tmp_path):
     device = EmulatedSerial(tmp_path / "imu", XsensEncoder())
     for _ in range(40):
         device.write(bytes(1000))

@@ -322,7 +322,7 @@ def test_any_number_in_any_channel_is_survived(value, begin):
     assert np.isfinite(run.values).all()
     assert run.estimator.status()["restarts"] == 0
     end = (run.t > 3.5 * SECOND) & (run.t < 4 * SECOND)
-    # At constant speed the latency of the receiver, unknown by 20 ms, is 0.3 m along the way.
+    # At constant speed the latency of the receiver, unknown by 20 ms, is 0.3 m along the track.
     for column in ("x", "y"):
         assert (np.abs(run.error(drive, column)) < 3 * run[f"sigma.{column}"])[end].all(), column
     assert np.hypot(run.error(drive, "x"), run.error(drive, "y"))[end].max() < 0.35
@@ -343,7 +343,7 @@ SPOIL = {
 
 @pytest.mark.parametrize("what", SPOIL)
 def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
-    """Up to a second old, and so at another speed: it takes some seconds to find its way."""
+    """Up to a second old, and so at another speed: it takes some seconds to converge."""
     drive = mixed(12.0)
     given = steps(drive.measurements())
     e = Estimator(prototype())

@@ -99,7 +99,7 @@ def test_a_gyroscope_that_has_fallen_silent_denies_nothing():
 
 
 def test_a_restart_keeps_what_was_found_and_how_well_it_is_known(bend):
-    """A parameter that was given far too well must not be told from its prior again, with all its doubt."""
+    """A parameter that was given far too well must not start again from its prior with the whole variance."""
     estimator = Estimator(prototype())
     given = {"antenna.x": {"value": -0.5, "sigma": 0.02, "unit": "m"}}
     estimator.command("set_parameters", {"parameters": given, "age": 0.0})

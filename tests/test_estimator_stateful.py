@@ -201,7 +201,7 @@ class Life(RuleBasedStateMachine):
         assert np.isfinite(known).all()
         assert (estimate.values[SIGMAS] >= 0.0).all()
         geodetic = np.isfinite(estimate.values[GEODETIC])
-        # NaN as long as nobody knows where in the world the car is.
+        # NaN as long as the world position is unknown.
         assert geodetic.all() or not geodetic.any()
         assert status["origin"] is not None or not geodetic.any()
 

@@ -114,7 +114,7 @@ def test_moving_start_with_every_sensor():
     truth = cruise()
     run = within(drive(truth.measurements()), 8.0)
     assert run.t[0] < 0.1e9
-    # At 15 m/s; only the bend tells the latency of the receiver, which is known to 20 ms.
+    # At 15 m/s; the latency of the receiver is observable in the bend only, which is known to 20 ms.
     assert horizontal(run, truth) < 0.1
     assert rms(run.error(truth, "vx")) < 0.05
     assert np.degrees(rms(run.error(truth, "yaw"))) < 0.2
@@ -127,7 +127,7 @@ def test_moving_start_without_gnss_knows_its_speed_from_the_bus():
     # Known to 0.5 % of 15 m/s by the vehicle's speed, to 1 % by each wheel.
     assert rms(run.error(truth, "vx")) < 0.15
     # Heading as configured: 0, in a frame of its own. What it turns by is measured, but for the gyro's bias,
-    # which a car that never stood cannot tell from a bend.
+    # which a car that never stood cannot distinguish from a bend.
     turned = run["yaw"] - run["yaw"][0]
     true = truth.truth(run.t, "yaw") - truth.truth(run.t[:1], "yaw")
     assert np.degrees(rms(turned - true)) < 2.0

@@ -17,7 +17,7 @@ def configuration():
     return load_configuration("prototype")
 
 
-def test_a_corner_moves_by_the_travel_and_rate_that_it_is_told(configuration):
+def test_correct_suspension_changes_travel_and_rate_by_its_arguments(configuration):
     car = Car(configuration.vehicle)
     car.report()
     before = car.corner_output("suspension.deflection").copy()

@@ -73,7 +73,7 @@ def test_clearing_leaves_nothing_of_the_past():
     assert (pose[0], dz, dzd) == (3.0, 0.0, 0.0)
 
 
-def test_between_steps_the_way_leads_from_the_corrected_pose_to_the_next():
+def test_between_steps_poses_are_interpolated_from_the_corrected_one_to_the_next():
     history = filled(4)
     history.correct(np.array([5.0, 0.0, 0.0]), np.array([35.0]))
     history.step(4 * H, np.array([45.0]))

@@ -58,7 +58,7 @@ def driving(kind: Kind) -> VehicleFilter:
 def of_kind(kind: Kind) -> Configuration:
     """The prototype with fixes whose time is known, as it is here.
 
-    Otherwise the place along the way is as uncertain as the latency until the car has braked.
+    Otherwise the position along the track is as uncertain as the latency until the car has braked.
     """
     given = prototype()
     assert given.sensors.gnss is not None

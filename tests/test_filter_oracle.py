@@ -149,7 +149,7 @@ def assert_same(found: np.ndarray, expected: np.ndarray, p: np.ndarray) -> None:
     assert np.abs((found - expected) / unit).max() < 1e-9
 
 
-def test_prediction(compared):
+def test_predicted_covariance_is_that_of_the_textbook_filter(compared):
     stepped, transition = compared
     rng = np.random.default_rng(1)
     for _ in range(3):

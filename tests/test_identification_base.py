@@ -337,7 +337,7 @@ def test_counts_of_the_source(suspension, by_transfers):
     assert base.find_null(observe(Regressor(suspension), motion).stacked).tolist() == found.null.tolist()
 
 
-def test_extended_precision_tells_the_rank_that_double_precision_misses(suspension, by_transfers, equations):
+def test_extended_precision_finds_the_rank_that_double_precision_misses(suspension, by_transfers, equations):
     found = extended.find_extended_base(equations, 50)
     assert found.rank == 83
     # A cliff, where double precision has a slope.

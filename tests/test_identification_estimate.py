@@ -1,4 +1,4 @@
-"""What drives tell of parameters: found where they can be, named where not."""
+"""Parameters from drives: found where they can be identified, named where not."""
 
 import dataclasses
 
@@ -90,7 +90,7 @@ def test_another_drive_is_predicted_better(fitted):
     assert after.criterion < before.criterion - 50.0
 
 
-def test_straight_on_tells_nothing_of_friction():
+def test_friction_is_not_identified_when_driving_straight_on():
     inputs = DriveInputs(rear_torque=[(1.0, 100.0), (2.0, 500.0), (6.0, 500.0), (7.0, 0.0)])
     steps = drive(prototype_file(), Scenario(duration=8.0, initial=InitialMotion(speed=SPEED), inputs=inputs))
     _, parameters = found(steps, "mass", "front.friction", "steering.offset")
@@ -101,7 +101,7 @@ def test_straight_on_tells_nothing_of_friction():
     assert parameters["mass"].identified
 
 
-def test_what_only_a_combination_tells_is_named(corners):
+def test_parameters_identified_only_in_combination_are_named(corners):
     _, steps = corners
     # The same number twice.
     doubled = dataclasses.replace(PARAMETERS["front.tyre_stiffness"], name="again")

@@ -80,12 +80,12 @@ def test_optimised_motions_of_a_mechanism_excite_more(criterion):
         t = trajectory.sample_times(20)
         return chosen.reduce(observe(regressor, solve_motion(m, t, *trajectory.calc(t))).stacked)
 
-    told: list[int] = []
-    best = optimise(start, ranges, equations, criterion, limit=4, progress=told.append)
+    reported: list[int] = []
+    best = optimise(start, ranges, equations, criterion, limit=4, progress=reported.append)
     assert calc_criterion(equations(best), criterion) < calc_criterion(equations(start), criterion) - 0.3
     assert np.all(ranges.calc_use(best, np.linspace(0.0, 1.0, 1001)) < 1.02)
-    assert told == list(range(1, len(told) + 1))
-    assert told
+    assert reported == list(range(1, len(reported) + 1))
+    assert reported
 
 
 def test_a_closed_form_optimum_is_found():
@@ -125,7 +125,7 @@ def example(seed: int = 0) -> tuple[Equations, Equations, np.ndarray]:
     return Equations(both[0], both[0] @ values), Equations(both[1], both[1] @ values), values
 
 
-def test_contributions():
+def test_contributions_are_shares_of_the_forces():
     fitted, _, values = example()
     contributions = calc_contributions(fitted.rows, values, fitted.forces.ravel())
     share = np.linalg.norm(fitted.rows[:, 1] * values[1]) / np.linalg.norm(fitted.forces)
@@ -156,13 +156,13 @@ def test_reduced_models_are_least_squares_of_what_is_kept(deviations):
     assert models[2].validation_error < 1e-12
 
 
-def test_models_that_cannot_be_told_are_left_out():
+def test_models_that_are_not_identifiable_are_left_out():
     fitted, validation, _ = example()
     same = Equations(fitted.w[..., [0, 1, 0]], fitted.forces)
     models = reduce_models(np.arange(3), [1, 2, 3], same, Equations(validation.w[..., :3], validation.forces))
     assert [len(m.kept) for m in models] == [1, 2]
 
 
-def test_overlap():
+def test_overlap_is_the_share_of_common_parameters():
     assert calc_overlap(np.array([3, 1, 2, 0]), np.array([1, 3, 0, 2]), 2) == 1.0
     assert calc_overlap(np.array([3, 1, 2, 0]), np.array([1, 0, 2, 3]), 2) == 0.5

@@ -33,10 +33,10 @@ def pass_of_all():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_gradient(pass_of_all, name):
+def test_gradient_is_that_of_central_differences(pass_of_all, name):
     kept, _, derivatives = pass_of_all
     k = NAMES.index(name)
-    # A small part of what can be told from the drive, so that no gate opens or closes in between.
+    # A small part of the standard deviation, so that no gate opens or closes in between.
     step = min(1e-3 / np.sqrt(derivatives.information[k, k]), KNOWN[name].step)
     ends = [measure(configuration(name, sign * step), kept).criterion for sign in (1.0, -1.0)]
     difference = (ends[0] - ends[1]) / (2 * step)

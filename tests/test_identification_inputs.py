@@ -55,7 +55,7 @@ def test_noise_of_the_steering_is_smoothed():
     assert 0.3e-4 < found.std() < 0.8e-4
 
 
-def test_all_else_stays():
+def test_other_channels_and_times_stay_unchanged():
     given = recording(1.0, {"brake.pressure": lambda t: 1e5})
     steps = interpolate_inputs(given, SMOOTHING)
     assert [s.t for s in steps] == [s.t for s in given]

@@ -62,7 +62,7 @@ def test_compressed_rows_say_the_same():
     assert small.covariance == pytest.approx(whole.covariance)
 
 
-def test_what_cannot_be_told_apart_is_refused():
+def test_dependent_parameters_are_refused():
     w, x = line()
     with pytest.raises(RunError, match="rank 2"):
         estimate(np.column_stack([w, w @ [1.0, 2.0]]), x)
@@ -93,7 +93,7 @@ def body(mass: float, centre: list[float], central: list[float]) -> np.ndarray:
     return np.array([mass, *(mass * r), *inertia[np.triu_indices(3)]])
 
 
-def test_what_no_body_has():
+def test_bodies_with_infeasible_inertia_are_found():
     good = body(2.0, [0.1, 0.2, -0.3], [1.0, 1.2, 1.9])
     flat = body(2.0, [0.0, 0.0, 0.0], [1.0, 1.0, 2.0])  # on the border
     triangle = body(2.0, [0.1, 0.0, 0.0], [1.0, 1.0, 2.1])
@@ -115,7 +115,7 @@ def measured(
     return w, w @ values + noise * random.normal(size=count), values
 
 
-def test_within_the_bounds_they_do_not_matter():
+def test_inactive_bounds_do_not_change_the_estimate():
     w, forces, values = measured()
     prior = body(3.0, [0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
     found = estimate_feasible(w, forces, [4], prior, prior_weight=1e-6)

@@ -1,4 +1,4 @@
-"""Logs that cannot be right are told before anything is computed."""
+"""Logs that cannot be right are reported before anything is computed."""
 
 import dataclasses
 from functools import lru_cache
@@ -46,10 +46,10 @@ def test_a_sound_log_has_none():
         ("gnss_course", 57.2958, ["gnss.course", "deg"]),
     ],
 )
-def test_units(channel, factor, words):
-    told = "; ".join(faults(altered(**{channel: factor})))
+def test_wrong_units_are_named(channel, factor, words):
+    reported = "; ".join(faults(altered(**{channel: factor})))
     for word in words:
-        assert word in told
+        assert word in reported
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_missing_channels(channels, names, word):
     assert word in "; ".join(faults(altered(**dict.fromkeys(channels)), names=names))
 
 
-def test_too_short():
-    (told,) = faults(sound()[:500])
-    assert "2 s long" in told
-    assert "10 s" in told
+def test_a_log_that_is_too_short_is_rejected():
+    (reported,) = faults(sound()[:500])
+    assert "2 s long" in reported
+    assert "10 s" in reported
 
 
-def test_gravity_that_is_not_there():
+def test_missing_gravity_is_found():
     file = prototype_file()
     imu = file.sensors.imu
     removed = dataclasses.replace(imu.accelerometers, gravity_removed=True)

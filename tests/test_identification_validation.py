@@ -33,7 +33,7 @@ class Bench:
                 p.get(found_file),
                 0.01,
                 p.name != UNKNOWN,
-                "not told" * (p.name == UNKNOWN),
+                "not identified" * (p.name == UNKNOWN),
             )
             for p in parameters
         ]
@@ -74,7 +74,7 @@ def test_the_one_to_blame_is_left_and_said(rear):
     left = {f.parameter.name: f for f in estimate.found}
     assert "does not hold" in left["rear.friction"].reason
     assert left["rear.friction"].value == left["rear.friction"].prior
-    assert left[UNKNOWN].reason == "not told"
+    assert left[UNKNOWN].reason == "not identified"
     assert PARAMETERS["rear.friction"].get(estimate.file) == PARAMETERS["rear.friction"].get(bench.file)
     assert after.mean < before.mean
     assert estimate.passes == 6

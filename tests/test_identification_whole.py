@@ -1,4 +1,4 @@
-"""From forces to parameters: a mechanism is driven, its motion recorded, and its parameters told from that."""
+"""From forces to parameters: a mechanism is driven, its motion recorded, and its parameters identified from that."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def recorded():
 
 
 def test_inertia_springs_and_friction_of_a_driven_arm(recorded):
-    """The mechanism that they are told with knows nothing of the friction."""
+    """The mechanism that identifies them has no friction."""
     motion, drives = recorded
     m = mechanism(ARM.replace("FRICTION", ""))
     columns = [ViscousFriction("shoulder"), CoulombFriction("elbow"), *spring_columns(m)]

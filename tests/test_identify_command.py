@@ -129,7 +129,7 @@ def test_no_log_and_no_such_log(capsys):
 
 
 @pytest.mark.parametrize(("command", "name"), [("identify", "front.friction"), ("tune", "plant.yaw")])
-def test_lists(capsys, command, name):
+def test_parameters_are_listed_with_their_deviations(capsys, command, name):
     assert main([command, "--config", "ferrari_250lm", "--list"]) == 0
     assert name in capsys.readouterr().out
     assert main([command, "--config", "ferrari_250lm", "--list", "--json"]) == 0

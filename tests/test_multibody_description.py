@@ -141,7 +141,7 @@ IN_THE_FILE = [
 
 
 @pytest.mark.parametrize(("old", "new", "says"), IN_THE_FILE)
-def test_mistake_in_the_file_is_told_with_line_and_key(old, new, says):
+def test_a_mistake_in_the_file_is_reported_with_line_and_key(old, new, says):
     assert SOUND.count(old) == 1
     with pytest.raises(settings.SettingsError) as error:
         describe(SOUND.replace(old, new))
@@ -172,7 +172,7 @@ def test_mistake_in_the_file_is_told_with_line_and_key(old, new, says):
         ),
     ],
 )
-def test_mistake_in_a_spatial_file(old, new, says):
+def test_a_mistake_in_a_spatial_file_is_reported(old, new, says):
     assert SPATIAL.count(old) == 1
     with pytest.raises(settings.SettingsError) as error:
         describe(SPATIAL.replace(old, new))
@@ -287,7 +287,7 @@ def test_motion_without_mass_is_refused_with_the_body_that_makes_it():
     )
 
 
-def test_independent_coordinates_must_tell_where_the_mechanism_is():
+def test_independent_coordinates_must_determine_the_position():
     text = """
 space: planar
 ground: {points: {A: 0 0 m}}

@@ -28,7 +28,7 @@ def graph():
         (1.5, 1.5),
     ],
 )
-def test_value(graph, text, value):
+def test_expressions_have_the_value_of_the_text(graph, text, value):
     names = {"a.x": graph.constant(2.0), "b": graph.constant(3.0)}
     assert parse(text, graph, names).value == pytest.approx(value, rel=1e-15)
 
@@ -73,7 +73,7 @@ def test_rate_is_what_it_is_given(graph):
         ("-" * 5000 + "x", "is"),
     ],
 )
-def test_anything_else_is_refused(graph, text, says):
+def test_text_that_is_no_expression_is_refused(graph, text, says):
     with pytest.raises(ExpressionError) as error:
         parse(text, graph, {"x": graph.symbol("x")})
     assert says in str(error.value)

@@ -147,7 +147,7 @@ def test_redundant_constraints_change_nothing(formulation, integrator, order):
 
 
 def test_other_coordinates_are_taken_where_the_given_ones_fail():
-    """Past the turning points of its x a pendulum cannot be told by x."""
+    """Past the turning points of its x the position of a pendulum does not follow from x."""
     text = """
 space: planar
 gravity: 0 -9.81 m/s²

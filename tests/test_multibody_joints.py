@@ -1,4 +1,4 @@
-"""Joints: how much they hold, what they let pass, and which way they push back."""
+"""Joints: how much they hold, what they let pass, and in which direction they push back."""
 
 from __future__ import annotations
 

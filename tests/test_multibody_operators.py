@@ -23,7 +23,7 @@ def m(request) -> Mechanism:
 # -- the whole ---------------------------------------------------------------------------------------------
 
 
-def test_counts(m):
+def test_counts_are_those_of_the_topology(m):
     counts, topology = operators.get_counts(m), calc_topology(m)
     assert counts.bodies == len(m.description.bodies)
     assert counts.coordinates == len(m.q)
@@ -57,7 +57,7 @@ def test_inertia_is_the_sum_of_the_bodies_by_steiner(m):
         assert result[what] == pytest.approx(expected[what], rel=1e-9, abs=1e-9)
 
 
-def test_momentum(m):
+def test_momentum_is_that_of_the_rigid_bodies(m):
     bodies = rigid_bodies(m).values()
     linear = sum(b.mass * b.velocity for b in bodies)
     centre = sum(b.mass * b.centre for b in bodies) / sum(b.mass for b in bodies)

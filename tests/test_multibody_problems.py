@@ -267,7 +267,7 @@ bodies: {bar: {kind: bar, points: [A, P], length: 2 m, mass: 1 kg}}
     assert m.q == pytest.approx([2 * np.cos(best), 2 * np.sin(best)], abs=0.02)
 
 
-def test_assembly_holds_what_it_is_told_to():
+def test_assembly_keeps_fixed_coordinates():
     m = Mechanism.load("four_bar")
     guess = m.q + 0.2
     held = {m.index("theta"): 1.4}
@@ -283,7 +283,7 @@ def test_far_positions_are_reached_on_the_side_that_the_angle_says():
         assert m.q[:2] == pytest.approx([np.cos(theta), np.sin(theta)], abs=1e-11)
 
 
-def test_position_that_cannot_be_reached_is_told():
+def test_a_position_that_cannot_be_reached_is_reported():
     m = Mechanism.load("slider_crank")
     m.set_independent(np.array([m.index("stroke")]))
     solution = problems.solve_position(m, np.array([0.3]))
@@ -365,7 +365,7 @@ def centre_rate(m, body):
     return -(more - power) / G
 
 
-def test_equilibrium_that_does_not_exist_is_told():
+def test_a_missing_equilibrium_is_reported():
     text = """
 space: planar
 points: {P: 1 0 m}

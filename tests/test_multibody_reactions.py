@@ -68,13 +68,13 @@ def test_shared_points_give_each_bar_what_its_motion_takes(name, seed):
         assert ends[0] == pytest.approx(-ends[1], abs=1e-7)
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_force_on_a_points_coordinate_acts_on_the_pin(told):
+@pytest.mark.parametrize("as_generalised", [False, True])
+def test_force_on_a_points_coordinate_acts_on_the_pin(as_generalised):
     m = Mechanism.load("four_bar")
     forces = body_operators.Forces(m)
     forces.add_coordinate_force("P.x", 30.0)
     forces.add_torque("coupler", [0.0, 0.0, 40.0])
-    if told:
+    if as_generalised:
         m.applied[:] = forces.generalised
     else:
         forces = None
@@ -174,7 +174,7 @@ def test_suspension_corner_is_in_balance_part_by_part(seed):
         assert ends[0] == pytest.approx(-ends[1], abs=1e-6)
 
 
-def test_reaction_on_a_pin_is_told_as_such():
+def test_reaction_on_a_pin_names_the_pin():
     """The slider-crank's cylinder wall guides the pin of rod and piston."""
     m = make("slider_crank")
     m.set_independent_state(np.array([0.9]), np.array([100.0])).require("state")

@@ -138,7 +138,7 @@ def test_velocities_between_any_two_points_as_seen_from_any_base(tree):
                 assert found == pytest.approx(expected.astype(float), abs=1e-13)
 
 
-def test_absolute_velocities_and_accelerations(tree):
+def test_absolute_velocities_and_accelerations_are_derivatives_of_positions(tree):
     ground = tree.vector("ground")
     tree.values |= dict(zip(ground, (0.3, -0.8, 1.1), strict=True))
     for point in tree.system.points:

@@ -106,7 +106,7 @@ def load_points(name):
     return next(iter(load_description(name).points))
 
 
-def test_instances_that_cannot_be_assembled_are_told():
+def test_instances_that_cannot_be_assembled_are_reported():
     m, _ = instrumented("slider_crank", [Encoder("theta", 0.01)])
     m.set_independent(np.array([m.index("stroke")]))
     assert not MechanismBatch(m, 2).set_independent_state(np.array([[0.3], [0.2]]), np.zeros((2, 1)))

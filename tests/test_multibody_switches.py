@@ -50,7 +50,7 @@ def test_locked_coordinate_moves_as_if_it_were_driven_to_stay(formulation, integ
     assert m.multipliers[-1] == pytest.approx(driven.multipliers[-1], rel=2e-2)
 
 
-def test_prescribed_coordinate_follows_and_tells_the_torque_that_it_takes():
+def test_prescribed_coordinate_follows_and_reports_its_torque():
     """Compiled ALI3-P against the same as a drive, and the motion against a finer integrator."""
     m, driven = five_bars("pi + 0.3*sin(4*t)")
     drive = driven.constraint_names.index("drive theta2")

@@ -130,7 +130,7 @@ def test_without_a_terminal_it_says_a_line_at_a_time():
     assert frame.angle == pytest.approx(trial.filter.find_peak(CRANK), abs=1e-6)
 
 
-def test_the_window_s_figure():
+def test_the_figure_of_the_window_shows_the_present_frame():
     from matplotlib.figure import Figure
 
     from vehicled.studies.benchmarks.particle_window import ParticleFigure

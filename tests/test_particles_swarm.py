@@ -185,7 +185,7 @@ def test_selection_copies_whole_states():
 
 
 @pytest.mark.parametrize(("kind", "lengths"), CLASSES.items(), ids=CLASSES)
-def test_classes(kind, lengths):
+def test_linkages_are_classified_as_by_brute_force(kind, lengths):
     found = four_bar.classify(lengths)
     assert found.kind == kind
     assert not found.folds
@@ -254,7 +254,7 @@ def test_an_angle_out_of_reach_is_named():
         four_bar.assemble(lengths, np.zeros(1), np.ones(1))
 
 
-def test_what_makes_no_particles():
+def test_mechanisms_without_mass_or_with_unknown_noise_are_refused():
     with pytest.raises(MechanismError, match="mass"):
         Swarm(four_bar.describe(LENGTHS, (1.0, 0.0, 0.0)), 8)
     with pytest.raises(MechanismError, match="noise on 'theta': expected one of crank"):

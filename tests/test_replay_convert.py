@@ -30,7 +30,9 @@ def write(path: Path, samples: list[Measurement]) -> None:
             writer.write(m)
 
 
-def test_there_and_back_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mcap_to_csv_and_back_gives_the_same_measurements(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     samples = drive()
     write(tmp_path / "a.mcap", samples)
     assert main(["convert", str(tmp_path / "a.mcap"), str(tmp_path / "b.csv")]) == 0

@@ -117,7 +117,7 @@ def test_any_bytes_after_the_header_are_read_without_error(
         assert m.arrival >= m.t
 
 
-def test_problems_tell_line_and_value_but_not_all_of_them(tmp_path: Path) -> None:
+def test_problems_are_reported_with_line_and_value_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("t,imu.ax\n" + "".join(f"{i},bad\n" for i in range(1000)))
     log = CsvLog(path)
@@ -138,7 +138,7 @@ def test_problems_tell_line_and_value_but_not_all_of_them(tmp_path: Path) -> Non
         ("t,imu.ax,imu.ax", "column 'imu.ax' is there twice"),
         ("t,imu.axx", "unknown column 'imu.axx'; did you mean 'imu.ax'?"),
         ("t,gnss.latitude", "unknown column 'gnss.latitude'; did you mean"),
-        ("t,x,y,yaw", "looks like a table of estimates"),
+        ("t,x,y,yaw", "expected a log of measurements, got a table of estimates"),
         ("t;imu.ax", "no column 't'"),
     ],
 )

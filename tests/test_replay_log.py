@@ -150,7 +150,7 @@ def test_what_is_no_nmea_is_refused(tmp_path: Path) -> None:
         open_log(tmp_path / "notes.txt")
 
 
-def test_content_and_extension_tell_the_kind(tmp_path: Path) -> None:
+def test_the_kind_of_a_log_follows_from_content_and_extension(tmp_path: Path) -> None:
     with create_log(tmp_path / "a.mcap") as mcap, create_log(tmp_path / "a.csv", ["imu.ax"]) as csv:
         for log in (mcap, csv):
             log.write(Measurement("imu", 0, 0, {"imu.ax": 1.0}))

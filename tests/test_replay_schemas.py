@@ -100,7 +100,7 @@ def test_the_three_topics_carry_every_column_once() -> None:
     assert together["t"] == 5
 
 
-def test_units() -> None:
+def test_units_of_fields_are_published() -> None:
     assert unit_of("sigma.sideslip") == "rad"
     assert unit_of("slip.fl.ratio") == ""
     assert unit_of("suspension.rr.rate") == "m/s"

@@ -108,8 +108,8 @@ def test_a_prediction_is_linearised_as_it_moves():
     def moved(state: np.ndarray) -> np.ndarray:
         x, y, yaw, speed, bias, scale, east, north = state
         course, keep = yaw + beta, math.exp(-0.02 / 120)
-        way = 0.02 * speed
-        x, y, yaw = x + way * math.cos(course), y + way * math.sin(course), yaw + 0.02 * (0.1 - bias)
+        ahead = 0.02 * speed
+        x, y, yaw = x + ahead * math.cos(course), y + ahead * math.sin(course), yaw + 0.02 * (0.1 - bias)
         return np.array([x, y, yaw, speed, bias, scale, east * keep, north * keep])
 
     assert after == pytest.approx(moved(start), abs=1e-12)

@@ -156,7 +156,7 @@ def test_command_with_a_truth_of_few_columns(tmp_path: Path, capsys: pytest.Capt
     assert "0.573  deg" in shown, "people read degrees"
 
 
-def test_command_with_a_recording_tells_nis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_with_a_recording_reports_nis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
         for i in range(10):
             estimate = Estimate(i * SECOND, np.ones(len(ESTIMATE_COLUMNS)))
@@ -205,7 +205,7 @@ def test_command_scores_a_recorded_receiver(tmp_path: Path, capsys: pytest.Captu
     assert receiver["horizontal"]["samples"] == 11
 
 
-def test_command_tells_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_mistakes_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_estimates(tmp_path / "estimates.csv")
     estimates = str(tmp_path / "estimates.csv")
     assert main(["score", estimates, str(tmp_path / "missing.csv")]) == 1

@@ -115,7 +115,7 @@ def only(text: str) -> Any:
         ("name: &n abc\ntable: *n", "table", Path("abc")),
     ],
 )
-def test_values(text: str, name: str, value: Any) -> None:
+def test_scalars_are_read_as_yaml_1_2(text: str, name: str, value: Any) -> None:
     got = getattr(only(text), name)
     assert got == pytest.approx(value) if isinstance(value, float) else got == value
 

@@ -1,4 +1,4 @@
-"""Units: what they convert to, what is told apart, and what is refused."""
+"""Units: what they convert to, what is distinguished, and what is refused."""
 
 import math
 
@@ -48,7 +48,7 @@ def test_units_convert_to_si(text: str, factor: float, same_as: str) -> None:
     ("a", "b"),
     [("N/rad", "N"), ("rad/s", "Hz"), ("kg", "N"), ("m", "mrad"), ("%", "deg"), ("g", "kg"), ("mg", "kg")],
 )
-def test_units_of_different_dimension_are_told_apart(a: str, b: str) -> None:
+def test_units_of_different_dimension_are_distinguished(a: str, b: str) -> None:
     assert parse_unit(a)[1] != parse_unit(b)[1]
 
 

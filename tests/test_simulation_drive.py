@@ -193,7 +193,7 @@ def test_acceleration_and_braking_go_straight_on() -> None:
     assert straight["vx"][-1] < 0.02
 
 
-def test_a_manoeuvre_begins_where_it_is_told_to() -> None:
+def test_a_manoeuvre_begins_at_its_initial_position() -> None:
     scenario = dataclasses.replace(
         find_scenario("slalom"),
         duration=4.0,
@@ -292,7 +292,7 @@ def test_built_in_drives_have_a_plant_that_the_estimator_does_not_know() -> None
 # The drive as a whole
 
 
-def test_truth_and_measurements_tell_of_the_same_drive() -> None:
+def test_truth_and_measurements_are_of_the_same_drive() -> None:
     sensors = SimulatedSensors(origin=(math.radians(60.0), math.radians(25.0), 30.0))
     scenario = dataclasses.replace(loads(YAML, Scenario), sensors=sensors)
     measurements, truth = simulate(scenario, SingleTrack(mounting=SensorPlaces(antenna=(0.0, 0.0, 1.0))), 1)
@@ -338,12 +338,12 @@ def test_a_plant_that_diverges_is_said_so() -> None:
         simulate(loads(YAML, Scenario), Exploding(), 1)
 
 
-def test_progress_is_told() -> None:
-    told: list[float] = []
-    drive_plant(loads(YAML, Scenario), SingleTrack(), told.append)
-    assert told[0] == 0.0
-    assert told[-1] == pytest.approx(3.0)
-    assert told == sorted(told)
+def test_progress_is_reported() -> None:
+    reported: list[float] = []
+    drive_plant(loads(YAML, Scenario), SingleTrack(), reported.append)
+    assert reported[0] == 0.0
+    assert reported[-1] == pytest.approx(3.0)
+    assert reported == sorted(reported)
 
 
 def test_a_driver_at_standstill_keeps_the_hands_still_and_the_brake_on() -> None:

@@ -48,7 +48,7 @@ def test_a_car_stands_settled_on_a_slope_and_rolls_down_it():
     assert expected < measured < 0.5 * expected
 
 
-def test_a_bank_leans_the_car_to_the_right_of_its_way():
+def test_a_bank_rolls_the_car_to_the_right():
     _, truth = drive("prototype", "duration: 0.5\nground: {bank: 3 %}\ninputs: {brake_pressure: 50 bar}")
     assert truth["roll"][-1] == pytest.approx(0.03, abs=5e-3)
 

@@ -327,7 +327,7 @@ def test_wander_is_stationary() -> None:
     assert (noise[:, 100] * noise[:, 150]).mean() == pytest.approx(math.exp(-1), abs=0.1)
 
 
-def test_velocity_noise() -> None:
+def test_speed_and_course_have_the_noise_of_the_velocity() -> None:
     track = make_track(100.0, dt=0.1, vx=30.0)
     quiet = dataclasses.replace(CONVENTIONAL, rate=20.0, velocity=0.3)
     found = measure(track, dataclasses.replace(NONE, gnss=quiet), SensorPlaces(), 5)
@@ -347,7 +347,7 @@ def test_samples_arrive_in_order_and_late_by_their_latency() -> None:
     assert [m.t for m in found if m.source == "imu"] == [4_000_000 * k for k in range(501)]
 
 
-def test_outages_silence_a_sensor_and_tell_of_a_lost_fix() -> None:
+def test_outages_stop_samples_and_report_a_lost_fix() -> None:
     outages = {"gnss": [(0.5, 1.0)], "imu": [(0.2, 0.3), (0.4, 0.5)]}
     found = only(2.0, {}, gnss="rtk", imu=SimulatedImu(), outages=outages)
     imu = [m.t for m in found if m.source == "imu"]

@@ -52,7 +52,7 @@ def test_brakes_that_do_not_brake_are_soon_not_used(health):
     assert is_healthy(other, 1.0, 5.0, pressure=pressure, ahead=-SPEED)
 
 
-def test_they_are_used_again_after_half_a_second(health):
+def test_rejected_torques_are_used_again_after_half_a_second(health):
     assert not is_healthy(health, 0.004, 0.0, torque=1e5)
     assert not is_healthy(health, 0.45, 1.0, 0.1, torque=torque_for(1.0))
     assert is_healthy(health, 0.2, 1.0, 0.55, torque=torque_for(1.0))

@@ -1,4 +1,4 @@
-"""Steering, torque and pressure on their way into the model."""
+"""Steering, torque and pressure as inputs of the model."""
 
 import dataclasses
 

@@ -12,7 +12,7 @@ LATE = 0.06
 SOURCES = ("imu", "gnss", "wheel_angles", "vehicle_speed", "steering")
 
 
-def told(latency: float):
+def configured(latency: float):
     given = prototype()
     changes = {n: dataclasses.replace(getattr(given.sensors, n), latency=latency) for n in SOURCES}
     return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
@@ -20,13 +20,13 @@ def told(latency: float):
 
 @pytest.fixture(scope="module")
 def runs() -> dict[float, Run]:
-    """Of a log whose times are those of arrival, by the latency that the configuration tells of."""
+    """Of a log whose times are those of arrival, by the latency that is configured."""
     late_ns = round(LATE * 1e9)
     measured = [
         msgspec.structs.replace(m, t=m.t + late_ns, arrival=max(m.arrival, m.t + late_ns))
         for m in mixed(25.0).measurements(1, gnss="rtk")
     ]
-    return {latency: Run(told(latency), steps(measured)) for latency in (0.0, LATE)}
+    return {latency: Run(configured(latency), steps(measured)) for latency in (0.0, LATE)}
 
 
 def test_observations_are_of_the_time_at_which_they_were_made(runs):

@@ -89,7 +89,7 @@ def test_one_that_only_one_contradicts_is_plausible():
     assert all(sound for _, sound in run(after(lambda t: 0.6), steering=lambda t: None))
 
 
-def test_it_recovers():
+def test_a_gyroscope_is_used_again_once_its_offset_is_learned():
     found = run(after(lambda t: turning(t) + 0.3, 15.0))
     again = next(t for t, sound in found if t > 15.0 and sound)
     assert 16.0 < again < 19.5

@@ -28,10 +28,10 @@ def refuse(n: int) -> None:
 
 
 def test_results_are_in_order_and_equal_jobs_are_run_once():
-    told, entered = [], []
-    rows = run_jobs(square, [3, 1, 2, 3], 2, told.append, entered.append)
+    reported, entered = [], []
+    rows = run_jobs(square, [3, 1, 2, 3], 2, reported.append, entered.append)
     assert [row["square"] for row in rows] == [9, 1, 4, 9]
-    assert told == [1, 2, 3]
+    assert reported == [1, 2, 3]
     assert sorted(map(get_n, entered)) == [1, 2, 3]
     assert os.getpid() not in {row["process"] for row in rows}
 
@@ -44,12 +44,12 @@ def test_a_run_goes_on_from_its_file(tmp_path):
     path = tmp_path / "rows.jsonl"
     first = run_resumable(square, [1, 2], 1, lambda _: None, Ledger(path, get_n, "a square"))
     path.write_text(path.read_text() + '{"n": 3, "squ')  # interrupted while it was written
-    told = []
-    again = run_resumable(square, [2, 3, 1], 1, told.append, Ledger(path, get_n, "a square"))
+    reported = []
+    again = run_resumable(square, [2, 3, 1], 1, reported.append, Ledger(path, get_n, "a square"))
     assert again[0] == first[1]
     assert again[2] == first[0]
     assert again[1]["square"] == 9
-    assert told == [1]
+    assert reported == [1]
     assert [json.loads(line) for line in path.read_text().splitlines()] == [*first, again[1]]
 
 

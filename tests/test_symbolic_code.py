@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vehicled.symbolic import cache, machine, python
-from vehicled.symbolic.compiler import compile_program
+from vehicled.symbolic.compiler import compile_program, emit
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import KernelHandle, Layout, Program
 
@@ -321,11 +321,12 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
-def test_code_of_another_optimisation_is_not_taken(folder, monkeypatch):
+def test_code_of_another_optimisation_is_not_taken(folder):
     program = everything(1)
-    machine_code(program)
-    monkeypatch.setattr(machine, "_OPTIMISATION", 0)
-    machine_code(program)
+    ir = emit(program, (), None)
+    codes = [machine.get_object(ir, level) for level in (2, 0, 2, 0)]
+    assert codes[0] != codes[1]
+    assert codes[2:] == codes[:2]
     assert len(list(folder.glob("*.o"))) == 2
 
 

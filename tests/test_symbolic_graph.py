@@ -242,7 +242,7 @@ def test_derivatives_through_lanes():
     assert now[4] == pytest.approx(np.sin(at).sum())
 
 
-def test_vectors():
+def test_vector_operations_agree_with_numpy():
     g = Graph()
     a = Vector.of([g.symbol(f"a{i}") for i in range(3)])
     b = Vector.of([g.symbol(f"b{i}") for i in range(3)])

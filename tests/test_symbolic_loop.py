@@ -58,7 +58,7 @@ class Halving:
         return self._run(self.workspace.ctypes.data, limit, 0.1, 1.5, times)
 
 
-def test_one_instance():
+def test_one_instance_stops_at_its_condition_or_limit():
     halving = Halving(1)
     assert halving.run([8.0]) == 7  # 4, 2, 1, …, 0.0625
     assert halving.state[:, 0] == pytest.approx([0.0625, 1.0, 2.0, 9.0])

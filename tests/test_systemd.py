@@ -55,7 +55,7 @@ def test_verify_would_notice_a_mistake(unit):
 
 
 @needs_systemd
-def test_exposure(unit):
+def test_exposure_of_the_unit_stays_below_its_bound(unit):
     done = subprocess.run(
         [
             "systemd-analyze",

@@ -55,7 +55,7 @@ def state(cars) -> dict[str, np.ndarray]:
     return {name: cars.view(name).copy() for name in STATE}
 
 
-def test_each_goes_its_way_as_if_alone(rig):
+def test_cars_of_a_batch_move_as_a_single_car_does(rig):
     car, before = rig.car, rig.car.workspace.copy()
     batch = CarBatch(car, WIDTH)
     change, wheels = errors(WIDTH)

@@ -10,8 +10,8 @@ from vehicled.filter.states import make_table
 from vehicled.filter.structure import FilterKernels, Structure, make_extension
 from vehicled.symbolic import cache, machine
 from vehicled.symbolic.differentiation import Differentiation
-from vehicled.vehicle import blueprint, model, sensor_models
-from vehicled.vehicle.blueprint import Blueprint, get_blueprint
+from vehicled.vehicle import model, sensor_models
+from vehicled.vehicle.blueprint import Blueprint, get_blueprint, hash_source
 from vehicled.vehicle.car import Car, CompiledCar, Instances
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delenv("CACHE_DIRECTORY", raising=False)
     monkeypatch.setenv("VEHICLED_CACHE", str(tmp_path))
     # Compiling takes a minute, and is tested elsewhere.
-    monkeypatch.setattr(machine, "compile_object", lambda ir: ir[:1000].encode())
+    monkeypatch.setattr(machine, "compile_object", lambda ir, _: ir[:1000].encode())
     return tmp_path
 
 
@@ -101,24 +101,22 @@ def test_the_key_of_a_filter_says_what_is_compiled():
     assert len(keys) == 1 + len(others)
 
 
-def test_changed_source_is_built_again(folder, builds, monkeypatch):
+def test_changed_source_is_built_again(folder, builds):
     get()
-    monkeypatch.setattr(blueprint, "_SOURCE", "changed")
-    get()
+    get_blueprint("linear", (), 1, None, source="changed")
     assert len(builds) == 2
     # What was built from source that is no longer there is not kept.
     assert len(list(folder.glob("*.car"))) == 1
 
 
-def test_the_hash_is_of_every_file_and_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(blueprint, "_FOLDER", tmp_path)
-    assert blueprint.hash_source() is None
+def test_the_hash_is_of_every_file_and_its_name(tmp_path):
+    assert hash_source(tmp_path) is None
     found = set()
     for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", ""), ("a.py", "x")):
         (tmp_path / name).write_text(text)
-        found.add(blueprint.hash_source())
+        found.add(hash_source(tmp_path))
     (tmp_path / "b.py").rename(tmp_path / "c.py")
-    assert len(found | {blueprint.hash_source()}) == 5
+    assert len(found | {hash_source(tmp_path)}) == 5
 
 
 def add_nothing(program, parts) -> None:

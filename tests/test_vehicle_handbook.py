@@ -92,17 +92,28 @@ def test_rests_in_design_position_with_the_static_loads(car):
     assert abs(rig.car.output("pitch")) < 1e-4
 
 
+def wheel_load(handbook: Handbook, name: str) -> float:
+    """Of one wheel at rest, N."""
+    a, base = handbook.front_to_center_of_mass, handbook.wheelbase
+    return 0.5 * handbook.mass * handbook.gravity * (base - a if name == "front" else a) / base
+
+
+def unsprung_mass(handbook: Handbook, name: str) -> float:
+    """Of one corner, kg; by default 3 % of the car's."""
+    return getattr(handbook, name).unsprung_mass or 0.03 * handbook.mass
+
+
 def expected_rates(handbook: Handbook) -> list[float]:
     rates = []
     for name in ("front", "rear"):
-        axle = handbook._axle(name)
-        sprung = handbook._wheel_load(name) / handbook.gravity - handbook._unsprung(axle)
+        axle = getattr(handbook, name)
+        sprung = wheel_load(handbook, name) / handbook.gravity - unsprung_mass(handbook, name)
         ride = axle.ride_frequency or 1.4
         rates.append(axle.wheel_rate or sprung * (2 * np.pi * ride) ** 2)
     return rates
 
 
-def test_wheel_rates(car):
+def test_wheel_rates_are_those_given(car):
     """More mass on the chassis: load over travel, rolling so that the tyres do not hold the track."""
     handbook, rig = car
     loads, travels = [], []
@@ -119,7 +130,7 @@ def test_wheel_rates(car):
     for name, wheel_rate in zip(("front", "rear"), expected_rates(handbook), strict=True):
         c = Corner.of(getattr(rig.vehicle, name).hard_points)
         gain = (moved(c, 1e-3).camber - moved(c, -1e-3).camber) / 2e-3
-        expected += 2 * [wheel_rate - handbook._wheel_load(name) * c.wheel_center[2] * gain**2]
+        expected += 2 * [wheel_rate - wheel_load(handbook, name) * c.wheel_center[2] * gain**2]
         assert expected[-1] == pytest.approx(wheel_rate, rel=0.015)
     assert rate == pytest.approx(expected, rel=2e-3)
 
@@ -127,10 +138,10 @@ def test_wheel_rates(car):
 def test_damping_at_the_wheel(car):
     handbook, rig = car
     for name, rate in zip(("front", "rear"), expected_rates(handbook), strict=True):
-        axle, built = handbook._axle(name), getattr(rig.vehicle, name)
+        axle, built = getattr(handbook, name), getattr(rig.vehicle, name)
         ratio = calc_rates(Corner.of(built.hard_points)).strut
         mean = 0.5 * (built.damper.bump + built.damper.rebound) * ratio**2
-        sprung = handbook._wheel_load(name) / handbook.gravity - handbook._unsprung(axle)
+        sprung = wheel_load(handbook, name) / handbook.gravity - unsprung_mass(handbook, name)
         critical = 2 * np.sqrt(rate * sprung)
         expected = axle.damping or (axle.damping_ratio or 0.3) * critical
         assert mean == pytest.approx(expected, rel=1e-9)
@@ -139,7 +150,7 @@ def test_damping_at_the_wheel(car):
 def test_roll_stiffness_and_roll_centers(car):
     handbook, rig = car
     for name in ("front", "rear"):
-        axle, built = handbook._axle(name), getattr(rig.vehicle, name)
+        axle, built = getattr(handbook, name), getattr(rig.vehicle, name)
         c = Corner.of(built.hard_points)
         # Roll by a small angle about the middle: the wheels go up and down by half the track each.
         angle = 1e-3
@@ -163,7 +174,7 @@ def test_body_roll_in_a_steady_corner():
     rig.roll(20.0).drive(8.0, rack=lambda t: (0.0015 * min(t, 1.0), 0.0015 * (t < 1), 0.0))
     car = rig.car
     acceleration = car.output("wz") * car.output("vx")
-    unsprung = sum(2 * handbook._unsprung(handbook._axle(n)) for n in ("front", "rear"))
+    unsprung = sum(2 * unsprung_mass(handbook, n) for n in ("front", "rear"))
     sprung = handbook.mass - unsprung
     height = (handbook.mass * handbook.center_of_mass_height - unsprung * 0.3) / sprung
     stiffness = sum(a.wheel_rate * a.track**2 / 2 + a.roll_stiffness for a in (handbook.front, handbook.rear))
@@ -177,9 +188,9 @@ def test_body_roll_in_a_steady_corner():
 def test_cornering_stiffness_and_friction_of_the_tyres(car):
     handbook, rig = car
     for name in ("front", "rear"):
-        axle, tyre = handbook._axle(name), getattr(rig.vehicle, name).tyre
+        axle, tyre = getattr(handbook, name), getattr(rig.vehicle, name).tyre
         assert isinstance(tyre, TMeasyTyre)
-        load = handbook._wheel_load(name)
+        load = wheel_load(handbook, name)
         assert tyre.nominal_load == pytest.approx(load)
         assert 2 * tyre.lateral.df0[0] == pytest.approx(axle.cornering_stiffness)
         assert tyre.lateral.fm[0] == pytest.approx(axle.friction * load)

@@ -136,16 +136,16 @@ def test_relaxation_length_is_slip_stiffness_over_carcass_stiffness():
     c = tyre.lateral
     for speed in (5.0, 20.0, 50.0):
         bench.states[:] = 0.0
-        slip, way, final = 1e-3, 0.0, c.df0[0] * 1e-3
+        slip, distance, final = 1e-3, 0.0, c.df0[0] * 1e-3
         h = 2e-3 / speed
         while True:
             force = bench(tyre.nominal_load, v_l=-slip * speed, rolling=speed, h=h)[1]
-            way += speed * h
+            distance += speed * h
             if force > (1 - np.exp(-1)) * final:
                 break
         # The carcass' damper slows the deflection and carries force meanwhile: to first order,
-        # the way to 1 − 1/e of the force does not depend on it.
-        assert way == pytest.approx(c.df0[0] / c.stiffness, rel=0.05)
+        # the distance to 1 − 1/e of the force does not depend on it.
+        assert distance == pytest.approx(c.df0[0] / c.stiffness, rel=0.05)
 
 
 def test_standing_tyre_is_a_spring_and_then_slides():
@@ -154,10 +154,10 @@ def test_standing_tyre_is_a_spring_and_then_slides():
     bench.states[:] = 0.0
     h, speed = 1e-3, -5e-3
     forces = np.array([bench(3000.0, v_t=speed, h=h)[0] for _ in range(400)])
-    way = -speed * h * np.arange(1, 401)
+    distance = -speed * h * np.arange(1, 401)
     # ẋ = −v/(1 + d v_N s/f): a spring as long as it is far from sliding.
-    early = way < 1e-4
-    assert forces[early] - c.damping * 5e-3 == pytest.approx(c.stiffness * way[early], rel=0.06, abs=2.0)
+    early = distance < 1e-4
+    assert forces[early] - c.damping * 5e-3 == pytest.approx(c.stiffness * distance[early], rel=0.06, abs=2.0)
     assert forces.max() < c.fm[0]
     # Stopped well before it slides, it holds what it was wound up to.
     bench.states[:] = 0.0

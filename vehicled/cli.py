@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except VehicledError as error:
         return _fail(str(error), error.exit_status)
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit: give it somewhere to go.
+        # The interpreter flushes stdout once more at exit, which would raise again: direct it to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:

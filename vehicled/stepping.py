@@ -128,7 +128,7 @@ class Summary:
     sensors: dict[str, dict[str, Any]] = field(default_factory=dict)
     restarts: int = 0
     without_steering: int = 0
-    """Steps in which the steering was not measured, or not believed."""
+    """Steps in which the steering was not measured, or distrusted."""
 
     @property
     def drive_seconds(self) -> float:

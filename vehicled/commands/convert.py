@@ -74,9 +74,9 @@ def _convert(log: Log, output: Path) -> int:
             progress.update(written)
     log.problems.show(sys.stderr)
     if isinstance(writer, CsvLogWriter):
-        _tell_lost(writer, output, sources)
+        _report_lost(writer, output, sources)
     if log.recorded:
-        _tell(f"{log.path.name} is a recording: only its measurements were converted")
+        _report(f"{log.path.name} is a recording: only its measurements were converted")
     if not written:
         raise RunError(f"{log.path}: no measurements in it")
     return 0
@@ -86,7 +86,7 @@ def _survey(log: Log) -> tuple[list[str], set[str]]:
     """Channels and devices in a log: a CSV file has its columns before its first row."""
     channels: set[str] = set()
     sources: set[str] = set()
-    with Progress("looking", unit="measurements") as progress:
+    with Progress("reading", unit="measurements") as progress:
         for n, m in enumerate(log.measurements(), start=1):
             channels.update(m.values)
             sources.add(m.source)
@@ -94,23 +94,23 @@ def _survey(log: Log) -> tuple[list[str], set[str]]:
     return [c for c in CHANNELS if c in channels], sources
 
 
-def _tell_lost(writer: CsvLogWriter, output: Path, sources: set[str]) -> None:
+def _report_lost(writer: CsvLogWriter, output: Path, sources: set[str]) -> None:
     named = sources - {source_of(channel) for channel in CHANNELS}
     if named:
-        _tell(f"{output.name}: CSV has no names of devices ({', '.join(sorted(named))})")
+        _report(f"{output.name}: CSV has no names of devices ({', '.join(sorted(named))})")
     if writer.arrivals_lost:
-        _tell(
+        _report(
             f"{output.name}: CSV has no arrival but that of GNSS; "
             f"{writer.arrivals_lost} samples now arrive when measured"
         )
     if writer.same_instant:
-        _tell(
+        _report(
             f"{output.name}: {writer.same_instant} second samples of a channel at one instant, "
             "which readers will skip"
         )
 
 
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     print(line, file=sys.stderr)
 
 

@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the daemon until it is told to end; returns the exit status. Raises SettingsError."""
+    """Run the daemon until a signal ends it; returns the exit status. Raises SettingsError."""
     from vehicled.configuration import load_configuration
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.daemon import Daemon

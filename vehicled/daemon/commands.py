@@ -103,18 +103,18 @@ class CommandServer:
                 if len(frames) < 3 or frames[1] != b"":
                     self._refused += 1
                     continue
-                answer = self._answer(frames[2:])
+                reply = self._reply_to(frames[2:])
                 # A client that has disconnected without waiting for the reply is no error.
                 with contextlib.suppress(zmq.ZMQError):
-                    self._socket.send_multipart([frames[0], b"", answer], zmq.DONTWAIT)
+                    self._socket.send_multipart([frames[0], b"", reply], zmq.DONTWAIT)
         finally:
             self._socket.close()
 
-    def _answer(self, frames: list[bytes]) -> bytes:
+    def _reply_to(self, frames: list[bytes]) -> bytes:
         try:
             if len(frames) != 1:
                 raise ValueError(f"Expected one frame, got {len(frames)}")
-            answer = {"ok": True, **self._execute(self._decoder.decode(frames[0]))}
+            reply = {"ok": True, **self._execute(self._decoder.decode(frames[0]))}
             self._done += 1
         except Exception as error:
             # Every error is reported to the client, and the socket is ready for the next request.
@@ -122,8 +122,8 @@ class CommandServer:
             expected = isinstance(error, VehicledError | ValueError | RuntimeError | TimeoutError)
             if not expected:
                 _log.error("a command failed", exc_info=error)
-            answer = {"ok": False, "error": str(error) or type(error).__name__}
-        return msgspec.json.encode(answer)
+            reply = {"ok": False, "error": str(error) or type(error).__name__}
+        return msgspec.json.encode(reply)
 
     def _execute(self, request: _Request | SetPositionRequest) -> dict[str, Any]:
         if isinstance(request, GetStatus):
@@ -136,9 +136,9 @@ class CommandServer:
         else:
             arguments = msgspec.to_builtins(request)
             name = arguments.pop("command")
-        answer = self._submit(name, arguments)
+        future = self._submit(name, arguments)
         try:
-            return answer.result(_REPLY_WITHIN_S)
+            return future.result(_REPLY_WITHIN_S)
         except TimeoutError:
             raise TimeoutError(
                 "the estimator did not execute the command in time; it may still take effect"

@@ -130,7 +130,7 @@ class Daemon:
         return self._loop.last_status
 
     def run(self) -> None:
-        """Start, and go on until SIGTERM or SIGINT; SIGHUP reads the noise settings again.
+        """Start, and run until SIGTERM or SIGINT; SIGHUP reads the noise settings again.
 
         For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread dies.
         """
@@ -240,16 +240,16 @@ class Daemon:
             _log.error("noise settings not reloaded: %s", error)
 
 
-def _log_learned(answer: Future[dict[str, Any]]) -> None:
-    error = answer.exception()
+def _log_learned(future: Future[dict[str, Any]]) -> None:
+    error = future.exception()
     if error is None:
-        _log.info("goes on with %d parameters of an earlier drive", answer.result().get("set", 0))
+        _log.info("%d parameters of an earlier drive loaded", future.result().get("set", 0))
     else:
         _log.warning("what was learned before is not used: %s", error)
 
 
-def _log_reload(answer: Future[dict[str, Any]]) -> None:
-    error = answer.exception()
+def _log_reload(future: Future[dict[str, Any]]) -> None:
+    error = future.exception()
     if error is None:
         _log.info("noise settings reloaded")
     else:

@@ -41,10 +41,10 @@ class LearnedFile:
         """`configuration`: the text (YAML) of the vehicle and the sensors that the parameters are of."""
         self._path = path
         sections = yaml.safe_load(configuration)
-        told = json.dumps(
+        described = json.dumps(
             [sections.get(name) for name in ("vehicle", "sensors")], sort_keys=True, default=str
         )
-        self._configuration = hashlib.sha256(told.encode()).hexdigest()[:16]
+        self._configuration = hashlib.sha256(described.encode()).hexdigest()[:16]
 
     def load(self) -> dict[str, Any] | None:
         """Arguments of the estimator's command `set_parameters`; None without a file that can be used."""

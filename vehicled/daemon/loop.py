@@ -125,13 +125,13 @@ class Loop:
         self._statuses = 0
 
     def submit(self, name: str, arguments: dict[str, Any]) -> Future[dict[str, Any]]:
-        """Have a command executed before the next step; from any thread. Answer or error come later."""
-        answer: Future[dict[str, Any]] = Future()
+        """Have a command executed before the next step; from any thread. The future receives result or error."""
+        future: Future[dict[str, Any]] = Future()
         if self._stopping or len(self._mailbox) >= _MAILBOX:
-            answer.set_exception(RuntimeError("stopping" if self._stopping else "too many commands at once"))
+            future.set_exception(RuntimeError("stopping" if self._stopping else "too many commands at once"))
         else:
-            self._mailbox.append((name, arguments, answer))
-        return answer
+            self._mailbox.append((name, arguments, future))
+        return future
 
     def stop(self) -> None:
         """Have `run` return after the step that is under way; from any thread."""
@@ -205,14 +205,14 @@ class Loop:
                 duration,
             )
 
-    def _execute(self, t: int, name: str, arguments: dict[str, Any], answer: Future[dict[str, Any]]) -> None:
+    def _execute(self, t: int, name: str, arguments: dict[str, Any], future: Future[dict[str, Any]]) -> None:
         try:
             result = self._stepper.execute(name, arguments)
         except Exception as error:
-            answer.set_exception(error)
+            future.set_exception(error)
             self._log_error(t, f"the command {name} failed", error)
             return
-        answer.set_result(result)
+        future.set_result(result)
         if self._recorder is not None:
             self._deliver(t, self._recorder.record_command, t, name, arguments)
 
@@ -221,7 +221,7 @@ class Loop:
             deliver(*what)
         except Exception as error:
             self._output_errors += 1
-            self._log_error(t, "results were lost on their way out", error)
+            self._log_error(t, "results could not be delivered", error)
 
     def _report(self, t: int) -> None:
         try:
@@ -277,22 +277,22 @@ class Loop:
 
     def _claim_processor(self) -> None:
         tighten_timers()
-        refused = []
+        failures = []
         priority, cpu = self._options.realtime_priority, self._options.cpu
         if priority:
             try:
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
             except OSError as error:
-                refused.append(f"SCHED_FIFO {priority} refused: {error.strerror}")
+                failures.append(f"SCHED_FIFO {priority} refused: {error.strerror}")
         if cpu is not None:
             try:
                 os.sched_setaffinity(0, {cpu})
             except OSError as error:
-                refused.append(f"processor {cpu} refused: {error.strerror}")
+                failures.append(f"processor {cpu} refused: {error.strerror}")
         # The actual policy, since a service manager may have set it for the whole process.
         if os.sched_getscheduler(0) == os.SCHED_FIFO:
             policy = f"SCHED_FIFO {os.sched_getparam(0).sched_priority}"
         else:
             policy = "ordinary"
         processors = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
-        self._scheduling = "; ".join([f"{policy} on processors {processors}", *refused])
+        self._scheduling = "; ".join([f"{policy} on processors {processors}", *failures])

@@ -7,9 +7,8 @@ from pathlib import Path
 import yaml
 
 from drivers.registry import load_driver
-from replay.emulate import EmulatedDevice, emulate
+from replay.emulate import EmulatedDevice, connect_options, emulate
 from vehicled.daemon.configuration import DaemonConfiguration
-from vehicled.errors import UsageError
 from vehicled.settings import config_path
 
 _LOCAL = "tcp://127.0.0.1:*"
@@ -30,16 +29,12 @@ def write_configuration(name: str, path: Path, ports: Path, record: Path, gnss_l
     daemon = _child(root, "daemon")
     for device, entry in _child(daemon, "devices").value:
         options = _child(entry, "options")
-        match _child(entry, "driver").value:
-            case "can":
-                dbc = source.parent / _child(options, "dbc").value
-                _set(options, interface="virtual", channel=str(ports), dbc=str(dbc.resolve()))
-            case "nmea":
-                _set(options, port=str(ports / device.value), latency=f"{gnss_latency * 1e3:g} ms")
-            case "xsens" | "vectornav":
-                _set(options, port=str(ports / device.value))
-            case other:
-                raise UsageError(f"{source}: no emulation of {other!r}")
+        kind = _child(entry, "driver").value
+        _set(options, **connect_options(kind, device.value, ports))
+        if kind == "nmea":
+            _set(options, latency=f"{gnss_latency * 1e3:g} ms")
+        elif kind == "can":
+            _set(options, dbc=str((source.parent / _child(options, "dbc").value).resolve()))
     _set(_child(daemon, "publish"), endpoint=_LOCAL, command_endpoint=_LOCAL)
     _set(_child(daemon, "record"), directory=str(record.resolve()))
     path.write_text(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=110), "utf-8")

@@ -56,7 +56,7 @@ class DemoResult:
     def fault(self) -> str | None:
         """Why this was not a good run, in one line; None if it was one."""
         if self.lost:
-            return "lost on the way: " + ", ".join(f"{where} {n}" for where, n in self.lost.items())
+            return "lost: " + ", ".join(f"{where} {n}" for where, n in self.lost.items())
         loop, estimator = self.end.counters["loop"], self.end.counters["estimator"]
         failed, restarts = loop["estimator_errors"], estimator["restarts"]
         if failed or restarts:
@@ -112,7 +112,7 @@ class DemoResult:
                 )
                 cells.append(f"{numbers[0]:>10}{numbers[1]:>11}   ")
             lines.append("".join(cells).rstrip())
-        lines += ["", f"{'consistency':<26}{'NIS':>10}{'fused':>11}   {'not fused':>10}"]
+        lines += ["", f"{'consistency':<26}{'NIS':>10}{'accepted':>11}   {'rejected':>10}"]
         for name, sensor in self.scores.sensors.items():
             nis = f"{sensor.nis:.2f}" if math.isfinite(sensor.nis) else "–"
             lines.append(f"{name:<26}{nis:>10}{sensor.fused:>11}   {sensor.rejected:>10}")

@@ -180,8 +180,8 @@ def make_map(x: np.ndarray, y: np.ndarray, columns: int, rows: int = 7) -> Canva
 def _gnss(feed: Feed) -> list[str]:
     if not feed.fixes:
         return [_row("GNSS", "no position in the last second")]
-    fused = [fix for fix in feed.fixes if fix.fused]
-    text = f"{len(fused):6} of {len(feed.fixes)} fixes fused in 1 s"
+    accepted = sum(fix.fused for fix in feed.fixes)
+    text = f"{accepted:6} of {len(feed.fixes)} fixes accepted in 1 s"
     last = feed.fixes[-1]
     if last.horizontal is not None and last.sigma is not None:
         text += f", last one {last.horizontal * 100:.1f} cm off (σ {last.sigma * 100:.1f})"

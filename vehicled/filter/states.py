@@ -308,7 +308,7 @@ ROLLING_RADIUS = ErrorStates[Filter](
     "rolling_radius",
     WHEELS,
     "–",
-    "by how much more a wheel turns on a given way than with its rolling radius",
+    "by how much more a wheel turns over a given distance than with its rolling radius",
     contradiction=10.0,
     is_known=lambda f: f.unknowns.rolling_radius == 0.0,
     initial=lambda f, i: f.unknowns.rolling_radius**2,

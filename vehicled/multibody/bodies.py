@@ -148,7 +148,7 @@ def _add(model: Model, name: str, geometry: LocalGeometry, inertia: Inertia) -> 
         local += [Vector(-d.y, d.x, zero), Vector(zero, zero, one)]
     frame = geometry.frame = Frame(model.points[origin], combinations, (at_origin.atoms, local))
     basis = {origin}.union(*(d.names for d in directions))
-    _tie(model, name, geometry, basis)
+    _constrain_others(model, name, geometry, basis)
     model.geometry[name] = geometry
     model.system.body(name, frame, inertia)
     model.parts[name] = Part(name, inertia.mass, frame.point(inertia.centre), frame, inertia)
@@ -258,12 +258,14 @@ def _is_kept(model: Model, name: str, geometry: LocalGeometry, a: _Direction, b:
     return False
 
 
-def _tie(model: Model, name: str, geometry: LocalGeometry, basis: set[str]) -> None:
+def _constrain_others(model: Model, name: str, geometry: LocalGeometry, basis: set[str]) -> None:
     """Constrain the points and vectors outside of the frame to move with it."""
     assert geometry.frame is not None
-    ties = [(p, model.points[p], geometry.frame.point(v.atoms)) for p, v in geometry.points.items()]
-    ties += [(v, model.vectors[v], geometry.frame.direction(d.atoms)) for v, d in geometry.vectors.items()]
-    for label, is_there, should_be in ties:
+    followers = [(p, model.points[p], geometry.frame.point(v.atoms)) for p, v in geometry.points.items()]
+    followers += [
+        (v, model.vectors[v], geometry.frame.direction(d.atoms)) for v, d in geometry.vectors.items()
+    ]
+    for label, is_there, should_be in followers:
         if label in basis:
             continue
         difference = is_there.position - should_be.position

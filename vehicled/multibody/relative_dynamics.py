@@ -105,11 +105,11 @@ class Dynamics:
 
     def _stretch(self, spring: RelativeSpring) -> None:
         a, b = spring.points
-        way = self.system.position(b, a)
-        distance = way.norm()
-        rate = way.dot(self.system.velocity(b, a, a.base)) / distance
+        apart = self.system.position(b, a)
+        distance = apart.norm()
+        rate = apart.dot(self.system.velocity(b, a, a.base)) / distance
         pull = spring.stiffness * (distance - spring.length) + spring.damping * rate
-        force = way * (pull / distance)
+        force = apart * (pull / distance)
         self._apply(a, b.base, force)
         self._apply(b, b.base, -force)
 

@@ -105,7 +105,7 @@ def _legend(axis: Axes, columns: int = 4) -> None:
 
 @matplotlib.rc_context(STYLE)
 def track(run: RunData) -> Figure | None:
-    """The way seen from above."""
+    """The track seen from above."""
     if not (run.known("x") and run.known("y")):
         return None
     columns = run.estimates.columns

@@ -135,7 +135,7 @@ class CommonRoadPlant:
         return -self._state[_STEER], -self._state[_STEER]
 
     def wheel_torques(self, controls: Controls) -> np.ndarray:
-        """(4,) N·m: as the sensors of a rear-driven car tell, half on each rear wheel."""
+        """(4,) N·m: as the sensors of a rear-driven car report them, half on each rear wheel."""
         return controls.rear_torque * np.array([0.0, 0.0, 0.5, 0.5])
 
 

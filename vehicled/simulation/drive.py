@@ -41,7 +41,7 @@ class Plant(Protocol):
         """Advance from `t` to `t + dt` (s). `controls` are those at `t + dt`."""
 
     def truth(self) -> np.ndarray:
-        """(len(ESTIMATE_COLUMNS),) now, NaN where not known; latitude to height and σ are not looked at."""
+        """(len(ESTIMATE_COLUMNS),) now, NaN where not known; latitude to height and σ are not used."""
 
     def road_wheel_angles(self) -> tuple[float, float]:
         """Front left and front right now, rad, positive to the left."""

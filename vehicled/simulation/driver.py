@@ -12,7 +12,7 @@ from vehicled.simulation.course import Path
 
 
 class State(NamedTuple):
-    """What a driver sees and feels of the vehicle."""
+    """The motion of the vehicle that a driver reacts to."""
 
     x: float
     """m, east, of the vehicle origin."""
@@ -163,13 +163,13 @@ class DriverModel:
         path = self._path
         s = self._s = path.nearest(state.x, state.y, self._s)
         speed = max(state.speed, 0.0)
-        # Where car and path will be when hands and car have answered, turning on as it does now.
+        # Where car and path will be after the delay of hands and car, at the present yaw rate.
         lag = self._LAG_S + self._LAG_PER_SPEED * speed
-        way, turn = speed * lag, state.yaw_rate * lag
-        ahead = s + way
+        distance, turn = speed * lag, state.yaw_rate * lag
+        ahead = s + distance
         course = state.yaw + (state.sideslip if speed > 2.0 else 0.0)
-        x = state.x + way * math.cos(course + turn / 2)
-        y = state.y + way * math.sin(course + turn / 2)
+        x = state.x + distance * math.cos(course + turn / 2)
+        y = state.y + distance * math.sin(course + turn / 2)
         offset = path.offset(ahead, x, y)
         angle = math.remainder(course + turn - path.heading_at(ahead), 2 * math.pi)
         length = max(self._PREVIEW_LEAST, self._PREVIEW_S * speed)

@@ -15,7 +15,7 @@ from vehicled.simulation.scenario import Scenario
 _FASTEST, _SLOWEST = 27.0, 4.0
 """m/s."""
 _SMOOTH = 12.0
-"""m: over how much way the speed is averaged, as a driver does not change pedals within metres."""
+"""m: distance over which the speed is averaged, as a driver does not change pedals within metres."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,22 +79,22 @@ def _add(builder: CourseBuilder, piece: str, random: np.random.Generator) -> flo
         radius, angle = random.uniform(25.0, 150.0), random.uniform(0.4, 1.6)
         transition = min(0.25 * radius, 0.5 * radius * angle)
         builder.corner(radius, side * angle, transition)
-        way = radius * angle + transition
+        length = radius * angle + transition
     elif piece == "hairpin":
         radius, angle = random.uniform(9.0, 18.0), random.uniform(2.0, 3.2)
         builder.corner(radius, side * angle, 10.0)
-        way = radius * angle + 10.0
+        length = radius * angle + 10.0
     elif piece == "change":
-        way = random.uniform(35.0, 60.0)
-        builder.shift(way, side * 3.5)
+        length = random.uniform(35.0, 60.0)
+        builder.shift(length, side * 3.5)
     elif piece == "weave":
         builder.weave(40.0, side * 1.0, 2)
-        way = 100.0
+        length = 100.0
     else:
-        way = random.uniform(60.0, 180.0)
-        builder.straight(way)
+        length = random.uniform(60.0, 180.0)
+        builder.straight(length)
     builder.straight(rest)
-    return way + rest
+    return length + rest
 
 
 def _reachable(wanted: np.ndarray, step: float, gain: float, loss: float) -> np.ndarray:

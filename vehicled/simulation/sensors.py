@@ -54,7 +54,7 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """When a sensor measures, and what becomes of it on the way."""
+    """When a sensor measures, how late samples arrive, and how many are lost."""
 
     rate: _Rate = 100.0
     latency: _Time = 0.0

@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 
 from vehicled.symbolic import cache
 
-_OPTIMISATION = 2
+OPTIMISATION = 2
 """Level of the compiler's own optimisation."""
 _OPTIONS = ("-disable-cgp", "-disable-post-ra")
 """Of the code generator. The first pass would merge the basic blocks of straight-line code into one, the second is
@@ -31,18 +31,21 @@ def _initialise() -> None:
         _INITIALISED = True
 
 
-def target_description() -> str:
+def target_description(optimisation: int = OPTIMISATION) -> str:
     """What object code depends on beside its source: processor and its features, compiler and its settings."""
     processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
-    return f"{processor} {llvm.llvm_version_info} O{_OPTIMISATION} {_OPTIONS}"
+    return f"{processor} {llvm.llvm_version_info} O{optimisation} {_OPTIONS}"
 
 
-def compile_object(ir: str) -> bytes:
-    """Object code for this processor from IR text. Raises RuntimeError when the text is not valid IR."""
+def compile_object(ir: str, optimisation: int = OPTIMISATION) -> bytes:
+    """Object code for this processor from IR text, optimised at a level from 0 to 3.
+
+    Raises RuntimeError when the text is not valid IR.
+    """
     _initialise()
     module = llvm.parse_assembly(ir)
     module.verify()
-    machine = _target_machine(_OPTIMISATION)
+    machine = _target_machine(optimisation)
     code: bytes = machine.emit_object(module)
     return code
 
@@ -60,9 +63,9 @@ def _target_machine(optimisation: int) -> llvm.TargetMachine:
     )
 
 
-def get_object(ir: str) -> bytes:
+def get_object(ir: str, optimisation: int = OPTIMISATION) -> bytes:
     """As `compile_object`, or from the cache."""
-    return cache.load_or_build(ir, target_description(), lambda: compile_object(ir))
+    return cache.load_or_build(ir, target_description(optimisation), lambda: compile_object(ir, optimisation))
 
 
 def get_object_key(ir: str) -> str:

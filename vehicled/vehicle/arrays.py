@@ -59,8 +59,8 @@ TYRE_CAUSES = ("ahead", "left", "wz", "steering", "stiffness.front", "stiffness.
 measured, rad to the left; relative changes of an axle's cornering stiffness and of all friction."""
 ADJUSTMENTS = ("rod", "stiffness", "friction", "wheel", "slip")
 """What a filter adds per corner to inputs and parameters: displacement of the tie rod (m);
-relative changes of lateral tyre stiffness, of greatest tyre forces, and of the angle that the wheel turns on a given
-way; slip ratio beside the simulated one. Zero changes nothing."""
+relative changes of lateral tyre stiffness, of greatest tyre forces, and of the angle that the wheel turns over a
+given distance; slip ratio beside the simulated one. Zero changes nothing."""
 COMPONENTS = 3
 """Number of components of the largest sensor."""
 

@@ -49,21 +49,42 @@ class Blueprint:
     """Of the object code in the cache."""
 
 
+def hash_source(folder: Path = _FOLDER) -> str | None:
+    """Of all Python files in a folder, by default those of this package; None where there are none."""
+    found = hashlib.sha256()
+    paths = sorted(folder.rglob("*.py"))
+    for path in paths:
+        found.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest() if paths else None
+
+
+_IMPORTED = hash_source()
+"""As the source was when this process imported it."""
+
+
 def get_blueprint(
-    tyre: str, extensions: Sequence[Extension[Any]], width: int, differentiation: Differentiation | None
+    tyre: str,
+    extensions: Sequence[Extension[Any]],
+    width: int,
+    differentiation: Differentiation | None,
+    source: str | None = _IMPORTED,
 ) -> tuple[Blueprint, bytes]:
-    """A compiled car and its object code; from disk if it has been made before."""
+    """A compiled car and its object code; from disk if it has been made before.
+
+    `source`: hash of the source that the running program was imported from.
+    """
     described = [e.code_key for e in extensions]
-    if _SOURCE is None or None in described:
+    if source is None or None in described:
         return _build(tyre, extensions, width, differentiation)
     what = repr((tyre, described, width, differentiation))
-    key = cache.make_key(_SOURCE, sys.version, np.__version__, machine.target_description(), what)
+    key = cache.make_key(source, sys.version, np.__version__, machine.target_description(), what)
     kept = _load(key, extensions)
     if kept is not None:
         return kept
     made = _build(tyre, extensions, width, differentiation)
     # Not kept if the source has changed since this process imported it.
-    if hash_source() == _SOURCE:
+    if hash_source() == source:
         cache.keep(key, _SUFFIX, msgspec.json.encode(made[0]))
     return made
 
@@ -106,17 +127,3 @@ def _build(
         object_key=machine.get_object_key(ir),
     )
     return blueprint, machine.get_object(ir)
-
-
-def hash_source() -> str | None:
-    """Of all Python files of this package; None where there are none."""
-    found = hashlib.sha256()
-    paths = sorted(_FOLDER.rglob("*.py"))
-    for path in paths:
-        found.update(f"{path.relative_to(_FOLDER)}\0{path.stat().st_size}\0".encode())
-        found.update(path.read_bytes())
-    return found.hexdigest() if paths else None
-
-
-_SOURCE = hash_source()
-"""As it was when this process imported it."""

@@ -46,7 +46,7 @@ examples:
   vehicled bench observers                                   the usual choice, in a few minutes
   vehicled bench observers --plots pictures                  and its pictures
   vehicled bench observers --mechanism four_bar --sensors coupler_gyros --rate 200 50 10 --filter errorEKF UKF-TR
-  vehicled bench observers --full --resume rows.jsonl        everything; Ctrl-C and the same line again go on
+  vehicled bench observers --full --resume rows.jsonl        everything; continue after Ctrl-C with the same line
   vehicled bench observers --mechanism vehicle               the filters on the car; some minutes
   vehicled bench observers --literal --seed 10 --rate 200    the figures of the published toolbox
 """
@@ -129,7 +129,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--workers", type=int, metavar="N", help="processes at a time; as many as processors when left out"
     )
     parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep every run in FILE, and go on from what is there"
+        "--resume", type=Path, metavar="FILE", help="keep every run in FILE, and continue from what is there"
     )
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
     parser.add_argument("--json", action="store_true", help="print one JSON list of runs and nothing else")
@@ -221,7 +221,7 @@ def _bench(
     except KeyboardInterrupt:
         if args.resume:
             left = len(ledger.missing(runs))
-            note(f"{len(runs) - left} of {len(runs)} runs are in {args.resume}; the same command goes on")
+            note(f"{len(runs) - left} of {len(runs)} runs are in {args.resume}; the same command continues")
         raise
 
 

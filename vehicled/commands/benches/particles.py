@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--tries", type=int, default=100, metavar="N", help="of each setting (100)")
     parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep every try in FILE, and go on from what is there"
+        "--resume", type=Path, metavar="FILE", help="keep every try in FILE, and continue from what is there"
     )
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
     parser.add_argument(

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from vehicled.studies.robustness.runs import RobustnessJob
 
 DESCRIPTION = """\
-Estimators on cars and sensors that are not as they are told: the own plant with one thing wrong at a time, with both
-kinds of receiver; plants of others (extra `bench`) with a conventional receiver: CommonRoad's multi-body model of two
-cars, described by handbook figures with the wheels 2 % too large or too small, and a published car in MuJoCo and in
-Exudyn; a minute without GNSS; and, where they are given, pairs and triples of wrong things and recorded drives.
-Beside each stands a planar kinematic filter (gyroscope, speeds, GNSS, no model of the car), which no estimator should
-be worse than. Rows that miss a limit are marked."""
+Estimators on cars and sensors that differ from their configuration: the own plant with one thing wrong at a time,
+with both kinds of receiver; plants of others (extra `bench`) with a conventional receiver: CommonRoad's multi-body
+model of two cars, described by handbook figures with the wheels 2 % too large or too small, and a published car in
+MuJoCo and in Exudyn; a minute without GNSS; and, where they are given, pairs and triples of wrong things and recorded
+drives. Each is compared with a planar kinematic filter (gyroscope, speeds, GNSS, no model of the car), which no
+estimator should be worse than. Rows that miss a limit are marked."""
 
 EPILOG = """\
 examples:
   vehicled bench robustness                                   everything
   vehicled bench robustness --only nominal 'wheel radius*'    two of the cases
-  vehicled bench robustness --resume rows.jsonl               Ctrl-C and the same line again go on
+  vehicled bench robustness --resume rows.jsonl               continue after Ctrl-C with the same line
 """
 
 _RECEIVERS = ("rtk", "conventional")
@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--workers", type=int, metavar="N", help="processes at a time; as many as processors when left out"
     )
     parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and go on from what is there"
+        "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and continue from what is there"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw all rows, such as robustness.png")
     parser.add_argument("--json", action="store_true", help="print one JSON list of rows and nothing else")

@@ -9,7 +9,7 @@ from vehicled.studies.benchmarks.peers import PEERS
 
 DESCRIPTION = """\
 Times of single calls, taking turns in one run of the drive mixed_drive: one step of the multibody model (4 ms),
-one whole step of the filter (simulate, correct with every sensor that has spoken, project, estimate with standard
+one whole step of the filter (predict, update with all new measurements, correct, estimate with standard
 deviations), and scipy's LU solution of a dense 169 × 169 system. Then several cars stepped together by
 vectorised code; and, where they are installed (pip install 'vehicled[bench]'), MuJoCo and Exudyn on the published
 reference vehicle beside our model of it."""

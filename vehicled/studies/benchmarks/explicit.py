@@ -171,8 +171,8 @@ class _Derivation:
     def add_spring(self, spring: RelativeSpring) -> None:
         """Its force times the derivatives of the distance."""
         a, b = (self.position(p) for p in spring.points)
-        way = [y - x for x, y in zip(a, b, strict=True)]
-        distance = self.algebra.sqrt(dot(way, way))
+        apart = [y - x for x, y in zip(a, b, strict=True)]
+        distance = self.algebra.sqrt(dot(apart, apart))
         movers = list(dict.fromkeys(c for p in spring.points for c in self.movers(p, self.system.world)))
         (rate,) = self.algebra.rate([distance], movers)
         stiffness, damping, length = map(self.algebra.take, (spring.stiffness, spring.damping, spring.length))

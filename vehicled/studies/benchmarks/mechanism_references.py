@@ -89,7 +89,7 @@ def n_four_bar(times: np.ndarray, loops: int) -> np.ndarray:
 
 
 def _third_point(a: np.ndarray, b: np.ndarray, from_a: float, from_b: float) -> np.ndarray:
-    """(2, n) to the left of the way from a to b, at these distances."""
+    """(2, n) to the left of the line from a to b, at these distances."""
     apart = b - a
     square = np.sum(apart**2, axis=0)
     along = (square + from_a**2 - from_b**2) / (2 * square)

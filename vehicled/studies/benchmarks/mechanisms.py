@@ -35,7 +35,7 @@ _THRESHOLD = 1e-3
 """Of the error measure, SI: where the reference is smaller, errors are relative to this. Published for A01, A02."""
 _TOLERANCE, _LIMIT = 5e-11, 300
 """Of ALI3-P's iterations. A step that happens to end beside a singular position takes many of them."""
-_SMALLEST_PART = 1024
+_MOST_PARTS = 1024
 """Of the time between two samples, the shortest step that is tried."""
 _REPEATS = 3
 
@@ -215,11 +215,14 @@ def calc_error(samples: np.ndarray, reference: np.ndarray) -> float:
 
 
 def bench_mechanisms(
-    progress: Callable[[float, str], None], numbers: Sequence[str] = tuple(BENCHMARKS)
+    progress: Callable[[float, str], None],
+    numbers: Sequence[str] = tuple(BENCHMARKS),
+    most_parts: int = _MOST_PARTS,
 ) -> dict[str, Any]:
     """The contents of `vehicled bench mechanisms --json`: each problem at the longest step that is accurate enough.
 
-    `progress` receives how many problems are done, and which one is under way at which step.
+    `progress` receives how many problems are done, and which one is under way at which step. `most_parts`: into how
+    many parts the time between two samples is divided at most.
     """
     rows = []
     for done, number in enumerate(numbers):
@@ -227,16 +230,16 @@ def bench_mechanisms(
         def trying(h: float, done: int = done, number: str = number) -> None:
             progress(done, f"{number}, step {1e3 * h:.3g} ms")
 
-        rows.append(_bench(number, trying))
+        rows.append(_bench(number, trying, most_parts))
         progress(done + 1, "")
     return {"mechanisms": rows}
 
 
-def _bench(number: str, trying: Callable[[float], None]) -> dict[str, Any]:
+def _bench(number: str, trying: Callable[[float], None], most_parts: int) -> dict[str, Any]:
     benchmark = BENCHMARKS[number]
     compiled = CompiledMechanism(benchmark.describe())
     reference = benchmark.reference(sample_times(benchmark))
-    for parts in _parts():
+    for parts in _divisions(most_parts):
         trying(benchmark.sample / parts)
         run = simulate(benchmark, compiled, parts)
         error = calc_error(run.samples, reference) if run.converged else np.inf
@@ -264,7 +267,7 @@ def _bench(number: str, trying: Callable[[float], None]) -> dict[str, Any]:
     }
 
 
-def _parts() -> Iterator[int]:
+def _divisions(most: int) -> Iterator[int]:
     """How many parts a step is divided into, in turn: 1, 2, 3, 4, 6, 8, 12 and so on."""
     both = itertools.chain.from_iterable((2**n, 3 * 2 ** (n - 1)) for n in itertools.count(1))
-    return itertools.takewhile(lambda n: n <= _SMALLEST_PART, itertools.chain([1], both))
+    return itertools.takewhile(lambda n: n <= most, itertools.chain([1], both))

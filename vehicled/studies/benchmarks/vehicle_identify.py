@@ -78,7 +78,7 @@ def bench_cars(
 def run_car(names: str, seed: int) -> dict[str, Any]:
     """One car: its identified parameters, and the time that this took from the log on."""
     given, text = _load()
-    # The simulated sensors have all errors that the configuration tells of.
+    # The simulated sensors have all errors that the configuration describes.
     file = with_defaults(calc_filter_form(given, tuning=False)[0])
     parameters = _choose(names, file)
     scenario = dataclasses.replace(find_scenario(DRIVE), plant=PlantErrors())

@@ -43,12 +43,12 @@ def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
         raise MechanismError("particles: mechanisms with drives or inputs are not supported")
     model = build_model(replace(description, independent=None, degrees_of_freedom=None))
     g, system = model.graph, model.system
-    tied = {
+    defined_by = {
         **{n: f"angle {n}" for n in description.angles},
         **{n: f"distance {n}" for n in description.distances},
     }
-    """The constraint that ties each to the others."""
-    relative = {c.name: c for c in system.coordinates if c.name in tied}
+    """Relative coordinate to the constraint that defines it by the others."""
+    relative = {c.name: c for c in system.coordinates if c.name in defined_by}
     system.coordinates = [c for c in system.coordinates if c.name not in relative]
     quantities: dict[str, Quantity] = {}
     for name in description.angles:
@@ -63,7 +63,7 @@ def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
         quantities[name] = _quantity(model, value, None)
     known = {relative[n].q: x.value for n, x in quantities.items()}
     known |= {relative[n].qd: x.rate(g.zero) for n, x in quantities.items()}
-    constraints = [(n, phi) for n, phi in system.constraints if n not in tied.values()]
+    constraints = [(n, phi) for n, phi in system.constraints if n not in defined_by.values()]
     substituted = g.substitute([phi for _, phi in constraints], known)
     system.constraints = [(n, phi) for (n, _), phi in zip(constraints, substituted, strict=True)]
     forces, system.forces = system.forces, []

@@ -42,7 +42,7 @@ class RobustnessCase:
 
     @property
     def changes_grip(self) -> bool:
-        """Whether the tyres are others than told."""
+        """Whether the configured tyres differ from those of the car."""
         return any(WRONGS[name].changes_grip for name in self.wrongs)
 
 

@@ -32,7 +32,7 @@ OWN, OUTAGE = "own", "outage"
 OUTAGE_TIMES = (60.0, 120.0)
 """s, without GNSS."""
 TRUE_COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip")
-"""Of the truth, those that are looked at."""
+"""Of the truth, those that are compared."""
 _SEPARATOR = "|"
 _SCENARIOS = {
     OWN: find_scenario("mixed_drive"),
@@ -42,7 +42,7 @@ _SCENARIOS = {
 
 @dataclass(frozen=True)
 class LoggedDrive:
-    """A drive as it reaches an estimator that is told the truth."""
+    """A drive as it reaches an estimator with the true configuration."""
 
     configuration: Configuration
     measurements: list[Measurement]

@@ -13,7 +13,7 @@ from vehicled.studies.robustness.scores import LATE, QUANTITIES
 
 WORSE_THAN_KINEMATIC = 1.05
 """No figure may exceed the kinematic filter's by more than this factor."""
-REFUSED = 0.01
+REJECTED_SHARE = 0.01
 """Share of a healthy sensor's observations that may be left out."""
 NEES = (0.5, 2.0)
 """Of one drive."""
@@ -87,7 +87,7 @@ def find_misses(
     if kinematic is not None and not kinematic["diverged"]:
         found += _find_worse(row, kinematic)
     for kind, share in row["refused"].items():
-        bound = 0.0 if case.group == "ferrari" and kind == "imu.gyro" else REFUSED
+        bound = 0.0 if case.group == "ferrari" and kind == "imu.gyro" else REJECTED_SHARE
         if share > bound:
             found.append(Miss(f"refused.{kind}", share, bound, "limit"))
     low, high = NEES

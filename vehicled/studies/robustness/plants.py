@@ -21,7 +21,7 @@ from vehicled.simulation.random_course import RandomDrive, Temper
 from vehicled.simulation.sensors import SensorPlaces, Track
 from vehicled.studies.benchmarks import peers
 from vehicled.studies.robustness.engine_plant import EnginePlant, MakeEngine
-from vehicled.studies.robustness.wrongs import tell_cornering_stiffness, tell_mass
+from vehicled.studies.robustness.wrongs import scale_cornering_stiffness, scale_mass
 from vehicled.symbolic import cache
 
 PLANTS = {
@@ -82,7 +82,7 @@ def _drive(plant: str, drive: str) -> Track:
     if kind == "commonroad":
         return drive_plant(DRIVES[drive], CommonRoadPlant(int(car), PLACES), None)[0]
     published = load_configuration("reference_vehicle")
-    other = tell_cornering_stiffness(_SOFTER, tell_mass(_HEAVIER, published))
+    other = scale_cornering_stiffness(_SOFTER, scale_mass(_HEAVIER, published))
     engine = EnginePlant(other.vehicle, PLACES, get_engine(kind))
     try:
         return drive_plant(DRIVES[drive], engine, None)[0]

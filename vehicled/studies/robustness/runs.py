@@ -30,7 +30,7 @@ from vehicled.studies.robustness.drives import (
     make_drive,
 )
 from vehicled.studies.robustness.kinematic_run import run_kinematic
-from vehicled.studies.robustness.scores import calc_refused, lost, score_outage, score_run
+from vehicled.studies.robustness.scores import calc_rejected, lost, score_outage, score_run
 from vehicled.studies.robustness.wrongs import WRONGS, apply_wrongs
 
 KINEMATIC = "kinematic"
@@ -62,14 +62,14 @@ class RobustnessJob:
 def run_job(job: RobustnessJob) -> dict[str, Any]:
     """The row of a job, with keys as `bench robustness --json` has them."""
     drive = make_drive(job.drive, job.receiver, job.seed)
-    told, measurements = apply_wrongs(
+    configured, measurements = apply_wrongs(
         (WRONGS[name] for name in job.wrongs), drive.configuration, drive.measurements
     )
     row: dict[str, Any] = dataclasses.asdict(job) | {"code": hash_code()}
     if job.estimator == KINEMATIC:
-        figures = _score(run_kinematic(told, measurements), job, drive.truth)
+        figures = _score(run_kinematic(configured, measurements), job, drive.truth)
         return row | figures | {"refused": {}, "restarts": 0, "failed": None}
-    return row | _run_filter(told, job, measurements, drive.truth)
+    return row | _run_filter(configured, job, measurements, drive.truth)
 
 
 def _score(estimates: Table, job: RobustnessJob, truth: Table) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _run_filter(
     if estimates and failed is None:
         figures = _score(_table(estimates), job, truth)
     return figures | {
-        "refused": calc_refused(innovations),
+        "refused": calc_rejected(innovations),
         "restarts": estimator.status()["restarts"],
         "failed": failed,
     }

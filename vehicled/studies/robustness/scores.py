@@ -1,4 +1,4 @@
-"""Errors, consistency and refusals of one run."""
+"""Errors, consistency and rejections of one run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SLOWEST_SIDESLIP = 2.0
 """m/s: slower, sideslip is anything."""
 DIVERGED = {"horizontal": 10.0, "yaw": math.radians(20), "sideslip": math.radians(20)}
 """Errors of a filter that has lost the car."""
-_NOT_REFUSED = ("not moving", "no fix")
+_NOT_REJECTED = ("not moving", "no fix")
 """Reasons for which an observation was left out that say nothing about the sensor."""
 
 
@@ -34,7 +34,7 @@ def score_run(estimates: Table, truth: Table, offset_known: bool) -> dict[str, A
     """RMSE of `QUANTITIES` (None where unknown), their largest errors, NEES, and whether the car was lost.
 
     `offset_known`: whether the receiver has no slow error of its own. Else the mean of the position's error is left
-    out of `horizontal`, as no filter can tell it within minutes; it stands in `offset`, m.
+    out of `horizontal`, as no filter can observe it within minutes; it is in `offset`, m.
     """
     try:
         compared = scoring.compare(estimates, truth)
@@ -114,15 +114,15 @@ def _largest(errors: dict[str, np.ndarray], name: str, keep: np.ndarray) -> floa
     return float(np.max(found)) if len(found) else None
 
 
-def calc_refused(innovations: Iterable[Innovation]) -> dict[str, float]:
+def calc_rejected(innovations: Iterable[Innovation]) -> dict[str, float]:
     """Share of observations that were not used, by kind (all four wheels together), of those that could be."""
     seen: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
+    rejected: Counter[str] = Counter()
     for innovation in innovations:
-        if innovation.reason in _NOT_REFUSED:
+        if innovation.reason in _NOT_REJECTED:
             continue
         parts = innovation.sensor.split(".")
         kind = f"{parts[0]}.{parts[2]}" if len(parts) == 3 and parts[0] == "wheel" else innovation.sensor
         seen[kind] += 1
-        refused[kind] += not innovation.fused
-    return {kind: refused[kind] / n for kind, n in sorted(seen.items())}
+        rejected[kind] += not innovation.fused
+    return {kind: rejected[kind] / n for kind, n in sorted(seen.items())}

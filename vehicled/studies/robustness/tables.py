@@ -16,7 +16,7 @@ _WIDTH = 13
 LEGEND = (
     "RMSE after the first 5 s. ! beyond the limit (where an antenna or a latency is to be found, that of the second\n"
     f"half); k more than 5 % beyond the {KINEMATIC} filter. NEES: least and greatest over x, y, yaw, vx, vy, and\n"
-    "sideslip. Refused: shares above 1 %."
+    "sideslip. Rejected: shares above 1 %."
 )
 
 
@@ -28,7 +28,7 @@ def get_unit(quantity: str) -> str:
 def format_rows(rows: Sequence[Mapping[str, Any]], misses: Sequence[Sequence[Miss]]) -> Iterator[str]:
     """The rows below the name of their case, then a legend and how many rows hold."""
     heading = "".join(f"{f'{q}, {_UNITS[q]}':>{_WIDTH}}  " for q in QUANTITIES)
-    yield f"  {'receiver':<12} {'seed':>4} {'estimator':<11}{heading}{'NEES':>11}  refused"
+    yield f"  {'receiver':<12} {'seed':>4} {'estimator':<11}{heading}{'NEES':>11}  rejected"
     case = None
     for row, missed in zip(rows, misses, strict=True):
         if row["case"] != case:
@@ -56,7 +56,7 @@ def _format_row(row: Mapping[str, Any], missed: Sequence[Miss]) -> str:
 
 
 def _is_accurate(missed: Sequence[Miss]) -> bool:
-    """Whether nothing is missed but consistency (`nees.x`) and refusals (`refused.imu.gyro`)."""
+    """Whether nothing is missed but consistency (`nees.x`) and rejections (`refused.imu.gyro`)."""
     return all("." in m.quantity for m in missed)
 
 
@@ -81,7 +81,7 @@ def _rest(row: Mapping[str, Any], missed: Sequence[Miss]) -> str:
         marks = {"!" if m.against == "limit" else "k" for m in missed if m.quantity == "outage"}
         outage = row["outage"]
         notes.append(
-            f"{outage['error']:.2f} m = {100 * outage['share']:.2f} %{''.join(sorted(marks))} of the way"
+            f"{outage['error']:.2f} m = {100 * outage['share']:.2f} %{''.join(sorted(marks))} of the distance"
         )
     notes += [f"{kind} {100 * share:.0f} %" for kind, share in row["refused"].items() if share > 0.01]
     if row["restarts"]:

@@ -1,7 +1,7 @@
 """What may be wrong with a configuration or with a log, each by its name.
 
-The car and its sensors are as they are; what is wrong is what the estimator is told of them, or what reaches it. A
-plant is therefore driven once for all of them.
+The simulated car and its sensors stay the same; what is wrong is the configuration of the estimator, or the
+measurements that reach it. A plant is therefore driven once for all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vehicled.points import rotations
 from vehicled.vehicle.parameters import Axle, Characteristic, LinearTyre
 from vehicled.vehicle.steering import SteeringGeometry
 
-Told = Callable[[Configuration], Configuration]
+Configured = Callable[[Configuration], Configuration]
 Reached = Callable[[Measurement], Measurement | None]
 """What reaches the estimator of a measurement; None: nothing."""
 
@@ -31,8 +31,8 @@ class Wrong:
     name: str
     subject: str
     """What it is about; two wrongs of one subject exclude each other."""
-    told: Told | None = None
-    """What the estimator is told, from what is true."""
+    configured: Configured | None = None
+    """The configuration of the estimator, from the true one."""
     reached: Callable[[Configuration], Reached] | None = None
     """What becomes of measurements, for a car that is configured truly."""
     changes_grip: bool = False
@@ -40,7 +40,7 @@ class Wrong:
     """Whether it has a row of its own, and is among those that are combined at random."""
 
 
-# -- what is told ----------------------------------------------------------------------------------------
+# -- the configuration -----------------------------------------------------------------------------------
 
 
 def _axles(configuration: Configuration, change: Callable[[Axle], Axle]) -> Configuration:
@@ -50,7 +50,7 @@ def _axles(configuration: Configuration, change: Callable[[Axle], Axle]) -> Conf
     )
 
 
-def _tell_radius(share: float, configuration: Configuration) -> Configuration:
+def _scale_radius(share: float, configuration: Configuration) -> Configuration:
     """Wheels larger by a share."""
 
     def change(axle: Axle) -> Axle:
@@ -59,7 +59,7 @@ def _tell_radius(share: float, configuration: Configuration) -> Configuration:
     return _axles(configuration, change)
 
 
-def tell_cornering_stiffness(share: float, configuration: Configuration) -> Configuration:
+def scale_cornering_stiffness(share: float, configuration: Configuration) -> Configuration:
     """A steeper rise of the lateral force with slip, to the same greatest force."""
 
     def change(axle: Axle) -> Axle:
@@ -78,7 +78,7 @@ def tell_cornering_stiffness(share: float, configuration: Configuration) -> Conf
     return _axles(configuration, change)
 
 
-def _tell_friction(share: float, configuration: Configuration) -> Configuration:
+def _scale_friction(share: float, configuration: Configuration) -> Configuration:
     """Greater forces at the same slope, both along and across."""
 
     def change(axle: Axle) -> Axle:
@@ -105,7 +105,7 @@ def _times(pair: tuple[float, float], factor: float) -> tuple[float, float]:
     return pair[0] * factor, pair[1] * factor
 
 
-def tell_mass(share: float, configuration: Configuration) -> Configuration:
+def scale_mass(share: float, configuration: Configuration) -> Configuration:
     """Another mass of the whole car, by that of its chassis, whose radii of gyration stay."""
     vehicle = configuration.vehicle
     chassis = vehicle.chassis
@@ -115,7 +115,7 @@ def tell_mass(share: float, configuration: Configuration) -> Configuration:
     return replace(configuration, vehicle=replace(vehicle, chassis=chassis))
 
 
-def _tell_height(share: float, configuration: Configuration) -> Configuration:
+def _scale_height(share: float, configuration: Configuration) -> Configuration:
     """Another height of the whole car's centre of mass, by that of its chassis; sensors stay where they are."""
     vehicle = configuration.vehicle
     chassis = vehicle.chassis
@@ -134,14 +134,14 @@ def _raised(point: tuple[float, float, float], by: float) -> tuple[float, float,
     return point[0], point[1], point[2] + by
 
 
-def _tell_brake_gain(share: float, configuration: Configuration) -> Configuration:
+def _scale_brake_gain(share: float, configuration: Configuration) -> Configuration:
     def change(axle: Axle) -> Axle:
         return replace(axle, brake=replace(axle.brake, gain=axle.brake.gain * (1 + share)))
 
     return _axles(configuration, change)
 
 
-def _tell_antenna(ahead: float, configuration: Configuration) -> Configuration:
+def _move_antenna(ahead: float, configuration: Configuration) -> Configuration:
     gnss = configuration.sensors.gnss
     if gnss is None:
         return configuration
@@ -180,7 +180,7 @@ _AXES = (("imu.ax", "imu.ay", "imu.az"), ("imu.wx", "imu.wy", "imu.wz"))
 
 
 def _roll_imu(angle: float, _: Configuration) -> Reached:
-    """The device is rolled by an angle (rad) against the axes in which it is told to sit."""
+    """The device is rolled by an angle (rad) against the axes in which it is configured."""
     R = rotations(np.array([angle]), np.zeros(1), np.zeros(1))[0]
 
     def reach(m: Measurement) -> Measurement:
@@ -206,7 +206,7 @@ def _scale_gyro(share: float, _: Configuration) -> Reached:
 
 
 def _delay(device: str, seconds: float, _: Configuration) -> Reached:
-    """What is said to be measured at a time was measured `seconds` before; it arrives later, but never earlier."""
+    """Time stamps are `seconds` too late; a late one delays the arrival, an early one does not advance it."""
     shift = round(seconds * 1e9)
 
     def reach(m: Measurement) -> Measurement:
@@ -233,7 +233,7 @@ def _signed(
     size: float,
     unit: str,
     shown: float,
-    told: Callable[[float, Configuration], Configuration] | None = None,
+    configured: Callable[[float, Configuration], Configuration] | None = None,
     reached: Callable[[float, Configuration], Reached] | None = None,
     changes_grip: bool = False,
     listed: bool = True,
@@ -243,7 +243,7 @@ def _signed(
         Wrong(
             f"{subject} {sign * shown:+g}{unit}",
             subject,
-            None if told is None else partial(told, sign * size),
+            None if configured is None else partial(configured, sign * size),
             None if reached is None else partial(reached, sign * size),
             changes_grip,
             listed,
@@ -257,20 +257,20 @@ _UNMEASURED = partial(_drop, ("torque.", "brake."))
 
 def _make_all() -> Iterable[Wrong]:
     yield from _signed("steering offset", math.radians(1), "°", 1, reached=_offset_steering)
-    yield from _signed("wheel radius", 0.02, " %", 2, _tell_radius)
-    yield from _signed("cornering stiffness", 0.3, " %", 30, tell_cornering_stiffness, changes_grip=True)
-    yield from _signed("friction", 0.2, " %", 20, _tell_friction, changes_grip=True)
-    yield from _signed("mass", 0.2, " %", 20, tell_mass)
-    yield from _signed("height of the centre of mass", 0.2, " %", 20, _tell_height)
-    yield from _signed("brake gain", 0.3, " %", 30, _tell_brake_gain)
+    yield from _signed("wheel radius", 0.02, " %", 2, _scale_radius)
+    yield from _signed("cornering stiffness", 0.3, " %", 30, scale_cornering_stiffness, changes_grip=True)
+    yield from _signed("friction", 0.2, " %", 20, _scale_friction, changes_grip=True)
+    yield from _signed("mass", 0.2, " %", 20, scale_mass)
+    yield from _signed("height of the centre of mass", 0.2, " %", 20, _scale_height)
+    yield from _signed("brake gain", 0.3, " %", 30, _scale_brake_gain)
     yield from _signed("IMU rolled", math.radians(3), "°", 3, reached=_roll_imu)
     yield from _signed("gyro scale", 0.01, " %", 1, reached=_scale_gyro)
-    yield from _signed("antenna", 0.5, " m", 0.5, _tell_antenna)
+    yield from _signed("antenna", 0.5, " m", 0.5, _move_antenna)
     for name, device, ms in (("GNSS", "gnss.", 100), ("IMU", "imu.", 20)):
-        for way, sign in (("later", 1), ("earlier", -1)):
+        for error, sign in (("late", 1), ("early", -1)):
             late = partial(_delay, device, sign * ms / 1000)
-            yield Wrong(f"{name} {ms} ms {way} than told", f"{name} latency", reached=late)
-    yield from _signed("wheel radius", 0.01, " %", 1, _tell_radius, listed=False)
+            yield Wrong(f"{name} time stamps {ms} ms {error}", f"{name} latency", reached=late)
+    yield from _signed("wheel radius", 0.01, " %", 1, _scale_radius, listed=False)
     yield from _signed("gyro scale", 0.005, " %", 0.5, reached=_scale_gyro, listed=False)
     yield Wrong("no torque, no pressure", "inputs", None, _UNMEASURED)
 
@@ -282,12 +282,12 @@ WRONGS: dict[str, Wrong] = {w.name: w for w in _make_all()}
 def apply_wrongs(
     wrongs: Iterable[Wrong], configuration: Configuration, measurements: list[Measurement]
 ) -> tuple[Configuration, list[Measurement]]:
-    """What the estimator is told, and what reaches it in order of arrival."""
-    told = configuration
+    """The configuration of the estimator, and the measurements that reach it in order of arrival."""
+    configured = configuration
     for wrong in wrongs:
-        if wrong.told is not None:
-            told = wrong.told(told)
+        if wrong.configured is not None:
+            configured = wrong.configured(configured)
         if wrong.reached is not None:
             reach = wrong.reached(configuration)
             measurements = [found for m in measurements if (found := reach(m)) is not None]
-    return told, sorted(measurements, key=lambda m: m.arrival)
+    return configured, sorted(measurements, key=lambda m: m.arrival)

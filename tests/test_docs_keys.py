@@ -1,0 +1,173 @@
+"""Every key of a configuration is documented: in prototype.yaml, comments included, or in docs/configuration.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import pytest
+import yaml
+
+from drivers.registry import load_driver
+from vehicled.configuration import File
+from vehicled.daemon.configuration import load_daemon_configuration
+from vehicled.daemon.daemon import DaemonOptions
+from vehicled.expectations import type_hints
+from vehicled.settings import load, shipped_folder
+from vehicled.vehicle.handbook import Handbook
+
+PROTOTYPE = shipped_folder() / "prototype.yaml"
+PAGE = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text()
+_COMMENTED = re.compile(r"^( *)# ( *[a-z_]+:( .*)?)$")
+"""A key that is shown in a comment: `# key: value`."""
+_IS_DEFAULT = re.compile(r"# defaults?(;|$)")
+
+
+def uncomment(line: str) -> str:
+    return _COMMENTED.sub(r"\1\2", line)
+
+
+def dataclasses_of(hint: Any) -> Iterator[type]:
+    """Those that a field may hold, also within unions, annotations and dictionaries."""
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        yield hint
+    for argument in get_args(hint):
+        yield from dataclasses_of(argument)
+
+
+def fits(cls: type, node: yaml.Node) -> bool:
+    """Whether a section can be one of that class, by its `kind` where there is one."""
+    if not isinstance(node, yaml.MappingNode):
+        return False
+    kinds = set(get_args(type_hints(cls).get("kind")))
+    given = {value.value for key, value in node.value if key.value == "kind"}
+    return not kinds or not given or bool(kinds & given)
+
+
+def collect(node: yaml.Node, cls: type, named: dict[type, set[str]]) -> None:
+    """By class, the keys that sections of it have anywhere in a file."""
+    if not fits(cls, node):
+        return
+    hints = {"daemon": DaemonOptions} if cls is File else {}
+    for key, value in node.value:
+        named[cls].add(key.value)
+        hint = hints.get(key.value, type_hints(cls).get(key.value))
+        sections = [v for _, v in value.value] if get_origin(hint) is dict else [value]
+        for section, inner in product(sections, dataclasses_of(hint)):
+            collect(section, inner, named)
+
+
+def classes_below(cls: type) -> set[type]:
+    found = {cls}
+    for field in dataclasses.fields(cls):
+        for inner in dataclasses_of(type_hints(cls)[field.name]):
+            found |= classes_below(inner)
+    return found
+
+
+def keys_of(cls: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(cls) if field.init}
+
+
+def rows_of(heading: str) -> list[list[str]]:
+    """The rows of all tables below a heading of docs/configuration.md, as lists of cells."""
+    section = re.split(r"^#+ ", PAGE.split(f" {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def names_in(cell: str) -> set[str]:
+    return set(re.findall(r"`([a-z_]+)`", cell))
+
+
+def test_the_prototype_shows_every_key_of_every_section():
+    text = "\n".join(map(uncomment, PROTOTYPE.read_text().splitlines()))
+    named: dict[type, set[str]] = defaultdict(set)
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert root is not None
+    collect(root, File, named)
+    by_handbook = classes_below(Handbook)
+    missing = {
+        f"{cls.__name__}.{key}"
+        for cls in classes_below(File) | classes_below(DaemonOptions)
+        if named[cls] or cls not in by_handbook
+        for key in keys_of(cls) - named[cls]
+    }
+    assert not missing
+
+
+def test_the_page_names_every_key_of_a_handbook_car():
+    named = set().union(*(names_in(row[0]) for row in rows_of("Vehicle")))
+    named |= {"kind", "front", "rear", "aerodynamics", "gravity"}
+    (axle,) = dataclasses_of(type_hints(Handbook)["front"])
+    assert not (keys_of(Handbook) | keys_of(axle)) - named
+
+
+@pytest.mark.parametrize("driver", ["xsens", "vectornav", "nmea", "can"])
+def test_the_page_names_every_option_of_a_driver(driver):
+    options = {
+        name
+        for row in rows_of("Drivers")
+        if f"`{driver}`" in row[0] or (row[0] == "serial" and driver != "can")
+        for name in names_in(row[1])
+    }
+    assert options == keys_of(load_driver(driver).Options)
+
+
+def test_the_page_names_every_setting_of_a_can_signal():
+    (signal,) = dataclasses_of(type_hints(load_driver("can").Options)["signals"])
+    named = {name for row in rows_of("Drivers") if row[0] == "a signal" for name in names_in(row[1])}
+    assert named == keys_of(signal)
+
+
+def without(lines: list[str]) -> list[str]:
+    """Without lines that hold a default, and then without sections that have nothing left."""
+    kept = [line for line in lines if not _IS_DEFAULT.search(line) and re.match(r" *[^ #]", line)]
+    while True:
+        deeper = [
+            len(b) - len(b.lstrip()) > len(a) - len(a.lstrip())
+            for a, b in zip(kept, [*kept[1:], ""], strict=True)
+        ]
+        empty = [
+            bool(re.match(r" *[a-z_]+: *(#.*)?$", line)) and not d
+            for line, d in zip(kept, deeper, strict=True)
+        ]
+        if not any(empty):
+            return kept
+        kept = [line for line, e in zip(kept, empty, strict=True) if not e]
+
+
+def flatten(value: Any, path: str = "") -> dict[str, Any]:
+    """Leaves by their path; numbers rounded, as units convert to SI with other last digits."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {p: leaf for k, v in value.items() for p, leaf in flatten(v, f"{path}.{k}").items()}
+    return {path: float(f"{value:.3g}") if isinstance(value, float) else value}
+
+
+@pytest.mark.parametrize("change", ["left out", "uncommented"])
+def test_values_that_the_prototype_calls_default_are_the_defaults(change, tmp_path):
+    lines = PROTOTYPE.read_text().splitlines()
+    if change == "left out":
+        changed = without(lines)
+    else:
+        # Not what belongs to an alternative section, which is indented behind the `#`.
+        changed = [
+            uncomment(line) if _IS_DEFAULT.search(line) and "#   " not in line else line for line in lines
+        ]
+    assert changed != lines
+    path = tmp_path / "changed.yaml"
+    path.write_text("\n".join(changed))
+    (tmp_path / "prototype.dbc").write_bytes((PROTOTYPE.parent / "prototype.dbc").read_bytes())
+    ours, shipped = load(path, File), load(PROTOTYPE, File)
+    for name in ("vehicle", "sensors", "filter", "world", "output"):
+        assert flatten(getattr(ours, name)) == flatten(getattr(shipped, name)), name
+    daemons = [load_daemon_configuration(p) for p in (path, PROTOTYPE)]
+    for name in ("loop", "publish", "record", "learned"):
+        assert flatten(getattr(daemons[0].daemon, name)) == flatten(getattr(daemons[1].daemon, name)), name
