@@ -30,7 +30,7 @@ RTK_RMSE = 0.02 * math.sqrt(2)
 """m: of the simulated receiver, horizontally."""
 NIS = {"imu.gyro": (0.1, 0.5), "imu.accel": (0.4, 3.0)}
 """Where it is not 0.5 to 1.5. Measured: gyroscopes 0.23, as `model_error` is large beside the noise of two of their
-axes; accelerometers 0.8, on a machine with other load up to three times that of a replay, as samples are delayed on
+axes; accelerometers 0.8, with other load up to twice that of a replay, as samples are delayed on
 their pseudo-terminal; all others 0.60 to 0.95."""
 
 
