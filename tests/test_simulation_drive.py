@@ -23,7 +23,8 @@ from vehicled.simulation.drive import drive_plant, simulate
 from vehicled.simulation.driver import Controls, SpeedProfile, State
 from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
 from vehicled.simulation.scenario import InputTable, OpenLoop, Scenario, Sine, find_scenario
-from vehicled.simulation.sensors import SensorPlaces, SimulatedSensors, Track
+from vehicled.simulation.sensor_settings import SimulatedSensors
+from vehicled.simulation.sensors import SensorPlaces, Track
 
 # Courses
 

@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
 def _scenario(args: argparse.Namespace) -> "tuple[Scenario, float]":
     """The drive as far as asked for, with the receiver asked for, and its latency, s. Raises UsageError."""
     from vehicled.simulation.scenario import find_scenario
-    from vehicled.simulation.sensors import CONVENTIONAL, RTK
+    from vehicled.simulation.sensor_settings import CONVENTIONAL, RTK
 
     if args.seed < 0:
         raise UsageError(f"--seed {args.seed}: expected 0 or more")

@@ -16,16 +16,15 @@ from vehicled.configuration import Configuration, parse_configuration
 from vehicled.messages import Measurement
 from vehicled.settings import config_path
 from vehicled.simulation.commonroad import GRAVITY, load_parameters
-from vehicled.simulation.sensors import (
+from vehicled.simulation.sensor_settings import (
     Errors,
     SimulatedGnss,
     SimulatedImu,
     SimulatedSensors,
     SimulatedSignal,
     SimulatedSteering,
-    Track,
-    measure,
 )
+from vehicled.simulation.sensors import Track, measure
 from vehicled.studies.robustness.plants import PLACES, load_or_drive
 
 _WHITE, _WANDER = 0.5, 0.3
