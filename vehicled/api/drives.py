@@ -22,6 +22,7 @@ from vehicled.messages import CHANNELS, Estimate, Innovation, Measurement, Step
 from vehicled.points import with_point
 from vehicled.scoring import Scores
 from vehicled.simulation import drive as simulation
+from vehicled.simulation.equipment import find_equipment
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario
 from vehicled.smoothing.smoother import Smoother
@@ -65,7 +66,7 @@ def simulate(
     duration: float | None = None,
     gnss: Receiver | None = None,
 ) -> Drive:
-    """Drive the configured car, with the errors of the scenario in its parameters and sensors.
+    """Drive the configured car with its sensors, with the errors of the scenario in parameters and sensors.
 
     `scenario`: a built-in drive such as `slalom` (`vehicled simulate --list`) or a YAML file; `seed`: of all noise;
     `duration` (s) and `gnss`: instead of the scenario's own. Raises UsageError, and RunError when the simulation
@@ -85,7 +86,8 @@ def simulate(
     if seed < 0:
         raise UsageError(f"seed: expected at least 0, got {seed}")
     plant = make_plant(configuration, scenario.plant)
-    measurements, truth = simulation.simulate(scenario, plant, seed)
+    equipment = find_equipment(configuration, configuration.find_signals())
+    measurements, truth = simulation.simulate(scenario, plant, seed, equipment=equipment)
     point = configuration.point
     return Drive(measurements, Estimates.from_rows(truth.at(point).rows(), point=point))
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from vehicled.simulation.equipment import Equipment
 from vehicled.units import NonNegative, Positive, Range, Unit
 
 SOURCES = ("imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle")
@@ -98,8 +99,8 @@ RECEIVERS = {"rtk": RTK, "conventional": CONVENTIONAL}
 class SimulatedWheelAngles(Sampling):
     """Hall sensors: counters of magnet edges, from an arbitrary phase."""
 
-    edges: Annotated[int, Range(1, 100_000)] = 96
-    """Per revolution."""
+    edges: Annotated[int, Range(1, 100_000)] | None = None
+    """Per revolution; left out: as the configuration's `resolution` says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,43 +108,53 @@ class SimulatedSignal(Sampling, Errors):
     """A scalar, or several of a kind, measured together."""
 
 
+Configured = Literal["configured"]
+"""Instead of a sensor: one with usual errors, if the configuration says that the car has it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SimulatedSteering(Sampling):
-    """Encoders on rack and road wheels, each optional."""
+    """Encoders on rack, road wheels and steering wheel."""
 
-    rack: Annotated[Errors | None, Unit("m", plain=True)] = Errors(noise=3e-5, bias=5e-5, quantisation=5e-6)
-    road_wheels: Annotated[Errors | None, Unit("rad", plain=True)] = Errors(
-        noise=5e-4, bias=5e-4, quantisation=3.5e-5
-    )
+    rack: Annotated[Errors | Configured | None, Unit("m", plain=True)] = "configured"
+    road_wheels: Annotated[Errors | Configured | None, Unit("rad", plain=True)] = "configured"
+    wheel: Annotated[Errors | Configured | None, Unit("rad", plain=True)] = "configured"
+    """The steering wheel."""
 
+
+_ORIGIN = (math.radians(43.33), math.radians(-8.41), 100.0)
 
 _Source = Literal["imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedSensors:
-    """Those of a drive; null switches one off. One that is written out has only the errors written there."""
+    """Those of a drive, by default as configured; null switches one off.
 
-    imu: SimulatedImu | None = SimulatedImu()
-    gnss: Literal["rtk", "conventional"] | SimulatedGnss | None = "rtk"
-    wheel_angles: SimulatedWheelAngles | None = SimulatedWheelAngles()
-    wheel_speeds: Annotated[SimulatedSignal | None, Unit("rad/s", plain=True)] = None
+    One that is written out exists also where the configuration lacks it, and has only the errors written there.
+    """
+
+    imu: SimulatedImu | Configured | None = "configured"
+    gnss: Literal["rtk", "conventional"] | SimulatedGnss | Configured | None = "configured"
+    """As configured: an RTK receiver."""
+    wheel_angles: SimulatedWheelAngles | Configured | None = "configured"
+    wheel_speeds: Annotated[SimulatedSignal | Configured | None, Unit("rad/s", plain=True)] = "configured"
     steering: SimulatedSteering | None = SimulatedSteering()
-    brake_pressure: Annotated[SimulatedSignal | None, Unit("Pa", plain=True)] = SimulatedSignal(
-        noise=2e4, bias=1e4, quantisation=500.0
-    )
-    wheel_torques: Annotated[SimulatedSignal | None, Unit("N·m", plain=True)] = SimulatedSignal(
-        noise=5.0, bias=2.0, scale=0.005, quantisation=0.2
-    )
-    speed: Annotated[SimulatedSignal | None, Unit("m/s", plain=True)] = SimulatedSignal(
-        noise=0.03, scale=0.005, quantisation=0.01 / 3.6
-    )
-    origin: tuple[
-        Annotated[float, Unit("deg", plain=True), Range(-math.pi / 2, math.pi / 2)],
-        Annotated[float, Unit("deg", plain=True)],
-        Annotated[float, Unit("m", plain=True)],
-    ] = (math.radians(43.33), math.radians(-8.41), 100.0)
-    """Latitude, longitude and height of the world's origin."""
+    brake_pressure: Annotated[SimulatedSignal | Configured | None, Unit("Pa", plain=True)] = "configured"
+    wheel_torques: Annotated[SimulatedSignal | Configured | None, Unit("N·m", plain=True)] = "configured"
+    speed: Annotated[SimulatedSignal | Configured | None, Unit("m/s", plain=True)] = "configured"
+    origin: (
+        tuple[
+            Annotated[float, Unit("deg", plain=True), Range(-math.pi / 2, math.pi / 2)],
+            Annotated[float, Unit("deg", plain=True)],
+            Annotated[float, Unit("m", plain=True)],
+        ]
+        | None
+    ) = None
+    """Latitude, longitude and height of the world's origin.
+
+    Left out: as the configuration says, or 43.33°, −8.41°, 100 m.
+    """
     outages: dict[_Source, list[tuple[_Time, _Time]]] = field(default_factory=dict)
     """Per sensor, [from, to) during which it is silent; a GNSS receiver reports no fix."""
 
@@ -153,3 +164,7 @@ class SimulatedSensors:
             for i, (begin, end) in enumerate(intervals):
                 if end <= begin:
                     yield f"outages.{source}[{i}]", f"expected [from, to], got [{begin:g}, {end:g}]"
+
+    def find_origin(self, equipment: Equipment) -> tuple[float, float, float]:
+        """Of the world: latitude and longitude in rad, height in m."""
+        return self.origin or equipment.origin or _ORIGIN

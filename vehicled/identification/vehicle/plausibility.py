@@ -9,6 +9,7 @@ import numpy as np
 from vehicled.configuration import File
 from vehicled.identification.vehicle.names import Parameter
 from vehicled.messages import Step
+from vehicled.sources.steering import CHANNELS_BY_SOURCE
 from vehicled.vehicle.handbook import Handbook
 
 SHORTEST = 10.0
@@ -22,7 +23,6 @@ _TOLERANCE = 0.25
 """Of a ratio to such a factor, relative."""
 _MOVING = 3.0
 """m/s."""
-_STEERING = {"rack": ("steer.rack",), "wheel": ("steer.wheel",), "road_wheels": ("steer.fl", "steer.fr")}
 
 
 class Channels:
@@ -71,7 +71,7 @@ def find_faults(log: Channels, file: File, parameters: Sequence[Parameter]) -> I
 
 def _missing(log: Channels, file: File, parameters: Sequence[Parameter]) -> Iterator[str]:
     source = file.sensors.steering.source
-    for channel in _STEERING[source]:
+    for channel in CHANNELS_BY_SOURCE[source]:
         if channel not in log:
             yield f"{channel} is missing: sensors.steering.source is '{source}'"
     lacking = []

@@ -23,6 +23,7 @@ from vehicled.simulation.sensor_settings import (
     SimulatedSensors,
     SimulatedSignal,
     SimulatedSteering,
+    SimulatedWheelAngles,
 )
 from vehicled.simulation.sensors import Track, measure
 from vehicled.studies.robustness.plants import PLACES, load_or_drive
@@ -61,7 +62,7 @@ def _make_sensors(plant: str) -> SimulatedSensors:
             velocity=0.05,
             quality=1,
         ),
-        wheel_angles=None if speeds else SimulatedSensors().wheel_angles,
+        wheel_angles=None if speeds else SimulatedWheelAngles(),
         wheel_speeds=SimulatedSignal(rate=50.0, noise=0.05, quantisation=0.02) if speeds else None,
         steering=SimulatedSteering(rack=None, road_wheels=Errors(noise=5e-4, bias=1e-3, quantisation=1e-4)),
         brake_pressure=None,
