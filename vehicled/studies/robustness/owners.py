@@ -115,6 +115,7 @@ vehicle:
   wheelbase: {wheelbase:.3f} m
   front_to_center_of_mass: {rear / (front + rear) * wheelbase:.3f} m
   center_of_mass_height: {p.h_cg:.3f} m
+  driven: {"front" if p.T_se > 0.5 else "rear"}
   front: {axle(p.T_f, front)}
   rear: {axle(p.T_r, rear)}
 """
