@@ -125,9 +125,9 @@ def estimate(
     """Run an `Estimator` over a drive: what `vehicled replay --fast` writes, as arrays.
 
     A row for each step from the filter's start on. With `smooth` each row uses all measurements of the drive, before
-    and after it, as `vehicled replay --smooth` does; the innovations are then those of the filter. Raises UsageError
-    for a file that is no log, RunError when it has no measurement or the filter never started, and what the estimator
-    raises.
+    and after it, as `vehicled replay --smooth` does; the innovations are then those of the filter. Warns of channels
+    that seem to be in another unit (UserWarning). Raises UsageError for a file that is no log, RunError when it has
+    no measurement or the filter never started, and what the estimator raises.
     """
     name = "drive" if isinstance(log, Drive) else str(log)
     if smooth:
@@ -156,6 +156,8 @@ def _run(estimator: Estimator, steps: Iterator[Step], name: str, sink: Sink | No
         if sink is not None:
             sink(result.t, result.measurements, result.estimate, result.innovations)
         count += 1
+    for channels, fault in estimator.status()["units"].items():
+        warnings.warn(f"{name}: {channels}: {fault}", stacklevel=3)
     if not count:
         raise RunError(f"{name}: no measurement that could be used")
     if not run.rows:

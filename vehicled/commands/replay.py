@@ -65,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     log = open_log(args.log, log_devices(configuration.daemon.devices))
     summary = (_smooth if args.smooth else _replay)(args, configuration, log)
     log.problems.show(sys.stderr)
+    for channels, fault in summary.units.items():
+        print(f"{args.log}: {channels}: {fault}", file=sys.stderr)
     if summary.steps == 0:
         raise RunError(f"{args.log}: no measurement that could be used")
     if summary.estimates == 0:
