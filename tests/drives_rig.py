@@ -15,6 +15,7 @@ from vehicled.messages import Step
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import PlantErrors, Scenario, find_scenario
+from vehicled.simulation.sensor_settings import SimulatedSignal
 
 TEXT = settings.config_path("prototype").read_text(encoding="utf-8")
 
@@ -40,7 +41,6 @@ def drive(file: File, scenario: Scenario, seed: int = 3) -> list[Step]:
 def mixed(seconds: float) -> Scenario:
     """With torques in true scale: a mass is known no better than they are."""
     given = find_scenario("mixed_drive")
-    assert given.sensors.wheel_torques is not None
-    torques = dataclasses.replace(given.sensors.wheel_torques, scale=0.0)
+    torques = SimulatedSignal(noise=5.0, bias=2.0, quantisation=0.2)
     sensors = dataclasses.replace(given.sensors, wheel_torques=torques)
     return dataclasses.replace(given, duration=seconds, plant=PlantErrors(), sensors=sensors)

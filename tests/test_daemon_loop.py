@@ -125,6 +125,17 @@ def test_each_step_gets_what_has_arrived_by_its_time():
     assert [e["x"] for e in rig.collector.published] == [2.0, 3.0, 4.0]
 
 
+def test_a_wrong_unit_is_logged_once(caplog):
+    rig = Rig()
+    status = rig.estimator.status()
+    with mock.patch.object(
+        rig.estimator, "status", return_value={**status, "units": {"steer.wheel": "in deg"}}
+    ):
+        rig.run(1000)
+    assert len(rig.collector.statuses) > 2
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == ["steer.wheel: in deg"]
+
+
 def test_a_failing_estimator_is_reset_and_goes_on(caplog):
     rig = Rig({2: fail, 3: fail}).run(6)
     assert len(rig.times) == 6

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ import zmq
 from estimator_rig import mixed
 
 from replay.log import create_log
+from replay.mcap_log import McapLog
 from vehicled.cli import main
 from vehicled.messages import ESTIMATE_COLUMNS
 
@@ -53,6 +55,31 @@ def test_a_recording_replays_to_the_same_bytes_and_records_to_the_same_bytes(log
     assert replay(logs / "run.mcap", *arguments) == 0
     assert again.read_bytes() == (logs / "estimates.csv").read_bytes()
     assert recorded.read_bytes() == (logs / "run.mcap").read_bytes()
+
+
+def test_a_recording_has_the_status_once_a_second_and_at_the_end(logs):
+    run = McapLog(logs / "run.mcap").read_run()
+    assert len(run.statuses) == pytest.approx(SECONDS + 1, abs=1)
+    assert run.statuses[-1].t == run.steps[-1].t
+    estimator = run.statuses[-1].counters["estimator"]
+    assert (estimator["restarts"], estimator["inputs"]["steering"]) == (0, "measured")
+    assert estimator["steps"] == len(run.estimates.t)
+
+
+def test_the_report_of_a_replay_has_restarts_and_missing_steering(logs, tmp_path):
+    with open(logs / "drive.csv") as file, open(tmp_path / "blind.csv", "w") as blind:
+        rows = csv.DictReader(file)
+        writer = csv.DictWriter(blind, rows.fieldnames)
+        writer.writeheader()
+        writer.writerows({c: v for c, v in row.items() if not c.startswith("steer.")} for row in rows)
+    for log, share in (("drive", "100 %"), ("blind", "0 %")):
+        folder = logs if log == "drive" else tmp_path
+        recording, page = tmp_path / f"{log}.mcap", tmp_path / f"{log}.html"
+        assert replay(folder / f"{log}.csv", "--config", "prototype", "--fast", "--record", recording) == 0
+        assert main(["report", str(recording), "-o", str(page)]) == 0
+        text = re.sub("<[^>]*>", " ", page.read_text())
+        assert re.search(r"\b0\s+restarts of the filter", text)
+        assert re.search(rf"\s{share}\s+steps with measured steering", text)
 
 
 def test_a_truncated_recording_gives_the_beginning_and_says_so(logs, tmp_path, capsys):

@@ -196,6 +196,21 @@ def test_a_recording_with_truth_shows_everything(
     assert output.stat().st_size < 8_000_000
 
 
+def test_restarts_and_wrong_units_stand_out(tmp_path: Path) -> None:
+    units = {"steer.wheel": "values up to 412 look to be in deg"}
+    estimator = {"restarts": 84, "steps": 200, "without_steering": 50, "units": units}
+    with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
+        values = np.array([true_state(0.0)[c] for c in ESTIMATE_COLUMNS])
+        for i in range(3):
+            recorder.record_step(i * PERIOD, [], Estimate(i * PERIOD, values), [], None)
+        recorder.record_status(Status(2 * PERIOD, "running", {"estimator": estimator}))
+    assert main(["report", str(tmp_path / "run.mcap"), "-o", str(tmp_path / "r.html")]) == 0
+    page = (tmp_path / "r.html").read_text()
+    assert '<b class="bad">84</b><span>restarts of the filter</span>' in page
+    assert '<b class="bad">75 %</b><span>steps with measured steering</span>' in page
+    assert "<p class=bad>steer.wheel: values up to 412 look to be in deg</p>" in page
+
+
 def test_a_table_of_few_columns_shows_what_it_has_and_the_same_every_time(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("t,vx,sideslip\n0,20,0.01\n1,20,0.02\n2,,\n")
     assert main(["report", str(tmp_path / "e.csv"), "-o", str(tmp_path / "r.html")]) == 0

@@ -83,6 +83,37 @@ def test_two_engines_agree():
     assert columns(one[-1:], *names) == pytest.approx(columns(other[-1:], *names), abs=0.02)
 
 
+def test_torque_acts_on_the_axle_that_gets_it():
+    pytest.importorskip("mujoco")
+    vehicle = dataclasses.replace(load_configuration("reference_vehicle").vehicle, driven="front")
+    plant = EnginePlant(vehicle, SensorPlaces(), plants.get_engine("mujoco"))
+    assert plant.handling.front_share == 1.0
+    plant.reset(InitialMotion(speed=15.0), Ground())
+    before = plant.truth()
+    controls = Controls(0.0, 0.0, 0.0, front_torque=600.0)
+    for k in range(1000):
+        plant.step(k * DT, DT, controls)
+    after = plant.truth()
+    plant.close()
+    assert after[ESTIMATE_INDEX["vx"]] - before[ESTIMATE_INDEX["vx"]] == pytest.approx(
+        600 / 0.3 / 1087, rel=0.2
+    )
+    front, rear = (after[ESTIMATE_INDEX[f"wheel.{w}.speed"]] for w in ("fl", "rl"))
+    assert front > rear + 0.1
+    assert plant.wheel_torques(controls) == pytest.approx([300.0, 300.0, 0.0, 0.0])
+
+
+def test_a_car_that_the_engines_cannot_drive_is_refused():
+    with pytest.raises(UsageError, match="linear tyres"):
+        EnginePlant(load_configuration("saloon").vehicle, SensorPlaces(), plants.get_engine("mujoco"))
+
+
+def test_owners_know_which_wheels_are_driven():
+    pytest.importorskip("vehiclemodels")
+    assert owners.configure("commonroad 1", 0.0).vehicle.driven == "front"
+    assert owners.configure("commonroad 3", 0.0).vehicle.driven == "rear"
+
+
 def test_a_track_is_driven_once(monkeypatch, tmp_path):
     pytest.importorskip("vehiclemodels")
     monkeypatch.setenv("VEHICLED_CACHE", str(tmp_path))

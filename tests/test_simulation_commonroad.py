@@ -105,6 +105,20 @@ def test_wheels_turn_as_far_as_their_rates_say(drive):
         assert angle[-1] == pytest.approx(np.sum(0.5 * DT * (rate[1:] + rate[:-1])), rel=1e-6)
 
 
+@pytest.mark.parametrize(("car", "torques"), [(1, [150.0, 150.0, 0.0, 0.0]), (3, [0.0, 0.0, 150.0, 150.0])])
+def test_torque_goes_to_the_axle_that_the_model_drives(car, torques):
+    pytest.importorskip("vehiclemodels")
+    ends = []
+    for controls in (Controls(0.0, 300.0, 0.0), Controls(0.0, 0.0, 0.0, front_torque=300.0)):
+        plant = CommonRoadPlant(car, SensorPlaces())
+        assert plant.wheel_torques(controls) == pytest.approx(torques)
+        plant.reset(InitialMotion(speed=SPEED), Ground())
+        for k in range(200):
+            plant.step(k * DT, DT, controls)
+        ends.append(plant.truth()[ESTIMATE_INDEX["vx"]])
+    assert ends[0] == ends[1] > SPEED
+
+
 def test_body_rates_at_a_known_attitude():
     # 30 °/s of yaw at 5° of roll: 2.6 °/s about y.
     found = np.degrees(body_rates(math.radians(5), 0.0, 0.0, 0.0, math.radians(30)))

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pymap3d
@@ -16,14 +16,14 @@ from replay.log import open_log
 from vehicled.cli import main
 from vehicled.errors import RunError
 from vehicled.messages import ESTIMATE_INDEX
-from vehicled.points import ORIGIN
 from vehicled.settings import SettingsError, loads
 from vehicled.simulation.course import CourseBuilder, double_lane_change, double_lane_change_lanes
 from vehicled.simulation.drive import drive_plant, simulate
 from vehicled.simulation.driver import Controls, SpeedProfile, State
 from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
 from vehicled.simulation.scenario import InputTable, OpenLoop, Scenario, Sine, find_scenario
-from vehicled.simulation.sensors import SensorPlaces, SimulatedSensors, Track
+from vehicled.simulation.sensor_settings import SimulatedSensors
+from vehicled.simulation.sensors import SensorPlaces, Track
 
 # Courses
 
@@ -363,10 +363,7 @@ def single_track(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command with the plant of these tests."""
     plant = ModuleType("vehicled.simulation.plant")
     plant.make_plant = lambda configuration, errors: SingleTrack(errors=1 + errors.mass)  # type: ignore[attr-defined]
-    configuration = ModuleType("vehicled.configuration")
-    configuration.load_configuration = lambda name: SimpleNamespace(point=ORIGIN)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, plant.__name__, plant)
-    monkeypatch.setitem(sys.modules, configuration.__name__, configuration)
 
 
 @pytest.mark.parametrize("kind", ["csv", "mcap"])
@@ -374,7 +371,7 @@ def test_the_command_writes_log_and_truth(kind: str, tmp_path: Path, single_trac
     scenario = tmp_path / "turn.yaml"
     scenario.write_text(YAML.replace("duration: 3", "duration: 1").replace("imu: null", ""))
     log, truth = tmp_path / f"drive.{kind}", tmp_path / "truth.csv"
-    arguments = ["simulate", str(scenario), "--config", "x", "--truth", str(truth), "--output"]
+    arguments = ["simulate", str(scenario), "--config", "prototype", "--truth", str(truth), "--output"]
     assert main([*arguments, str(log)]) == 0
     found = list(open_log(log).measurements())
     wanted, real = simulate(loads(scenario.read_text(), Scenario), SingleTrack(errors=1.05), 1)
@@ -392,11 +389,12 @@ def test_the_command_writes_log_and_truth(kind: str, tmp_path: Path, single_trac
 def test_the_receiver_is_chosen_on_the_command_line(tmp_path: Path, single_track: None) -> None:
     scenario = tmp_path / "turn.yaml"
     scenario.write_text("duration: 1\ninputs: {}\nsensors: {imu: null}")
-    arguments = ["simulate", str(scenario), "--config", "x", "--output", str(tmp_path / "log.csv"), "--gnss"]
+    log = str(tmp_path / "log.csv")
+    arguments = ["simulate", str(scenario), "--config", "prototype", "--output", log, "--gnss"]
     fixes = {}
     for receiver in ("rtk", "conventional", "none"):
         assert main([*arguments, receiver]) == 0
-        found = [m for m in open_log(tmp_path / "log.csv").measurements() if m.source == "gnss"]
+        found = [m for m in open_log(log).measurements() if m.source == "gnss"]
         fixes[receiver] = len(found)
     assert fixes == {"rtk": 51, "conventional": 6, "none": 0}
 

@@ -12,22 +12,18 @@ import pytest
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Measurement
 from vehicled.points import rotations
 from vehicled.settings import SettingsError, loads
-from vehicled.simulation.sensors import (
+from vehicled.simulation.sensor_settings import (
     CONVENTIONAL,
     Errors,
     Sampling,
-    SensorPlaces,
     SimulatedGnss,
     SimulatedImu,
     SimulatedSensors,
     SimulatedSignal,
     SimulatedSteering,
     SimulatedWheelAngles,
-    Track,
-    gauss_markov,
-    measure,
-    specific_force,
 )
+from vehicled.simulation.sensors import SensorPlaces, Track, gauss_markov, measure, specific_force
 
 G = 9.81
 NONE = SimulatedSensors(

@@ -207,6 +207,7 @@ class Estimator:
             "reason": None if self._recovering is None else self._recovering[1],
             **self._counters,
             **self._screening.removed,
+            "units": self._screening.find_wrong_units(),
             "unconverged": self._filter.unconverged,
             "repairs": self._filter.repairs,
             "sensors": {kind: health.status() for kind, health in self._updates.health.items()},

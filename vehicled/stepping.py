@@ -129,6 +129,8 @@ class Summary:
     restarts: int = 0
     without_steering: int = 0
     """Steps in which the steering was not measured, or distrusted."""
+    units: dict[str, str] = field(default_factory=dict)
+    """Channels that seem to be in another unit, in words."""
 
     @property
     def drive_seconds(self) -> float:
@@ -186,5 +188,5 @@ def play_back(
     summary.seconds = time.perf_counter() - begun
     status = estimator.status()
     summary.sensors, summary.restarts = status["sensors"], status["restarts"]
-    summary.without_steering = status["without_steering"]
+    summary.without_steering, summary.units = status["without_steering"], status["units"]
     return summary

@@ -22,6 +22,7 @@ from vehicled.messages import CHANNELS, Estimate, Innovation, Measurement, Step
 from vehicled.points import with_point
 from vehicled.scoring import Scores
 from vehicled.simulation import drive as simulation
+from vehicled.simulation.equipment import find_equipment
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario
 from vehicled.smoothing.smoother import Smoother
@@ -65,7 +66,7 @@ def simulate(
     duration: float | None = None,
     gnss: Receiver | None = None,
 ) -> Drive:
-    """Drive the configured car, with the errors of the scenario in its parameters and sensors.
+    """Drive the configured car with its sensors, with the errors of the scenario in parameters and sensors.
 
     `scenario`: a built-in drive such as `slalom` (`vehicled simulate --list`) or a YAML file; `seed`: of all noise;
     `duration` (s) and `gnss`: instead of the scenario's own. Raises UsageError, and RunError when the simulation
@@ -85,7 +86,8 @@ def simulate(
     if seed < 0:
         raise UsageError(f"seed: expected at least 0, got {seed}")
     plant = make_plant(configuration, scenario.plant)
-    measurements, truth = simulation.simulate(scenario, plant, seed)
+    equipment = find_equipment(configuration, configuration.find_signals())
+    measurements, truth = simulation.simulate(scenario, plant, seed, equipment=equipment)
     point = configuration.point
     return Drive(measurements, Estimates.from_rows(truth.at(point).rows(), point=point))
 
@@ -123,9 +125,9 @@ def estimate(
     """Run an `Estimator` over a drive: what `vehicled replay --fast` writes, as arrays.
 
     A row for each step from the filter's start on. With `smooth` each row uses all measurements of the drive, before
-    and after it, as `vehicled replay --smooth` does; the innovations are then those of the filter. Raises UsageError
-    for a file that is no log, RunError when it has no measurement or the filter never started, and what the estimator
-    raises.
+    and after it, as `vehicled replay --smooth` does; the innovations are then those of the filter. Warns of channels
+    that seem to be in another unit (UserWarning). Raises UsageError for a file that is no log, RunError when it has
+    no measurement or the filter never started, and what the estimator raises.
     """
     name = "drive" if isinstance(log, Drive) else str(log)
     if smooth:
@@ -154,6 +156,8 @@ def _run(estimator: Estimator, steps: Iterator[Step], name: str, sink: Sink | No
         if sink is not None:
             sink(result.t, result.measurements, result.estimate, result.innovations)
         count += 1
+    for channels, fault in estimator.status()["units"].items():
+        warnings.warn(f"{name}: {channels}: {fault}", stacklevel=3)
     if not count:
         raise RunError(f"{name}: no measurement that could be used")
     if not run.rows:

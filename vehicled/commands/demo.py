@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.progress import Progress
     from vehicled.scoring import score_receiver
     from vehicled.simulation.drive import Truth
+    from vehicled.simulation.equipment import find_equipment
 
     scenario, latency = _scenario(args)
     folder: Path = args.output
@@ -112,9 +113,10 @@ def run(args: argparse.Namespace) -> int:
             data = write_report(recording, files["report"], files["truth"])
         progress.update(2)
     assert data.scores is not None
-    gnss = load_configuration(configuration).sensors.gnss
+    car = load_configuration(configuration)
+    gnss = car.sensors.gnss
     assert gnss is not None
-    latitude, longitude, height = scenario.sensors.origin
+    latitude, longitude, height = scenario.sensors.find_origin(find_equipment(car, ()))
     origin = WorldOrigin(math.degrees(latitude), math.degrees(longitude), height)
     columns = dict(zip(ESTIMATE_COLUMNS, drive.truth.values.T, strict=True))
     receiver = score_receiver(drive.measurements, drive.truth.t, columns, gnss.antenna, origin)
@@ -134,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
 def _scenario(args: argparse.Namespace) -> "tuple[Scenario, float]":
     """The drive as far as asked for, with the receiver asked for, and its latency, s. Raises UsageError."""
     from vehicled.simulation.scenario import find_scenario
-    from vehicled.simulation.sensors import CONVENTIONAL, RTK
+    from vehicled.simulation.sensor_settings import CONVENTIONAL, RTK
 
     if args.seed < 0:
         raise UsageError(f"--seed {args.seed}: expected 0 or more")

@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replay.log import Log
     from vehicled.daemon.configuration import DaemonConfiguration
+    from vehicled.estimator import Estimator
+    from vehicled.messages import Status
     from vehicled.stepping import Summary
+
+_STATUS_EVERY_NS = 1_000_000_000
 
 HELP = "Run the daemon's estimator on a recorded log, as fast as it goes or in real time."
 
@@ -65,12 +71,40 @@ def run(args: argparse.Namespace) -> int:
     log = open_log(args.log, log_devices(configuration.daemon.devices))
     summary = (_smooth if args.smooth else _replay)(args, configuration, log)
     log.problems.show(sys.stderr)
+    for channels, fault in summary.units.items():
+        print(f"{args.log}: {channels}: {fault}", file=sys.stderr)
     if summary.steps == 0:
         raise RunError(f"{args.log}: no measurement that could be used")
     if summary.estimates == 0:
         raise RunError(f"{args.log}: the filter never started: {summary.line()}")
     print(summary.line())
     return 0
+
+
+class _StatusSink:
+    """Takes the estimator's status once a second of the drive, as the daemon does, and at its end."""
+
+    def __init__(self, estimator: Estimator, record: Callable[[Status], None]) -> None:
+        self._estimator, self._record = estimator, record
+        self._due: int | None = None
+        self._t: int | None = None
+        """Time of the last step if its status has not been taken."""
+
+    def take(self, t: int, *_: object) -> None:
+        """A step was done at t, ns."""
+        self._t = t
+        if self._due is None or t >= self._due:
+            self._due = t + _STATUS_EVERY_NS
+            self.finish()
+
+    def finish(self) -> None:
+        """The drive is over."""
+        from vehicled.messages import Status
+
+        if self._t is not None:
+            status = self._estimator.status()
+            self._record(Status(self._t, status["state"], {"estimator": status}))
+            self._t = None
 
 
 def _check_smooth(args: argparse.Namespace) -> None:
@@ -142,6 +176,9 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
             recorder = stack.enter_context(Recorder(args.record, configuration.text, 0, offset, live=False))
             sinks.append(recorder.record_step)
+            statuses = _StatusSink(estimator, recorder.record_status)
+            sinks.append(statuses.take)
+            stack.callback(statuses.finish)
             on_command = recorder.record_command
         if args.publish is not None:
             options = dataclasses.replace(configuration.daemon.publish, endpoint=args.publish)

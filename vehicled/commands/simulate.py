@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vehicled.errors import UsageError
 
-HELP = "Drive the plant model and write what its sensors would measure, and the truth."
+HELP = "Drive the plant model and write what the configured sensors would measure, and the truth."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,16 +56,18 @@ def run(args: argparse.Namespace) -> int:
 
     from replay.csv_log import EstimatesWriter
     from replay.log import create_log
-    from vehicled.configuration import load_configuration
+    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.messages import CHANNELS
     from vehicled.progress import Progress
     from vehicled.simulation.drive import simulate
+    from vehicled.simulation.equipment import find_equipment
     from vehicled.simulation.plant import make_plant
 
-    configuration = load_configuration(args.config)
+    configuration = load_daemon_configuration(args.config)
+    equipment = find_equipment(configuration, configuration.find_signals())
     plant = make_plant(configuration, scenario.plant)
     with Progress("simulating", scenario.length, "s") as progress:
-        measurements, truth = simulate(scenario, plant, args.seed, progress.update)
+        measurements, truth = simulate(scenario, plant, args.seed, progress.update, equipment)
     measured = {channel for m in measurements for channel in m.values}
     with create_log(args.output, [c for c in CHANNELS if c in measured]) as log:
         for m in measurements:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from drivers.registry import load_driver
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.daemon.daemon import DaemonOptions
@@ -15,6 +16,11 @@ class DaemonConfiguration(Configuration):
     """A configuration with its section `daemon`."""
 
     daemon: DaemonOptions
+
+    def find_signals(self) -> frozenset[str]:
+        """The channels that its CAN devices send. Raises SettingsError."""
+        devices = [d for d in self.daemon.devices.values() if d.driver == "can"]
+        return frozenset(c for d in devices for c in d.options.to(load_driver(d.driver).Options).signals)
 
 
 def load_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:

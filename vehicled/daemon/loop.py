@@ -109,6 +109,8 @@ class Loop:
         self._stopping = False
         self._stepper = EstimatorStepper(estimator)
         self._scheduling = ""
+        self._warned: set[str] = set()
+        """Channels whose unit has been logged as wrong."""
 
         self.steps = 0
         """Steps done so far; the watchdog checks that this increases."""
@@ -231,6 +233,10 @@ class Loop:
             self._estimator_errors += 1
             self._log_error(t, "the estimator's status failed", error)
             estimator = {"state": "failing"}
+        for channels, fault in estimator.get("units", {}).items():
+            if channels not in self._warned:
+                self._warned.add(channels)
+                _log.warning("%s: %s", channels, fault)
         counters = {
             **self._other_counters(),
             "queue": self._queue.counters(),

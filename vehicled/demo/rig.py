@@ -172,6 +172,7 @@ def _drive(pipe: Connection, job: Job) -> Ended:
     from vehicled.demo.configuration import emulated_devices
     from vehicled.estimator import Estimator
     from vehicled.simulation.drive import simulate
+    from vehicled.simulation.equipment import find_equipment
     from vehicled.simulation.plant import make_plant
 
     def check() -> None:
@@ -191,7 +192,8 @@ def _drive(pipe: Connection, job: Job) -> Ended:
         check()
         pipe.send(Stage("simulating", done, scenario.length, "s"))
 
-    measurements, truth = simulate(scenario, plant, job.seed, _seldom(report))
+    equipment = find_equipment(configuration, configuration.find_signals())
+    measurements, truth = simulate(scenario, plant, job.seed, _seldom(report), equipment)
     report(scenario.length)
     pipe.send(Simulated(truth, measurements))
     devices = emulated_devices(configuration)

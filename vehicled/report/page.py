@@ -144,6 +144,12 @@ def _cards(run: RunData) -> Iterator[str]:
             f"{np.median(durations) / 1e3:.0f} µs",
             f"median step, 99.9 % {np.quantile(durations, 0.999) / 1e3:.0f} µs",
         )
+    estimator = _estimator_status(run)
+    if "restarts" in estimator:
+        yield _card(str(estimator["restarts"]), "restarts of the filter", bad=estimator["restarts"] > 0)
+    if estimator.get("steps") and "without_steering" in estimator:
+        share = estimator["without_steering"] / estimator["steps"]
+        yield _card(f"{100 * (1 - share):.0f} %", "steps with measured steering", bad=share > 0.01)
     loop = run.statuses[-1].counters.get("loop") if run.statuses else None
     if isinstance(loop, dict) and loop.get("steps"):
         missed = loop.get("missed", 0)
@@ -152,6 +158,12 @@ def _cards(run: RunData) -> Iterator[str]:
             f"steps on time, {missed} missed",
             bad=missed > 0.001 * loop["steps"],
         )
+
+
+def _estimator_status(run: RunData) -> dict[str, Any]:
+    """What the last status has of the estimator; nothing in recordings without one."""
+    status = run.statuses[-1].counters.get("estimator") if run.statuses else None
+    return status if isinstance(status, dict) else {}
 
 
 def _card(value: str, label: str, bad: bool = False) -> str:
@@ -169,7 +181,12 @@ def _amount(value: float, unit: str) -> tuple[str, str]:
 
 def _summary(run: RunData) -> str:
     tables = [_scores_table(run), _sensors_table(run), _sources_table(run), _counters_table(run)]
-    problems = "".join(f"<p class=bad>{_text(p)}</p>" for p in run.problems if p)
+    units = _estimator_status(run).get("units", {})
+    faults = [
+        *(str(p) for p in run.problems if p),
+        *(f"{channels}: {text}" for channels, text in units.items()),
+    ]
+    problems = "".join(f"<p class=bad>{_text(fault)}</p>" for fault in faults)
     return f'{problems}<div class="tables">{"".join(f"<div>{t}</div>" for t in tables if t)}</div>'
 
 

@@ -68,6 +68,7 @@ class CommonRoadPlant:
             wheel_radius=p.R_w,
             rack_per_steer=1.0,
             brake_torque_per_pressure=_BRAKE_PER_PRESSURE,
+            front_share=p.T_se,
         )
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
@@ -91,10 +92,13 @@ class CommonRoadPlant:
         self._turned[:] = 0.0
 
     def step(self, t: float, dt: float, controls: Controls) -> None:
-        """Integrate over dt (s) with the angle, torque and pressure at its end; the car shares torque as it does."""
+        """Integrate over dt (s) with the angle, torques and pressure at its end.
+
+        The model takes the sum of the torques, and shares it between its axles by a parameter of its own.
+        """
         p = self.parameters
         steer_rate = (-controls.rack - self._state[_STEER]) / dt
-        torque = controls.rear_torque - _BRAKE_PER_PRESSURE * controls.brake_pressure
+        torque = _add_torques(controls) - _BRAKE_PER_PRESSURE * controls.brake_pressure
         self._advance(dt, [steer_rate, torque / (p.m * p.R_w)])
 
     def _advance(self, dt: float, u: list[float]) -> None:
@@ -135,8 +139,14 @@ class CommonRoadPlant:
         return -self._state[_STEER], -self._state[_STEER]
 
     def wheel_torques(self, controls: Controls) -> np.ndarray:
-        """(4,) N·m: as the sensors of a rear-driven car report them, half on each rear wheel."""
-        return controls.rear_torque * np.array([0.0, 0.0, 0.5, 0.5])
+        """(4,) N·m: the model's share of each axle, half on each of its wheels."""
+        front = 0.5 * self.handling.front_share
+        return _add_torques(controls) * np.array([front, front, 0.5 - front, 0.5 - front])
+
+
+def _add_torques(controls: Controls) -> float:
+    """Of all wheels, N·m."""
+    return controls.rear_torque + controls.front_torque
 
 
 _MOTION = [

@@ -12,6 +12,7 @@ from vehicled.errors import RunError
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Measurement
 from vehicled.points import ORIGIN, move
 from vehicled.simulation.driver import Controls, Handling, State
+from vehicled.simulation.equipment import Equipment
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, Scenario
 from vehicled.simulation.sensors import SensorPlaces, Track, measure
@@ -77,18 +78,24 @@ class Truth:
 
 
 def simulate(
-    scenario: Scenario, plant: Plant, seed: int, progress: Callable[[float], None] | None = None
+    scenario: Scenario,
+    plant: Plant,
+    seed: int,
+    progress: Callable[[float], None] | None = None,
+    equipment: Equipment | None = None,
 ) -> tuple[list[Measurement], Truth]:
     """Drive `scenario` with `plant`: (measurements in order of arrival, truth every 4 ms from t = 0).
 
-    `progress` takes the time driven, s. RunError if the plant leaves the finite numbers.
+    `progress` takes the time driven, s; `equipment`: of the car, None: that of the prototype. RunError if the plant
+    leaves the finite numbers.
     """
+    equipment = equipment or Equipment()
     track, values = drive_plant(scenario, plant, progress)
-    measurements = measure(track, scenario.sensors, plant.mounting, seed)
+    measurements = measure(track, scenario.sensors, plant.mounting, seed, equipment)
     t = np.arange(len(values), dtype=np.int64) * STEP_NS
     keep = slice(None, None, TRUTH_EVERY)
     values = values[keep].copy()
-    latitude, longitude, height = scenario.sensors.origin
+    latitude, longitude, height = scenario.sensors.find_origin(equipment)
     where = (ESTIMATE_INDEX["lat"], ESTIMATE_INDEX["lon"], ESTIMATE_INDEX["alt"])
     east, north, up = (values[:, ESTIMATE_INDEX[c]] for c in ("x", "y", "z"))
     geodetic = pymap3d.enu2geodetic(east, north, up, math.degrees(latitude), math.degrees(longitude), height)

@@ -13,7 +13,7 @@ from typing import Annotated, Protocol
 from vehicled.settings import SettingsError, load
 from vehicled.simulation.driver import Controller, Controls, Handling, State
 from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
-from vehicled.simulation.sensors import SimulatedSensors
+from vehicled.simulation.sensor_settings import SimulatedSensors
 from vehicled.units import Positive, Range, Unit
 
 _Time = Annotated[float, Unit("s", plain=True)]

@@ -5,160 +5,38 @@ Every sensor draws from a random stream of its own, so that changing one leaves 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pymap3d
 
-from vehicled.messages import WHEELS, Measurement
+from vehicled.messages import CHANNELS, WHEELS, Measurement
 from vehicled.points import rotations
-from vehicled.units import NonNegative, Positive, Range, Unit, Vector
-
-SOURCES = ("imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle")
-"""Sensors by the names under which they report; their order numbers their random streams."""
-
-_Percent = Unit("%", plain=True)
-_Share = Annotated[float, _Percent, Range(0.0, 1.0)]
-_Rate = Annotated[float, Unit("Hz", plain=True), Range(0.01, 1000.0)]
-_Time = Annotated[float, Unit("s", plain=True), NonNegative]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Errors:
-    """Of a scalar signal, in its own unit. What is drawn is drawn once per drive and component."""
-
-    noise: Annotated[float, NonNegative] = 0.0
-    """White, 1 σ per sample."""
-    bias: Annotated[float, NonNegative] = 0.0
-    """1 σ from which the constant bias is drawn."""
-    bias_walk: Annotated[float, NonNegative] = 0.0
-    """1 σ by which the bias walks within a second."""
-    scale: _Share = 0.0
-    """1 σ from which the scale error is drawn."""
-    quantisation: Annotated[float, NonNegative] = 0.0
-    """Step of the readings."""
-
-    def apply(self, true: np.ndarray, dt: float, random: np.random.Generator) -> np.ndarray:
-        """Readings (n, k) of the true values (n, k) sampled every `dt` s."""
-        n, k = true.shape
-        white, walk = random.standard_normal((2, n, k))
-        bias, scale = random.standard_normal((2, k))
-        walk[0] = 0.0
-        drift = self.bias * bias + self.bias_walk * math.sqrt(dt) * np.cumsum(walk, axis=0)
-        value: np.ndarray = true * (1 + self.scale * scale) + drift + self.noise * white
-        if self.quantisation > 0:
-            value = np.round(value / self.quantisation) * self.quantisation
-        return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """When a sensor measures, how late samples arrive, and how many are lost."""
-
-    rate: _Rate = 100.0
-    latency: _Time = 0.0
-    """From measured to arrived."""
-    dropout: _Share = 0.0
-    """Share of samples that get lost, at random."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatedImu(Sampling):
-    """Default: an industrial MEMS unit, with the vibration of a car as noise."""
-
-    rate: _Rate = 250.0
-    accelerometer: Annotated[Errors, Unit("m/s²", plain=True)] = Errors(
-        noise=0.05, bias=0.02, bias_walk=5e-4, scale=5e-4
-    )
-    gyro: Annotated[Errors, Unit("rad/s", plain=True)] = Errors(
-        noise=0.002, bias=0.002, bias_walk=1e-5, scale=5e-4
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatedGnss(Sampling):
-    """A receiver; position errors are split into white noise and a slow wander (Gauss–Markov)."""
-
-    horizontal: Annotated[float, Unit("m", plain=True), NonNegative]
-    """1 σ per axis, white and wander together."""
-    vertical: Annotated[float, Unit("m", plain=True), NonNegative]
-    wander: _Share = 0.0
-    """Share of that σ which wanders; white noise makes up the rest of the variance."""
-    wander_time: Annotated[float, Unit("s", plain=True), Positive] = 120.0
-    """Correlation time."""
-    velocity: Annotated[float, Unit("m/s", plain=True), NonNegative]
-    """1 σ per axis; speed over ground and course come from it."""
-    quality: Annotated[int, Range(1, 5)]
-    """NMEA fix quality."""
-
-
-RTK = SimulatedGnss(rate=50.0, latency=0.02, horizontal=0.02, vertical=0.03, velocity=0.02, quality=4)
-CONVENTIONAL = SimulatedGnss(
-    rate=5.0, latency=0.08, horizontal=1.0, vertical=2.0, wander=0.5, velocity=0.1, quality=1
+from vehicled.simulation.equipment import Equipment
+from vehicled.simulation.sensor_settings import (
+    RECEIVERS,
+    RTK,
+    SOURCES,
+    Configured,
+    Errors,
+    Sampling,
+    SimulatedImu,
+    SimulatedSensors,
+    SimulatedSignal,
+    SimulatedWheelAngles,
 )
-_RECEIVERS = {"rtk": RTK, "conventional": CONVENTIONAL}
+from vehicled.units import Vector
 
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatedWheelAngles(Sampling):
-    """Hall sensors: counters of magnet edges, from an arbitrary phase."""
-
-    edges: Annotated[int, Range(1, 100_000)] = 96
-    """Per revolution."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatedSignal(Sampling, Errors):
-    """A scalar, or several of a kind, measured together."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatedSteering(Sampling):
-    """Encoders on rack and road wheels, each optional."""
-
-    rack: Annotated[Errors | None, Unit("m", plain=True)] = Errors(noise=3e-5, bias=5e-5, quantisation=5e-6)
-    road_wheels: Annotated[Errors | None, Unit("rad", plain=True)] = Errors(
-        noise=5e-4, bias=5e-4, quantisation=3.5e-5
-    )
-
-
-_Source = Literal["imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatedSensors:
-    """Those of a drive; null switches one off. One that is written out has only the errors written there."""
-
-    imu: SimulatedImu | None = SimulatedImu()
-    gnss: Literal["rtk", "conventional"] | SimulatedGnss | None = "rtk"
-    wheel_angles: SimulatedWheelAngles | None = SimulatedWheelAngles()
-    wheel_speeds: Annotated[SimulatedSignal | None, Unit("rad/s", plain=True)] = None
-    steering: SimulatedSteering | None = SimulatedSteering()
-    brake_pressure: Annotated[SimulatedSignal | None, Unit("Pa", plain=True)] = SimulatedSignal(
-        noise=2e4, bias=1e4, quantisation=500.0
-    )
-    wheel_torques: Annotated[SimulatedSignal | None, Unit("N·m", plain=True)] = SimulatedSignal(
-        noise=5.0, bias=2.0, scale=0.005, quantisation=0.2
-    )
-    speed: Annotated[SimulatedSignal | None, Unit("m/s", plain=True)] = SimulatedSignal(
-        noise=0.03, scale=0.005, quantisation=0.01 / 3.6
-    )
-    origin: tuple[
-        Annotated[float, Unit("deg", plain=True), Range(-math.pi / 2, math.pi / 2)],
-        Annotated[float, Unit("deg", plain=True)],
-        Annotated[float, Unit("m", plain=True)],
-    ] = (math.radians(43.33), math.radians(-8.41), 100.0)
-    """Latitude, longitude and height of the world's origin."""
-    outages: dict[_Source, list[tuple[_Time, _Time]]] = field(default_factory=dict)
-    """Per sensor, [from, to) during which it is silent; a GNSS receiver reports no fix."""
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for outages that do not end after they begin."""
-        for source, intervals in self.outages.items():
-            for i, (begin, end) in enumerate(intervals):
-                if end <= begin:
-                    yield f"outages.{source}[{i}]", f"expected [from, to], got [{begin:g}, {end:g}]"
+_RACK = Errors(noise=3e-5, bias=5e-5, quantisation=5e-6)
+_ROAD_WHEELS = Errors(noise=5e-4, bias=5e-4, quantisation=3.5e-5)
+_STEERING_WHEEL = Errors(noise=1e-3, bias=5e-3, quantisation=math.radians(0.1))
+"""Of the electronic stability control's sensor."""
+_WHEEL_SPEEDS = SimulatedSignal(rate=50.0, noise=0.05, quantisation=0.02)
+"""Of the anti-lock system."""
+_BRAKE_PRESSURE = SimulatedSignal(noise=2e4, bias=1e4, quantisation=500.0)
+_WHEEL_TORQUES = SimulatedSignal(noise=5.0, bias=2.0, scale=0.005, quantisation=0.2)
+_SPEED = SimulatedSignal(noise=0.03, scale=0.005, quantisation=0.01 / 3.6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +73,7 @@ _NO_COURSE_BELOW = 0.5
 """m/s: slower, a receiver's course is noise, and receivers leave it blank."""
 
 
-def specific_force(track: Track, position: Vector) -> np.ndarray:
+def specific_force(track: Track, position: Vector, gravity_removed: bool = False) -> np.ndarray:
     """(n, 3) m/s² in vehicle axes that an ideal accelerometer at `position` feels at each step of the track.
 
     R^T (a − g) + ω̇×r + ω×(ω×r), the accelerations as differences of the velocities: what a sensor that
@@ -207,144 +85,248 @@ def specific_force(track: Track, position: Vector) -> np.ndarray:
     velocity_dot = np.gradient(velocity, track.t, axis=0, edge_order=2)
     rate_dot = np.gradient(rate, track.t, axis=0, edge_order=2)
     r = np.array(position)
-    origin = velocity_dot + np.cross(rate, velocity) + track.gravity * up
+    gravity = 0.0 if gravity_removed else track.gravity
+    origin = velocity_dot + np.cross(rate, velocity) + gravity * up
     acceleration: np.ndarray = origin + np.cross(rate_dot, r) + np.cross(rate, np.cross(rate, r))
     return acceleration
 
 
-def measure(track: Track, sensors: SimulatedSensors, mounting: SensorPlaces, seed: int) -> list[Measurement]:
-    """All measurements in order of arrival. Same arguments, same result, bit for bit."""
+def measure(
+    track: Track,
+    sensors: SimulatedSensors,
+    places: SensorPlaces,
+    seed: int,
+    equipment: Equipment | None = None,
+) -> list[Measurement]:
+    """All measurements in order of arrival. Same arguments, same result, bit for bit.
+
+    `equipment`: of the car; None: that of the prototype.
+    """
     streams = dict(zip(SOURCES, np.random.SeedSequence(seed).spawn(len(SOURCES)), strict=True))
-
-    def random(source: str) -> np.random.Generator:
-        return np.random.default_rng(streams[source])
-
-    found: list[Measurement] = []
-    if sensors.imu is not None:
-        found += _imu(track, sensors, sensors.imu, mounting, random("imu"))
-    if sensors.gnss is not None:
-        gnss = _RECEIVERS[sensors.gnss] if isinstance(sensors.gnss, str) else sensors.gnss
-        found += _gnss(track, sensors, gnss, mounting, random("gnss"))
-    if sensors.wheel_angles is not None:
-        found += _wheel_angles(track, sensors, sensors.wheel_angles, random("wheel.angle"))
-    if sensors.steering is not None:
-        found += _steering(track, sensors, sensors.steering, random("steer"))
-    for source, signal, columns, channels in (
-        ("wheel.speed", sensors.wheel_speeds, _per_wheel("speed"), _per_wheel("speed")),
-        ("brake", sensors.brake_pressure, ["brake.pressure"], ["brake.pressure"]),
-        ("torque", sensors.wheel_torques, _torques(track), _torques(track)),
-        ("vehicle", sensors.speed, ["vx"], ["vehicle.speed"]),
-    ):
-        if signal is not None:
-            generator = random(source)
-            t = _times(track, signal)
-            readings = signal.apply(track.at(t, *columns), 1 / signal.rate, generator)
-            found += _report(source, t, signal, sensors, channels, readings, generator)
+    car = _EquippedCar(track, sensors, places, equipment or Equipment())
+    found = [
+        m
+        for source, sample in (
+            ("imu", car.sample_imu),
+            ("gnss", car.sample_gnss),
+            ("wheel.angle", car.sample_wheel_angles),
+            ("wheel.speed", car.sample_wheel_speeds),
+            ("steer", car.sample_steering),
+            ("brake", car.sample_brake_pressure),
+            ("torque", car.sample_torques),
+            ("vehicle", car.sample_speed),
+        )
+        for m in sample(np.random.default_rng(streams[source]))
+    ]
     order = {source: i for i, source in enumerate(SOURCES)}
     return sorted(found, key=lambda m: (m.arrival, m.t, order[m.source]))
 
 
-def _per_wheel(what: str) -> list[str]:
-    return [f"wheel.{w}.{what}" for w in WHEELS]
+_S = TypeVar("_S", bound=Sampling | Errors)
+_IMU = [f"imu.{axis}" for axis in ("ax", "ay", "az", "wx", "wy", "wz")]
+_ANGLES_OF_WHEELS, _SPEEDS_OF_WHEELS = ([f"wheel.{w}.{what}" for w in WHEELS] for what in ("angle", "speed"))
+_TORQUES = [c for c in CHANNELS if c.startswith("torque.")]
 
 
-def _torques(track: Track) -> list[str]:
-    """The wheels that have a torque sensor."""
-    return [c for w in WHEELS if (c := f"torque.{w}") in track.columns]
+class _EquippedCar:
+    """A car with sensors that has driven: what each of them measures, with its own random numbers."""
+
+    def __init__(
+        self, track: Track, sensors: SimulatedSensors, places: SensorPlaces, equipment: Equipment
+    ) -> None:
+        self._sensors, self._places, self._equipment = sensors, places, equipment
+        # Sensors are on the wheels that can be driven.
+        self._driven = [c for c in _TORQUES if c in track.columns]
+        channels = equipment.channels
+        if channels is None:
+            channels = frozenset(CHANNELS) - {*_TORQUES, *_SPEEDS_OF_WHEELS, "steer.wheel"} | {*self._driven}
+        self._channels = channels
+        self._track = _derive(track, equipment.steering_ratio)
+
+    def _choose(self, written: _S | Configured | None, usual: _S, channels: list[str]) -> _S | None:
+        """The sensor as written; else the usual one, if the car has any of its channels."""
+        if isinstance(written, str):
+            return None if self._channels.isdisjoint(channels) else usual
+        return written
+
+    def _select(self, channels: list[str], otherwise: list[str] | None = None) -> list[str]:
+        """Those that the car has; of a sensor that only the scenario gives it, `otherwise` or all."""
+        return [c for c in channels if c in self._channels] or otherwise or channels
+
+    def sample_imu(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """Accelerations and rates in the axes of the IMU."""
+        imu = self._choose(self._sensors.imu, SimulatedImu(), _IMU)
+        if imu is None:
+            return
+        t, places = _times(self._track, imu), self._places
+        R_vehicle_imu = rotations(*np.array(places.imu_rotation)[:, None])[0]
+        force = specific_force(self._track, places.imu_position, self._equipment.gravity_removed)
+        force = np.stack([np.interp(t, self._track.t, f) for f in force.T], axis=1)
+        accelerations = imu.accelerometer.apply(force @ R_vehicle_imu, 1 / imu.rate, random)
+        rates = imu.gyro.apply(self._track.at(t, "wx", "wy", "wz") @ R_vehicle_imu, 1 / imu.rate, random)
+        readings = dict(zip(_IMU, np.hstack([accelerations, rates]).T, strict=True))
+        yield from self._report("imu", t, imu, {c: readings[c] for c in self._select(_IMU)}, random)
+
+    def sample_gnss(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """Fixes of the antenna, with speed and course."""
+        written = self._sensors.gnss
+        if isinstance(written, str) and written != "configured":
+            written = RECEIVERS[written]
+        gnss = self._choose(written, RTK, ["gnss.lat"])
+        if gnss is None:
+            return
+        t, track = _times(self._track, gnss), self._track
+        n = len(t)
+        lever = np.array(self._places.antenna)
+        R = rotations(*track.at(t, "roll", "pitch", "yaw").T)
+        position = track.at(t, "x", "y", "z") + R @ lever
+        velocity_vehicle = track.at(t, "vx", "vy", "vz") + np.cross(track.at(t, "wx", "wy", "wz"), lever)
+        velocity = np.einsum("nij,nj->ni", R, velocity_vehicle)
+
+        sigma = np.array([gnss.horizontal, gnss.horizontal, gnss.vertical])
+        white = random.standard_normal((n, 3))
+        wander = gauss_markov(n, 1 / gnss.rate, gnss.wander_time, random)
+        noise = sigma * (math.sqrt(1 - gnss.wander**2) * white + gnss.wander * wander)
+        east, north, up = (position + noise).T
+        latitude, longitude, height = self._sensors.find_origin(self._equipment)
+        lat, lon, alt = pymap3d.enu2geodetic(
+            east, north, up, math.degrees(latitude), math.degrees(longitude), height
+        )
+        ve, vn = (velocity[:, :2] + gnss.velocity * random.standard_normal((n, 2))).T
+        speed = np.hypot(ve, vn)
+        course = np.where(speed >= _NO_COURSE_BELOW, np.arctan2(ve, vn) % (2 * math.pi), math.nan)
+
+        readings = {
+            "gnss.lat": lat,
+            "gnss.lon": lon,
+            "gnss.alt": alt,
+            "gnss.h_acc": np.full(n, gnss.horizontal),
+            "gnss.v_acc": np.full(n, gnss.vertical),
+            "gnss.speed": speed,
+            "gnss.course": course,
+        }
+        silent = self._find_silent("gnss", t)
+        quality = np.where(silent, 0.0, float(gnss.quality))
+        fixes = {c: np.where(silent, math.nan, values) for c, values in readings.items()}
+        yield from self._report("gnss", t, gnss, {"gnss.quality": quality, **fixes}, random)
+
+    def sample_wheel_angles(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """Counted edges, as angles."""
+        hall = self._choose(self._sensors.wheel_angles, SimulatedWheelAngles(), _ANGLES_OF_WHEELS)
+        if hall is None:
+            return
+        t = _times(self._track, hall)
+        edge = 2 * math.pi / (hall.edges or self._equipment.edges)
+        phase = random.random(4)
+        angles = edge * np.floor(self._track.at(t, *_ANGLES_OF_WHEELS) / edge + phase)
+        readings = dict(zip(_ANGLES_OF_WHEELS, angles.T, strict=True))
+        yield from self._report("wheel.angle", t, hall, readings, random)
+
+    def sample_steering(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """Rack, road wheels and steering wheel."""
+        steering = self._sensors.steering
+        if steering is None:
+            return
+        t = _times(self._track, steering)
+        readings: dict[str, np.ndarray] = {}
+        for written, usual, channels in (
+            (steering.rack, _RACK, ["steer.rack"]),
+            (steering.road_wheels, _ROAD_WHEELS, ["steer.fl", "steer.fr"]),
+            (steering.wheel, _STEERING_WHEEL, ["steer.wheel"]),
+        ):
+            errors = self._choose(written, usual, channels)
+            if errors is not None:
+                values = errors.apply(self._track.at(t, *channels), 1 / steering.rate, random)
+                measured = dict(zip(channels, values.T, strict=True))
+                readings |= {c: measured[c] for c in self._select(channels)}
+        if readings:
+            yield from self._report("steer", t, steering, readings, random)
+
+    def sample_wheel_speeds(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """Rates of the four wheels."""
+        signal = self._choose(self._sensors.wheel_speeds, _WHEEL_SPEEDS, _SPEEDS_OF_WHEELS)
+        return self._sample("wheel.speed", signal, _SPEEDS_OF_WHEELS, _SPEEDS_OF_WHEELS, random)
+
+    def sample_brake_pressure(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """The line pressure."""
+        channels = ["brake.pressure"]
+        signal = self._choose(self._sensors.brake_pressure, _BRAKE_PRESSURE, channels)
+        return self._sample("brake", signal, channels, channels, random)
+
+    def sample_torques(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """Drive torques of wheels or axles."""
+        signal = self._choose(self._sensors.wheel_torques, _WHEEL_TORQUES, _TORQUES)
+        channels = self._select(_TORQUES, self._driven)
+        return self._sample("torque", signal, channels, channels, random)
+
+    def sample_speed(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """The speed of the car's own bus."""
+        signal = self._choose(self._sensors.speed, _SPEED, ["vehicle.speed"])
+        return self._sample("vehicle", signal, ["vx"], ["vehicle.speed"], random)
+
+    def _sample(
+        self,
+        source: str,
+        signal: SimulatedSignal | None,
+        columns: list[str],
+        channels: list[str],
+        random: np.random.Generator,
+    ) -> Iterator[Measurement]:
+        """Columns of the track, measured together as those channels."""
+        if signal is None:
+            return
+        t = _times(self._track, signal)
+        values = signal.apply(self._track.at(t, *columns), 1 / signal.rate, random)
+        readings = dict(zip(channels, values.T, strict=True))
+        yield from self._report(source, t, signal, readings, random)
+
+    def _find_silent(self, source: str, t: np.ndarray) -> np.ndarray:
+        silent = np.zeros(len(t), dtype=bool)
+        for known, intervals in self._sensors.outages.items():
+            for begin, end in intervals if known == source else ():
+                silent |= (t >= begin) & (t < end)
+        return silent
+
+    def _report(
+        self,
+        source: str,
+        t: np.ndarray,
+        sampling: Sampling,
+        readings: dict[str, np.ndarray],
+        random: np.random.Generator,
+    ) -> Iterator[Measurement]:
+        """Readings (n,) at t that get through, by channel, as the configuration describes them; NaN: no value."""
+        lost = random.random(len(t)) < sampling.dropout
+        if source != "gnss":
+            lost |= self._find_silent(source, t)
+        gains, offsets = self._equipment.gains, self._equipment.offsets
+        channels = list(readings)
+        told = np.stack([readings[c] / gains.get(c, 1.0) for c in channels], axis=1)
+        for k, channel in enumerate(channels):
+            if offset := offsets.get(channel, 0.0):  # a zero would turn −0 into 0
+                told[:, k] += offset
+        stamped_late = round(self._equipment.latencies.get(source, 0.0) * 1e9)
+        latency = max(round(sampling.latency * 1e9), stamped_late)
+        for i in np.flatnonzero(~lost):
+            values = {c: v for c, v in zip(channels, told[i].tolist(), strict=True) if not math.isnan(v)}
+            measured = round(t[i] * 1e9)
+            yield Measurement(source, measured + stamped_late, measured + latency, values)
+
+
+def _derive(track: Track, steering_ratio: float) -> Track:
+    """With what sensors may measure besides: steering wheel, torques of axles, and none of axles without drive."""
+    columns, zeros = dict(track.columns), np.zeros_like(track.t)
+    if "steer.rack" in columns:
+        columns["steer.wheel"] = columns["steer.rack"] / steering_ratio
+    for axle in ("front", "rear"):
+        left, right = (columns.setdefault(f"torque.{axle[0]}{side}", zeros) for side in "lr")
+        columns[f"torque.{axle}"] = left + right
+    return Track(track.t, columns, track.gravity)
 
 
 def _times(track: Track, sampling: Sampling) -> np.ndarray:
     """(n,) s: from the start of the drive to its end at the sensor's rate."""
     return np.arange(math.floor(track.t[-1] * sampling.rate + 1e-9) + 1) / sampling.rate
-
-
-def _silent(t: np.ndarray, source: str, sensors: SimulatedSensors) -> np.ndarray:
-    silent = np.zeros(len(t), dtype=bool)
-    for known, intervals in sensors.outages.items():
-        for begin, end in intervals if known == source else ():
-            silent |= (t >= begin) & (t < end)
-    return silent
-
-
-def _report(
-    source: str,
-    t: np.ndarray,
-    sampling: Sampling,
-    sensors: SimulatedSensors,
-    channels: list[str],
-    readings: np.ndarray,
-    random: np.random.Generator,
-) -> Iterator[Measurement]:
-    """The rows of `readings` (n, channels) that get through; NaN stands for no value of a channel."""
-    lost = random.random(len(t)) < sampling.dropout
-    if source != "gnss":
-        lost |= _silent(t, source, sensors)
-    latency = round(sampling.latency * 1e9)
-    for i in np.flatnonzero(~lost):
-        values = {c: v for c, v in zip(channels, readings[i].tolist(), strict=True) if not math.isnan(v)}
-        measured = round(t[i] * 1e9)
-        yield Measurement(source, measured, measured + latency, values)
-
-
-def _imu(
-    track: Track,
-    sensors: SimulatedSensors,
-    imu: SimulatedImu,
-    mounting: SensorPlaces,
-    random: np.random.Generator,
-) -> Iterator[Measurement]:
-    t = _times(track, imu)
-    R_vehicle_imu = rotations(*np.array(mounting.imu_rotation)[:, None])[0]
-    force = specific_force(track, mounting.imu_position)
-    force = np.stack([np.interp(t, track.t, f) for f in force.T], axis=1)
-    accelerations = imu.accelerometer.apply(force @ R_vehicle_imu, 1 / imu.rate, random)
-    rates = imu.gyro.apply(track.at(t, "wx", "wy", "wz") @ R_vehicle_imu, 1 / imu.rate, random)
-    channels = ["imu.ax", "imu.ay", "imu.az", "imu.wx", "imu.wy", "imu.wz"]
-    return _report("imu", t, imu, sensors, channels, np.hstack([accelerations, rates]), random)
-
-
-def _gnss(
-    track: Track,
-    sensors: SimulatedSensors,
-    gnss: SimulatedGnss,
-    mounting: SensorPlaces,
-    random: np.random.Generator,
-) -> Iterator[Measurement]:
-    t = _times(track, gnss)
-    n = len(t)
-    lever = np.array(mounting.antenna)
-    R = rotations(*track.at(t, "roll", "pitch", "yaw").T)
-    position = track.at(t, "x", "y", "z") + R @ lever
-    velocity_vehicle = track.at(t, "vx", "vy", "vz") + np.cross(track.at(t, "wx", "wy", "wz"), lever)
-    velocity = np.einsum("nij,nj->ni", R, velocity_vehicle)
-
-    sigma = np.array([gnss.horizontal, gnss.horizontal, gnss.vertical])
-    white = random.standard_normal((n, 3))
-    wander = gauss_markov(n, 1 / gnss.rate, gnss.wander_time, random)
-    east, north, up = (position + sigma * (math.sqrt(1 - gnss.wander**2) * white + gnss.wander * wander)).T
-    latitude, longitude, height = sensors.origin
-    lat, lon, alt = pymap3d.enu2geodetic(
-        east, north, up, math.degrees(latitude), math.degrees(longitude), height
-    )
-    ve, vn = (velocity[:, :2] + gnss.velocity * random.standard_normal((n, 2))).T
-    speed = np.hypot(ve, vn)
-    course = np.where(speed >= _NO_COURSE_BELOW, np.arctan2(ve, vn) % (2 * math.pi), math.nan)
-
-    columns = {
-        "gnss.lat": lat,
-        "gnss.lon": lon,
-        "gnss.alt": alt,
-        "gnss.h_acc": np.full(n, gnss.horizontal),
-        "gnss.v_acc": np.full(n, gnss.vertical),
-        "gnss.speed": speed,
-        "gnss.course": course,
-    }
-    readings = np.stack(list(columns.values()), axis=1)
-    silent = _silent(t, "gnss", sensors)
-    readings[silent] = math.nan
-    quality = np.where(silent, 0.0, float(gnss.quality))
-    channels = ["gnss.quality", *columns]
-    return _report("gnss", t, gnss, sensors, channels, np.column_stack([quality, readings]), random)
 
 
 def gauss_markov(n: int, dt: float, time: float, random: np.random.Generator) -> np.ndarray:
@@ -357,28 +339,3 @@ def gauss_markov(n: int, dt: float, time: float, random: np.random.Generator) ->
     for i in range(1, n):
         noise[i] = keep * noise[i - 1] + fresh * steps[i]
     return noise
-
-
-def _wheel_angles(
-    track: Track, sensors: SimulatedSensors, hall: SimulatedWheelAngles, random: np.random.Generator
-) -> Iterator[Measurement]:
-    t = _times(track, hall)
-    edge = 2 * math.pi / hall.edges
-    phase = random.random(4)
-    counts = np.floor(track.at(t, *_per_wheel("angle")) / edge + phase)
-    return _report("wheel.angle", t, hall, sensors, _per_wheel("angle"), counts * edge, random)
-
-
-def _steering(
-    track: Track, sensors: SimulatedSensors, steering: SimulatedSteering, random: np.random.Generator
-) -> Iterator[Measurement]:
-    t = _times(track, steering)
-    channels: list[str] = []
-    readings: list[np.ndarray] = []
-    for errors, names in ((steering.rack, ["steer.rack"]), (steering.road_wheels, ["steer.fl", "steer.fr"])):
-        if errors is not None:
-            channels += names
-            readings.append(errors.apply(track.at(t, *names), 1 / steering.rate, random))
-    if not channels:
-        return iter(())
-    return _report("steer", t, steering, sensors, channels, np.hstack(readings), random)

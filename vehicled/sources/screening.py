@@ -1,4 +1,7 @@
-"""Values that are removed before the filter: impossible, stuck, or in conflict with other sensors."""
+"""Values that are removed before the filter: impossible, stuck, or in conflict with other sensors.
+
+Wrong units are only found here: what they make of a drive is for the filter's gates.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.stuck import StuckChannels
+from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_consistency import YawConsistency
 from vehicled.vehicle.parameters import Vehicle
@@ -21,20 +25,27 @@ class Screening:
         """`updates`: takes the records."""
         self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
+        self._units = UnitCheck(sensors, vehicle)
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0}
         """How many values, by reason."""
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
         self._yaw.configure(sensors.imu)
+        self._units.configure(sensors)
 
     def reset(self) -> None:
-        """The filter begins anew: nothing has been measured yet."""
+        """The filter begins anew: nothing has been measured yet. What is known of units stays."""
         self._stuck.reset()
         self._yaw.reset()
 
+    def find_wrong_units(self) -> dict[str, str]:
+        """Channels that seem to be in another unit than that of the channel, in words."""
+        return self._units.find()
+
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """The rest of a measurement. `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s."""
+        self._units.take(m)
         if absurd := find_absurd(m, self._limits):
             m = self._without(m, absurd, "absurd")
         if stuck := self._stuck.find(m, ahead):

@@ -22,6 +22,12 @@ HORIZON = 0.1
 _ANGLE = Unit("rad", plain=True)
 _UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
 """By source."""
+CHANNELS_BY_SOURCE = {
+    "rack": ("steer.rack",),
+    "wheel": ("steer.wheel",),
+    "road_wheels": ("steer.fl", "steer.fr"),
+}
+"""What each source reads."""
 
 
 @dataclass(frozen=True, kw_only=True)

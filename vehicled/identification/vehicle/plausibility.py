@@ -8,21 +8,12 @@ import numpy as np
 
 from vehicled.configuration import File
 from vehicled.identification.vehicle.names import Parameter
-from vehicled.messages import Step
-from vehicled.vehicle.handbook import Handbook
+from vehicled.messages import Measurement, Step
+from vehicled.sources.steering import CHANNELS_BY_SOURCE
+from vehicled.sources.unit_check import UnitCheck
 
 SHORTEST = 10.0
 """s."""
-_FACTORS = {
-    "speed": ((3.6, "km/h"), (2.237, "mph")),
-    "rate": ((57.3, "deg/s"),),
-    "acceleration": ((1 / 9.81, "g"),),
-}
-_TOLERANCE = 0.25
-"""Of a ratio to such a factor, relative."""
-_MOVING = 3.0
-"""m/s."""
-_STEERING = {"rack": ("steer.rack",), "wheel": ("steer.wheel",), "road_wheels": ("steer.fl", "steer.fr")}
 
 
 class Channels:
@@ -31,7 +22,9 @@ class Channels:
     def __init__(self, steps: Iterable[Step]) -> None:
         found: dict[str, tuple[list[float], list[float]]] = {}
         first = last = None
+        self.measurements: list[Measurement] = []
         for step in steps:
+            self.measurements += step.measurements
             first, last = step.t if first is None else first, step.t
             for m in step.measurements:
                 for channel, value in m.values.items():
@@ -71,7 +64,7 @@ def find_faults(log: Channels, file: File, parameters: Sequence[Parameter]) -> I
 
 def _missing(log: Channels, file: File, parameters: Sequence[Parameter]) -> Iterator[str]:
     source = file.sensors.steering.source
-    for channel in _STEERING[source]:
+    for channel in CHANNELS_BY_SOURCE[source]:
         if channel not in log:
             yield f"{channel} is missing: sensors.steering.source is '{source}'"
     lacking = []
@@ -106,91 +99,10 @@ def _wheels(quantity: str) -> tuple[str, ...]:
 
 
 def _wrong_units(log: Channels, file: File) -> Iterator[str]:
-    yield from _speeds(log, file)
-    for channel, largest, unit, wanted in (
-        ("steer.fl", 1.0, "deg", "rad"),
-        ("steer.fr", 1.0, "deg", "rad"),
-        ("steer.wheel", 25.0, "deg", "rad"),
-        ("steer.rack", 0.25, "mm", "m"),
-        ("gnss.course", 6.5, "deg", "rad"),
-        ("imu.wz", 6.0, "deg/s", "rad/s"),
-    ):
-        if channel in log:
-            typical = float(np.quantile(np.abs(log[channel]), 0.99))
-            if typical > largest:
-                yield f"{channel} goes up to {typical:.3g} {wanted}: is it in {unit}?"
+    check = UnitCheck(file.sensors, file.vehicle.to_vehicle())
+    for m in log.measurements:
+        check.take(m)
+    for channels, fault in check.find().items():
+        yield f"{channels}: {fault}"
     if "brake.pressure" in log and 0.5 < float(log["brake.pressure"].max()) < 500.0:
         yield f"brake.pressure stays below {log['brake.pressure'].max():.3g} Pa: is it in bar?"
-    yield from _gravity(log, file)
-    yield from _turning(log, file)
-
-
-def _gravity(log: Channels, file: File) -> Iterator[str]:
-    imu = file.sensors.imu
-    if "imu.az" not in log or imu is None or imu.accelerometers is None:
-        return
-    upward = float(np.median(log["imu.az"]))
-    removed, gravity = imu.accelerometers.gravity_removed, file.vehicle.gravity
-    if 0.8 < abs(upward) < 1.25:
-        yield f"imu.az is {upward:.3g} m/s² most of the time: is it in g?"
-    elif upward < -0.7 * gravity:
-        yield f"imu.az is {upward:.3g} m/s² most of the time: does the z axis point down? Expected it to point up"
-    elif removed and upward > 0.7 * gravity:
-        yield f"imu.az is {upward:.3g} m/s² most of the time, but gravity_removed is true"
-    elif not removed and abs(upward) < 0.3 * gravity:
-        yield f"imu.az is {upward:.3g} m/s² most of the time, but gravity_removed is false"
-
-
-def _speeds(log: Channels, file: File) -> Iterator[str]:
-    """The car's own speed against other sources of it."""
-    if "vehicle.speed" not in log:
-        return
-    t, v = log.times("vehicle.speed"), log["vehicle.speed"]
-    for other, factor in (("gnss.speed", 1.0), ("wheel.rl.speed", _radius(file))):
-        if other in log:
-            reference = factor * log.at(other, t)
-            moving = reference > _MOVING
-            if moving.sum() > 10:
-                ratio = float(np.median(v[moving] / reference[moving]))
-                yield from _suspect("vehicle.speed", ratio, "speed", f"that of {other}", "m/s")
-
-
-def _turning(log: Channels, file: File) -> Iterator[str]:
-    """In corners ay = v wz, and wz = v δ / wheelbase up to slip."""
-    if "vehicle.speed" not in log or "imu.wz" not in log:
-        return
-    t, wz = log.times("imu.wz"), log["imu.wz"]
-    v = log.at("vehicle.speed", t)
-    moving = v > _MOVING
-    if "imu.ay" in log:
-        ay = log.at("imu.ay", t)
-        product = _slope(ay[moving], v[moving] * wz[moving])
-        if product is not None:
-            for kind, channel, wanted in (("rate", "imu.wz", "rad/s"), ("speed", "vehicle.speed", "m/s")):
-                yield from _suspect(channel, product, kind, "the value that imu.ay gives in corners", wanted)
-            yield from _suspect("imu.ay", 1 / product, "acceleration", "what speed and yaw rate make", "m/s²")
-    if "steer.fl" in log and "steer.fr" in log:
-        steer = 0.5 * (log.at("steer.fl", t) + log.at("steer.fr", t))
-        ratio = _slope(v[moving] * steer[moving] / file.vehicle.wheelbase, wz[moving])
-        if ratio is not None:
-            yield from _suspect("imu.wz", ratio, "rate", "what speed and steering make", "rad/s")
-            yield from _suspect("steer.fl", 1 / ratio, "rate", "what speed and yaw rate make", "rad")
-
-
-def _slope(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Of y over x where they agree in course; None where they do not."""
-    if len(x) < 100 or x.std() == 0.0 or y.std() == 0.0 or np.corrcoef(x, y)[0, 1] < 0.8:
-        return None
-    return float(y.std() / x.std())
-
-
-def _suspect(channel: str, ratio: float, kind: str, than: str, wanted: str) -> Iterator[str]:
-    for factor, unit in _FACTORS[kind]:
-        if abs(ratio / factor - 1.0) < _TOLERANCE:
-            unit = unit if wanted != "rad" else "deg"
-            yield f"{channel} is {ratio:.3g} times {than}: is it in {unit}? Expected {wanted}"
-
-
-def _radius(file: File) -> float:
-    v = file.vehicle
-    return v.rear.wheel_radius if isinstance(v, Handbook) else v.rear.tyre.radius

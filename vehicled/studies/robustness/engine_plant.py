@@ -14,7 +14,7 @@ from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground
 from vehicled.simulation.sensors import SensorPlaces
-from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.parameters import LinearTyre, Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
 SLOWEST = 3.0
@@ -25,8 +25,8 @@ _SETTLING = 3.0
 """s: how long the car rolls straight on before the drive, as its springs do not rest in design position."""
 _BRAKE_PER_PRESSURE = 3e-4
 """Of the brakes that the published car lacks: torque of all wheels, N·m/Pa."""
-_BRAKED, _DRIVEN = np.array([0.65, 0.65, 0.35, 0.35]) / 2, np.array([0.0, 0.0, 0.5, 0.5])
-"""Shares of the wheels in the torque of the brakes and of the drive."""
+_BRAKED = np.array([0.65, 0.65, 0.35, 0.35]) / 2
+"""Shares of the wheels in the torque of the brakes."""
 
 Motion = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Of the chassis: centre of mass (3,), R_world_chassis (3, 3), velocity (3,) in world axes, own rates (3,); and the
@@ -65,6 +65,7 @@ class EnginePlant:
             wheel_radius=vehicle.rear.tyre.radius,
             rack_per_steer=self._geometry.rack_per_angle,
             brake_torque_per_pressure=_BRAKE_PER_PRESSURE,
+            front_share=vehicle.calc_front_share(_find_slip_stiffness(vehicle)),
         )
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
@@ -84,12 +85,12 @@ class EnginePlant:
         self._shift[:2] = -away
 
     def step(self, t: float, dt: float, controls: Controls) -> None:
-        """One `STEP` with rack, torque and pressure of its end."""
+        """One `STEP` with rack, torques and pressure of its end."""
         rack, brakes = (
             controls.rack,
             _BRAKE_PER_PRESSURE * controls.brake_pressure * _BRAKED * np.tanh(self._rates),
         )
-        self._engine.advance(rack, (rack - self._rack) / STEP, controls.rear_torque * _DRIVEN - brakes)
+        self._engine.advance(rack, (rack - self._rack) / STEP, self.wheel_torques(controls) - brakes)
         self._rack, before = rack, self._rates
         self._rates = self._engine.read()[4]
         self._angles += 0.5 * STEP * (before + self._rates)
@@ -111,12 +112,24 @@ class EnginePlant:
         return self._geometry.angle(0, self._rack), self._geometry.angle(1, self._rack)
 
     def wheel_torques(self, controls: Controls) -> np.ndarray:
-        """(4,) N·m: the rear torque in halves."""
-        return controls.rear_torque * _DRIVEN
+        """(4,) N·m: those of the axles in halves, as open differentials share them."""
+        front, rear = 0.5 * controls.front_torque, 0.5 * controls.rear_torque
+        return np.array([front, front, rear, rear])
 
     def close(self) -> None:
         """The drive is over."""
         self._engine.close()
+
+
+def _find_slip_stiffness(vehicle: Vehicle) -> np.ndarray:
+    """(4,) N by unit of longitudinal slip. UsageError for a tyre law that the engines do not have."""
+    tyres = [vehicle.axle(w).tyre for w in WHEELS]
+    linear = [tyre.slip_stiffness_x for tyre in tyres if isinstance(tyre, LinearTyre)]
+    if len(linear) < len(tyres):
+        raise UsageError(
+            "the car of this engine has linear tyres: expected `tyre: {kind: linear}` on both axles"
+        )
+    return np.array(linear)
 
 
 _MOTION = [

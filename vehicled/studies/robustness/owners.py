@@ -16,16 +16,16 @@ from vehicled.configuration import Configuration, parse_configuration
 from vehicled.messages import Measurement
 from vehicled.settings import config_path
 from vehicled.simulation.commonroad import GRAVITY, load_parameters
-from vehicled.simulation.sensors import (
+from vehicled.simulation.sensor_settings import (
     Errors,
     SimulatedGnss,
     SimulatedImu,
     SimulatedSensors,
     SimulatedSignal,
     SimulatedSteering,
-    Track,
-    measure,
+    SimulatedWheelAngles,
 )
+from vehicled.simulation.sensors import Track, measure
 from vehicled.studies.robustness.plants import PLACES, load_or_drive
 
 _WHITE, _WANDER = 0.5, 0.3
@@ -62,7 +62,7 @@ def _make_sensors(plant: str) -> SimulatedSensors:
             velocity=0.05,
             quality=1,
         ),
-        wheel_angles=None if speeds else SimulatedSensors().wheel_angles,
+        wheel_angles=None if speeds else SimulatedWheelAngles(),
         wheel_speeds=SimulatedSignal(rate=50.0, noise=0.05, quantisation=0.02) if speeds else None,
         steering=SimulatedSteering(rack=None, road_wheels=Errors(noise=5e-4, bias=1e-3, quantisation=1e-4)),
         brake_pressure=None,
@@ -115,6 +115,7 @@ vehicle:
   wheelbase: {wheelbase:.3f} m
   front_to_center_of_mass: {rear / (front + rear) * wheelbase:.3f} m
   center_of_mass_height: {p.h_cg:.3f} m
+  driven: {"front" if p.T_se > 0.5 else "rear"}
   front: {axle(p.T_f, front)}
   rear: {axle(p.T_r, rear)}
 """

@@ -1,0 +1,207 @@
+"""Wrong units are found by what sensors say of each other, and nothing is said of sound ones."""
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vehicled
+from replay.log import open_log
+from vehicled import DaemonConfiguration, Measurement
+from vehicled.cli import main
+from vehicled.messages import CHANNELS
+from vehicled.sources.unit_check import UnitCheck
+
+DEGREES = 180.0 / math.pi
+RADIUS = 0.316
+"""m, of the hatchback's wheels."""
+WHEELS = "wheel.fl.{0}, wheel.fr.{0}, wheel.rl.{0}, wheel.rr.{0}"
+SAMPLE = Path(__file__).parent.parent / "samples" / "ferrari_250lm" / "drive.csv"
+
+
+@lru_cache
+def load(name: str) -> DaemonConfiguration:
+    return vehicled.load_configuration(name)
+
+
+@lru_cache
+def drive(
+    name: str, scenario: str, gnss: str | None = None, duration: float | None = None
+) -> list[Measurement]:
+    found = vehicled.simulate(scenario, load(name), seed=3, gnss=gnss, duration=duration)
+    return found.measurements
+
+
+def altered(measurements: Iterable[Measurement], factors: dict[str, float]) -> list[Measurement]:
+    """With channels that begin and end like that times a factor; `*` stands between."""
+
+    def factor(channel: str) -> float:
+        ends = (name.partition("*") for name in factors)
+        return math.prod(
+            factors[begin + star + end]
+            for begin, star, end in ends
+            if channel.startswith(begin) and channel.endswith(end)
+        )
+
+    return [
+        Measurement(m.source, m.t, m.arrival, {c: v * factor(c) for c, v in m.values.items()})
+        for m in measurements
+    ]
+
+
+def check(configuration: DaemonConfiguration, measurements: Iterable[Measurement]) -> dict[str, str]:
+    found = UnitCheck(configuration.sensors, configuration.vehicle)
+    for m in measurements:
+        found.take(m)
+    return found.find()
+
+
+@pytest.mark.parametrize("gnss", ["rtk", "conventional", "none"])
+@pytest.mark.parametrize("scenario", ["slalom", "acceleration_and_braking", "double_lane_change"])
+@pytest.mark.parametrize("name", ["prototype", "hatchback", "rav4", "ferrari_250lm"])
+def test_nothing_is_said_of_sound_sensors(name: str, scenario: str, gnss: str) -> None:
+    assert check(load(name), drive(name, scenario, gnss)) == {}
+
+
+def test_nothing_is_said_of_a_recorded_drive() -> None:
+    assert check(load("ferrari_250lm"), open_log(SAMPLE).measurements()) == {}
+
+
+FAULTS = {
+    "steer.": (DEGREES, "steer.wheel", "in deg, not in rad"),
+    "imu.w": (DEGREES, "imu.wx, imu.wy, imu.wz", "in deg/s, not in rad/s"),
+    "imu.a": (1 / 9.80665, "imu.ax, imu.ay, imu.az", "in g, not in m/s²"),
+    "gnss.speed": (3.6, "gnss.speed", "in km/h, not in m/s"),
+    "vehicle.speed": (3.6, "vehicle.speed", "in km/h, not in m/s"),
+    "wheel.*speed": (30 / math.pi, WHEELS.format("speed"), "in rpm, not in rad/s"),
+    "gnss.course": (DEGREES, "gnss.course", "in deg, not in rad"),
+}
+
+
+@pytest.mark.parametrize("gnss", ["rtk", "conventional", "none"])
+@pytest.mark.parametrize("channels", FAULTS)
+def test_one_unit(channels: str, gnss: str) -> None:
+    if channels.startswith("gnss.") and gnss == "none":
+        return
+    factor, name, words = FAULTS[channels]
+    ((found, text),) = check(
+        load("hatchback"), altered(drive("hatchback", "slalom", gnss), {channels: factor})
+    ).items()
+    assert found == name
+    assert words in text
+    assert f"`unit: {words.split()[1].rstrip(',')}`" in text
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(FAULTS, 2)), ids="+".join)
+def test_two_units_at_once(pair: tuple[str, str]) -> None:
+    factors = {channels: FAULTS[channels][0] for channels in pair}
+    found = check(load("hatchback"), altered(drive("hatchback", "slalom"), factors))
+    assert {name: text.split(":")[0].split("look to be ")[1] for name, text in found.items()} == {
+        FAULTS[channels][1]: FAULTS[channels][2] for channels in pair
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "factor", "words"),
+    [
+        ("hatchback", "wheel.*speed", RADIUS, "in m/s, not in rad/s"),
+        ("hatchback", "wheel.*speed", DEGREES, "in deg/s, not in rad/s"),
+        ("hatchback", "wheel.*speed", 3.6, "km/h taken for m/s"),
+        ("hatchback", "gnss.speed", 1.94384, "in kn, not in m/s"),
+        ("hatchback", "vehicle.speed", 2.23694, "in mph, not in m/s"),
+        ("prototype", "wheel.*angle", DEGREES, "in deg, not in rad"),
+        ("prototype", "wheel.*angle", 0.5 / math.pi, "in revolutions, not in rad"),
+        ("prototype", "steer.rack", 1000.0, "in mm, not in m"),
+        ("prototype", "steer.f", DEGREES, "in deg, not in rad"),
+    ],
+)
+def test_other_units(name: str, channels: str, factor: float, words: str) -> None:
+    (text,) = check(load(name), altered(drive(name, "slalom"), {channels: factor})).values()
+    assert words in text
+
+
+def test_without_a_receiver_the_lateral_acceleration_is_the_witness() -> None:
+    """All of steering, gyroscope and speed are wrong, and agree with each other in nothing."""
+    wrong = {"steer.": DEGREES, "imu.wz": DEGREES, "vehicle.speed": 3.6}
+    found = check(load("ferrari_250lm"), altered(open_log(SAMPLE).measurements(), wrong))
+    assert set(found) == {"steer.fl, steer.fr", "imu.wz", "vehicle.speed"}
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"), [(-1.0, "z axis"), (0.02, "`gravity_removed` is false"), (1.0, None)]
+)
+def test_gravity(factor: float, words: str | None) -> None:
+    found = check(load("hatchback"), altered(drive("hatchback", "slalom"), {"imu.az": factor}))
+    assert (words is None and found == {}) or words in "; ".join(found.values())
+
+
+def test_gravity_where_it_should_have_been_removed() -> None:
+    car = load("hatchback")
+    assert car.sensors.imu is not None
+    assert car.sensors.imu.accelerometers is not None
+    accelerometers = replace(car.sensors.imu.accelerometers, gravity_removed=True)
+    sensors = replace(car.sensors, imu=replace(car.sensors.imu, accelerometers=accelerometers))
+    (text,) = check(replace(car, sensors=sensors), drive("hatchback", "slalom")).values()
+    assert "`gravity_removed` is true" in text
+
+
+@pytest.mark.parametrize("channels", ["imu.w", "vehicle.speed", "wheel.", "steer."])
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 0.7, 1.25])
+def test_what_is_wrong_otherwise_is_no_unit(channels: str, factor: float) -> None:
+    assert check(load("hatchback"), altered(drive("hatchback", "slalom"), {channels: factor})) == {}
+
+
+def test_a_few_seconds_decide_nothing() -> None:
+    short = drive("hatchback", "slalom", duration=3.0)
+    assert check(load("hatchback"), altered(short, {"steer.": DEGREES, "vehicle.speed": 3.6})) == {}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 10**11), st.dictionaries(st.sampled_from(list(CHANNELS)), st.floats())),
+        max_size=60,
+    )
+)
+def test_any_values_at_any_times_are_taken(given_values: list[tuple[int, dict[str, float]]]) -> None:
+    check(load("hatchback"), [Measurement("any", t, t, values) for t, values in given_values])
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a sound log and one whose steering is in degrees."""
+    folder = tmp_path_factory.mktemp("units")
+    found = vehicled.simulate("slalom", load("hatchback"), seed=3, duration=7.0)
+    found.write(folder / "sound.csv")
+    degrees = altered(found.measurements, {"steer.": DEGREES})
+    replace(found, measurements=degrees).write(folder / "degrees.csv")
+    return folder
+
+
+def test_replay_says_it_in_one_line(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for log, lines in (("sound.csv", 0), ("degrees.csv", 1)):
+        assert main(["replay", str(logs / log), "--config", "hatchback", "--fast"]) == 0
+        said = [line for line in capsys.readouterr().err.splitlines() if "steer.wheel" in line]
+        assert len(said) == lines
+    assert said[0].startswith(f"{logs / 'degrees.csv'}: steer.wheel: values up to ")
+    assert "look to be in deg, not in rad: " in said[0]
+
+
+def test_the_library_warns_of_it(logs: Path) -> None:
+    with pytest.warns(UserWarning, match=r"degrees\.csv: steer\.wheel: values up to .* in deg, not in rad"):
+        vehicled.estimate(logs / "degrees.csv", load("hatchback"))
+
+
+def test_it_stays_known_after_a_restart_of_the_filter(logs: Path) -> None:
+    estimator = vehicled.Estimator(load("hatchback"))
+    for step in vehicled.read_log(logs / "degrees.csv", load("hatchback")):
+        estimator.step(step.t, step.measurements)
+    assert list(estimator.status()["units"]) == ["steer.wheel"]
+    estimator.command("reset", {})
+    assert list(estimator.status()["units"]) == ["steer.wheel"]

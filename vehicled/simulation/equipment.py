@@ -1,0 +1,89 @@
+"""What a configuration says of a car's sensors: those that are simulated follow it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from vehicled.configuration import Configuration
+from vehicled.messages import CHANNELS
+from vehicled.sources import inputs
+from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.steering import CHANNELS_BY_SOURCE
+from vehicled.vehicle.parameters import SteeringParameters
+
+_REPORTED_AS = {
+    "imu": "imu",
+    "gnss": "gnss",
+    "wheel_angles": "wheel.angle",
+    "wheel_speeds": "wheel.speed",
+    "vehicle_speed": "vehicle",
+}
+"""Sections of `sensors` to the names under which simulated sensors report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equipment:
+    """Which channels a car's sensors have, and how they differ from the quantity that they measure.
+
+    Without arguments: the sensors of the prototype, with torque sensors on the driven wheels.
+    """
+
+    channels: frozenset[str] | None = None
+    latencies: Mapping[str, float] = field(default_factory=dict)
+    """By sensor: how much older its samples are than their time stamps, s."""
+    gains: Mapping[str, float] = field(default_factory=dict)
+    """By channel: true value over the reading."""
+    offsets: Mapping[str, float] = field(default_factory=dict)
+    """By channel: what is added to the reading, in the channel's unit."""
+    steering_ratio: float = SteeringParameters().ratio
+    """Rack displacement per steering-wheel angle, m/rad."""
+    edges: int = 96
+    """Of a wheel's counter, per revolution."""
+    gravity_removed: bool = False
+    """Whether the accelerometers leave gravity out."""
+    origin: tuple[float, float, float] | None = None
+    """Of the world frame, where the configuration gives one: latitude and longitude in rad, height in m."""
+
+
+def find_equipment(configuration: Configuration, sent: Collection[str]) -> Equipment:
+    """That of a configured car, of which CAN devices send the channels `sent`.
+
+    It measures what the section `sensors` reads, and the further steering angles, torques and pressures of those that
+    are sent: that section has no switch for them.
+    """
+    sensors, world = configuration.sensors, configuration.world
+    channels = {c for _, settings in sensors.items() for c in settings.LIMITS}
+    latencies = {_REPORTED_AS[name]: settings.latency for name, settings in sensors.items()}
+    offsets: dict[str, float] = {}
+    gravity_removed = False
+    if sensors.imu is not None:
+        for axes, part in (
+            (GYROSCOPES, sensors.imu.gyroscopes),
+            (ACCELEROMETERS, sensors.imu.accelerometers),
+        ):
+            if part is None:
+                channels -= set(axes)
+            else:
+                offsets |= dict(zip(axes, part.offset, strict=True))
+        accelerometers = sensors.imu.accelerometers
+        gravity_removed = accelerometers is not None and accelerometers.gravity_removed
+    steering = CHANNELS_BY_SOURCE[sensors.steering.source]
+    channels |= {*steering, *inputs.CHANNELS.intersection(sent)}
+    angles = sensors.wheel_angles
+    return Equipment(
+        channels=frozenset(channels),
+        latencies={**latencies, "steer": sensors.steering.latency},
+        gains={c: sensors.wheel_torques.gain for c in CHANNELS if c.startswith("torque.")},
+        offsets={**offsets, **dict.fromkeys(steering, sensors.steering.offset)},
+        steering_ratio=configuration.vehicle.steering.ratio,
+        edges=_count_edges(0.0 if angles is None else angles.resolution),
+        gravity_removed=gravity_removed,
+        origin=None if world is None else (world.latitude, world.longitude, world.height),
+    )
+
+
+def _count_edges(resolution: float) -> int:
+    """Per revolution, of a counter with that angle of one count (rad); a perfect one has a default's."""
+    return Equipment.edges if resolution == 0.0 else max(1, round(2 * math.pi / resolution))

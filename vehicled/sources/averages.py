@@ -1,0 +1,111 @@
+"""Averages over half a second of what sensors say, as it comes: outliers and noise count little in them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from vehicled.messages import CHANNELS, WHEELS, Measurement
+
+_INTERVAL_NS = 500_000_000
+_LARGEST = 1e7
+"""Beyond it, and NaN, a value is no measurement in any unit."""
+_SHORTEST, _LONGEST = 0.3, 2.5
+"""s between the first and the last angle, and between fixes, from which rates are taken."""
+_RADIUS = 6.371e6
+"""m, of the Earth."""
+_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
+_AVERAGED = tuple(
+    c
+    for c in CHANNELS
+    if c.startswith(("imu.", "wheel.", "steer.", "vehicle.")) or c in ("gnss.speed", "gnss.course")
+)
+_Fix = tuple[int, float, float, float | None]
+"""Time, ns; latitude and longitude, deg; course."""
+
+
+@dataclass(slots=True)
+class Averages:
+    """Of an interval."""
+
+    means: dict[str, float] = field(default_factory=dict)
+    """By channel."""
+    rates: dict[str, float] = field(default_factory=dict)
+    """By channel of a wheel's angle: its change per second."""
+    position_speed: float | None = None
+    """m/s over ground, by two fixes."""
+    course_rate: float | None = None
+    """By the courses of the same fixes, per second and counter-clockwise."""
+
+
+class Averager:
+    """Gathers measurements, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._begun_ns: int | None = None
+        self._sums = {channel: [0.0, 0.0] for channel in _AVERAGED}
+        """Number of values and sum."""
+        self._ends: dict[str, tuple[int, float, int, float]] = {}
+        """Of angles: time, ns, and value of the first and the last in this interval."""
+        self._fix: _Fix | None = None
+        self._fix_before: _Fix | None = None
+        """The last one of the interval before."""
+
+    def take(self, m: Measurement) -> Averages | None:
+        """Those of the interval that a measurement ends, if it does."""
+        begun, done = self._begun_ns, None
+        if begun is None or not -_INTERVAL_NS < m.t - begun < 4 * _INTERVAL_NS:
+            self._begin(m.t)
+            self._fix = self._fix_before = None
+        elif m.t - begun >= _INTERVAL_NS:
+            done = self._finish()
+            self._begin(m.t)
+        for channel, value in m.values.items():
+            slot = self._sums.get(channel)
+            if slot is not None and -_LARGEST < value < _LARGEST:
+                slot[0] += 1.0
+                slot[1] += value
+                if channel in _ANGLES:
+                    first = self._ends.get(channel, (m.t, value))[:2]
+                    self._ends[channel] = (*first, m.t, value)
+        if "gnss.lat" in m.values:
+            self._take_fix(m)
+        return done
+
+    def _take_fix(self, m: Measurement) -> None:
+        lat, lon = m.values["gnss.lat"], m.values.get("gnss.lon", math.nan)
+        course = m.values.get("gnss.course", math.nan)
+        if m.values.get("gnss.quality", 1.0) >= 1.0 and abs(lat) <= 90.0 and abs(lon) <= 360.0:
+            self._fix = m.t, lat, lon, course if abs(course) < _LARGEST else None
+
+    def _begin(self, t_ns: int) -> None:
+        self._begun_ns = t_ns
+        for slot in self._sums.values():
+            slot[:] = 0.0, 0.0
+        self._ends.clear()
+
+    def _finish(self) -> Averages:
+        done = Averages()
+        for channel, (count, total) in self._sums.items():
+            if count:
+                done.means[channel] = total / count
+        for channel, (first_ns, first, last_ns, last) in self._ends.items():
+            if last_ns - first_ns > _SHORTEST * 1e9:
+                done.rates[channel] = (last - first) / ((last_ns - first_ns) * 1e-9)
+        self._compare_fixes(done)
+        return done
+
+    def _compare_fixes(self, done: Averages) -> None:
+        if self._fix is None:
+            return
+        before, self._fix_before = self._fix_before, self._fix
+        if before is None:
+            return
+        (t_ns, lat, lon, course), (before_ns, before_lat, before_lon, before_course) = self._fix, before
+        dt = (t_ns - before_ns) * 1e-9
+        if not _SHORTEST < dt < _LONGEST:
+            return
+        north, east = math.radians(lat - before_lat), math.radians(math.remainder(lon - before_lon, 360.0))
+        done.position_speed = _RADIUS * math.hypot(north, east * math.cos(math.radians(lat))) / dt
+        if course is not None and before_course is not None:
+            done.course_rate = -math.remainder(course - before_course, 2.0 * math.pi) / dt

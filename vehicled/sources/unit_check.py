@@ -1,0 +1,295 @@
+"""Whether channels are in the units and axes that the configuration says, by what they say of each other.
+
+Speeds are the same by position, by receiver, by the car's bus and by wheels; yaw rates by course, gyroscope, lateral
+acceleration over speed, and steering angle. Of each pair the logarithm of the ratio is taken every half second where
+the car moves and turns. A wrong unit adds the logarithm of a factor such as 180/π to that of every pair with its
+channel: the least number of wrong units that explains all pairs is what is found. Where none does, nothing is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from statistics import median
+
+from vehicled.messages import CHANNELS, WHEELS, Measurement
+from vehicled.sources.averages import Averager, Averages
+from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.sensors import Sensors
+from vehicled.sources.steering import CHANNELS_BY_SOURCE
+from vehicled.sources.wheels import ANGLES, SPEEDS
+from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.steering import SteeringGeometry
+
+_LEAST, _KEPT = 8, 120
+"""Intervals of half a second in which a ratio must have been seen, and that are looked back on."""
+_AGREEING, _SPREAD = 0.75, 0.5
+"""Share of these intervals whose ratios lie so near their median (in logarithms); else the ratio means nothing."""
+_TOLERANCES = {"steering": (-0.7, 1.0), "accelerometers": (-0.5, 0.5), "gyroscopes": (-0.35, 0.35)}
+"""Of the logarithm of a ratio, by the coarsest of its sources: understeer; banks and roll; noise of courses."""
+_SPEED_TOLERANCE = -0.3, 0.3
+"""Radii of wheels, slip, noise of positions."""
+_NEAR = 0.15
+"""How near the ratio of two speeds has to be to that of units: knots and miles per hour differ by as much."""
+_MOST_FAULTS = 4
+_SEARCH_EVERY = 20
+"""Intervals between searches for an explanation, while there is none."""
+_MOVING, _SLOWEST = 5.0, 1.0
+"""m/s: of the faster and of the slower of two speeds that are compared."""
+_TURNING, _SLOWEST_TURN = 0.15, 0.05
+"""rad/s: likewise of yaw rates."""
+_PUSHED, _LEAST_PUSH = 1.0, 0.1
+"""m/s²: likewise of lateral accelerations, which in g are a tenth."""
+
+_DEGREES = 180.0 / math.pi
+_SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
+_SETTINGS = {
+    "in mph": None,
+    "in kn": None,
+    "in revolutions": "`unit: rev`",
+    "in m/s": "`unit: m/s` with a `radius`",
+    "km/h taken for m/s": "`unit: km/h`",
+}
+"""What to set for a unit, where that is not its name; None: nothing, as the configuration does not know it."""
+_MAGNITUDES = {
+    **dict.fromkeys(("steer.fl", "steer.fr"), (1.0, 90.0, "in deg")),
+    "steer.wheel": (25.0, 2000.0, "in deg"),
+    "steer.rack": (0.25, 250.0, "in mm"),
+    "gnss.course": (6.5, 361.0, "in deg"),
+    "imu.wz": (6.0, 400.0, "in deg/s"),
+}
+"""By channel: what is beyond in its own unit, and what is not beyond in the other one."""
+
+_ANCHORS = ("position", "course")
+"""Sources whose unit is not in doubt."""
+_Pair = tuple[tuple[str, int], ...]
+"""Sources in a ratio, with their exponents."""
+_Seen = tuple[_Pair, float, tuple[float, float]]
+"""A ratio, the median of its logarithm, and how far off that may be."""
+
+
+class UnitCheck:
+    """Compares what sensors say of the same quantity, whatever the filter makes of it."""
+
+    def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
+        geometry = SteeringGeometry(vehicle)
+        per_rack = 1.0 / abs(geometry.rack_per_angle)
+        self._angle_per_reading = {"rack": per_rack, "wheel": per_rack * geometry.ratio, "road_wheels": 1.0}
+        """Of the road wheels, by what the steering is read from."""
+        self._wheelbase, self._gravity = vehicle.wheelbase, vehicle.gravity
+        self._radii = {w: vehicle.axle(w).tyre.radius for w in WHEELS}
+        self._averager = Averager()
+        self._ratios: dict[_Pair, deque[float]] = {}
+        self._upward: deque[float] = deque(maxlen=_KEPT)
+        self._largest: dict[str, float] = {}
+        """Magnitude of the averages by channel."""
+        self._beyond = dict.fromkeys(_MAGNITUDES, 0)
+        """Intervals in which a channel was beyond its own unit."""
+        self._found: dict[str, str] = {}
+        """Sources with the unit that they are in."""
+        self._intervals, self._next_search = 0, 0
+        self.configure(sensors)
+
+    def configure(self, sensors: Sensors) -> None:
+        """Other settings, also while running."""
+        imu, source = sensors.imu, sensors.steering.source
+        self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
+        self._accelerometers = None if imu is None else imu.accelerometers
+        self._steering = sensors.steering
+        radius = sum(self._radii.values()) / len(self._radii)
+        self._units: dict[str, Mapping[str, float]] = {
+            "gnss.speed": _SPEED_UNITS,
+            "vehicle.speed": _SPEED_UNITS,
+            "wheel speeds": {
+                "in rpm": 30.0 / math.pi,
+                "in deg/s": _DEGREES,
+                "in m/s": radius,
+                "in rev/s": 0.5 / math.pi,
+                "km/h taken for m/s": 3.6,
+            },
+            "wheel angles": {"in deg": _DEGREES, "in revolutions": 0.5 / math.pi},
+            "gyroscopes": {"in deg/s": _DEGREES},
+            "accelerometers": {"in g": 1.0 / 9.80665},
+            "steering": {"in mm": 1e3, "in cm": 1e2} if source == "rack" else {"in deg": _DEGREES},
+        }
+        self._channels: dict[str, Sequence[str]] = {
+            "gnss.speed": ("gnss.speed",),
+            "vehicle.speed": ("vehicle.speed",),
+            "wheel speeds": SPEEDS,
+            "wheel angles": ANGLES,
+            "gyroscopes": GYROSCOPES,
+            "accelerometers": ACCELEROMETERS,
+            "steering": CHANNELS_BY_SOURCE[source],
+            "road wheels": CHANNELS_BY_SOURCE["road_wheels"],
+        }
+
+    def take(self, m: Measurement) -> None:
+        """Take a measurement as it came, before anything is removed from it."""
+        now = self._averager.take(m)
+        if now is None:
+            return
+        self._intervals += 1
+        for channel, mean in now.means.items():
+            self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
+        for channel, (least, most, _) in _MAGNITUDES.items():
+            self._beyond[channel] += least < abs(now.means.get(channel, 0.0)) <= most
+        self._compare(now)
+        self._explain()
+
+    def find(self) -> dict[str, str]:
+        """What is wrong as far as it is known, in words, by the channels that it is about."""
+        found = {source: self._describe(self._channels[source], unit) for source, unit in self._found.items()}
+        for channel, (_, _, unit) in _MAGNITUDES.items():
+            source = next((s for s, channels in self._channels.items() if channel in channels), channel)
+            if self._beyond[channel] >= _LEAST:
+                found.setdefault(source, self._describe(self._channels.get(source, (channel,)), unit))
+        gravity = self._describe_gravity()
+        if gravity is not None:
+            found["accelerometers"] = gravity
+        return {self._name(source): text for source, text in found.items()}
+
+    def _name(self, source: str) -> str:
+        return ", ".join(c for c in self._channels.get(source, (source,)) if c in self._largest)
+
+    def _describe(self, channels: Sequence[str], unit: str) -> str:
+        largest = max(self._largest.get(c, 0.0) for c in channels)
+        text = f"values up to {largest:.3g} look to be {unit}, not in {CHANNELS[channels[0]]}"
+        setting = _SETTINGS.get(unit, f"`unit: {unit.removeprefix('in ')}`")
+        return f"{text}: convert the log" + (f", or set {setting} of the CAN signal" if setting else "")
+
+    def _describe_gravity(self) -> str | None:
+        """What is wrong with the acceleration upwards, which is gravity most of the time."""
+        if self._accelerometers is None or len(self._upward) < _LEAST:
+            return None
+        removed, gravity, upward = self._accelerometers.gravity_removed, self._gravity, median(self._upward)
+        if 0.8 < abs(upward) < 1.25:
+            return self._describe(ACCELEROMETERS, "in g")
+        seen = f"{upward:.3g} m/s² upwards most of the time"
+        if upward < -0.7 * gravity:
+            return f"{seen}: does the z axis point down? Expected it to point up"
+        if removed and upward > 0.7 * gravity:
+            return f"{seen}: expected none, as `gravity_removed` is true"
+        if not removed and abs(upward) < 0.3 * gravity:
+            return f"{seen}: expected {gravity:.3g}, as `gravity_removed` is false"
+        return None
+
+    def _is_gravity_right(self) -> bool:
+        return len(self._upward) >= _LEAST and 0.75 < median(self._upward) / self._gravity < 1.25
+
+    # -- comparing ---------------------------------------------------------------------------------------
+
+    def _compare(self, now: Averages) -> None:
+        """Add the ratios of a now."""
+        upward = self._measure(ACCELEROMETERS, 2, now)
+        if upward is not None:
+            self._upward.append(upward)
+        speeds = dict(self._find_speeds(now))
+        if not speeds:
+            return
+        (reference, ahead), *others = speeds.items()
+        for source, speed in others:
+            self._add({source: 1, reference: -1}, speed, ahead, _SLOWEST, _MOVING)
+        if ahead < _MOVING:
+            return
+        course = now.course_rate if self._beyond["gnss.course"] == 0 else None
+        gyro, push = self._measure(GYROSCOPES, 2, now), self._measure(ACCELEROMETERS, 1, now)
+        angle = self._find_road_wheel_angle(now)
+        if angle is not None:
+            by_angle = ahead * angle / self._wheelbase
+            terms = {"steering": 1, reference: 1}
+            self._add(terms, by_angle, course, _SLOWEST_TURN, _TURNING)
+            self._add({**terms, "gyroscopes": -1}, by_angle, gyro, _SLOWEST_TURN, _TURNING)
+        if gyro is not None:
+            self._add({"gyroscopes": 1}, gyro, course, _SLOWEST_TURN, _TURNING)
+            terms = {"gyroscopes": 1, reference: 1, "accelerometers": -1}
+            self._add(terms, ahead * gyro, push, _LEAST_PUSH, _PUSHED)
+
+    def _measure(self, channels: Sequence[str], axis: int, now: Averages) -> float | None:
+        """Average along an axis of the vehicle; None where that of the IMU is not measured."""
+        if self._axes is None or channels[axis] not in now.means:
+            return None
+        along: list[float] = self._axes[axis]
+        return sum(r * now.means.get(c, 0.0) for r, c in zip(along, channels, strict=True))
+
+    def _find_speeds(self, now: Averages) -> Iterator[tuple[str, float]]:
+        """By source, m/s, those first whose unit is least in doubt."""
+        if now.position_speed is not None:
+            yield "position", now.position_speed
+        for channel in ("gnss.speed", "vehicle.speed"):
+            if channel in now.means:
+                yield channel, abs(now.means[channel])
+        for source, rates in (
+            ("wheel speeds", {c: now.means[c] for c in SPEEDS if c in now.means}),
+            ("wheel angles", now.rates),
+        ):
+            if rates:
+                ways = [abs(rate) * self._radii[channel.split(".")[1]] for channel, rate in rates.items()]
+                yield source, sum(ways) / len(ways)
+
+    def _find_road_wheel_angle(self, now: Averages) -> float | None:
+        readings = [now.means[c] for c in self._channels["steering"] if c in now.means]
+        if not readings:
+            return None
+        reading = sum(readings) / len(readings) - self._steering.offset
+        return self._angle_per_reading[self._steering.source] * reading
+
+    def _add(
+        self, terms: Mapping[str, int], one: float, other: float | None, least: float, enough: float
+    ) -> None:
+        """A ratio, if the smaller magnitude is more than noise and the larger one is well known."""
+        if other is None or not min(abs(one), abs(other)) > least or not max(abs(one), abs(other)) > enough:
+            return
+        pair = tuple((source, power) for source, power in terms.items() if source not in _ANCHORS)
+        # One that goes the other way agrees with no unit.
+        logarithm = math.log(one / other) if one * other > 0.0 else math.inf
+        self._ratios.setdefault(pair, deque(maxlen=_KEPT)).append(logarithm)
+
+    # -- explaining --------------------------------------------------------------------------------------
+
+    def _explain(self) -> None:
+        """Find the units in which the ratios are as they should be."""
+        seen = list(self._find_medians())
+        if _weigh(seen, {}) is not None or self._intervals < self._next_search:
+            return
+        present = {source: self._units[source][unit] for source, unit in self._found.items()}
+        if _weigh(seen, present) is not None:
+            return
+        self._next_search = self._intervals + _SEARCH_EVERY
+        compared = {source for pair, _, _ in seen for source, _ in pair}
+        if self._is_gravity_right():
+            compared.discard("accelerometers")
+        for count in range(1, _MOST_FAULTS + 1):
+            best: tuple[float, dict[str, str]] | None = None
+            for sources in combinations(sorted(compared), count):
+                for units in product(*(self._units[source] for source in sources)):
+                    wrong = dict(zip(sources, units, strict=True))
+                    cost = _weigh(seen, {source: self._units[source][unit] for source, unit in wrong.items()})
+                    if cost is not None and (best is None or cost < best[0]):
+                        best = cost, wrong
+            if best is not None:
+                self._found = best[1]
+                return
+
+    def _find_medians(self) -> Iterator[_Seen]:
+        for pair, ratios in self._ratios.items():
+            if len(ratios) >= _LEAST:
+                middle = median(ratios)
+                near = sum(abs(r - middle) < _SPREAD for r in ratios)
+                if near >= _AGREEING * len(ratios):
+                    sources = [source for source, _ in pair]
+                    tolerance = next((t for s, t in _TOLERANCES.items() if s in sources), _SPEED_TOLERANCE)
+                    yield pair, middle, tolerance
+
+
+def _weigh(seen: Sequence[_Seen], factors: Mapping[str, float]) -> float | None:
+    """Sum of the squared rests of all ratios with readings too large by these factors; None if one is too far off."""
+    total = 0.0
+    for pair, middle, (low, high) in seen:
+        units = [power * math.log(factors[s]) for s, power in pair if s in factors]
+        rest = middle - sum(units)
+        if not low <= rest <= high or (units and (low, high) == _SPEED_TOLERANCE and abs(rest) > _NEAR):
+            return None
+        total += rest * rest
+    return total
