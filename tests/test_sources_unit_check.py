@@ -1,4 +1,4 @@
-"""Wrong units are found by what sensors say of each other, and nothing is said of sound ones."""
+"""Wrong units are found by comparing channels; healthy sensors raise no warning."""
 
 import itertools
 import math
@@ -65,11 +65,11 @@ def check(configuration: DaemonConfiguration, measurements: Iterable[Measurement
 @pytest.mark.parametrize("gnss", ["rtk", "conventional", "none"])
 @pytest.mark.parametrize("scenario", ["slalom", "acceleration_and_braking", "double_lane_change"])
 @pytest.mark.parametrize("name", ["prototype", "hatchback", "rav4", "ferrari_250lm"])
-def test_nothing_is_said_of_sound_sensors(name: str, scenario: str, gnss: str) -> None:
+def test_healthy_sensors_raise_no_warning(name: str, scenario: str, gnss: str) -> None:
     assert check(load(name), drive(name, scenario, gnss)) == {}
 
 
-def test_nothing_is_said_of_a_recorded_drive() -> None:
+def test_a_recorded_drive_raises_no_warning() -> None:
     assert check(load("ferrari_250lm"), open_log(SAMPLE).measurements()) == {}
 
 
@@ -126,8 +126,8 @@ def test_other_units(name: str, channels: str, factor: float, words: str) -> Non
     assert words in text
 
 
-def test_without_a_receiver_the_lateral_acceleration_is_the_witness() -> None:
-    """All of steering, gyroscope and speed are wrong, and agree with each other in nothing."""
+def test_without_a_receiver_the_lateral_acceleration_is_the_reference() -> None:
+    """Steering, gyroscope and speed are all in wrong units: no pair of them agrees."""
     wrong = {"steer.": DEGREES, "imu.wz": DEGREES, "vehicle.speed": 3.6}
     found = check(load("ferrari_250lm"), altered(open_log(SAMPLE).measurements(), wrong))
     assert set(found) == {"steer.fl, steer.fr", "imu.wz", "vehicle.speed"}
@@ -184,7 +184,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_replay_says_it_in_one_line(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_warns_in_one_line(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for log, lines in (("sound.csv", 0), ("degrees.csv", 1)):
         assert main(["replay", str(logs / log), "--config", "hatchback", "--fast"]) == 0
         said = [line for line in capsys.readouterr().err.splitlines() if "steer.wheel" in line]
@@ -193,12 +193,12 @@ def test_replay_says_it_in_one_line(logs: Path, capsys: pytest.CaptureFixture[st
     assert "look to be in deg, not in rad: " in said[0]
 
 
-def test_the_library_warns_of_it(logs: Path) -> None:
+def test_the_library_warns(logs: Path) -> None:
     with pytest.warns(UserWarning, match=r"degrees\.csv: steer\.wheel: values up to .* in deg, not in rad"):
         vehicled.estimate(logs / "degrees.csv", load("hatchback"))
 
 
-def test_it_stays_known_after_a_restart_of_the_filter(logs: Path) -> None:
+def test_a_wrong_unit_stays_known_after_a_reset_of_the_filter(logs: Path) -> None:
     estimator = vehicled.Estimator(load("hatchback"))
     for step in vehicled.read_log(logs / "degrees.csv", load("hatchback")):
         estimator.step(step.t, step.measurements)

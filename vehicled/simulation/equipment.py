@@ -1,4 +1,4 @@
-"""What a configuration says of a car's sensors: those that are simulated follow it."""
+"""A car's sensors by its configuration: which channels they have, and how readings differ from the quantity."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class SimulatedWheelAngles(Sampling):
     """Hall sensors: counters of magnet edges, from an arbitrary phase."""
 
     edges: Annotated[int, Range(1, 100_000)] | None = None
-    """Per revolution; left out: as the configuration's `resolution` says."""
+    """Per revolution; left out: by the configuration's `resolution`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class SimulatedSignal(Sampling, Errors):
 
 
 Configured = Literal["configured"]
-"""Instead of a sensor: one with usual errors, if the configuration says that the car has it."""
+"""Instead of a sensor: one with usual errors, if it is in the configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ class SimulatedSensors:
     ) = None
     """Latitude, longitude and height of the world's origin.
 
-    Left out: as the configuration says, or 43.33°, −8.41°, 100 m.
+    Left out: that of the configuration, or 43.33°, −8.41°, 100 m.
     """
     outages: dict[_Source, list[tuple[_Time, _Time]]] = field(default_factory=dict)
     """Per sensor, [from, to) during which it is silent; a GNSS receiver reports no fix."""

@@ -1,10 +1,11 @@
-"""Averages over half a second of what sensors say, as it comes: outliers and noise count little in them."""
+"""Averages over half a second of measurements as they come: outliers and noise count little in them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 
+from vehicled.angles import wrap
 from vehicled.messages import CHANNELS, WHEELS, Measurement
 
 _INTERVAL_NS = 500_000_000
@@ -108,4 +109,4 @@ class Averager:
         north, east = math.radians(lat - before_lat), math.radians(math.remainder(lon - before_lon, 360.0))
         done.position_speed = _RADIUS * math.hypot(north, east * math.cos(math.radians(lat))) / dt
         if course is not None and before_course is not None:
-            done.course_rate = -math.remainder(course - before_course, 2.0 * math.pi) / dt
+            done.course_rate = -wrap(course - before_course) / dt

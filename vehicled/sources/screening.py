@@ -1,6 +1,6 @@
 """Values that are removed before the filter: impossible, stuck, or in conflict with other sensors.
 
-Wrong units are only found here: what they make of a drive is for the filter's gates.
+Wrong units are found here, too, but removed by nothing except the filter's gates.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whether channels are in the units and axes that the configuration says, by what they say of each other.
+"""Whether channels are in the units and axes of the configuration, by comparison with each other.
 
-Speeds are the same by position, by receiver, by the car's bus and by wheels; yaw rates by course, gyroscope, lateral
-acceleration over speed, and steering angle. Of each pair the logarithm of the ratio is taken every half second where
-the car moves and turns. A wrong unit adds the logarithm of a factor such as 180/π to that of every pair with its
-channel: the least number of wrong units that explains all pairs is what is found. Where none does, nothing is said.
+A speed is measured by position, by the receiver, by the car's bus and by wheels; a yaw rate by course, gyroscope,
+lateral acceleration over speed, and steering angle. The logarithm of the ratio of each pair is taken every half
+second where the car moves and turns. A wrong unit adds the logarithm of a factor such as 180/π to that of every pair
+with its channel: the least number of wrong units that explains all pairs is the result, if there is one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SETTINGS = {
     "in m/s": "`unit: m/s` with a `radius`",
     "km/h taken for m/s": "`unit: km/h`",
 }
-"""What to set for a unit, where that is not its name; None: nothing, as the configuration does not know it."""
+"""What to set for a unit, where that is not its name; None: nothing, as the configuration does not have it."""
 _MAGNITUDES = {
     **dict.fromkeys(("steer.fl", "steer.fr"), (1.0, 90.0, "in deg")),
     "steer.wheel": (25.0, 2000.0, "in deg"),
@@ -71,7 +71,7 @@ _Seen = tuple[_Pair, float, tuple[float, float]]
 
 
 class UnitCheck:
-    """Compares what sensors say of the same quantity, whatever the filter makes of it."""
+    """Compares channels that measure the same quantity, independently of the filter."""
 
     def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
         geometry = SteeringGeometry(vehicle)
@@ -181,7 +181,7 @@ class UnitCheck:
     # -- comparing ---------------------------------------------------------------------------------------
 
     def _compare(self, now: Averages) -> None:
-        """Add the ratios of a now."""
+        """Add the ratios of an interval."""
         upward = self._measure(ACCELEROMETERS, 2, now)
         if upward is not None:
             self._upward.append(upward)
