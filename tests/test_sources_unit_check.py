@@ -141,6 +141,18 @@ def test_gravity(factor: float, words: str | None) -> None:
     assert (words is None and found == {}) or words in "; ".join(found.values())
 
 
+def test_another_source_of_the_steering_begins_anew() -> None:
+    car = load("prototype")
+    found = UnitCheck(car.sensors, car.vehicle)
+    for m in altered(drive("prototype", "slalom"), {"steer.rack": 1000.0}):
+        found.take(m)
+    assert list(found.find()) == ["steer.rack"]
+    found.configure(replace(car.sensors, steering=replace(car.sensors.steering, source="road_wheels")))
+    for m in drive("prototype", "slalom"):
+        found.take(m)
+    assert "steer.fl, steer.fr" not in found.find()
+
+
 def test_gravity_where_it_should_have_been_removed() -> None:
     car = load("hatchback")
     assert car.sensors.imu is not None

@@ -90,11 +90,16 @@ class UnitCheck:
         self._found: dict[str, str] = {}
         """Sources with the unit that they are in."""
         self._intervals, self._next_search = 0, 0
+        self._steering = sensors.steering
         self.configure(sensors)
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
         imu, source = sensors.imu, sensors.steering.source
+        if source != self._steering.source:
+            # Another channel, about which nothing is known yet.
+            self._found.pop("steering", None)
+            self._ratios = {p: r for p, r in self._ratios.items() if all(s != "steering" for s, _ in p)}
         self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
         self._accelerometers = None if imu is None else imu.accelerometers
         self._steering = sensors.steering
