@@ -301,14 +301,14 @@ class _EquippedCar:
             lost |= self._find_silent(source, t)
         gains, offsets = self._equipment.gains, self._equipment.offsets
         channels = list(readings)
-        told = np.stack([readings[c] / gains.get(c, 1.0) for c in channels], axis=1)
+        sensed = np.stack([readings[c] / gains.get(c, 1.0) for c in channels], axis=1)
         for k, channel in enumerate(channels):
             if offset := offsets.get(channel, 0.0):  # a zero would turn −0 into 0
-                told[:, k] += offset
+                sensed[:, k] += offset
         stamped_late = round(self._equipment.latencies.get(source, 0.0) * 1e9)
         latency = max(round(sampling.latency * 1e9), stamped_late)
         for i in np.flatnonzero(~lost):
-            values = {c: v for c, v in zip(channels, told[i].tolist(), strict=True) if not math.isnan(v)}
+            values = {c: v for c, v in zip(channels, sensed[i].tolist(), strict=True) if not math.isnan(v)}
             measured = round(t[i] * 1e9)
             yield Measurement(source, measured + stamped_late, measured + latency, values)
 
