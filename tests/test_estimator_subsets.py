@@ -41,7 +41,7 @@ LEFT = {
     "no yaw gyroscope": (("imu.wz",), 0.02, 0.3, 0.03),
     "no lateral axis": (("imu.ay",), 0.02, 0.3, 0.03),
     "vertical axes missing": (("imu.az", "imu.wz"), 0.02, 0.3, 0.03),
-    "only gnss and inputs": (("imu", "wheel", "vehicle"), 0.08, 1.2, 0.05),
+    "only gnss and inputs": (("imu", "wheel", "vehicle"), 0.09, 1.2, 0.05),
     "position alone of the gnss": (("gnss.speed", "gnss.course"), 0.03, 0.3, 0.05),
     "no height": (("gnss.alt", "gnss.v_acc"), 0.02, 0.15, 0.03),
     "no accuracy and no quality": (("gnss.h_acc", "gnss.v_acc", "gnss.quality"), 0.3, 0.3, 0.05),

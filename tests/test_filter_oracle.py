@@ -83,7 +83,8 @@ def calc_noise(f: VehicleFilter, table: StateTable) -> np.ndarray:
     noise = table.densities()
     left = f.states.index(VELOCITY, "left")
     ahead = abs(f.pose[POSE.index("ahead")])
-    noise[left] = (math.sqrt(noise[left]) + f.settings.rate_noise.lateral_per_speed * ahead) ** 2
+    if f.settings.kind != "errorEKF_FE":
+        noise[left] = (math.sqrt(noise[left]) + f.settings.rate_noise.lateral_per_speed * ahead) ** 2
     noise *= H
     for group, process in table.processes():
         if group is DRIVE_FORCE:

@@ -201,6 +201,20 @@ def test_a_force_found_now_was_there_in_past_samples(bend, group, element, axis,
     assert real[axis] == pytest.approx(changed[axis], rel=0.12)
 
 
+def test_an_observation_of_later_than_the_last_step_is_extrapolated(bend):
+    """As a latency below zero makes it: where it changed nothing, its estimate would grow without end."""
+    lead = 0.02
+    now, _ = linearise(bend, "gnss.position", BEND, 3)
+    ahead, _ = linearise(bend, "gnss.position", BEND + round(lead * 1e9), 3)
+    drive_on = bend.save()
+    for k in range(1, round(lead / H) + 1):
+        bend.predict(BEND + k * STEP_NS, H)
+    later, _ = linearise(bend, "gnss.position", BEND + round(lead * 1e9), 3)
+    bend.restore(drive_on)
+    assert np.linalg.norm(later - now) == pytest.approx(15.0 * lead, rel=0.1)
+    assert ahead == pytest.approx(later, abs=0.01)
+
+
 def test_past_samples_after_the_correction_have_the_force_once(bend):
     """The force acts on the car from the next step on; a correction of before a sample is in the sample's reading."""
     f, place_of = bend, index(bend, UNMODELLED, "ahead")
@@ -216,8 +230,8 @@ def test_past_samples_after_the_correction_have_the_force_once(bend):
             f.predict(BEND + k * STEP_NS, H)
         readings.append([linearise(f, "imu.accel", BEND + k * STEP_NS, 3)[0][0] for k in (0, 2, 4, 5)])
     changes = np.subtract(*readings[::-1])
-    # It fades within half a second.
-    assert changes == pytest.approx([0.4] * 4, rel=0.1)
+    fading = np.exp(-H / f.settings.unmodelled.time) ** np.array([0, 2, 4, 5])
+    assert changes == pytest.approx(0.4 * fading, rel=0.08)
 
 
 def test_accelerometers_see_what_tyres_are_wrong_by_through_their_forces(bend):

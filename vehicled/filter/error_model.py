@@ -86,6 +86,8 @@ class ErrorModel:
         self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
         self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
         (self.age,) = program.array("age", 1)
+        (self.lead,) = program.array("lead", 1)
+        """By how much an observation is of later than the last step, s: where a latency is negative."""
         tyres = self.models.tyres if self.exact else None
         self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
@@ -179,9 +181,12 @@ class ErrorModel:
         return TransitionKernel(self.program.kernel("transition", zip(array, values, strict=True)), places)
 
     def calc_density(self, i: int, ahead: Atom) -> Atom:
-        """Spectral density of the white noise on a state; the lateral velocity's grows with the speed."""
+        """Spectral density of the white noise on a state.
+
+        The lateral velocity's grows with the speed, unless what its force lacks is a state that acts on the car.
+        """
         density = self._density[i]
-        if i != self.states.index(VELOCITY, "left"):
+        if self.forces or i != self.states.index(VELOCITY, "left"):
             return density
         root = self.g.sqrt(density) + self._per_speed * self.g.abs(ahead)
         return root * root

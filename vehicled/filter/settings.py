@@ -29,10 +29,13 @@ class RateNoise:
     """Along the car: drive and brake torque, resistances."""
     lateral: AccelerationNoise = 0.01
     """Across the car at standstill, where the tyres leave no doubt."""
-    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.0005
-    """Increase of `lateral` per m/s of speed: the faster the car, the less the tyres determine its sideslip."""
+    lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.002
+    """Increase of `lateral` per m/s of speed: the faster the car, the less the tyres determine its sideslip.
+
+    Not in errorEKF_FE, where `unmodelled` says that.
+    """
     z: AccelerationNoise = 0.005
-    yaw: AngularNoise = 0.01
+    yaw: AngularNoise = 0.02
     v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05
     """Pitch, as the slope of the chassis' x axis."""
     v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05

@@ -47,7 +47,7 @@ _PLAIN = (
 """Kernels that no innovation depends on."""
 _FIXED = (
     *("newton", "integration", "travel_jacobian"),
-    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age"),
+    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age", "lead"),
 )
 """Arrays without tangents."""
 

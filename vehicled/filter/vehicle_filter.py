@@ -54,6 +54,8 @@ _LEAST_INFORMED = 1e-5
 """Least share of a parameter's variance that measurements must have taken: less is rounding."""
 _LASTING = 10
 """Calls in a row, of a tenth of a second each, for which that must be so."""
+_LONGEST_LEAD = 0.2
+"""s: further ahead no motion is extrapolated."""
 _MOVING = 5.0
 """m/s"""
 _ADAPTING_TIME = 10.0
@@ -145,6 +147,7 @@ class VehicleFilter(VehicleState):
             self._past_wheels[:] = pose[self._wheels :]
             self._since[:] = since
             self._age[0] = max(self._t_ns - t_ns, 0) * 1e-9
+            self._lead[0] = min(max(t_ns - self._t_ns, 0) * 1e-9, _LONGEST_LEAD)
             self._past = t_ns
         p, m = self.errors, len(observation.value)
         self._evaluated = m

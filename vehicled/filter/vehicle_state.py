@@ -85,7 +85,8 @@ class VehicleState:
         """Estimates of the slow states. Those of the suspensions are not kept: they are applied to the car."""
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
-        self._pose, self._since, self._age = view("pose"), view("since"), view("age")
+        self._pose, self._since = view("pose"), view("since")
+        self._age, self._lead = view("age"), view("lead")
         self._past_wheels, self._moved, self._h = view("past_wheels"), view("moved"), view("h")
         # `now` and `now_wheels` lie one after the other: one array for the history.
         begin, end = (car.layout.places[name].offset for name in ("now", "now_wheels"))

@@ -86,7 +86,8 @@ def _make_error(model: ErrorModel, sensor: str) -> SensorError:
         row = s.entries(ANTENNA, dict(enumerate(by_place)))
         change = model.calc_change(models.jacobians[sensor][k])
         row |= s.entries(GNSS_LATENCY, {0: -model.discount(change, _SMALL_CHANGE[sensor])})
-        more = g.zero
+        # Without it a negative latency would change its rows, but not what is predicted, and grow without end.
+        more = model.lead * change
         for by, o in zip(by_place, offset, strict=True):
             more = more + by * o
         if sensor == "gnss_position":
