@@ -103,7 +103,8 @@ def test_torque_acts_on_the_axle_that_gets_it():
     assert plant.wheel_torques(controls) == pytest.approx([300.0, 300.0, 0.0, 0.0])
 
 
-def test_a_car_that_the_engines_cannot_drive_is_refused():
+def test_a_car_that_the_engines_cannot_drive_is_rejected():
+    pytest.importorskip("mujoco")
     with pytest.raises(UsageError, match="linear tyres"):
         EnginePlant(load_configuration("saloon").vehicle, SensorPlaces(), plants.get_engine("mujoco"))
 
