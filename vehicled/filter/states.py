@@ -180,7 +180,8 @@ VELOCITY = ErrorStates[Filter](
         _plant("plant.longitudinal", "acceleration along the car", "m/s²/√Hz", "rate_noise", "longitudinal"),
         _plant("", "acceleration across the car at standstill", "m/s²/√Hz", "rate_noise", "lateral"),
         _plant(
-            "plant.lateral_per_speed",
+            # Not found from innovations: the filter that is tuned, errorEKF_FE, does not have it.
+            "",
             "acceleration across, by speed",
             "1/s/√Hz",
             "rate_noise",

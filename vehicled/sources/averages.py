@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field
 
 from vehicled.angles import wrap
-from vehicled.messages import CHANNELS, WHEELS, Measurement
+from vehicled.messages import CHANNELS, Measurement
+from vehicled.sources.wheels import ANGLES
 
 _INTERVAL_NS = 500_000_000
 _LARGEST = 1e7
@@ -15,7 +16,6 @@ _SHORTEST, _LONGEST = 0.3, 2.5
 """s between the first and the last angle, and between fixes, from which rates are taken."""
 _RADIUS = 6.371e6
 """m, of the Earth."""
-_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 _AVERAGED = tuple(
     c
     for c in CHANNELS
@@ -66,7 +66,7 @@ class Averager:
             if slot is not None and -_LARGEST < value < _LARGEST:
                 slot[0] += 1.0
                 slot[1] += value
-                if channel in _ANGLES:
+                if channel in ANGLES:
                     first = self._ends.get(channel, (m.t, value))[:2]
                     self._ends[channel] = (*first, m.t, value)
         if "gnss.lat" in m.values:

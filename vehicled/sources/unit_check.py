@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from statistics import median
 
 from vehicled.messages import CHANNELS, WHEELS, Measurement
@@ -36,11 +36,13 @@ _NEAR = 0.15
 _MOST_FAULTS = 4
 _SEARCH_EVERY = 20
 """Intervals between searches for an explanation, while there is none."""
+_CANDIDATES = 5
+"""Tried per measurement: a whole search takes milliseconds, and this is part of the real-time step."""
 _MOVING, _SLOWEST = 5.0, 1.0
 """m/s: of the faster and of the slower of two speeds that are compared."""
 _TURNING, _SLOWEST_TURN = 0.15, 0.05
 """rad/s: likewise of yaw rates."""
-_PUSHED, _LEAST_PUSH = 1.0, 0.1
+_CORNERING, _LEAST_CORNERING = 1.0, 0.1
 """m/s²: likewise of lateral accelerations, which in g are a tenth."""
 
 _DEGREES = 180.0 / math.pi
@@ -90,6 +92,8 @@ class UnitCheck:
         self._found: dict[str, str] = {}
         """Sources with the unit that they are in."""
         self._intervals, self._next_search = 0, 0
+        self._search: Iterator[None] = iter(())
+        """The one that is going on."""
         self._steering = sensors.steering
         self.configure(sensors)
 
@@ -100,6 +104,7 @@ class UnitCheck:
             # Another channel, about which nothing is known yet.
             self._found.pop("steering", None)
             self._ratios = {p: r for p, r in self._ratios.items() if all(s != "steering" for s, _ in p)}
+            self._search = iter(())
         self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
         self._accelerometers = None if imu is None else imu.accelerometers
         self._steering = sensors.steering
@@ -132,6 +137,8 @@ class UnitCheck:
 
     def take(self, m: Measurement) -> None:
         """Take a measurement as it came, before anything is removed from it."""
+        for _ in islice(self._search, _CANDIDATES):
+            pass
         now = self._averager.take(m)
         if now is None:
             return
@@ -199,7 +206,7 @@ class UnitCheck:
         if ahead < _MOVING:
             return
         course = now.course_rate if self._beyond["gnss.course"] == 0 else None
-        gyro, push = self._measure(GYROSCOPES, 2, now), self._measure(ACCELEROMETERS, 1, now)
+        gyro, lateral = self._measure(GYROSCOPES, 2, now), self._measure(ACCELEROMETERS, 1, now)
         angle = self._find_road_wheel_angle(now)
         if angle is not None:
             by_angle = ahead * angle / self._wheelbase
@@ -209,7 +216,7 @@ class UnitCheck:
         if gyro is not None:
             self._add({"gyroscopes": 1}, gyro, course, _SLOWEST_TURN, _TURNING)
             terms = {"gyroscopes": 1, reference: 1, "accelerometers": -1}
-            self._add(terms, ahead * gyro, push, _LEAST_PUSH, _PUSHED)
+            self._add(terms, ahead * gyro, lateral, _LEAST_CORNERING, _CORNERING)
 
     def _measure(self, channels: Sequence[str], axis: int, now: Averages) -> float | None:
         """Average along an axis of the vehicle; None where that of the IMU is not measured."""
@@ -230,8 +237,8 @@ class UnitCheck:
             ("wheel angles", now.rates),
         ):
             if rates:
-                ways = [abs(rate) * self._radii[channel.split(".")[1]] for channel, rate in rates.items()]
-                yield source, sum(ways) / len(ways)
+                speeds = [abs(rate) * self._radii[channel.split(".")[1]] for channel, rate in rates.items()]
+                yield source, sum(speeds) / len(speeds)
 
     def _find_road_wheel_angle(self, now: Averages) -> float | None:
         readings = [now.means[c] for c in self._channels["steering"] if c in now.means]
@@ -254,7 +261,7 @@ class UnitCheck:
     # -- explaining --------------------------------------------------------------------------------------
 
     def _explain(self) -> None:
-        """Find the units in which the ratios are as they should be."""
+        """Begin a search for the units in which the ratios are as they should be, where they are not."""
         seen = list(self._find_medians())
         if _weigh(seen, {}) is not None or self._intervals < self._next_search:
             return
@@ -265,14 +272,19 @@ class UnitCheck:
         compared = {source for pair, _, _ in seen for source, _ in pair}
         if self._is_gravity_right():
             compared.discard("accelerometers")
+        self._search = self._search_units(seen, sorted(compared))
+
+    def _search_units(self, seen: Sequence[_Seen], compared: Sequence[str]) -> Iterator[None]:
+        """Find the least number of wrong units that explains all ratios, one candidate at a time."""
         for count in range(1, _MOST_FAULTS + 1):
             best: tuple[float, dict[str, str]] | None = None
-            for sources in combinations(sorted(compared), count):
+            for sources in combinations(compared, count):
                 for units in product(*(self._units[source] for source in sources)):
                     wrong = dict(zip(sources, units, strict=True))
                     cost = _weigh(seen, {source: self._units[source][unit] for source, unit in wrong.items()})
                     if cost is not None and (best is None or cost < best[0]):
                         best = cost, wrong
+                    yield
             if best is not None:
                 self._found = best[1]
                 return
