@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 import msgspec
@@ -65,6 +65,7 @@ class Player:
         self._plugs = sorted(_plugs(devices, faults), key=lambda p: p[0])
         self.times = {name: array("q") for name in timed}
         """Of each message: when its bytes were written, ns, CLOCK_MONOTONIC."""
+        self._begin_ns = 0
         self._done = False
         self._sent = 0
         self._latest_ns = 0
@@ -82,43 +83,41 @@ class Player:
         """The whole log, its first sample at start_ns, host monotonic clock; ends early where `wait` is False."""
         plugs = iter(self._plugs)
         plug = next(plugs, None)
-        for since, m in self._schedule():
+        for since, together in groupby(self._schedule(), lambda m: m.arrival - self._begin_ns):
             while plug is not None and plug[0] <= since:
                 if not self._wait_until(start_ns + plug[0], wait):
                     return
                 plug[1]()
                 plug = next(plugs, None)
-            packed = self._pack(m)  # before it is due, which takes longer than sending
+            samples = list(together)
+            packed = self._pack(samples)  # before they are due, which takes longer than sending
             if not self._wait_until(start_ns + since, wait):
                 return
-            for name, messages in packed:
-                self._send(name, messages, since * 1e-9)
-            self._sent += 1
+            self._send(packed, since * 1e-9)
+            self._sent += len(samples)
         self._done = True
 
     def send(self, m: Measurement) -> None:
         """Send a measurement at once, on lines without noise that is limited in time."""
-        for name, messages in self._pack(m):
-            self._send(name, messages, 0.0)
+        self._send(self._pack([m]), 0.0)
 
-    def _schedule(self) -> Iterator[tuple[int, Measurement]]:
-        """What is sent, and when: ns from the start of the log."""
+    def _schedule(self) -> Iterator[Measurement]:
+        """What is sent, in order of arrival."""
         ordered = sort_by_arrival(self._measurements, Problems("log"))
         first = next(ordered, None)
         if first is None:
             return
-        begin = first.arrival
+        self._begin_ns = first.arrival
         stream: Iterator[Measurement] = chain((first,), ordered)
         if self._faults:
-            stream = sort_by_arrival(self._change(stream, begin), Problems("faults"))
-        for m in stream:
-            yield m.arrival - begin, m
+            stream = sort_by_arrival(self._change(stream), Problems("faults"))
+        yield from stream
 
-    def _change(self, stream: Iterable[Measurement], begin: int) -> Iterator[Measurement]:
+    def _change(self, stream: Iterable[Measurement]) -> Iterator[Measurement]:
         for m in stream:
             changed = [m]
             for fault in self._faults:
-                changed = [n for c in changed for n in fault.apply(c, (c.arrival - begin) * 1e-9)]
+                changed = [n for c in changed for n in fault.apply(c, (c.arrival - self._begin_ns) * 1e-9)]
             yield from changed
 
     def _wait_until(self, due: int, wait: Wait) -> bool:
@@ -131,21 +130,25 @@ class Player:
                 self._latest_ns = max(self._latest_ns, -left)
                 return True
 
-    def _pack(self, m: Measurement) -> list[tuple[str, Sequence[Any]]]:
-        named = self._devices.get(m.source)
-        packed = []
-        for name, device in self._devices.items() if named is None else [(m.source, named)]:
-            values = {c: v for c, v in m.values.items() if c in device.channels}
-            if values:
-                packed.append((name, device.pack(msgspec.structs.replace(m, values=values))))
+    def _pack(self, measurements: Iterable[Measurement]) -> dict[str, list[Any]]:
+        """By device, its messages for measurements that are due together."""
+        packed: dict[str, list[Any]] = {}
+        for m in measurements:
+            for name in (m.source,) if m.source in self._devices else self._devices:
+                device = self._devices[name]
+                values = {c: v for c, v in m.values.items() if c in device.channels}
+                if values:
+                    messages = device.pack(msgspec.structs.replace(m, values=values))
+                    packed.setdefault(name, []).extend(messages)
         return packed
 
-    def _send(self, name: str, messages: Sequence[Any], t: float) -> None:
-        now = time.monotonic_ns()
-        damage: list[Damage] = [partial(noise.apply, t=t) for noise in self._noise[name]]
-        sent = self._devices[name].send(messages, damage)
-        if name in self.times:
-            self.times[name].extend([now] * sent)
+    def _send(self, packed: Mapping[str, Sequence[Any]], t: float) -> None:
+        for name, messages in packed.items():
+            damage: list[Damage] = [partial(noise.apply, t=t) for noise in self._noise[name]]
+            now = time.monotonic_ns()
+            sent = self._devices[name].send(messages, damage)
+            if name in self.times:
+                self.times[name].extend([now] * sent)
 
 
 def _plugs(
