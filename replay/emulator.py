@@ -124,11 +124,14 @@ class Emulator:
 
     def close(self) -> None:
         """End the process and remove the ports; harmless if called again."""
+        if self._pipe.closed:
+            return
         self._pipe.close()
         self._process.join(_END_WITHIN_S)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        self._process.close()
 
     def __enter__(self) -> Self:
         return self
