@@ -17,7 +17,7 @@ from drivers.registry import GROUP, known_drivers, load_driver
 from drivers.vectornav import VectorNav, VectorNavOptions
 from drivers.xsens import Xsens, XsensOptions
 from replay.emulator import Emulator
-from replay.faults import Noise, Unplugged
+from replay.faults import BadLine, Unplugged
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 
@@ -160,7 +160,7 @@ def test_a_log_is_played_on_all_devices_with_faults_and_an_outage(tmp_path):
         "can": ("can", slcan(tmp_path)),
     }
     faults = [
-        Noise(device="imu", garbage=0.2, dropped=0.1, flipped=0.1, seed=3),
+        BadLine(device="imu", garbage=0.2, dropped=0.1, flipped=0.1, seed=3),
         Unplugged(devices=["can"], begin=0.2, end=0.4),
     ]
     log = [sample(t * MS, IMU | {"brake.pressure": t * 1e4}) for t in range(0, 1000, 10)]

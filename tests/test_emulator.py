@@ -14,7 +14,7 @@ import pytest
 from drivers.xsens import Xsens, XsensDecoder, XsensOptions
 from replay.emulator import Emulator
 from replay.encoders import XsensEncoder
-from replay.faults import Freeze, Multiply, Noise, Offset, Silence, Unplugged
+from replay.faults import BadLine, Freeze, Multiply, Offset, Silence, Unplugged
 from replay.laps import Laps
 from replay.player import Player
 from vehicled.errors import RunError, UsageError
@@ -231,13 +231,13 @@ def test_faults_follow_one_another_and_devices_are_unplugged():
 
 
 def test_noise_is_reproducible_and_limited_to_its_window():
-    noise = Noise(device="imu", begin=0.2, end=0.8, garbage=0.3, dropped=0.3, flipped=0.3, seed=5)
+    noise = BadLine(device="imu", begin=0.2, end=0.8, garbage=0.3, dropped=0.3, flipped=0.3, seed=5)
     once, again, clean = play(LOG, [noise]).sent, play(LOG, [noise]).sent, play(LOG).sent
     assert once == again
     damaged = [k for k, (a, b) in enumerate(zip(once, clean, strict=True)) if a != b]
     assert 20 <= damaged[0] < damaged[-1] < 80
     assert len(damaged) > 30
-    assert play(LOG, [noise]).sent != play(LOG, [Noise(device="imu", begin=0.2, end=0.8, garbage=0.3)]).sent
+    assert play(LOG, [noise]).sent != play(LOG, [BadLine(device="imu", begin=0.2, end=0.8, garbage=0.3)]).sent
 
 
 def test_a_fault_of_ones_own(tmp_path):

@@ -21,7 +21,7 @@ PARTS = {
 """Part of a step to the methods of the filter that do it; none of them calls another. The rest is `sources`."""
 
 
-class TimedEstimator:
+class ProfiledEstimator:
     """Steps an estimator, and counts where the time of a step goes, in constant memory. Costs about 10 µs a step."""
 
     def __init__(self, estimator: Estimator) -> None:

@@ -29,7 +29,7 @@ from vehicled.schemas import StepRecord
 from vehicled.stepping import run_steps
 from vehicled.studies.benchmarks.timing import collector_off
 from vehicled.studies.live.latency import pair_sent, summarise
-from vehicled.studies.live.parts import TimedEstimator
+from vehicled.studies.live.parts import ProfiledEstimator
 
 TIMED = ("imu", "can")
 """Devices whose samples are followed to the subscriber, where the configuration has them."""
@@ -138,7 +138,7 @@ def bench_live(
     """
     timed = [name for name in TIMED if name in configuration.daemon.devices]
     parts, log = folder / "parts.json", folder / "daemon.log"
-    module = ("vehicled.studies.live.timed_daemon", str(parts))
+    module = ("vehicled.studies.live.profiled_daemon", str(parts))
     with busy_processes(load), Rig(configuration, path, log, drive, timed=timed, module=module) as rig:
         seen, end = watch(rig, progress)
         sent = {name: np.array(rig.emulator.sent_times(name)) for name in timed}
@@ -227,7 +227,7 @@ def _calc_latencies(
 def bench_warm(configuration: DaemonConfiguration, recording: Path) -> dict[str, Any]:
     """The recorded steps again, one after the other without a pause: `warm_us`, and where the time of one goes."""
     steps = _take_seconds(McapLog(recording).recorded_steps(), _WARM_S)
-    estimator = TimedEstimator(Estimator(configuration))
+    estimator = ProfiledEstimator(Estimator(configuration))
     durations = []
     with collector_off(), _ahead_of_others():
         begin = time.perf_counter_ns()

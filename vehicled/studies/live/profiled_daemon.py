@@ -1,6 +1,6 @@
-"""`vehicled run` with a timed estimator: a process that `vehicled bench live` starts.
+"""`vehicled run` with a profiled estimator: a process that `vehicled bench live` starts.
 
-python -m vehicled.studies.live.timed_daemon PARTS.json CONFIGURATION.yaml
+python -m vehicled.studies.live.profiled_daemon PARTS.json CONFIGURATION.yaml
 """
 
 import json
@@ -12,13 +12,13 @@ from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.daemon.daemon import Daemon
 from vehicled.daemon.log import Logging
 from vehicled.estimator import Estimator
-from vehicled.studies.live.parts import TimedEstimator
+from vehicled.studies.live.parts import ProfiledEstimator
 
 
 def main(parts: Path, path: Path) -> None:
-    """Run the daemon until a signal; then write `TimedEstimator.summaries_us` to the file `parts`."""
+    """Run the daemon until a signal; then write `ProfiledEstimator.summaries_us` to the file `parts`."""
     configuration = load_daemon_configuration(path)
-    estimator = TimedEstimator(Estimator(configuration))
+    estimator = ProfiledEstimator(Estimator(configuration))
     with Logging(logging.INFO):
         Daemon(
             configuration.daemon, estimator, configuration.text, read_noise=configuration.noise_arguments
