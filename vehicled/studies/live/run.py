@@ -22,6 +22,7 @@ import zmq
 from replay.laps import Laps
 from replay.mcap_log import McapLog
 from vehicled.daemon.configuration import DaemonConfiguration
+from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import Step
 from vehicled.rig.rig import DriveEnd, Rig
@@ -31,8 +32,8 @@ from vehicled.studies.benchmarks.timing import collector_off
 from vehicled.studies.live.latency import pair_sent, summarise
 from vehicled.studies.live.parts import ProfiledEstimator
 
-TIMED = ("imu", "can")
-"""Devices whose samples are followed to the subscriber, where the configuration has them."""
+FOLLOWED = {"xsens": "imu", "vectornav": "imu", "can": "can"}
+"""Drivers whose samples are followed to the subscriber, and the name under which their latency stands."""
 SETTLED_S = 60.0
 """From here on memory must not grow."""
 _LEAST_SLOPE_S = 30.0
@@ -42,7 +43,7 @@ _SAMPLE_S = 1.0
 _WATER_MARK = 10_000
 _PRIORITY = 10
 """SCHED_FIFO of the subscriber where permitted: what is measured is not how long this process waits for others."""
-_BUSY = "while True: pass"
+_BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 
 @dataclass
@@ -114,7 +115,7 @@ def _ahead_of_others() -> Iterator[None]:
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """So many processes of ordinary priority that never wait."""
+    """So many processes of ordinary priority that never wait; they end with this program."""
     processes = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(count)]
     try:
         yield
@@ -132,14 +133,18 @@ def bench_live(
     load: int,
     progress: Callable[[float], None],
 ) -> dict[str, Any]:
-    """All of `vehicled bench live --json` but what `bench_warm` adds. Raises RunError.
+    """All of `vehicled bench live --json` but what `bench_warm` adds.
 
-    configuration: of the file `path`, which records into `folder`. load: busy processes beside it.
+    configuration: of the file `path`, which records into `folder`. load: busy processes beside it. Raises RunError,
+    and UsageError if the configuration has no device that can be followed.
     """
-    timed = [name for name in TIMED if name in configuration.daemon.devices]
+    devices = configuration.daemon.devices.items()
+    timed = {name: FOLLOWED[device.driver] for name, device in devices if device.driver in FOLLOWED}
+    if not timed:
+        raise UsageError(f"no device to follow: expected one of {', '.join(FOLLOWED)} in daemon.devices")
     parts, log = folder / "parts.json", folder / "daemon.log"
     module = ("vehicled.studies.live.profiled_daemon", str(parts))
-    with busy_processes(load), Rig(configuration, path, log, drive, timed=timed, module=module) as rig:
+    with busy_processes(load), Rig(configuration, path, log, drive, timed=[*timed], module=module) as rig:
         seen, end = watch(rig, progress)
         sent = {name: np.array(rig.emulator.sent_times(name)) for name in timed}
     (recording,) = folder.glob("*.mcap")
@@ -147,7 +152,7 @@ def bench_live(
     received = {name: counters["devices"][name]["measurements"] for name in end.sent}
     lost = {name: max(n - received[name], 0) for name, n in end.sent.items()}
     steps = _read_steps(recording, set(timed))
-    latency, stages = _calc_latencies(sent, steps, seen)
+    latency, stages = _calc_latencies(timed, sent, steps, seen)
     return {
         "seconds": seen.memory[-1][0],
         "scheduling": loop["scheduling"],
@@ -196,32 +201,30 @@ def _read_steps(recording: Path, devices: set[str]) -> _Steps:
 
 
 def _calc_latencies(
-    sent: dict[str, np.ndarray], steps: _Steps, seen: Watched
+    groups: dict[str, str], sent: dict[str, np.ndarray], steps: _Steps, seen: Watched
 ) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
-    """From the bytes to the subscriber, µs: of all samples and by device; and the medians of its stages."""
+    """From the bytes to the subscriber, µs: of all samples and by group; and the medians of its stages."""
     published, arrived_there = np.array(seen.estimates), np.array(seen.arrivals)
-    latency: dict[str, Any] = {}
-    stages = {}
-    every = []
-    for name, times in sent.items():
+    found: dict[str, list[np.ndarray]] = {}
+    for name, group in groups.items():
         read, step = steps.samples[name].T
-        places = pair_sent(times, read)
+        places = pair_sent(sent[name], read)
         # A step that gave no estimate, or whose message was lost, is followed by one that did.
         following = np.searchsorted(published, step)
         known = (places >= 0) & (following < len(published)) & (step >= published[0])
-        written, read, step = times[places[known]], read[known], step[known]
-        there = arrived_there[following[known]]
-        latency[name] = summarise(there - written)
-        every.append(there - written)
-        stages[name] = {
-            stage: float(np.median(part)) / 1e3 if len(part) else float("nan")
-            for stage, part in (
-                ("to_driver", read - written),
-                ("to_step", step - read),
-                ("to_subscriber", there - step),
-            )
-        }
-    return summarise(np.concatenate(every)) | latency, stages
+        stages = np.stack(
+            (sent[name][places[known]], read[known], step[known], arrived_there[following[known]])
+        )
+        found.setdefault(group, []).append(np.diff(stages, axis=0))
+    parts = {group: np.concatenate(several, axis=1) for group, several in found.items()}
+    latency = {group: summarise(part.sum(axis=0)) for group, part in parts.items()}
+    every = summarise(np.concatenate([part.sum(axis=0) for part in parts.values()]))
+    names = ("to_driver", "to_step", "to_subscriber")
+    medians = {
+        group: {name: summarise(row)["median"] for name, row in zip(names, part, strict=True)}
+        for group, part in parts.items()
+    }
+    return every | latency, medians
 
 
 def bench_warm(configuration: DaemonConfiguration, recording: Path) -> dict[str, Any]:
