@@ -92,7 +92,8 @@ def _read_duration(text: str) -> float:
     return numbers[0] * factor
 
 
-_STAGES = {"to_driver": "line and driver", "to_step": "wait for the step", "to_subscriber": "step, publisher"}
+_HEADINGS = f"{'median':>9}{'99 %':>9}{'99.9 %':>9}"
+_STAGES = {"to_driver": "line, driver", "to_step": "until its step", "to_subscriber": "step, publisher"}
 _PARTS = {
     "predict": "predict",
     "update": "updates",
@@ -106,24 +107,23 @@ _PARTS = {
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
-    lines = [f"{'µs':<26}{'median':>9}{'99 %':>9}{'99.9 %':>9}"]
+    lines = [f"{'µs':<26}{_HEADINGS}"]
     rows = {
         "step": found["step_us"],
         "step, queue and delivery": found["tick_us"],
         "begun late by": found["late_us"],
         "sample to subscriber": found["latency_us"],
     } | {f"  {name}": found["latency_us"][name] for name in found["latency_stages_us"]}
-    for name, times in rows.items():
-        lines.append(f"{name:<26}{times['median']:>9.0f}{times['p99']:>9.0f}{times['p999']:>9.0f}")
+    lines += [_row(name, times) for name, times in rows.items()]
     ratio = found["step_us"]["median"] / found["warm_us"]
     lines += [
         f"{'step in a warm loop':<26}{found['warm_us']:>9.0f}{found['warm_p99_us']:>9.0f}"
         f"   live over warm: {ratio:.2f}",
         "",
-        f"{'where a sample waits, µs':<26}" + "".join(f"{text:>20}" for text in _STAGES.values()),
+        f"{'where a sample waits, µs':<26}{_HEADINGS}",
     ]
     for name, stages in found["latency_stages_us"].items():
-        lines.append(f"  {name:<24}" + "".join(f"{stages[stage]:>20.0f}" for stage in _STAGES))
+        lines += [_row(f"  {name}: {text}", stages[stage]) for stage, text in _STAGES.items()]
     lines += ["", f"{'a step, medians, µs':<26}{'live':>9}{'warm':>9}"]
     live, warm = found["breakdown_us"]["live"], found["breakdown_us"]["warm"]
     lines += [
@@ -140,3 +140,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"{'processor':<26}{100 * found['cpu_share']:.0f} % of one ({found['scheduling']})",
         f"{'memory':<26}{found['rss_mb']:.0f} MB{slope}; recording {found['recording_mb']:.1f} MB",
     ]
+
+
+def _row(name: str, times: dict[str, float]) -> str:
+    return f"{name:<26}{times['median']:>9.0f}{times['p99']:>9.0f}{times['p999']:>9.0f}"

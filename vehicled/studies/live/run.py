@@ -202,8 +202,8 @@ def _read_steps(recording: Path, devices: set[str]) -> _Steps:
 
 def _calc_latencies(
     groups: dict[str, str], sent: dict[str, np.ndarray], steps: _Steps, seen: Watched
-) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
-    """From the bytes to the subscriber, µs: of all samples and by group; and the medians of its stages."""
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """From the bytes to the subscriber, µs: of all samples and by group; and its stages."""
     published, arrived_there = np.array(seen.estimates), np.array(seen.arrivals)
     found: dict[str, list[np.ndarray]] = {}
     for name, group in groups.items():
@@ -220,11 +220,11 @@ def _calc_latencies(
     latency = {group: summarise(part.sum(axis=0)) for group, part in parts.items()}
     every = summarise(np.concatenate([part.sum(axis=0) for part in parts.values()]))
     names = ("to_driver", "to_step", "to_subscriber")
-    medians = {
-        group: {name: summarise(row)["median"] for name, row in zip(names, part, strict=True)}
+    stages_us = {
+        group: {name: summarise(row) for name, row in zip(names, part, strict=True)}
         for group, part in parts.items()
     }
-    return every | latency, medians
+    return every | latency, stages_us
 
 
 def bench_warm(configuration: DaemonConfiguration, recording: Path) -> dict[str, Any]:
