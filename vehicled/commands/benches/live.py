@@ -135,7 +135,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
     load = f", beside {found['load']} busy processes" if found["load"] else ""
     return [
         *lines,
-        f"{'deadlines':<26}{found['missed']} of {found['steps']} missed in {found['seconds']:.0f} s{load}",
+        f"{'deadlines':<26}{found['missed']} of {found['steps']} missed in {found['seconds']:.0f} s{load}"
+        + (f"; the filter restarted {found['restarts']} times" if found["restarts"] else ""),
         f"{'samples':<26}{found['lost']} lost; sent at most {found['emulation_late_us']:.0f} µs late",
         f"{'processor':<26}{100 * found['cpu_share']:.0f} % of one ({found['scheduling']})",
         f"{'memory':<26}{found['rss_mb']:.0f} MB{slope}; recording {found['recording_mb']:.1f} MB",

@@ -165,6 +165,7 @@ def bench_live(
         "missed": loop["missed"],
         "steps": loop["steps"],
         "skipped": loop["skipped"],
+        "restarts": counters["estimator"]["restarts"],
         "cpu_share": end.cpu,
         "rss_mb": seen.memory[-1][1] / 1e6,
         "rss_mb_per_hour": seen.growth,
