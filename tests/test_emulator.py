@@ -259,7 +259,7 @@ def test_a_measurement_goes_to_the_device_that_it_names():
     assert (len(one.sent), len(two.sent)) == (2, 2)
 
 
-def test_a_play_ends_early_when_it_is_told_to():
+def test_a_play_ends_early():
     line, calls = Line(), iter(range(1000))
     player = Player({"imu": line}, LOG)
     player.play(0, lambda _: next(calls) < 10)

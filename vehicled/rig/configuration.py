@@ -13,7 +13,7 @@ from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.settings import config_path
 
 _OF_THE_CAR = ("curve_secret_key_file", "allowed_clients", "insecure_public_bind")
-"""Keys of `publish` that say who may connect from outside."""
+"""Keys of `publish` that decide who may connect from outside."""
 
 
 def write_configuration(

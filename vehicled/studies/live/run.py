@@ -36,7 +36,7 @@ FOLLOWED = {"xsens": "imu", "vectornav": "imu", "can": "can"}
 """Drivers whose samples are followed to the subscriber, and the name under which their latency stands."""
 SETTLED_S = 60.0
 """From here on memory must not grow."""
-_LEAST_SLOPE_S = 30.0
+_LEAST_SLOPE_S = 60.0
 _WARM_S = 60.0
 """Length of the drive that is replayed."""
 _SAMPLE_S = 1.0
@@ -59,7 +59,7 @@ class Watched:
 
     @property
     def growth(self) -> float | None:
-        """Of the memory after the first minute, MB per hour; None if the drive is too short to say."""
+        """Of the memory after the first minute, MB per hour; None if the drive is too short."""
         settled = [(t, rss) for t, rss in self.memory if t >= SETTLED_S]
         if not settled or settled[-1][0] - settled[0][0] < _LEAST_SLOPE_S:
             return None
