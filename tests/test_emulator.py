@@ -50,8 +50,8 @@ def children():
     return found
 
 
-def descriptors():
-    return len(list(Path("/proc/self/fd").iterdir()))
+def descriptors(process="self"):
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
 def imu(folder):
@@ -67,6 +67,11 @@ def test_nothing_is_left_behind(tmp_path):
         (pid,) = children() - processes
         terminal = (tmp_path / "imu").readlink()
         assert terminal.exists()
+        of_devices = descriptors(pid)
+        for _ in range(10):
+            emulator.unplug("imu")
+            emulator.replug("imu")
+        assert descriptors(pid) == of_devices
         emulator.close()
         emulator.close()
         assert not is_running(pid)

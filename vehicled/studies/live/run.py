@@ -36,7 +36,7 @@ FOLLOWED = {"xsens": "imu", "vectornav": "imu", "can": "can"}
 """Drivers whose samples are followed to the subscriber, and the name under which their latency stands."""
 SETTLED_S = 60.0
 """From here on memory must not grow."""
-_LEAST_SLOPE_S = 60.0
+_LEAST_SLOPE_S = 50.0
 _WARM_S = 60.0
 """Length of the drive that is replayed."""
 _SAMPLE_S = 1.0
