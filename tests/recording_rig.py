@@ -92,7 +92,7 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 def write_recording(path: Path, steps: int = 300) -> bytes:
-    with Recorder(path, "rate: 250 Hz\n", START, OFFSET, live=False) as recorder:
+    with Recorder(path, "rate: 250 Hz\n", START, OFFSET) as recorder:
         for i in range(steps):
             recorder.record_step(*step(i))
     return path.read_bytes()
