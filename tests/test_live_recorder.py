@@ -296,6 +296,30 @@ def test_what_a_killed_process_has_recorded_opens_in_the_default_reader(tmp_path
     assert last - len(found) < 250
 
 
+HANG = """
+import os, sys
+from pathlib import Path
+from replay import mcap_writer
+from vehicled.daemon import live_recorder
+from vehicled.daemon.recordings import RecordOptions
+
+os.mkfifo(sys.argv[1] + "/pipe")
+mcap_writer.open = lambda path, mode, buffering: open(sys.argv[1] + "/pipe", "wb", buffering)
+live_recorder._END_WITHIN_S = 0.1
+recorder = live_recorder.LiveRecorder(RecordOptions(directory=Path(sys.argv[1])), "x")
+recorder.start()
+recorder.close()
+print("closed")
+"""
+"""A process whose disk hangs: nobody reads the pipe that it opens for writing."""
+
+
+def test_a_process_ends_though_its_disk_hangs(tmp_path):
+    done = subprocess.run([sys.executable, "-c", HANG, tmp_path], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "closed\n")
+    assert "the disk does not respond" in done.stderr
+
+
 def test_a_real_limit_of_the_file_system_costs_a_file_and_nothing_else(tmp_path):
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
