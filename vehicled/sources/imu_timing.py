@@ -10,6 +10,7 @@ place with its heading. Both are estimated at once by least squares, window by w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,6 +21,8 @@ PRECISE = 0.1
 _WINDOW, _LONGEST_WINDOW = 4.0, 10.0
 """s: over which samples are integrated, and until when enough fixes must have come."""
 _FEWEST_FIXES = 16
+_MEAN = 0.02
+"""s: samples are averaged over this, which is short beside any manoeuvre."""
 _LONGEST_GAP = 0.05
 """s between samples."""
 _SETTLING = 5.0
@@ -76,11 +79,17 @@ class ImuTiming:
         self._fix_latency = self._latency_before = 0.0
         """Of the receiver, now and at the end of the last window."""
         self._settling_until: float | None = None
+        self._comparison: Iterator[None] | None = None
+        """That of the last window, which is going on."""
         self.interrupt()
 
     def interrupt(self) -> None:
         """Samples or the estimate have jumped: begin another window."""
-        self._samples: list[tuple[float, float, float, float]] = []
+        self._means: list[list[float]] = []
+        self._sum = [0.0] * 4
+        """Of the samples that the next mean is of: time, yaw rate, accelerations."""
+        self._count, self._begun = 0, 0.0
+        self._last = -math.inf
         self._fixes: list[tuple[float, float, float, float]] = []
         self._yaw = 0.0
 
@@ -115,43 +124,64 @@ class ImuTiming:
 
         Returns the change of the latency that it has led to, s.
         """
-        samples = self._samples
         if self._settling_until is None:
             self._settling_until = t + _SETTLING
         if not self._fixes or t < self._settling_until:
             return 0.0
-        if (samples and not 0.0 < t - samples[-1][0] < _LONGEST_GAP) or len(samples) >= _MOST_SAMPLES:
+        change = 0.0
+        if self._comparison is not None and next(self._comparison, self) is self:
+            self._comparison = None
+            change = self._decide()
+        if self._last > -math.inf and not 0.0 < t - self._last < _LONGEST_GAP:
             self.interrupt()
-            return 0.0
-        if not samples:
-            self._yaw = yaw
-        samples.append((t, yaw_rate, ahead, left))
-        lasted, come = t - samples[0][0], self._fixes[-1][0] - samples[0][0]
+            return change
+        self._last = t
+        self._add_sample(t, yaw_rate, ahead, left, yaw)
+        if self._count or not self._means:
+            return change
+        begin = self._means[0][0]
+        lasted, come = self._means[-1][0] - begin, self._fixes[-1][0] - begin
         if lasted < _WINDOW or (come < _WINDOW and lasted < _WINDOW + _LATENESS):
-            return 0.0
-        if len(self._fixes) < _FEWEST_FIXES:
-            if lasted > _LONGEST_WINDOW:
-                self.interrupt()
-            return 0.0
-        fixes = np.array(self._fixes)
-        fixes[:, 0] -= self._fix_latency
-        path = np.array(samples)
-        path[:, 1] -= bias
-        self._add_window(path, fixes)
-        self.interrupt()
-        return self._decide()
+            return change
+        if len(self._fixes) >= _FEWEST_FIXES:
+            fixes, path = np.array(self._fixes), np.array(self._means)
+            fixes[:, 0] -= self._fix_latency
+            path[:, 1] -= bias
+            self._comparison = self._add_window(path, fixes, self._yaw, self._fix_latency)
+            self.interrupt()
+        elif lasted > _LONGEST_WINDOW:
+            self.interrupt()
+        return change
 
-    def _add_window(self, samples: np.ndarray, fixes: np.ndarray) -> None:
+    def _add_sample(self, t: float, yaw_rate: float, ahead: float, left: float, yaw: float) -> None:
+        total = self._sum
+        if not self._count:
+            self._begun = t
+        self._count += 1
+        total[0] += t
+        total[1] += yaw_rate
+        total[2] += ahead
+        total[3] += left
+        if t - self._begun >= _MEAN:
+            if not self._means:
+                self._yaw = yaw
+            self._means.append([s / self._count for s in total])
+            self._sum, self._count = [0.0] * 4, 0
+
+    def _add_window(
+        self, samples: np.ndarray, fixes: np.ndarray, yaw: float, fix_latency: float
+    ) -> Iterator[None]:
         """Add what a window says of the shared unknowns; its own are eliminated.
 
-        What is summed up is the latency beside that of fixes as they came: theirs may be found later.
+        What is summed up is the latency beside that of fixes as they came: theirs may be found later. One iteration
+        at a time, as this is part of the real-time step.
         """
         t = samples[:, 0]
         inside = (fixes[:, 0] > t[0]) & (fixes[:, 0] < t[-1])
         if np.count_nonzero(inside) < _FEWEST_FIXES:
             return
         at, sigma = fixes[inside, 0], fixes[inside, 3]
-        places, arm, yaw = fixes[inside, 1] + 1j * fixes[inside, 2], self.antenna - self.place, self._yaw
+        places, arm = fixes[inside, 1] + 1j * fixes[inside, 2], self.antenna - self.place
         weight = np.concatenate([1.0 / sigma, 1.0 / sigma])[:, None]
         for _ in range(_ITERATIONS):
             residual, own, shared = compare_paths(samples, at, places, yaw, arm)
@@ -160,9 +190,10 @@ class ImuTiming:
             along = basis.T @ both
             # The yaw is the one unknown that enters otherwise than linearly.
             yaw += float(np.linalg.solve(triangle, along[:, -1])[_YAW])
+            yield
         both -= basis @ along
         # Taken as older than they said, fixes have left as much less to the samples.
-        both[:, -1] -= self._fix_latency * both[:, 0]
+        both[:, -1] -= fix_latency * both[:, 0]
         products = both.T @ both
         self._information += products[:-1, :-1]
         self._vector += products[:-1, -1]
