@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from zmq.auth.thread import ThreadAuthenticator
 
 
+_MAX_WAITING = 16
+"""Requests of one client that wait for their turn; of its further ones, its own system keeps what has room there."""
+_HANDSHAKE_WITHIN_MS = 2000
+"""A client that has not said by then what it is, is disconnected."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PublishOptions:
     """Where results are published and commands taken, and who may connect.
@@ -91,7 +97,9 @@ class Endpoints:
         socket.ipv6 = "[" in endpoint
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark
+        socket.rcvhwm = _MAX_WAITING
         socket.setsockopt(zmq.MAXMSGSIZE, max_message)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN_MS)
         if self._keys is not None:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._keys
