@@ -23,6 +23,7 @@ PLAIN = {
     "vehicled.errors",
     "vehicled.angles",
     "vehicled.units",
+    "vehicled.ownership",
     "vehicled.settings",
     "vehicled.expectations",
     "vehicled.messages",

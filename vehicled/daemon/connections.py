@@ -34,6 +34,7 @@ class Connections(Generic[C]):
         self._bound = bound
         self._make = make
         self._present: dict[int, C] = {}
+        self._cut: set[int] = set()
         self._address = _local_address(bound)
         self.refused = 0
         """Connections cut off: one too many, or `cut_off` was called."""
@@ -47,6 +48,7 @@ class Connections(Generic[C]):
             # A descriptor that begins again has ended, whether that was seen or not.
             if descriptor in self._present:
                 gone.append(self._present.pop(descriptor))
+            self._cut.discard(descriptor)
             if event["event"] == zmq.Event.ACCEPTED:
                 if len(self._present) < MAX_CONNECTIONS:
                     self._present[descriptor] = self._make()
@@ -55,17 +57,18 @@ class Connections(Generic[C]):
         return gone
 
     def of(self, frame: zmq.Frame) -> tuple[int, C] | None:
-        """Descriptor and what is known of the connection that a frame came from; None if it has ended."""
+        """Descriptor and what is known of the connection that a frame came from; None if it ends or has ended."""
         try:
             descriptor: int = frame.get(zmq.SRCFD)
         except zmq.ZMQError:  # of no connection: ZeroMQ itself unsubscribes for one that has ended
             return None
         known = self._present.get(descriptor)
-        return None if known is None else (descriptor, known)
+        return None if known is None or descriptor in self._cut else (descriptor, known)
 
     def cut_off(self, descriptor: int) -> None:
         """End a connection. What ZeroMQ keeps of it, subscriptions included, is then freed."""
         self.refused += 1
+        self._cut.add(descriptor)
         with contextlib.suppress(OSError):  # it has ended by itself
             peer = socket.socket(fileno=descriptor)
             try:

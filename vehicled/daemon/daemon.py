@@ -106,6 +106,7 @@ class Daemon:
         self.endpoint = options.publish.endpoint
         """Where results are published; the real port once started."""
         self.command_endpoint = options.publish.command_endpoint
+        """Where commands are taken; the default one only once started."""
 
     def start(self) -> None:
         """Open everything and begin to step. Raises UsageError or RunError, and then leaves nothing open."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import socket as sockets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,8 +39,11 @@ class PublishOptions:
 
     endpoint: str = "tcp://127.0.0.1:5550"
     """ZeroMQ endpoint of the published results: `tcp://ADDRESS:PORT` or `ipc://PATH`."""
-    command_endpoint: str = "tcp://127.0.0.1:5551"
-    """ZeroMQ endpoint of the command socket."""
+    command_endpoint: str | None = None
+    """ZeroMQ endpoint of the command socket: `ipc://PATH`, which owner and group may use; with CURVE also TCP.
+
+    Without: `commands` in the service's folder `/run/vehicled`, or in the user's, `$XDG_RUNTIME_DIR/vehicled`.
+    """
     curve_secret_key_file: Path | None = None
     """The server's certificate file with its secret key; readable by nobody else. Encrypts both sockets."""
     allowed_clients: tuple[str, ...] = ()
@@ -51,6 +57,8 @@ class PublishOptions:
         """(key, message) for every mistake; the settings loader turns them into errors with file and line."""
         for key in ("endpoint", "command_endpoint"):
             endpoint = getattr(self, key)
+            if endpoint is None:
+                continue
             fault = _endpoint_fault(endpoint)
             if fault:
                 yield key, f"{fault}, got '{endpoint}'"
@@ -59,6 +67,14 @@ class PublishOptions:
                     key,
                     f"'{endpoint}' can be reached from the network: expected a loopback address, "
                     "a curve_secret_key_file, or insecure_public_bind: true",
+                )
+            elif key == "command_endpoint" and not (
+                endpoint.startswith("ipc:") or self.curve_secret_key_file
+            ):
+                yield (
+                    key,
+                    f"every user of this machine could send commands to '{endpoint}': expected 'ipc://PATH', "
+                    "or a curve_secret_key_file",
                 )
         for i, key in enumerate(self.allowed_clients):
             if not _is_public_key(key):
@@ -104,8 +120,10 @@ class Endpoints:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._keys
         try:
-            socket.bind(endpoint)
-        except zmq.ZMQError as error:
+            with _only_owner_and_group():
+                _check_free(endpoint)
+                socket.bind(endpoint)
+        except (OSError, zmq.ZMQError) as error:
             socket.close()
             raise UsageError(f"{endpoint}: cannot be bound: {error.strerror}") from None
         return socket
@@ -120,6 +138,28 @@ class Endpoints:
 def endpoint_of(socket: zmq.Socket[bytes]) -> str:
     """Where a socket is bound."""
     return socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+
+
+@contextlib.contextmanager
+def _only_owner_and_group() -> Iterator[None]:
+    """The file of an ipc socket is made with the permissions 0660: who may write to it may connect."""
+    before = os.umask(0o117)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _check_free(endpoint: str) -> None:
+    """Raises OSError where another process listens at an ipc endpoint: ZeroMQ would take its file away."""
+    transport, _, path = endpoint.partition("://")
+    if transport == "ipc":
+        with (
+            sockets.socket(sockets.AF_UNIX) as probe,
+            contextlib.suppress(ConnectionError, FileNotFoundError),
+        ):
+            probe.connect(path)
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 class _AllowedClients:

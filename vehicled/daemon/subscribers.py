@@ -12,7 +12,7 @@ from vehicled.token_bucket import TokenBucket
 
 MAX_SUBSCRIPTIONS = 64
 """Of one connection: ten times the topics that there are."""
-MAX_BYTES = 4096
+MAX_BYTES = 16384
 """Of one connection's subscriptions together. ZeroMQ keeps some 50 bytes for each of them."""
 _REQUESTS_PER_S = 10.0
 _REQUESTS_AT_ONCE = 2.0 * MAX_SUBSCRIPTIONS

@@ -18,9 +18,9 @@ _LOCAL = "tcp://127.0.0.1:*"
 def write_configuration(name: str, path: Path, ports: Path, record: Path, gnss_latency: float) -> None:
     """Write the shipped configuration `name` to `path`, with emulated devices.
 
-    Serial devices get their ports in the folder `ports`, CAN a virtual bus of this process; results go to a
-    free port of this machine and into the folder `record`. `gnss_latency`: of the receiver, s. Raises UsageError
-    for a device that cannot be emulated.
+    Serial devices get their ports in the folder `ports`, which also has the command socket, CAN a virtual bus of
+    this process; results go to a free port of this machine and into the folder `record`. `gnss_latency`: of the
+    receiver, s. Raises UsageError for a device that cannot be emulated.
     """
     source = config_path(name)
     # As nodes, so that what stays is handed on as it is written, numbers with their units included.
@@ -35,7 +35,7 @@ def write_configuration(name: str, path: Path, ports: Path, record: Path, gnss_l
             _set(options, latency=f"{gnss_latency * 1e3:g} ms")
         elif kind == "can":
             _set(options, dbc=str((source.parent / _child(options, "dbc").value).resolve()))
-    _set(_child(daemon, "publish"), endpoint=_LOCAL, command_endpoint=_LOCAL)
+    _set(_child(daemon, "publish"), endpoint=_LOCAL, command_endpoint=f"ipc://{ports.resolve()}/commands")
     _set(_child(daemon, "record"), directory=str(record.resolve()))
     path.write_text(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=110), "utf-8")
 
