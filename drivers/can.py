@@ -41,6 +41,7 @@ from cantools.database.can import Signal as DbcSignal
 
 from drivers.base import Driver
 from drivers.serial_port import nanoseconds
+from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import (
@@ -58,6 +59,8 @@ from vehicled.units import (
 _WAIT_S = 0.1
 _OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
 _SPEED, _TURNING = parse_unit("m/s")[1], parse_unit("rad/s")[1]
+_LARGEST_DBC = 16 << 20  # bytes; those of whole cars have up to 5 MB
+_DBC_ENCODING = "cp1252"
 _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
 
 
@@ -223,12 +226,15 @@ class CanDecoder:
 def load_dbc(path: Path) -> Database:
     """The database of a DBC file. Raises UsageError where it cannot be read."""
     try:
-        database = cantools.database.load_file(path, database_format="dbc")
+        text = read_bounded(path, _LARGEST_DBC).decode(_DBC_ENCODING, errors="replace")
+        database = cantools.database.load_string(text, database_format="dbc")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
     except (cantools.database.errors.Error, ValueError) as error:
         raise UsageError(f"{path}: expected a DBC file, got: {' '.join(str(error).split())}") from None
-    assert isinstance(database, Database)  # what load_file gives for a DBC file
+    assert isinstance(database, Database)  # what load_string gives for a DBC file
     return database
 
 

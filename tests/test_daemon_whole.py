@@ -234,15 +234,35 @@ def test_a_bad_configuration_at_hangup_changes_nothing(make, estimator, caplog):
     assert estimator.commands == []
 
 
+def test_a_configuration_that_takes_for_ever_at_hangup_delays_nothing(make, estimator, caplog):
+    never = threading.Event()
+
+    def read_noise():
+        never.wait(20)
+        return {}
+
+    def reload_twice():
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+        wait_until(lambda: any("still being read" in r.getMessage() for r in caplog.records))
+
+    def go_on():
+        steps = len(estimator.steps)
+        wait_until(lambda: len(estimator.steps) > steps + 10)
+
+    begun = time.monotonic()
+    run_and_signal(make(read_noise=read_noise), estimator, [reload_twice, go_on])
+    assert time.monotonic() - begun < 10
+    never.set()
+
+
 def test_the_command_runs_it_until_a_signal(socket_folder, emulated, estimator, monkeypatch, capsys):
     """`vehicled run` with a stand-in for the vehicle and its filter."""
     text = CONFIGURATION.replace("FOLDER", str(socket_folder))
-    configuration = types.SimpleNamespace(
-        daemon=settings.loads(text, DaemonOptions), text=text, noise_arguments=lambda: {"imu.gyro": 0.5}
-    )
+    configuration = types.SimpleNamespace(daemon=settings.loads(text, DaemonOptions), text=text)
     load = {"car.yaml": configuration}.__getitem__
     for name, member, value in (
-        ("vehicled.configuration", "load_configuration", load),
+        ("vehicled.daemon.noise_reader", "read_noise", {"car.yaml": {"imu.gyro": 0.5}}.__getitem__),
         ("vehicled.daemon.configuration", "load_daemon_configuration", load),
         ("vehicled.estimator", "Estimator", lambda c: estimator),
     ):

@@ -20,6 +20,7 @@ only its version is used: so it stands beside the rows, and every module may hav
 
 PLAIN = {
     FACADE,
+    "vehicled.bounded_file",
     "vehicled.errors",
     "vehicled.angles",
     "vehicled.units",

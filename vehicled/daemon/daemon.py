@@ -103,6 +103,7 @@ class Daemon:
         self._drivers: list[Driver] = []
         self._loop: Loop
         self._loop_thread: threading.Thread
+        self._reload: threading.Thread | None = None
         self.endpoint = options.publish.endpoint
         """Where results are published; the real port once started."""
         self.command_endpoint = options.publish.command_endpoint
@@ -207,7 +208,7 @@ class Daemon:
         while True:
             caught = signals.wait(check_every if steps else _STARTING_S)
             if caught == signal.SIGHUP:
-                self._reload_noise()
+                self._begin_reload()
                 continue
             if caught is not None:
                 _log.info("%s: ending", caught.name)
@@ -233,6 +234,14 @@ class Daemon:
     def _save_learned(self) -> None:
         if self._learned is not None:
             self._learned.save(self._loop.last_parameters)
+
+    def _begin_reload(self) -> None:
+        """In a thread, as it may take seconds, in which the watchdog must go on."""
+        if self._reload is not None and self._reload.is_alive():
+            _log.warning("noise settings not reloaded: they are still being read")
+            return
+        self._reload = threading.Thread(target=self._reload_noise, name="reload", daemon=True)
+        self._reload.start()
 
     def _reload_noise(self) -> None:
         try:
