@@ -184,6 +184,11 @@ class CanDecoder:
             for number, extended in self._sources
         ]
 
+    def channel_of(self, frame: can.Message) -> str | None:
+        """The first channel that a frame carries; None if it carries none."""
+        _, sources = self._sources.get((frame.arbitration_id, frame.is_extended_id), (None, []))
+        return sources[0].channel if sources and not frame.is_error_frame else None
+
     def feed(self, frame: can.Message, arrival_ns: int, age_ns: int = 0) -> list[Measurement]:
         """The measurement in a frame, if there is one.
 
@@ -313,11 +318,17 @@ class Can(Driver):
         frame = self._bus.recv(_WAIT_S)
         if frame is None:
             return False, []
+        now = time.monotonic_ns()
+        channel = self.decoder.channel_of(frame)
+        # To decode a frame takes longer than all that is done with it before.
+        if channel is not None and not self.guard.admits(frame.arbitration_id, channel, now):
+            self._counters["decimated"] += 1
+            return True, []
         offs = self.decoder.counters["bus_off"]
         # The kernel stamps a frame when it comes in; this thread may be woken milliseconds later.
         age = time.time() - frame.timestamp
         age_ns = round(age * 1e9) if 0.0 < age < _OLDEST_S else 0
-        measurements = self.decoder.feed(frame, time.monotonic_ns(), age_ns)
+        measurements = self.decoder.feed(frame, now, age_ns)
         if self.decoder.counters["bus_off"] > offs:
             raise can.CanOperationError("bus off")
         return True, measurements

@@ -143,6 +143,16 @@ def test_from_device_to_subscriber_and_file(make, estimator, client, tmp_path):
     ]
 
 
+def test_a_device_that_floods_is_decimated_and_named_in_the_status(make, estimator):
+    daemon = make(CONFIGURATION.replace("driver: emulated,", "driver: emulated, max_rate: 50 Hz,"))
+    with daemon:
+        wait_until(lambda: len(estimator.steps) > 2)
+        wait_until(lambda: daemon.status.counters["devices"]["imu"]["state"] == "flooding")
+        wait_until(lambda: daemon.status.counters["devices"]["imu"]["decimated"] > 100)
+        device = daemon.status.counters["devices"]["imu"]
+    assert sum(len(ms) for _, ms in estimator.steps) < device["samples"] / 3
+
+
 def test_stops_with_everything_counted(make, estimator):
     daemon = make()
     with daemon:
@@ -242,9 +252,11 @@ def test_a_configuration_that_takes_for_ever_at_hangup_delays_nothing(make, esti
         return {}
 
     def reload_twice():
-        for _ in range(2):
+        def refused():
             os.kill(os.getpid(), signal.SIGHUP)
-        wait_until(lambda: any("still being read" in r.getMessage() for r in caplog.records))
+            return any("still being read" in r.getMessage() for r in caplog.records)
+
+        wait_until(refused)
 
     def go_on():
         steps = len(estimator.steps)

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from drivers.base import Driver
+from drivers.flood import FloodGuard
 from drivers.registry import load_driver
 from vehicled.daemon.clock import MonotonicClock
 from vehicled.daemon.commands import CommandServer
@@ -27,6 +28,7 @@ from vehicled.errors import RunError, UsageError
 from vehicled.messages import Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
+from vehicled.units import Hertz, Positive
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,11 @@ class DeviceOptions:
     """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
     options: Deferred
     """The driver's own settings."""
+    max_rate: Annotated[Hertz, Positive] | None = None
+    """Measurements per second of one channel, of which a fifth more are taken; the device is then `flooding`.
+
+    Without: 1 kHz of an IMU, 100 Hz of a receiver, 250 Hz of anything else.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,11 +277,13 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
     """The driver of a device. Raises SettingsError, with file and line, also for faults that only it can find."""
     try:
         kind = load_driver(device.driver)
-        return kind(name, device.options.to(kind.Options), emit)
+        driver = kind(name, device.options.to(kind.Options), emit)
     except SettingsError:
         raise
     except UsageError as error:
         device.options.fail(str(error))
+    driver.guard = FloodGuard(device.max_rate)
+    return driver
 
 
 def statistics_line(status: Status) -> str:
