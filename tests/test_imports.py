@@ -65,7 +65,7 @@ ROWS = (
 """Each may import what stands before it."""
 
 ONLY: dict[str, set[str]] = {
-    "vehicled.symbolic": set(),
+    "vehicled.symbolic": {"vehicled.ownership"},
     "drivers": PLAIN,
     "replay": PLAIN | {"drivers"},
     "vehicled.simulation": {row for row in ROWS if row != "vehicled.identification"} | PLAIN,
