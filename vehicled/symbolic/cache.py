@@ -2,8 +2,8 @@
 
 An entry is written by rename, so that any number of processes may start at once. Whatever an entry depends on is in
 its key; an entry that is damaged or belongs to another key fails its checksum and is made anew. Entries are data:
-reading one runs no code from it. But its object code is run later: an entry that others own or can write to, or that is
-in such a folder, is not used. A cache that cannot be used or written only costs time.
+reading one runs no code from it. But its object code is run later, so that one that others own or can write to, or
+whose folder they can, is not used. A cache that cannot be used or written only costs time.
 """
 
 from __future__ import annotations
