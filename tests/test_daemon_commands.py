@@ -201,6 +201,7 @@ def test_a_socket_left_behind_is_replaced(socket_folder, connect):
     assert json.loads(client.recv())["ok"]
     server.server.close()
     server.endpoints.close()
+    assert not path.exists()
 
 
 def test_commands_over_tcp_are_encrypted(tmp_path, connect):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import socket as sockets
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import zmq
 import zmq.auth
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 _MAX_WAITING = 16
 """Requests of one client that wait for their turn; of its further ones, its own system keeps what has room there."""
+_BACKLOG = 100
+"""Clients that wait to be accepted."""
 _HANDSHAKE_WITHIN_MS = 2000
 """A client that has not said by then what it is, is disconnected."""
 
@@ -94,6 +95,7 @@ class Endpoints:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._keys: tuple[bytes, bytes] | None = None
+        self._files: list[str] = []
         if options.curve_secret_key_file is not None:
             self._keys = _read_keys(options.curve_secret_key_file)
         if options.allowed_clients:
@@ -109,8 +111,11 @@ class Endpoints:
 
         Raises UsageError.
         """
+        try:
+            listener = _listen(endpoint)
+        except OSError as error:
+            raise UsageError(f"{endpoint}: cannot be bound: {error.strerror}") from None
         socket = self._context.socket(kind)
-        socket.ipv6 = "[" in endpoint
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark
         socket.rcvhwm = _MAX_WAITING
@@ -119,13 +124,10 @@ class Endpoints:
         if self._keys is not None:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._keys
-        try:
-            with _only_owner_and_group():
-                _check_free(endpoint)
-                socket.bind(endpoint)
-        except (OSError, zmq.ZMQError) as error:
-            socket.close()
-            raise UsageError(f"{endpoint}: cannot be bound: {error.strerror}") from None
+        if endpoint.startswith("ipc:"):
+            self._files.append(endpoint.removeprefix("ipc://"))
+        socket.setsockopt(zmq.USE_FD, listener.detach())
+        socket.bind(endpoint)
         return socket
 
     def close(self) -> None:
@@ -133,6 +135,8 @@ class Endpoints:
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
+        for file in self._files:
+            Path(file).unlink(missing_ok=True)
 
 
 def endpoint_of(socket: zmq.Socket[bytes]) -> str:
@@ -140,26 +144,47 @@ def endpoint_of(socket: zmq.Socket[bytes]) -> str:
     return socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
 
-@contextlib.contextmanager
-def _only_owner_and_group() -> Iterator[None]:
-    """The file of an ipc socket is made with the permissions 0660: who may write to it may connect."""
-    before = os.umask(0o117)
-    try:
-        yield
-    finally:
-        os.umask(before)
+def _listen(endpoint: str) -> sockets.socket:
+    """A socket that listens at an endpoint. Raises OSError.
 
-
-def _check_free(endpoint: str) -> None:
-    """Raises OSError where another process listens at an ipc endpoint: ZeroMQ would take its file away."""
-    transport, _, path = endpoint.partition("://")
+    ZeroMQ itself would list the network's interfaces first, give an ipc socket the permissions of the process' umask,
+    and take the path of one away from whoever listens there.
+    """
+    transport, _, address = endpoint.partition("://")
     if transport == "ipc":
-        with (
-            sockets.socket(sockets.AF_UNIX) as probe,
-            contextlib.suppress(ConnectionError, FileNotFoundError),
-        ):
+        listener = sockets.socket(sockets.AF_UNIX)
+        place: Any = address
+        _remove_left_behind(address)
+    else:
+        host, _, port = address.rpartition(":")
+        host = "0.0.0.0" if host == "*" else host.strip("[]")
+        number = 0 if port == "*" else int(port)
+        family, kind, _, _, place = sockets.getaddrinfo(host, number, type=sockets.SOCK_STREAM)[0]
+        listener = sockets.socket(family, kind)
+        listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+    try:
+        listener.setblocking(False)
+        listener.bind(place)
+        if transport == "ipc":
+            os.chmod(address, 0o660)  # nobody can connect yet
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_left_behind(path: str) -> None:
+    """Remove the file of an ipc socket at which nobody listens any more. Raises OSError where somebody does."""
+    with sockets.socket(sockets.AF_UNIX) as probe:
+        try:
             probe.connect(path)
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        except FileNotFoundError:
+            return
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 class _AllowedClients:
