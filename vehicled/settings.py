@@ -27,7 +27,7 @@ import re
 import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
 import yaml
 
@@ -131,7 +131,7 @@ def find_fault(instance: Any, path: str = "") -> str | None:
 
 def _fault(value: Any, metadata: tuple[Any, ...], path: str) -> str | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = get_type_hints(type(value), include_extras=True)
+        hints = type_hints(type(value))
         for field in dataclasses.fields(value):
             hint = hints[field.name]
             own = getattr(hint, "__metadata__", ())
