@@ -15,16 +15,18 @@ from itertools import pairwise
 import pytest
 import zmq
 from daemon_fakes import FakeEstimator
+from recording_rig import Disk
 
 import vehicled.daemon.daemon as daemon_module
 from drivers.base import Driver
 from replay.mcap_log import McapLog
 from vehicled import settings
 from vehicled.cli import main
-from vehicled.daemon.daemon import Daemon, DaemonOptions
+from vehicled.daemon import learned, live_recorder
+from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
 from vehicled.daemon.signals import Signals
-from vehicled.errors import RunError, UsageError
-from vehicled.messages import Measurement
+from vehicled.errors import UsageError
+from vehicled.messages import Measurement, SlowState
 
 
 class _Decoder:
@@ -327,11 +329,48 @@ def test_a_start_that_fails_leaves_nothing_open(make):
         assert threading.active_count() == before
 
 
-def test_a_directory_that_cannot_be_written_is_one_line(make, tmp_path):
+def test_estimation_goes_on_where_nothing_can_be_recorded(make, estimator, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    daemon = make(CONFIGURATION + f"record: {{directory: {tmp_path}/file}}\n")
-    with pytest.raises(RunError, match="cannot record there"):
-        daemon.start()
+    with make(CONFIGURATION + f"record: {{directory: {tmp_path}/file}}\n") as daemon:
+        wait_until(lambda: daemon.status is not None and daemon.status.counters["recorder"]["lost"] > 0)
+        recorder = daemon.status.counters["recorder"]
+        assert (recorder["state"], recorder["path"]) == ("failed", f"{tmp_path}/file")
+        assert "FileExistsError" in recorder["reason"]
+        assert statistics_line(daemon.status).endswith("recorder failed")
+        steps = len(estimator.steps)
+        wait_until(lambda: len(estimator.steps) > steps + 20)
+
+
+@pytest.mark.parametrize("since", ["the start", "later"])
+def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
+    make, estimator, client, monkeypatch, tmp_path, since
+):
+    """Recording and what was learned are on it."""
+    monkeypatch.setattr(live_recorder, "_END_WITHIN_S", 0.2)
+    monkeypatch.setattr(learned, "_END_WITHIN_S", 0.2)
+    monkeypatch.setattr(learned, "_LOAD_WITHIN_S", 0.2)
+    monkeypatch.setattr(estimator, "parameters", lambda: {"gyro_scale": SlowState(0.1, 0.01, "")})
+    disk = Disk(monkeypatch)
+    monkeypatch.setattr(learned.Path, "read_bytes", lambda path: disk.check() or b"")
+    monkeypatch.setattr(learned.os, "fsync", lambda descriptor: disk.check())
+    (tmp_path / "learned.json").write_text("{}")
+    if since == "the start":
+        disk.responds.clear()
+    daemon = make(CONFIGURATION + f"learned: {tmp_path}/learned.json\n")
+    with daemon:
+        wait_until(lambda: len(estimator.steps) > 50)
+        disk.responds.clear()
+        wait_until(disk.hanging.is_set)
+        steps = len(estimator.steps)
+        wait_until(lambda: len(estimator.steps) > steps + 100)
+        wait_until(lambda: daemon.status.counters["recorder"]["state"] == "stalled")
+        commands = client(zmq.REQ, daemon.command_endpoint)
+        commands.send(b'{"command": "status"}')
+        assert json.loads(commands.recv())["ok"]
+        ending = time.monotonic()
+    assert time.monotonic() - ending < 5.0, "each of them is waited for 0.2 s"
+    disk.responds.set()
+    wait_until(lambda: not {"recorder", "learned"} & {t.name for t in threading.enumerate()})
 
 
 def test_options_of_a_device_are_checked_with_file_and_line(make):
