@@ -13,14 +13,13 @@ import msgspec
 
 from vehicled.errors import RunError, UsageError, VehicledError
 
-_WITHIN_S = 5.0
-_NICE = 10
+_WITHIN_S = 10.0
 
 
 def read_noise(name_or_path: str) -> dict[str, Any]:
     """Arguments of the estimator's command `reload_noise`, from a file or the shipped configuration of that name.
 
-    Raises UsageError for a bad configuration, RunError if it cannot be read within five seconds.
+    Raises UsageError for a bad configuration, RunError if it cannot be read within ten seconds.
     """
     command = [sys.executable, "-P", "-m", __name__, name_or_path]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -43,7 +42,6 @@ def main(name_or_path: str) -> int:
     """The process: writes the arguments to stdout as JSON, or one line to stderr; returns the exit status."""
     # The daemon's scheduling is inherited, and would let this go before other programs.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    os.nice(_NICE)
     from vehicled.configuration import load_configuration
 
     try:
