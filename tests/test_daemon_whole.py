@@ -1,4 +1,4 @@
-"""The whole daemon with a stand-in estimator and a device emulated in the process."""
+"""The whole daemon with a stand-in estimator, on a device that another process emulates."""
 
 import contextlib
 import json
@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import types
-from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -17,8 +16,9 @@ import zmq
 from daemon_fakes import FakeEstimator
 from recording_rig import Disk
 
-import vehicled.daemon.daemon as daemon_module
-from drivers.base import Driver
+from drivers.xsens import XsensOptions
+from replay.emulator import Emulator
+from replay.laps import Laps
 from replay.mcap_log import McapLog
 from vehicled import settings
 from vehicled.cli import main
@@ -28,45 +28,25 @@ from vehicled.daemon.signals import Signals
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement, SlowState
 
-
-class _Decoder:
-    def __init__(self):
-        self.counters = {"samples": 0}
-
-    def reset(self):
-        pass
-
-
-class Emulated(Driver):
-    """A device that measures once a millisecond."""
-
-    @dataclass(frozen=True, kw_only=True)
-    class Options:
-        gain: float = 1.0
-
-    def __init__(self, name, options, emit):
-        super().__init__(name, options, emit)
-        self.decoder = _Decoder()
-
-    def _open(self):
-        pass
-
-    def _receive(self):
-        time.sleep(0.001)
-        self.decoder.counters["samples"] += 1
-        now = time.monotonic_ns()
-        return True, [Measurement(self.name, now - 1000, now, {"imu.ax": self.options.gain})]
-
-    def _close(self):
-        pass
-
-
 CONFIGURATION = """\
 devices:
-  imu: {driver: emulated, options: {gain: 2.5}}
+  imu: {driver: xsens, options: {port: "%s"}}
 loop: {realtime_priority: 0}
 publish: {endpoint: "tcp://127.0.0.1:*", command_endpoint: "ipc://FOLDER/commands"}
 """
+SAMPLE = {"imu.ax": 2.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
+
+
+@pytest.fixture(scope="module")
+def configuration(tmp_path_factory):
+    """With a device, emulated in another process, that measures every two milliseconds."""
+    port = tmp_path_factory.mktemp("ports") / "imu"
+    sample = Measurement("imu", 0, 0, SAMPLE)
+    with Emulator(
+        {"imu": ("xsens", XsensOptions(port=str(port)))}, Laps([sample], 2_000_000, {}, 10**18)
+    ) as emulator:
+        emulator.start()
+        yield CONFIGURATION % port
 
 
 @pytest.fixture
@@ -76,14 +56,9 @@ def estimator():
 
 
 @pytest.fixture
-def emulated(monkeypatch):
-    monkeypatch.setattr(daemon_module, "load_driver", {"emulated": Emulated}.__getitem__)
-
-
-@pytest.fixture
-def make(tmp_path, socket_folder, estimator, emulated):
-
-    def make(text=CONFIGURATION, read_noise=dict):
+def make(tmp_path, socket_folder, estimator, configuration):
+    def make(change=str, read_noise=dict):
+        text = change(configuration)
         if "record" not in text:
             text += f"record: {{directory: {tmp_path}/runs}}\n"
         text = text.replace("FOLDER", str(socket_folder))
@@ -139,20 +114,20 @@ def test_from_device_to_subscriber_and_file(make, estimator, client, tmp_path):
     assert [(s.t, s.measurements) for s in steps] == estimator.steps
     given = [m for _, ms in estimator.steps for m in ms]
     assert len(given) > 20
-    assert all(m.values == {"imu.ax": 2.5} for m in given)
+    assert all(m.values == SAMPLE for m in given)
     assert [(c.name, c.arguments) for s in steps for c in s.commands] == [
         ("set_position", {"x": 1.0, "y": 2.0})
     ]
 
 
 def test_a_device_that_floods_is_decimated_and_named_in_the_status(make, estimator):
-    daemon = make(CONFIGURATION.replace("driver: emulated,", "driver: emulated, max_rate: 50 Hz,"))
+    daemon = make(lambda text: text.replace("driver: xsens,", "driver: xsens, max_rate: 50 Hz,"))
     with daemon:
         wait_until(lambda: len(estimator.steps) > 2)
         wait_until(lambda: daemon.status.counters["devices"]["imu"]["state"] == "flooding")
         wait_until(lambda: daemon.status.counters["devices"]["imu"]["decimated"] > 100)
         device = daemon.status.counters["devices"]["imu"]
-    assert sum(len(ms) for _, ms in estimator.steps) < device["samples"] / 3
+    assert sum(len(ms) for _, ms in estimator.steps) < device["measurements"] / 3
 
 
 def test_stops_with_everything_counted(make, estimator):
@@ -270,11 +245,11 @@ def test_a_configuration_that_takes_for_ever_at_hangup_delays_nothing(make, esti
     never.set()
 
 
-def test_the_command_runs_it_until_a_signal(socket_folder, emulated, estimator, monkeypatch, capsys):
+def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estimator, monkeypatch, capsys):
     """`vehicled run` with a stand-in for the vehicle and its filter."""
-    text = CONFIGURATION.replace("FOLDER", str(socket_folder))
-    configuration = types.SimpleNamespace(daemon=settings.loads(text, DaemonOptions), text=text)
-    load = {"car.yaml": configuration}.__getitem__
+    text = configuration.replace("FOLDER", str(socket_folder))
+    loaded = types.SimpleNamespace(daemon=settings.loads(text, DaemonOptions), text=text)
+    load = {"car.yaml": loaded}.__getitem__
     for name, member, value in (
         ("vehicled.daemon.noise_reader", "read_noise", {"car.yaml": {"imu.gyro": 0.5}}.__getitem__),
         ("vehicled.daemon.configuration", "load_daemon_configuration", load),
@@ -331,7 +306,7 @@ def test_a_start_that_fails_leaves_nothing_open(make):
 
 def test_estimation_goes_on_where_nothing_can_be_recorded(make, estimator, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with make(CONFIGURATION + f"record: {{directory: {tmp_path}/file}}\n") as daemon:
+    with make(lambda text: text + f"record: {{directory: {tmp_path}/file}}\n") as daemon:
         wait_until(lambda: daemon.status is not None and daemon.status.counters["recorder"]["lost"] > 0)
         recorder = daemon.status.counters["recorder"]
         assert (recorder["state"], recorder["path"]) == ("failed", f"{tmp_path}/file")
@@ -351,12 +326,12 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
     monkeypatch.setattr(learned, "_LOAD_WITHIN_S", 0.2)
     monkeypatch.setattr(estimator, "parameters", lambda: {"gyro_scale": SlowState(0.1, 0.01, "")})
     disk = Disk(monkeypatch)
-    monkeypatch.setattr(learned.Path, "read_bytes", lambda path: disk.check() or b"")
+    monkeypatch.setattr(learned, "read_bounded", lambda path, most: disk.check() or b"")
     monkeypatch.setattr(learned.os, "fsync", lambda descriptor: disk.check())
     (tmp_path / "learned.json").write_text("{}")
     if since == "the start":
         disk.responds.clear()
-    daemon = make(CONFIGURATION + f"learned: {tmp_path}/learned.json\n")
+    daemon = make(lambda text: text + f"learned: {tmp_path}/learned.json\n")
     with daemon:
         wait_until(lambda: len(estimator.steps) > 50)
         disk.responds.clear()
@@ -374,6 +349,6 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
 
 
 def test_options_of_a_device_are_checked_with_file_and_line(make):
-    daemon = make(CONFIGURATION.replace("gain", "pain"))
-    with pytest.raises(UsageError, match=r":2: devices\.imu\.options\.pain: unknown key"):
+    daemon = make(lambda text: text.replace("port:", "prot:"))
+    with pytest.raises(UsageError, match=r":2: devices\.imu\.options\.prot: unknown key"):
         daemon.start()

@@ -99,7 +99,7 @@ def imu(tmp_path):
 def test_a_flooding_device_is_counted_and_named(imu):
     device, driver, out = imu
     begun = time.monotonic()
-    message = device.pack(Measurement("imu", 0, 0, IMU))
+    message = b"".join(device.pack(Measurement("imu", 0, 0, IMU)))
     while not driver.counters()["decimated"]:
         device.write(message * 20)
         time.sleep(0.001)
@@ -119,7 +119,7 @@ def test_garbage_without_end_is_not_even_looked_at(imu):
     assert driver.counters()["discarded_bytes"] > 0
     assert driver.state == "flooding"
     until(lambda: driver.state != "flooding")  # its buffer is empty by then
-    device.write(device.pack(Measurement("imu", 0, 0, IMU)))
+    device.send(device.pack(Measurement("imu", 0, 0, IMU)))
     until(lambda: out)
 
 
