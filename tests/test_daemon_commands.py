@@ -191,6 +191,13 @@ def test_a_socket_that_is_in_use_is_not_taken_away(server, ask):
     assert ask({"command": "reset"})["ok"]
 
 
+def test_a_path_that_is_too_long_for_a_socket_is_one_line(socket_folder):
+    endpoints = Endpoints(PublishOptions())
+    with pytest.raises(UsageError, match="cannot be bound: AF_UNIX path too long"):
+        endpoints.bind(zmq.ROUTER, f"ipc://{socket_folder}/{'x' * 120}", 1000)
+    endpoints.close()
+
+
 def test_a_socket_left_behind_is_replaced(socket_folder, connect):
     path = socket_folder / "commands"
     with sockets.socket(sockets.AF_UNIX) as former:

@@ -114,7 +114,7 @@ class Endpoints:
         try:
             listener = _listen(endpoint)
         except OSError as error:
-            raise UsageError(f"{endpoint}: cannot be bound: {error.strerror}") from None
+            raise UsageError(f"{endpoint}: cannot be bound: {error.strerror or error}") from None
         socket = self._context.socket(kind)
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark
