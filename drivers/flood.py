@@ -10,8 +10,9 @@ MAX_RATE = 250.0
 """Of all other channels, Hz: control units send at 10 to 100 Hz."""
 _MARGIN = 1.2
 """A device's clock may run fast, and its messages come unevenly."""
-_BURST_S = 0.1
-"""What a device may send at once after a pause of this or of the thread that reads it, as time at the full rate."""
+_BURST_S = 0.5
+"""What a device may send at once after a pause of its own or of the thread that reads it, as time at the full rate. On
+a busy machine threads wait for some tenths of a second, and what a line has kept meanwhile must not be lost."""
 _REMEMBERED_NS = 2_000_000_000
 
 

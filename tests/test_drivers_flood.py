@@ -55,9 +55,9 @@ def test_a_real_device_passes_untouched(channel, rate):
 def test_a_pause_of_the_reading_thread_loses_nothing():
     guard = FloodGuard()
     assert len(admitted(guard, "imu.ax", 1000, 1)) == 1000
-    # 100 ms of samples at once, then on.
-    assert all(guard.admits("imu.ax", "imu.ax", round(6.1 * SECOND)) for _ in range(100))
-    assert len(admitted(guard, "imu.ax", 1000, 1, round(6.1 * SECOND))) == 1000
+    # 500 ms of samples at once, then on.
+    assert all(guard.admits("imu.ax", "imu.ax", round(6.5 * SECOND)) for _ in range(500))
+    assert len(admitted(guard, "imu.ax", 1000, 1, round(6.5 * SECOND))) == 1000
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_pause_of_the_reading_thread_loses_nothing():
 def test_ten_times_the_rate_is_decimated_evenly_and_named(channel, rate, most):
     guard = FloodGuard()
     times = admitted(guard, channel, rate, 5)
-    assert 5 * most <= len(times) <= 5.2 * most
+    assert 5 * most <= len(times) <= 5.5 * most + 1
     later = [t for t in times if t > 2]
     assert max(b - a for a, b in itertools.pairwise(later)) < 2.5 / most
     assert guard.is_flooding(10 * SECOND)
@@ -104,7 +104,7 @@ def test_a_flooding_device_is_counted_and_named(imu):
         device.write(message * 20)
         time.sleep(0.001)
     assert driver.state == "flooding"
-    assert len(out) <= 120 + 1200 * (time.monotonic() - begun)
+    assert len(out) <= 600 + 1200 * (time.monotonic() - begun)
     until(lambda: driver.state != "flooding")
     assert driver.counters()["internal_errors"] == 0
 
@@ -141,6 +141,6 @@ def test_frames_are_left_out_before_they_are_decoded():
             bus.send(frame)
         until(lambda: driver.counters()["decimated"] + len(out) == 2000)
     assert driver.state == "flooding"
-    assert len(out) <= driver.counters()["messages"] <= 30 + 300 * (time.monotonic() - begun)
+    assert len(out) <= driver.counters()["messages"] <= 150 + 300 * (time.monotonic() - begun)
     driver.stop()
     assert not [t for t in threading.enumerate() if t.name == "driver-can"]
