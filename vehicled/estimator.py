@@ -60,7 +60,9 @@ _YAW_SIGMA = 0.1
 """rad: at least, of the heading after a restart."""
 _COURSE_SIGMA = 0.03
 """rad: of a heading that is taken from the first course over ground."""
-_GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
+_POSITION, _GEODETIC = (
+    slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
+)
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 
 
@@ -232,7 +234,7 @@ class Estimator:
     @property
     def speed(self) -> float:
         """Along the car, m/s; 0 before the start."""
-        return float(self._filter.pose[AHEAD]) if self._running else 0.0
+        return self._filter.pose.item(AHEAD) if self._running else 0.0
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Execute a command: `reset`, `set_position`, `reload_noise` or `set_parameters`.
@@ -383,7 +385,7 @@ class Estimator:
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""
         f = self._filter
-        if f.is_sound and abs(f.pose[AHEAD]) + abs(f.pose[LEFT]) < FASTEST:
+        if f.is_sound and abs(f.pose.item(AHEAD)) + abs(f.pose.item(LEFT)) < FASTEST:
             if self._saved is None or t_ns - self._saved_ns >= _SAVE_NS:
                 f.repair()
                 self._save(t_ns)
@@ -450,7 +452,7 @@ class Estimator:
         if world.origin is None or not world.known:
             values[_GEODETIC] = math.nan
         else:
-            values[_GEODETIC] = world.origin.to_geodetic(values[:3])
+            values[_GEODETIC] = world.origin.to_geodetic(values[_POSITION])
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         return Estimate(t_ns, values)

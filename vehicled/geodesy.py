@@ -35,9 +35,9 @@ class WorldOrigin:
     def __init__(self, latitude: float, longitude: float, height: float) -> None:
         """Degrees, degrees, metres above the ellipsoid."""
         self.latitude, self.longitude, self.height = latitude, longitude, height
-        self._centre = np.full(3, np.inf)
-        self._value = np.zeros(3)
-        self._gradient = np.zeros((3, 3))
+        self._centre = [math.inf] * 3
+        self._value = [0.0] * 3
+        self._gradient = [[0.0] * 3] * 3
 
     @classmethod
     def of(cls, given: Geodetic) -> WorldOrigin:
@@ -52,16 +52,17 @@ class WorldOrigin:
 
     def to_geodetic(self, position: np.ndarray) -> np.ndarray:
         """(3,) latitude and longitude in degrees, height in m, of a world position (3,)."""
-        offset = position - self._centre
-        if not offset @ offset < _NEAR * _NEAR:
+        # Plain numbers: this is done in each step of the filter, and operations on arrays so small take longer.
+        dx, dy, dz = (a - b for a, b in zip(position.tolist(), self._centre, strict=True))
+        if not dx * dx + dy * dy + dz * dz < _NEAR * _NEAR:
             self._expand(position)
-            return self._value
-        value: np.ndarray = self._value + self._gradient @ offset
-        return value
+            return np.array(self._value)
+        by_place = zip(self._value, self._gradient, strict=True)
+        return np.array([a + (x * dx + y * dy + z * dz) for a, (x, y, z) in by_place])
 
     def _expand(self, position: np.ndarray) -> None:
         points = position + np.vstack([np.zeros(3), np.eye(3)])
         values = np.array(pymap3d.enu2geodetic(*points.T, self.latitude, self.longitude, self.height))
-        self._centre = position.copy()
-        self._value = values[:, 0].copy()
-        self._gradient = values[:, 1:] - values[:, :1]
+        self._centre = position.tolist()
+        self._value = values[:, 0].tolist()
+        self._gradient = (values[:, 1:] - values[:, :1]).tolist()

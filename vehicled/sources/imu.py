@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -313,21 +314,22 @@ class _Sensors:
     """The part of them that is the error of the model."""
     floor: NoiseFloor
     """Of the samples."""
+    biases: np.ndarray
+    """(3,) estimated biases, a view."""
+    axes: tuple[_MotionAxis, ...]
+    """What the estimator uses of them beside the observation."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MotionAxis:
     """How a yaw rate or specific force in vehicle axes follows from the samples of three axes."""
 
-    nearest: str
-    """Channel without which it is not measured."""
-    channels: tuple[str, ...]
-    offsets: tuple[float, ...]
-    """Known biases."""
-    biases: np.ndarray
-    """(3,) estimated biases, a view."""
+    place: int
+    """0, 1, 2: yaw rate, lateral and longitudinal force."""
+    nearest: int
+    """Axis of the sensor without which it is not measured."""
     shares: list[float]
-    """Of each channel."""
+    """Of each axis."""
 
 
 class ImuSource(Source[Imu]):
@@ -351,20 +353,12 @@ class ImuSource(Source[Imu]):
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
         self._kinds: list[_Sensors] = []
-        self._motion_axes: list[_MotionAxis | None] = [None, None, None]
-        """Of yaw rate, lateral and longitudinal force; None for what is not measured."""
         floors, self._floors = self._floors, {}
         for kind, channels, settings, group, axes in (
             ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),)),
             ("imu.accel", ACCELEROMETERS, s.accelerometers, ACCELEROMETER_BIAS, ((1, 1), (2, 0))),
         ):
             if settings is not None:
-                biases = self.filter.view_slow_states(group)
-                for n, axis in axes:
-                    shares = s.R_imu_vehicle[:, axis].tolist()
-                    self._motion_axes[n] = _MotionAxis(
-                        channels[axis], channels, offsets[kind], biases, shares
-                    )
                 self.updates.register(kind, settings.gate)
                 more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
                 model = [e * e for e in more]
@@ -372,47 +366,50 @@ class ImuSource(Source[Imu]):
                 of_samples = [self._variances[kind]] * len(channels)
                 floor = self._floors[kind] = floors.get(kind) or NoiseFloor(of_samples)
                 floor.reconfigure(of_samples)
-                self._kinds.append(_Sensors(kind, channels, offsets[kind], variances, model, floor))
+                biases = self.filter.view_slow_states(group)
+                motion = tuple(_MotionAxis(n, axis, s.R_imu_vehicle[:, axis].tolist()) for n, axis in axes)
+                self._kinds.append(
+                    _Sensors(kind, channels, offsets[kind], variances, model, floor, biases, motion)
+                )
 
     def measure_ahead(self, t: float) -> float | None:
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
         return self._ahead if t - self._ahead_at < OLD else None
 
-    def _read_motion(self, v: Mapping[str, float]) -> list[float | None]:
-        """Yaw rate, lateral and longitudinal specific force, as far as measured, in vehicle axes, without biases."""
-        found: list[float | None] = [None, None, None]
-        for n, axis in enumerate(self._motion_axes):
-            if axis is not None and axis.nearest in v:
-                total, biases = 0.0, axis.biases.tolist()
-                for c, offset, bias, share in zip(
-                    axis.channels, axis.offsets, biases, axis.shares, strict=True
-                ):
-                    if c in v:
-                        total += share * (v[c] - offset - bias)
-                found[n] = total
-        return found
-
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""
         v = m.values
-        yaw_rate, left, ahead = self._read_motion(v)
-        self.lateral.take(yaw_rate, left)
-        if ahead is not None:
-            self._ahead, self._ahead_at = ahead, m.t * 1e-9
-        for of in self._kinds:
-            kind, channels, offsets = of.kind, of.channels, of.offsets
-            present = [k for k, c in enumerate(channels) if c in v]
-            if len(present) == len(channels):
-                value = [v[c] - offset for c, offset in zip(channels, offsets, strict=True)]
-                of_samples = of.floor.take(value)
-                noise = of.variances
+        samples = [
+            [v[c] - offset if c in v else None for c, offset in zip(of.channels, of.offsets, strict=True)]
+            for of in self._kinds
+        ]
+        self._take_motion(samples, m.t * 1e-9)
+        for of, sample in zip(self._kinds, samples, strict=True):
+            present = [k for k, x in enumerate(sample) if x is not None]
+            value = [0.0 if x is None else x for x in sample]
+            if len(present) == len(value):
+                noise, of_samples = of.variances, of.floor.take(value)
                 if not self._given_noise:
-                    noise = [s + e for s, e in zip(of_samples, of.model_variances, strict=True)]
-                self.updates.update(m, kind, value, noise)
+                    noise = list(map(add, of_samples, of.model_variances))
+                self.updates.update(m, of.kind, value, noise)
             elif present:
                 of.floor.interrupt()
-                value = [
-                    v[c] - offset if c in v else 0.0 for c, offset in zip(channels, offsets, strict=True)
-                ]
-                noise = [w if c in v else MISSING for c, w in zip(channels, of.variances, strict=True)]
-                self.updates.update(m, kind, value, noise, present)
+                noise = [MISSING if x is None else w for x, w in zip(sample, of.variances, strict=True)]
+                self.updates.update(m, of.kind, value, noise, present)
+
+    def _take_motion(self, samples: Sequence[Sequence[float | None]], t: float) -> None:
+        """Yaw rate and specific forces in vehicle axes, without biases, as far as they are measured at t, s."""
+        motion: list[float | None] = [None, None, None]
+        for of, sample in zip(self._kinds, samples, strict=True):
+            biases = of.biases.tolist()
+            for axis in of.axes:
+                if sample[axis.nearest] is not None:
+                    total = 0.0
+                    for share, x, bias in zip(axis.shares, sample, biases, strict=True):
+                        if x is not None:
+                            total += share * (x - bias)
+                    motion[axis.place] = total
+        yaw_rate, left, ahead = motion
+        self.lateral.take(yaw_rate, left)
+        if ahead is not None:
+            self._ahead, self._ahead_at = ahead, t

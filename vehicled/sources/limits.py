@@ -13,4 +13,5 @@ FASTEST = 200.0
 
 def find_absurd(m: Measurement, limits: Mapping[str, float]) -> list[str]:
     """The channels whose values are beyond their limits; NaN always is."""
-    return [channel for channel, value in m.values.items() if not abs(value) <= limits.get(channel, math.inf)]
+    get, nothing = limits.get, math.inf
+    return [channel for channel, value in m.values.items() if not abs(value) <= get(channel, nothing)]

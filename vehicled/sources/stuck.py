@@ -18,6 +18,7 @@ _FIXES = 2
 """Fixes in a row that repeat the one before: a receiver without reception may do so."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _PLACE = ("gnss.lat", "gnss.lon")
+_WATCHED = frozenset((*_AXES, *_PLACE))
 
 
 class _Run:
@@ -41,8 +42,10 @@ class StuckChannels:
 
     def find(self, m: Measurement, speed: float) -> list[str]:
         """The channels of a measurement that are stuck; `speed` of the car, m/s."""
-        values, t, moving = m.values, m.t, abs(speed) > _MOVING
-        stuck: list[str] = []
+        values, stuck = m.values, list[str]()
+        if _WATCHED.isdisjoint(values):
+            return stuck
+        t, moving = m.t, abs(speed) > _MOVING
         for channel, value in values.items():
             run = self._axes.get(channel)
             if run is None:

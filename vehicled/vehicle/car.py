@@ -96,6 +96,8 @@ class Instances:
         """(3,) elements of INPUTS."""
         self.corner_inputs = self.view("corner_inputs")
         """(6, 4) rows of CORNER_INPUTS, by wheel."""
+        self.flat_corner_inputs = memoryview(self.corner_inputs).cast("B").cast("d")
+        """The same, row after row: a number is written in a fraction of the time."""
         self.ground = self.view("ground")
         """Unit normal (3) and distance from the world's origin along it (m) of the flat ground."""
         self.outputs = self.view("outputs")
