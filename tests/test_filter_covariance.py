@@ -29,7 +29,7 @@ class Dense:
         for (i, j), value in zip(coupling, coupled, strict=False):
             rows[i][j] = value
         (count,) = program.array("count", 1)
-        propagate = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
+        propagate, _ = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
         given = program.array("given", COMPONENTS * n)
         predicted, more = program.array("predicted", COMPONENTS), program.array("more", COMPONENTS)
         observations = []

@@ -142,7 +142,7 @@ class Publisher:
             self._errors += 1
 
     def _take_subscriptions(self) -> None:
-        while self._socket.get(zmq.EVENTS) & zmq.POLLIN:
+        while int(self._socket.get(zmq.EVENTS)) & zmq.POLLIN:
             frames = self._socket.recv_multipart(zmq.DONTWAIT)
             request = frames[0]
             topics = [t for t in schemas.PUBLISHED if t.encode().startswith(request[1:])]

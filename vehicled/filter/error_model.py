@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from vehicled.filter.covariance import CovarianceKernels
 from vehicled.filter.error_dynamics import (
     ErrorDynamics,
-    Matrix,
     calc_free_share,
     combine,
     count_pairs,
@@ -38,8 +37,8 @@ from vehicled.filter.structure import (
     ChassisReading,
     FilterKernels,
     Structure,
-    TransitionKernel,
 )
+from vehicled.filter.transition import TransitionKernel
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
@@ -168,17 +167,10 @@ class ErrorModel:
             linear = self.program.kernel("linear", [*stores, *kept])
             return self.program.sequence("propagate", self._read_state, linear), None
         noise = [h * self.calc_density(i, self.now[AHEAD]) + lost[i] for i in range(n)]
-        covariance = self._covariance.propagate(transition, noise, kept)
+        covariance, elements = self._covariance.propagate(transition, noise, kept)
         tyres = [self.models.kernels.observe_tyres] * self.exact
         propagate = self.program.sequence("propagate", self._read_state, *tyres, covariance)
-        return propagate, self._add_transition(transition)
-
-    def _add_transition(self, transition: Matrix) -> TransitionKernel:
-        """Kernel `transition`: the elements of F that are not zero, by rows."""
-        places = tuple((i, j) for i, row in enumerate(transition) for j in sorted(row))
-        array = self.program.array("transition", len(places))
-        values = [transition[i][j] for i, j in places]
-        return TransitionKernel(self.program.kernel("transition", zip(array, values, strict=True)), places)
+        return propagate, elements
 
     def calc_density(self, i: int, ahead: Atom) -> Atom:
         """Spectral density of the white noise on a state.

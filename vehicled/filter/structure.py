@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vehicled.filter.settings import Kind
 from vehicled.filter.states import Group
+from vehicled.filter.transition import TransitionKernel
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import CHART
 from vehicled.vehicle.extension import Extension, get_global_name
@@ -45,16 +46,6 @@ class Structure:
         groups = [(g.name, g.elements, g.process is not None, g.limit) for g in self.groups]
         observations = [get_global_name(add) for add in self.observations]
         return None if None in observations else repr((self.kind, groups, observations))
-
-
-@dataclass(frozen=True)
-class TransitionKernel:
-    """F of the last propagation, for smoothers."""
-
-    kernel: KernelHandle
-    """The elements that are not zero into the array `transition`."""
-    places: tuple[tuple[int, int], ...]
-    """Row and column of each."""
 
 
 class ChassisReading(NamedTuple):

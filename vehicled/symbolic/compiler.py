@@ -22,7 +22,9 @@ def emit(program: Program, routines: Sequence[Routine], tangents: Tangents | Non
     if tangents is not None:
         text.append(tangents.emit())
         sizes = tangents.sizes
-    return llvm.emit(program.kernels.values(), program.layout, "", "".join(text), sizes)
+    text += [*program.texts, *program.replaced.values()]
+    kernels = [k for handle, k in program.kernels.items() if handle not in program.replaced]
+    return llvm.emit(kernels, program.layout, "", "".join(text), sizes)
 
 
 def make_interface(program: Program, routines: Sequence[Routine], tangents: Tangents | None) -> Interface:

@@ -156,6 +156,10 @@ class Program:
         """The kernel that computes the values that depend on the parameters alone: see `finish`."""
         self.sequences: dict[KernelHandle, tuple[KernelHandle, ...]] = {}
         """Functions that call kernels one after the other."""
+        self.replaced: dict[KernelHandle, str] = {}
+        """LLVM IR text of the functions that take the place of kernels: see `replace`."""
+        self.texts: list[str] = []
+        """That of functions which these call."""
         self.arrays: dict[str, list[Atom]] = {}
         """Symbols by the name of the array that they are stored as."""
         self._offset: dict[int, int] = {}
@@ -217,6 +221,15 @@ class Program:
         handle = self._new(name)
         self.sequences[handle] = kernels
         return handle
+
+    def replace(self, kernel: KernelHandle, text: str) -> None:
+        """Have a function of the kernel's name compute what its expressions say: IR text (`array_loops.py`).
+
+        The differentiated kernel is still made of the expressions. Raises ValueError for several instances.
+        """
+        if self.layout.width != 1:
+            raise ValueError(f"kernel {kernel.name!r} is replaced by code for one instance")
+        self.replaced[kernel] = text
 
     def _new(self, name: str) -> KernelHandle:
         handle = KernelHandle(name)

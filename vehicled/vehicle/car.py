@@ -96,8 +96,6 @@ class Instances:
         """(3,) elements of INPUTS."""
         self.corner_inputs = self.view("corner_inputs")
         """(6, 4) rows of CORNER_INPUTS, by wheel."""
-        self.flat_corner_inputs = memoryview(self.corner_inputs).cast("B").cast("d")
-        """The same, row after row: a number is written in a fraction of the time."""
         self.ground = self.view("ground")
         """Unit normal (3) and distance from the world's origin along it (m) of the flat ground."""
         self.outputs = self.view("outputs")
@@ -200,6 +198,8 @@ class Car(Instances):
     ) -> None:
         super().__init__(compiled(vehicle.tyre, extensions, differentiation=differentiation))
         self.vehicle = vehicle
+        self.flat_corner_inputs = self.corner_inputs.data.cast("B").cast("d")
+        """`corner_inputs` row after row: so a number is written in a fraction of the time."""
         self._is_differentiated = differentiation is not None
         self._d_correction, self._d_corner_correction = map(self.tangent, ("correction", "corner_correction"))
         names = self.compiled.names
