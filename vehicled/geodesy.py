@@ -1,4 +1,4 @@
-"""Between the world frame and geodetic coordinates: WGS 84, through pymap3d."""
+"""Between the world frame and geodetic coordinates: WGS 84."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ import pymap3d
 _NEAR = 10.0
 """m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm up to 75° of
 latitude, beyond which meridians converge too fast."""
+
+
+_AXIS, _FLATTENING = 6378137.0, 1 / 298.257223563
+"""Semi-major axis, m, and flattening of the ellipsoid of WGS 84."""
 
 
 class Geodetic(Protocol):
@@ -35,6 +39,10 @@ class WorldOrigin:
     def __init__(self, latitude: float, longitude: float, height: float) -> None:
         """Degrees, degrees, metres above the ellipsoid."""
         self.latitude, self.longitude, self.height = latitude, longitude, height
+        self._ecef = _to_ecef(latitude, longitude, height)
+        angles = math.radians(latitude), math.radians(longitude)
+        self._directions = [(math.cos(a), math.sin(a)) for a in angles]
+        """Cosine and sine of latitude and longitude."""
         self._centre = [math.inf] * 3
         self._value = [0.0] * 3
         self._gradient = [[0.0] * 3] * 3
@@ -46,8 +54,12 @@ class WorldOrigin:
 
     def to_world(self, latitude: float, longitude: float, height: float) -> np.ndarray:
         """(3,) east, north, up in m."""
+        # In plain numbers, as fixes come in the midst of a step of the filter.
+        x, y, z = (a - b for a, b in zip(_to_ecef(latitude, longitude, height), self._ecef, strict=True))
+        (cos_lat, sin_lat), (cos_lon, sin_lon) = self._directions
+        outwards = cos_lon * x + sin_lon * y
         return np.array(
-            pymap3d.geodetic2enu(latitude, longitude, height, self.latitude, self.longitude, self.height)
+            [cos_lon * y - sin_lon * x, cos_lat * z - sin_lat * outwards, cos_lat * outwards + sin_lat * z]
         )
 
     def to_geodetic(self, position: np.ndarray) -> np.ndarray:
@@ -66,3 +78,13 @@ class WorldOrigin:
         self._centre = position.tolist()
         self._value = values[:, 0].tolist()
         self._gradient = (values[:, 1:] - values[:, :1]).tolist()
+
+
+def _to_ecef(latitude: float, longitude: float, height: float) -> tuple[float, float, float]:
+    """Geocentric place, m, of one in degrees and m above the ellipsoid."""
+    phi, lam = math.radians(latitude), math.radians(longitude)
+    cos, sin = math.cos(phi), math.sin(phi)
+    squared = (1.0 - _FLATTENING) ** 2
+    n = _AXIS / math.sqrt(cos * cos + squared * sin * sin)
+    away = (n + height) * cos
+    return away * math.cos(lam), away * math.sin(lam), (squared * n + height) * sin

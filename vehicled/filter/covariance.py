@@ -62,6 +62,7 @@ class CovarianceKernels:
         self.x = program.array("x", size)
         self._rows = program.array("rows", components * size)
         self._value, self._noise = program.array("value", components), program.array("noise", components)
+        (limit,) = program.array("limit", 1)
         self._more_noise = program.array("more_noise", components)
         self._innovation = program.array("innovation", components)
         self._variance = program.array("variance", components)
@@ -80,6 +81,11 @@ class CovarianceKernels:
             program.texts.append(self._loops.weigh(f"weigh{m}", m, self._whiten(m)))
         self.updates = tuple(self._update(m) for m in range(1, components + 1))
         """By number of components less one: the kernel that updates `covariance` and `x`."""
+        self.gates = tuple(
+            program.condition(f"gate{m}", self._nis, limit, update)
+            for m, update in enumerate(self.updates, 1)
+        )
+        """The same, if `nis` is less than `limit`."""
 
     def variance_of(self, row: Row) -> Atom:
         """Row P rowᵀ."""
@@ -163,6 +169,16 @@ class CovarianceKernels:
         read = program.kernel(f"read.{name}", stores)
         kernel = program.kernel(name, [*stores, *zeros, *self._evaluate(innovations, rows, more)])
         program.replace(kernel, self._loops.observe(name, m, read, f"weigh{m}"))
+        return kernel
+
+    def add_sum(self, array: str) -> KernelHandle:
+        """Kernel `sum_up`: the sum of P and of an array into `soundness` (1,), finite if all of them are."""
+        (soundness,) = self._program.array("soundness", 1)
+        numbers = [*self._program.arrays["covariance"], *self._program.arrays[array]]
+        total = _dot(self._graph, [self._graph.one] * len(numbers), numbers)
+        kernel = self._program.kernel("sum_up", [(soundness, total)])
+        count = len(self._program.arrays[array])
+        self._program.replace(kernel, self._loops.sum_up(kernel.name, array, count))
         return kernel
 
     def add_evaluations(self) -> tuple[KernelHandle, ...]:
@@ -296,7 +312,8 @@ class Covariance:
         Without `evaluations` there is no `evaluate_again`.
         """
         self.size = size
-        self._updates = [workspace.bind(kernel) for kernel in updates]
+        self.updates = [workspace.bind(kernel) for kernel in updates]
+        """By number of components less one: `update` without its note for a smoother."""
         self._evaluations = [workspace.bind(kernel) for kernel in evaluations]
         components = len(updates)
         view = workspace.view
@@ -391,10 +408,14 @@ class Covariance:
 
     def update(self, m: int) -> None:
         """Update P and x with the observation of m components evaluated last."""
+        self.note_update(m)
+        self.updates[m - 1]()
+
+    def note_update(self, m: int) -> None:
+        """Have the tape know of an update with the observation evaluated last; `update` does."""
         if self.tape is not None:
             rows, white = self.rows[:m], self._white[:m]
             self.tape.update(self.decorrelated[:m], self.precision[:m], rows, white)
-        self._updates[m - 1]()
 
     def remove_information(self, i: int, information: float, value: float) -> None:
         """Take back the observation of state i as `value`, of that information (1/variance).

@@ -126,6 +126,23 @@ class CovarianceLoops:
             code.each(0, n, mix)
         return code.text
 
+    def sum_up(self, name: str, array: str, count: int) -> str:
+        """The sum of P and of another array into `soundness`."""
+        code = ArrayLoops(self._program, name)
+        p, end = code.place("covariance"), code.place("covariance") + self._size * (self._size + 1) // 2
+        vector = "<4 x double>"
+        whole = code.begin(p, end - 3, (vector, "zeroinitializer"))
+        code.end(whole, code.add(whole.carried[0], code.load(whole.index, 4), 4), step=4)
+        total = "0.0"
+        for k in range(4):
+            total = code.add(total, code.new(f"extractelement {vector} {whole.carried[0]}, i32 {k}"))
+        rest = code.begin(whole.index, end, ("double", total))
+        code.end(rest, code.add(rest.carried[0], code.load(rest.index)))
+        other = code.begin(code.place(array), code.place(array) + count, ("double", rest.carried[0]))
+        code.end(other, code.add(other.carried[0], code.load(other.index)))
+        code.store(other.carried[0], code.place("soundness"))
+        return code.text
+
     def observe(self, name: str, m: int, read: KernelHandle, weigh: str) -> str:
         """`rows` of zeros, then the kernel that reads what is not zero, then `weigh`."""
         code = ArrayLoops(self._program, name)

@@ -91,6 +91,7 @@ class ErrorModel:
         self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
+        self._fusions: dict[str, KernelHandle] = {}
         self._readings: dict[str, ChassisReading] = {}
         self._read_state = self._add_read_state()
         propagate, transition = self._add_propagation(unscented=kind == "UKF")
@@ -104,6 +105,7 @@ class ErrorModel:
             propagate=propagate,
             transition=transition,
             apply=apply,
+            sum_up=self._covariance.add_sum("now"),
             output=output,
             sigmas=sigmas,
             adjust=self._add_adjustment(),
@@ -113,6 +115,7 @@ class ErrorModel:
             updates=self._covariance.updates,
             evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
             observations=self._observations,
+            fusions=self._fusions,
             readings=self._readings,
             sensors=self.models.kernels,
         )
@@ -210,6 +213,8 @@ class ErrorModel:
         if first:
             kernel = self.program.sequence(f"observe.{name}", self.models.kernels.observe_tyres, kernel)
         self._observations[name] = kernel
+        gate = self._covariance.gates[len(rows) - 1]
+        self._fusions[name] = self.program.sequence(f"fuse.{name}", kernel, gate)
 
     def observe_chassis(
         self, name: str, sensor: str, error: SensorError | None = None, angle: bool = False

@@ -69,6 +69,8 @@ class FilterKernels:
     """None for sigma points."""
     apply: KernelHandle
     """The gathered correction to the car and to the slow states, and into `moved`."""
+    sum_up: KernelHandle
+    """The sum of covariance and pose into `soundness`."""
     output: KernelHandle
     """The car's outputs, and `sigmas`."""
     sigmas: KernelHandle
@@ -85,6 +87,8 @@ class FilterKernels:
     evaluations: tuple[KernelHandle, ...]
     observations: dict[str, KernelHandle]
     """By kind: evaluate an observation."""
+    fusions: dict[str, KernelHandle]
+    """By kind: that, and an update with it if `nis` is less than `limit`."""
     readings: dict[str, ChassisReading]
     """By kind of the observations that a sensor model of the chassis predicts: that model."""
     sensors: SensorKernels

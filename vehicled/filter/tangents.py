@@ -42,12 +42,24 @@ _PLAIN = (
     *_find_handles(CarKernels, "travel_jacobian", "design", "energy", "report"),
     *_find_handles(SensorKernels, "observe_pose", "gnss_speed", "gnss_course"),
     *_find_handles(SensorKernels, "imu_gyro", "imu_accelerometer", "body_velocity"),
-    *_find_handles(FilterKernels, "sigmas"),
+    *_find_handles(FilterKernels, "sigmas", "sum_up"),
 )
 """Kernels that no innovation depends on."""
 _FIXED = (
     *("newton", "integration", "travel_jacobian"),
-    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age", "lead"),
+    *(
+        "outputs",
+        "corner_outputs",
+        "sigmas",
+        "soundness",
+        "limit",
+        "energy",
+        "sensitivity",
+        "carry",
+        "h",
+        "age",
+        "lead",
+    ),
 )
 """Arrays without tangents."""
 

@@ -247,6 +247,12 @@ class UnscentedVehicleFilter(VehicleFilter):
         errors.more_noise[:m] += np.maximum(seen - np.sum(rows * crossed, axis=1), 0.0)
         return errors.evaluate_again(m)
 
+    def _fuse(self, observation: Observation, limit: float) -> bool:
+        nis = self.evaluate(observation)
+        if nis is not None and nis < limit:
+            self.errors.updates[len(observation.value) - 1]()
+        return nis is not None
+
     def apply_corrections(self) -> None:
         """Move the car by the errors found; the points' mean is then zero again."""
         super().apply_corrections()

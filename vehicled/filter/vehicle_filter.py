@@ -28,12 +28,14 @@ from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.points import ORIGIN
+from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import Layout
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import (
     AHEAD,
     ANTENNA,
     CHART_SIZE,
+    COMPONENTS,
     CORNER_OUTPUTS,
     POSE,
     ROOT_OUTPUTS,
@@ -86,6 +88,11 @@ class VehicleFilter(VehicleState):
             bind(kernels.adjust),
         )
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
+        self._fusions = {kind: bind(kernel) for kind, kernel in kernels.fusions.items()}
+        layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
+        self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
+        self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
+        """By number of components less one: what goes into a kernel of an observation, and what comes out."""
         self._evaluated = 0
         """Components of the observation evaluated last."""
         self._before_weights: tuple[np.ndarray, ...] | None = None
@@ -137,27 +144,43 @@ class VehicleFilter(VehicleState):
 
         Nothing in the filter changes. The innovation is then that of `update`.
         """
+        if not self._prepare(observation, 0.0):
+            return None
+        self._evaluations[observation.kind]()
+        nis: float = self.errors.nis.item()
+        return nis
+
+    def _prepare(self, observation: Observation, limit: float) -> bool:
+        """Write what the kernels of an observation read; False when it is too old."""
         t_ns = observation.t_ns
-        if t_ns != self._past:
-            past = self.history.at(t_ns)
-            if past is None:
-                return None
-            pose, since = self._tangents.split_past(past) if self.directions else past
-            self._pose[:] = pose[: len(POSE)]
-            self._past_wheels[:] = pose[self._wheels :]
-            self._since[:] = since
-            self._age[0] = max(self._t_ns - t_ns, 0) * 1e-9
-            self._lead[0] = min(max(t_ns - self._t_ns, 0) * 1e-9, _LONGEST_LEAD)
-            self._past = t_ns
-        p, m = self.errors, len(observation.value)
-        self._evaluated = m
-        p.value[:m] = observation.value
-        p.noise[:m] = observation.variance
+        if t_ns != self._past and not self._go_back(t_ns):
+            return False
+        self._evaluated = m = len(observation.value)
+        self._given[m - 1].write(*observation.value, *observation.variance, limit)
         if self.directions:
             self._tangents.take_observation(observation.kind)
-        self._evaluations[observation.kind]()
-        nis: float = p.nis.item()
-        return nis
+        return True
+
+    def _go_back(self, t_ns: int) -> bool:
+        """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
+        past = self.history.at(t_ns)
+        if past is None:
+            return False
+        pose, since = self._tangents.split_past(past) if self.directions else past
+        self._pose[:] = pose[: len(POSE)]
+        self._past_wheels[:] = pose[self._wheels :]
+        self._since[:] = since
+        self._age[0] = max(self._t_ns - t_ns, 0) * 1e-9
+        self._lead[0] = min(max(t_ns - self._t_ns, 0) * 1e-9, _LONGEST_LEAD)
+        self._past = t_ns
+        return True
+
+    def _fuse(self, observation: Observation, limit: float) -> bool:
+        """Evaluate an observation, and update with it if its NIS is less than a limit; False when it is too old."""
+        if not self._prepare(observation, limit):
+            return False
+        self._fusions[observation.kind]()
+        return True
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.
@@ -165,14 +188,14 @@ class VehicleFilter(VehicleState):
         `limits`: normalised innovation squared of a component beyond which it counts as if it were there, with more
         noise, and beyond which it is rejected.
         """
-        nis = self.evaluate(observation)
-        if nis is None:
+        if not self._fuse(observation, limits[0]):
             return TOO_OLD
         self._before_weights = None
-        p, m = self.errors, len(observation.value)
-        innovation, variance = p.innovation[:m].tolist(), p.variance[:m].tolist()
-        if nis <= limits[0]:  # then so is that of each component
-            p.update(m)
+        m = len(observation.value)
+        *found, nis = self._found[m - 1].read()
+        innovation, variance = found[:m], found[m:]
+        if nis < limits[0]:  # then so is that of each component
+            self.errors.note_update(m)
             return Update(innovation, variance, nis, (), "fused")
         return self._update_weighted(observation, innovation, variance, nis, limits)
 

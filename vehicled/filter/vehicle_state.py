@@ -79,7 +79,7 @@ class VehicleState:
         kernels = self._kernels
         self._read_state = car.bind(kernels.read_state)
         self.errors = Covariance(len(self.states), car, kernels.updates, kernels.evaluations)
-        self._ones = np.ones(len(self.errors.packed))
+        self._sum_up, self._soundness = car.bind(kernels.sum_up), view("soundness")
         self._slow = self.states.count_of_car
         self._pairs = self.states[RATES[0]].start
         self._extra = view("extra")
@@ -187,8 +187,9 @@ class VehicleState:
     @property
     def is_sound(self) -> bool:
         """Whether state and covariance are finite."""
-        # What is not finite makes its sum so, here by products with ones: no other sum is as short a way.
-        return math.isfinite(self.pose @ self._ones[: len(self.pose)] + self.errors.packed @ self._ones)
+        # What is not finite makes its sum so.
+        self._sum_up()
+        return math.isfinite(self._soundness.item())
 
     def parameters(self) -> dict[str, SlowState]:
         """Slow states by name, with their standard deviations, but for those that change within seconds."""
