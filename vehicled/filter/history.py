@@ -33,8 +33,14 @@ class History:
         self._sums = np.zeros((capacity, corrections, *last))
         """Of δz − s d, of d, of δż and of more, before each step."""
         self._sums_now = np.zeros((corrections, *last))
+        self.pose, self.since = np.zeros((size, *last)), np.zeros((corrections - pairs, *last))
+        """What `at` has found last."""
+        # Views and room for what is computed in every step: to make them takes as long as the numbers themselves.
+        self._difference = difference = np.zeros((corrections, *last))
+        self._parts = difference[:pairs], difference[pairs : 2 * pairs], difference[2 * pairs :]
+        self._since_parts = self.since[:pairs], self.since[pairs:]
+        self._displaced, self._drift = self._sums_now[:pairs], np.zeros((pairs, *last))
         self._pairs = pairs
-        self._nothing = np.zeros((corrections - pairs, *last))
         self._corrected = False
         self._count = 0
         self._origin = 0
@@ -60,17 +66,15 @@ class History:
 
         `moved` (3·pairs + more,): of z, the drift of z that it makes, of the rates, and more.
         """
-        n = (self._count - 1) % self._capacity
-        pairs, sums = self._pairs, self._sums_now
-        sums += moved
-        sums[:pairs] -= (self._times[n] - self._origin) * 1e-9 * moved[pairs : 2 * pairs]
+        n, pairs = (self._count - 1) % self._capacity, self._pairs
+        self._sums_now += moved
+        elapsed = (self._times[n] - self._origin) * 1e-9
+        self._displaced -= np.multiply(elapsed, moved[pairs : 2 * pairs], out=self._drift)
         self._after[n] = pose
         self._corrected = True
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Pose at a time, and the correction (Δz, Δż, more) since then; not to be changed.
-
-        None when too old.
+        """Pose at a time, and the correction (Δz, Δż, more) since then, valid until the next call; None when too old.
 
         Linear between the pose after one step's correction and that before the next; a time after the last
         step counts as the last step.
@@ -79,7 +83,9 @@ class History:
         here = n % self._capacity
         now = self._times[here]
         if t_ns >= now and not self._corrected:
-            return self._before[here], self._nothing
+            self.pose[:] = self._before[here]
+            self.since[:] = 0.0
+            return self.pose, self.since
         if t_ns < now - self._memory_ns:
             return None
         oldest = max(0, self._count - self._capacity)
@@ -89,13 +95,18 @@ class History:
         if n == oldest:
             if t_ns < self._times[here]:
                 return None
-            pose = self._before[here]
+            self.pose[:] = self._before[here]
         else:
             there = (n - 1) % self._capacity
             begin, end = self._times[there], self._times[here]
             share = min((t_ns - begin) / (end - begin), 1.0)
-            pose = self._after[there] + share * (self._before[here] - self._after[there])
-        pairs = self._pairs
-        since = self._sums_now - self._sums[here]
-        since[:pairs] += (t_ns - self._origin) * 1e-9 * since[pairs : 2 * pairs]
-        return pose, np.concatenate([since[:pairs], since[2 * pairs :]])
+            pose, after = self.pose, self._after[there]
+            np.subtract(self._before[here], after, out=pose)
+            pose *= share
+            pose += after
+        (displaced, drift, rest), (since_displaced, since_rest) = self._parts, self._since_parts
+        np.subtract(self._sums_now, self._sums[here], out=self._difference)
+        np.multiply((t_ns - self._origin) * 1e-9, drift, out=since_displaced)
+        since_displaced += displaced
+        since_rest[:] = rest
+        return self.pose, self.since

@@ -153,13 +153,8 @@ class FilterTangents:
         self._moved[:, 1:] = self._d_moved
         return self._moved
 
-    def split_past(self, past: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Pose and corrections of the past, (numbers,) and (2·pairs,), without their tangents.
-
-        These, in `past` the last axis after its first element, are put where the kernels read them.
-        """
-        pose, since = past
+    def put_past(self, pose: np.ndarray, since: np.ndarray) -> None:
+        """Put the tangents of a past pose and of the corrections since in place: all but the first of the last axis."""
         self._d_pose[:] = pose[self._pose_rows, 1:]
         self._d_past_wheels[:] = pose[self._wheel_rows, 1:]
         self._d_since[:] = since[:, 1:]
-        return pose[:, 0], since[:, 0]

@@ -90,6 +90,11 @@ class VehicleFilter(VehicleState):
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
         self._fusions = {kind: bind(kernel) for kind, kernel in kernels.fusions.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
+        self._apart = PlainNumbers(layout, workspace, age=1, lead=1)
+        pose, since = self.history.pose, self.history.since
+        if self.directions:
+            pose, since = pose[:, 0], since[:, 0]
+        self._past_parts = pose[: len(POSE)], pose[self._wheels :], since
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
         self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
         """By number of components less one: what goes into a kernel of an observation, and what comes out."""
@@ -144,41 +149,34 @@ class VehicleFilter(VehicleState):
 
         Nothing in the filter changes. The innovation is then that of `update`.
         """
-        if not self._prepare(observation, 0.0):
+        # None is less than a limit of zero.
+        if not VehicleFilter._fuse(self, observation, 0.0):
             return None
-        self._evaluations[observation.kind]()
         nis: float = self.errors.nis.item()
         return nis
 
-    def _prepare(self, observation: Observation, limit: float) -> bool:
-        """Write what the kernels of an observation read; False when it is too old."""
-        t_ns = observation.t_ns
-        if t_ns != self._past and not self._go_back(t_ns):
-            return False
-        self._evaluated = m = len(observation.value)
-        self._given[m - 1].write(*observation.value, *observation.variance, limit)
-        if self.directions:
-            self._tangents.take_observation(observation.kind)
-        return True
-
     def _go_back(self, t_ns: int) -> bool:
         """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
-        past = self.history.at(t_ns)
-        if past is None:
+        history = self.history
+        if history.at(t_ns) is None:
             return False
-        pose, since = self._tangents.split_past(past) if self.directions else past
-        self._pose[:] = pose[: len(POSE)]
-        self._past_wheels[:] = pose[self._wheels :]
-        self._since[:] = since
-        self._age[0] = max(self._t_ns - t_ns, 0) * 1e-9
-        self._lead[0] = min(max(t_ns - self._t_ns, 0) * 1e-9, _LONGEST_LEAD)
+        if self.directions:
+            self._tangents.put_past(history.pose, history.since)
+        self._pose[:], self._past_wheels[:], self._since[:] = self._past_parts
+        later = (t_ns - self._t_ns) * 1e-9
+        self._apart.write(max(-later, 0.0), min(max(later, 0.0), _LONGEST_LEAD))
         self._past = t_ns
         return True
 
     def _fuse(self, observation: Observation, limit: float) -> bool:
         """Evaluate an observation, and update with it if its NIS is less than a limit; False when it is too old."""
-        if not self._prepare(observation, limit):
+        t_ns, value = observation.t_ns, observation.value
+        if t_ns != self._past and not self._go_back(t_ns):
             return False
+        self._evaluated = m = len(value)
+        self._given[m - 1].write(*value, *observation.variance, limit)
+        if self.directions:
+            self._tangents.take_observation(observation.kind)
         self._fusions[observation.kind]()
         return True
 
@@ -341,7 +339,7 @@ class VehicleFilter(VehicleState):
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
-        if not self.errors.x.any():
+        if not np.count_nonzero(self.errors.x):
             return
         self._apply()
         if self._has_travel:

@@ -97,8 +97,8 @@ def find_limits() -> dict[str, float]:
     return limits
 
 
-_KEPT_READERS = 256
-"""More combinations of channels than devices have."""
+MOST_COMBINATIONS = 256
+"""Of channels in a measurement, for which is kept what to do with them: more than devices have."""
 
 
 class Sources:
@@ -156,7 +156,7 @@ class Sources:
         readers = self._readers.get(channels)
         if readers is None:
             readers = [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)]
-            if len(self._readers) < _KEPT_READERS:
+            if len(self._readers) < MOST_COMBINATIONS:
                 self._readers[channels] = readers
         for source, late_ns in readers:
             source.observe(msgspec.structs.replace(m, t=m.t - late_ns) if late_ns else m)

@@ -50,7 +50,8 @@ class YawConsistency:
         place = vehicle.axle(f"{axle}l")
         self._angle_per_turn = place.tyre.radius / (2.0 * place.hard_points.wheel_center[1])
         self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
-        self._watched = frozenset((GYROSCOPES[2], *(c for pair in self._channels for c in pair)))
+        self.watched = frozenset((*GYROSCOPES, *(c for pair in self._channels for c in pair)))
+        """Channels that are compared, or implausible with those."""
         self._offsets = [0.0, 0.0]
         """rad/m by which wheels and steering differ from the gyroscope."""
         self.reset()
@@ -74,10 +75,7 @@ class YawConsistency:
 
         `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured.
         """
-        values = m.values
-        if self._watched.isdisjoint(values):
-            return self.is_plausible
-        t = m.t * 1e-9
+        t, values = m.t * 1e-9, m.values
         for n, (angle, speed) in enumerate(self._channels):
             if angle in values:
                 self._wheels[n], self._wheels_at[n] = values[angle], t

@@ -45,7 +45,8 @@ class CompiledCar:
         blueprint, object_code = get_blueprint(tyre, extensions, width, differentiation)
         self.layout, self.kernels, self.names = blueprint.layout, blueprint.kernels, blueprint.names
         self._results = dict(zip(extensions, blueprint.results, strict=True))
-        code = ProgramCode(blueprint.interface, object_code)
+        # One car computes for microseconds, between which other threads get their turn.
+        code = ProgramCode(blueprint.interface, object_code, keeps_lock=width == 1)
         self.functions = code.functions.kernels
         self.step: StepFunction = code.functions.routine(blueprint.step)
         if blueprint.tangents is not None and code.differentiated is not None:
@@ -114,7 +115,7 @@ class Instances:
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
-        """Run a kernel on the workspace; the interpreter's lock is released meanwhile."""
+        """Run a kernel on the workspace; for several cars the interpreter's lock is released meanwhile."""
         self._functions[kernel](self._pointer)
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
