@@ -28,6 +28,7 @@ from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement,
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
+from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.screening import Screening
@@ -151,13 +152,16 @@ class Estimator:
             raise RunError(f"step at {t_ns} ns after one at {before} ns: time went back")
         if self._first_ns is None and measurements:
             self._first_ns = t_ns
-        sound, speed = [], self.speed
-        steering = self._inputs.steering.health.calc_yaw_rate(speed)
+        sound, speed, inputs = [], self.speed, self._inputs
+        steering = inputs.steering.health.calc_yaw_rate(speed)
         for given in measurements:
             m = self._screening.remove(given, speed, steering)
             sound.append(m)
-            self._inputs.take(m.t, m.values)
-            self._conditions.take(m)
+            values = m.values
+            if not INPUT_CHANNELS.isdisjoint(values):
+                inputs.take(m.t, values)
+            if not self._sources.start_channels.isdisjoint(values):
+                self._conditions.take(m)
         if self._running and before is not None and t_ns - before > _LONGEST_GAP_NS:
             self._counters["restarts"] += 1
             self._reset()

@@ -65,12 +65,20 @@ class WorldOrigin:
     def to_geodetic(self, position: np.ndarray) -> np.ndarray:
         """(3,) latitude and longitude in degrees, height in m, of a world position (3,)."""
         # Plain numbers: this is done in each step of the filter, and operations on arrays so small take longer.
-        dx, dy, dz = (a - b for a, b in zip(position.tolist(), self._centre, strict=True))
-        if not dx * dx + dy * dy + dz * dz < _NEAR * _NEAR:
+        x, y, z = position.tolist()
+        x0, y0, z0 = self._centre
+        x, y, z = x - x0, y - y0, z - z0
+        if not x * x + y * y + z * z < _NEAR * _NEAR:
             self._expand(position)
             return np.array(self._value)
-        by_place = zip(self._value, self._gradient, strict=True)
-        return np.array([a + (x * dx + y * dy + z * dz) for a, (x, y, z) in by_place])
+        (a, b, c), ((ax, ay, az), (bx, by, bz), (cx, cy, cz)) = self._value, self._gradient
+        return np.array(
+            (
+                a + (ax * x + ay * y + az * z),
+                b + (bx * x + by * y + bz * z),
+                c + (cx * x + cy * y + cz * z),
+            )
+        )
 
     def _expand(self, position: np.ndarray) -> None:
         points = position + np.vstack([np.zeros(3), np.eye(3)])

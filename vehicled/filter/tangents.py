@@ -154,7 +154,7 @@ class FilterTangents:
         return self._moved
 
     def put_past(self, pose: np.ndarray, since: np.ndarray) -> None:
-        """Put the tangents of a past pose and of the corrections since in place: all but the first of the last axis."""
+        """Put the tangents of a past pose and of the corrections since in place: the last axis but its first."""
         self._d_pose[:] = pose[self._pose_rows, 1:]
         self._d_past_wheels[:] = pose[self._wheel_rows, 1:]
         self._d_since[:] = since[:, 1:]

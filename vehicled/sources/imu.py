@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import numpy as np
 
@@ -319,6 +319,13 @@ class _Sensors:
     axes: tuple[_MotionAxis, ...]
     """What the estimator uses of them beside the observation."""
 
+    def read(self, v: Mapping[str, float]) -> list[float | None]:
+        """By axis, less the known biases; None for what is not measured."""
+        (cx, cy, cz), (ox, oy, oz) = self.channels, self.offsets
+        if cx in v and cy in v and cz in v:
+            return [v[cx] - ox, v[cy] - oy, v[cz] - oz]
+        return [v[c] - o if c in v else None for c, o in zip(self.channels, self.offsets, strict=True)]
+
 
 @dataclass(frozen=True, slots=True)
 class _MotionAxis:
@@ -379,21 +386,20 @@ class ImuSource(Source[Imu]):
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""
         v = m.values
-        samples = [
-            [v[c] - offset if c in v else None for c, offset in zip(of.channels, of.offsets, strict=True)]
-            for of in self._kinds
-        ]
+        samples = [of.read(v) for of in self._kinds]
         self._take_motion(samples, m.t * 1e-9)
         for of, sample in zip(self._kinds, samples, strict=True):
-            present = [k for k, x in enumerate(sample) if x is not None]
-            value = [0.0 if x is None else x for x in sample]
-            if len(present) == len(value):
+            if None not in sample:
+                value = cast("list[float]", sample)
                 noise, of_samples = of.variances, of.floor.take(value)
                 if not self._given_noise:
                     noise = list(map(add, of_samples, of.model_variances))
                 self.updates.update(m, of.kind, value, noise)
-            elif present:
+                continue
+            present = [k for k, x in enumerate(sample) if x is not None]
+            if present:
                 of.floor.interrupt()
+                value = [0.0 if x is None else x for x in sample]
                 noise = [MISSING if x is None else w for x, w in zip(sample, of.variances, strict=True)]
                 self.updates.update(m, of.kind, value, noise, present)
 
@@ -402,12 +408,13 @@ class ImuSource(Source[Imu]):
         motion: list[float | None] = [None, None, None]
         for of, sample in zip(self._kinds, samples, strict=True):
             biases = of.biases.tolist()
+            unbiased = [None if x is None else x - bias for x, bias in zip(sample, biases, strict=True)]
             for axis in of.axes:
-                if sample[axis.nearest] is not None:
+                if unbiased[axis.nearest] is not None:
                     total = 0.0
-                    for share, x, bias in zip(axis.shares, sample, biases, strict=True):
-                        if x is not None:
-                            total += share * (x - bias)
+                    for share, y in zip(axis.shares, unbiased, strict=True):
+                        if y is not None:
+                            total += share * y
                     motion[axis.place] = total
         yaw_rate, left, ahead = motion
         self.lateral.take(yaw_rate, left)
