@@ -5,9 +5,9 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pytest
+from history_rig import PastPoses
 
 from vehicled.filter.covariance import MISSING, Covariance, CovarianceKernels
-from vehicled.filter.history import History
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import KernelHandle, Program
@@ -216,7 +216,7 @@ class Trolley:
 
     def __init__(self, density: float):
         self.filter = constant_velocity(np.diag([4.0, 1.0]), density, self.H_NS * 1e-9)
-        self.history = History(0.8, 2, 1)
+        self.history = PastPoses(0.8, 2, 1)
         self.pose = np.array([0.0, 2.0])
         self.t = 0
         self.history.step(0, self.pose)

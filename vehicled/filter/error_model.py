@@ -12,6 +12,7 @@ from vehicled.filter.error_dynamics import (
     combine,
     count_pairs,
 )
+from vehicled.filter.history_kernels import add_history, add_sums
 from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.states import (
     ACCELERATING,
@@ -72,6 +73,9 @@ class ErrorModel:
         self._extra = program.array("extra", len(states) - self.slow)
         self.now = program.array("now", len(POSE))
         self._now_wheels = program.array("now_wheels", 2, 1)
+        self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
+        # Behind what it belongs to: the history copies all three at once.
+        add_sums(program, self.pairs, len(self._accelerating))
         self._density = program.array("density", len(states))
         (self._per_speed,) = program.array("lateral_per_speed", 1)
         self.rolling = program.array("rolling", 2 * len(WHEELS))
@@ -82,8 +86,8 @@ class ErrorModel:
         (self._h,) = program.array("h", 1)
         self.pose = self.models.pose
         self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
-        self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
         self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
+        self._history = add_history(program, (self.pose, self.past_wheels), self.since, self.pairs)
         (self.age,) = program.array("age", 1)
         (self.lead,) = program.array("lead", 1)
         """By how much an observation is of later than the last step, s: where a latency is negative."""
@@ -102,6 +106,7 @@ class ErrorModel:
         output, sigmas = self._add_output()
         self.kernels = FilterKernels(
             read_state=self._read_state,
+            history=self._history,
             propagate=propagate,
             transition=transition,
             apply=apply,
@@ -331,7 +336,7 @@ class ErrorModel:
         g, program, x, s = self.g, self.program, self._covariance.x, self.states
         correction, (carry,) = program.arrays["correction"], program.arrays["carry"]
         corners = program.lanes("corner_correction")
-        moved = program.array("moved", 3 * self.pairs + len(self._accelerating))
+        moved = program.arrays["moved"]
         drift = [_sum_products(row, x) for row in self._drift_now]
         chart = s[COORDINATES[0]].start, CHART_PAIRS
         rates = slice(self.pairs, self.pairs + CHART_PAIRS)
@@ -353,7 +358,8 @@ class ErrorModel:
         kept = [i for group in SUSPENSION if group in s for i in s.places(group)]
         stores += [(x[i], g.zero) for i in range(len(s)) if i not in kept]
         take = program.kernel("take_errors", stores)
-        return program.sequence("apply", take, self._car_kernels.correct, self._read_state)
+        history = self._history.remember
+        return program.sequence("apply", take, self._car_kernels.correct, self._read_state, history)
 
     def _add_output(self) -> tuple[KernelHandle, KernelHandle]:
         """Sequence `output`, which has the car's own outputs too, and kernel `sigmas`.

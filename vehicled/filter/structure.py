@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from vehicled.filter.history_kernels import HistoryKernels
 from vehicled.filter.settings import Kind
 from vehicled.filter.states import Group
 from vehicled.filter.transition import TransitionKernel
@@ -63,12 +64,13 @@ class FilterKernels:
 
     read_state: KernelHandle
     """The present pose and the wheels' angles and rates into `now`."""
+    history: HistoryKernels
     propagate: KernelHandle
     """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""
     transition: TransitionKernel | None
     """None for sigma points."""
     apply: KernelHandle
-    """The gathered correction to the car and to the slow states, and into `moved`."""
+    """The gathered correction to the car and to the slow states, and into `moved` and the history's sums."""
     sum_up: KernelHandle
     """The sum of covariance and pose into `soundness`."""
     output: KernelHandle

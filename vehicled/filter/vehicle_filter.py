@@ -37,7 +37,6 @@ from vehicled.vehicle.arrays import (
     CHART_SIZE,
     COMPONENTS,
     CORNER_OUTPUTS,
-    POSE,
     ROOT_OUTPUTS,
     UP,
     V1Z,
@@ -90,11 +89,8 @@ class VehicleFilter(VehicleState):
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
         self._fusions = {kind: bind(kernel) for kind, kernel in kernels.fusions.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
+        self._moment = PlainNumbers(layout, workspace, share=1, elapsed=1)
         self._apart = PlainNumbers(layout, workspace, age=1, lead=1)
-        pose, since = self.history.pose, self.history.since
-        if self.directions:
-            pose, since = pose[:, 0], since[:, 0]
-        self._past_parts = pose[: len(POSE)], pose[self._wheels :], since
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
         self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
         """By number of components less one: what goes into a kernel of an observation, and what comes out."""
@@ -120,7 +116,7 @@ class VehicleFilter(VehicleState):
         self._propagate(h)
         if self.errors.tape is not None:
             self.errors.tape.propagate(self.calc_transition())
-        self.history.step(t_ns, self._with_tangents(self._now) if self.directions else self._now)
+        self._corrected_at[0] = self.history.step(t_ns)
         self._t_ns, self._past = t_ns, None
 
     def _simulate(self, h: float) -> None:
@@ -157,12 +153,11 @@ class VehicleFilter(VehicleState):
 
     def _go_back(self, t_ns: int) -> bool:
         """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
-        history = self.history
-        if history.at(t_ns) is None:
+        moment = self.history.find(t_ns)
+        if moment is None:
             return False
-        if self.directions:
-            self._tangents.put_past(history.pose, history.since)
-        self._pose[:], self._past_wheels[:], self._since[:] = self._past_parts
+        self._moment.write(*moment)
+        self._look_back()
         later = (t_ns - self._t_ns) * 1e-9
         self._apart.write(max(-later, 0.0), min(max(later, 0.0), _LONGEST_LEAD))
         self._past = t_ns
@@ -347,10 +342,7 @@ class VehicleFilter(VehicleState):
             self._extra[self.states[SUSPENSION[0]].start - self._slow :] = 0.0
             self._travel[:] = 0.0
             self.read_state()
-        moved = self._moved
-        if self._tangents.directions:
-            moved = self._tangents.join_moved(moved)
-        self.history.correct(moved, self._with_tangents(self._now))
+        self.history.correct()
         self._past = None
 
     def _correct_suspension(
