@@ -403,8 +403,8 @@ class Estimator:
         """Why the filter has lost the car, if it has."""
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
-        imu, pose = self._sources.imu, self._filter.pose
-        if imu is not None and imu.lateral.advance(dt, *(pose.item(k) for k in (AHEAD, LEFT, YAW_RATE))):
+        imu, read = self._sources.imu, self._filter.pose.item
+        if imu is not None and imu.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE)):
             return "its lateral motion is impossible beside gyroscope and accelerometer"
         return None
 

@@ -43,7 +43,8 @@ from vehicled.filter.transition import TransitionKernel
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import KernelHandle, Program
+from vehicled.symbolic.loop import Call, Routine
+from vehicled.symbolic.program import KernelHandle, Program, RoutineHandle
 from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, COMPONENTS, POSE, YAW
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.sensor_models import add_sensor_models
@@ -104,8 +105,10 @@ class ErrorModel:
         self._add_road()
         apply = self._add_correction()
         output, sigmas = self._add_output()
+        adjust = self._add_adjustment()
         self.kernels = FilterKernels(
             read_state=self._read_state,
+            advance=self._add_advance(adjust, propagate),
             history=self._history,
             propagate=propagate,
             transition=transition,
@@ -113,7 +116,7 @@ class ErrorModel:
             sum_up=self._covariance.add_sum("now"),
             output=output,
             sigmas=sigmas,
-            adjust=self._add_adjustment(),
+            adjust=adjust,
             drift=self._add_drift() if kind == "UKF" else None,
             densities=self._add_densities() if kind == "UKF" else None,
             euler=add_forward_euler(parts.step) if kind == "DEKF" else None,
@@ -179,6 +182,13 @@ class ErrorModel:
         tyres = [self.models.kernels.observe_tyres] * self.exact
         propagate = self.program.sequence("propagate", self._read_state, *tyres, covariance)
         return propagate, elements
+
+    def _add_advance(self, adjust: KernelHandle, propagate: KernelHandle) -> RoutineHandle:
+        """Routine `advance`: a step of the car, and what goes before and after it."""
+        step = self.parts.step.routine
+        advance = Routine("advance", step.arguments, (Call(adjust), *step.body, Call(propagate)))
+        self.program.routines.append(advance)
+        return advance.handle
 
     def calc_density(self, i: int, ahead: Atom) -> Atom:
         """Spectral density of the white noise on a state.

@@ -9,7 +9,7 @@ from vehicled.filter.history_kernels import HistoryKernels
 from vehicled.filter.settings import Kind
 from vehicled.filter.states import Group
 from vehicled.filter.transition import TransitionKernel
-from vehicled.symbolic.program import KernelHandle
+from vehicled.symbolic.program import KernelHandle, RoutineHandle
 from vehicled.vehicle.arrays import CHART
 from vehicled.vehicle.extension import Extension, get_global_name
 from vehicled.vehicle.interface import SensorKernels
@@ -64,6 +64,8 @@ class FilterKernels:
 
     read_state: KernelHandle
     """The present pose and the wheels' angles and rates into `now`."""
+    advance: RoutineHandle
+    """`adjust`, a step of the car, and `propagate`; called as the step is."""
     history: HistoryKernels
     propagate: KernelHandle
     """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""

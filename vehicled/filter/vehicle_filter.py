@@ -80,7 +80,8 @@ class VehicleFilter(VehicleState):
         """`companions`: filters of changed parameters, by which everything is differentiated."""
         super().__init__(vehicle, settings, sensors, companions)
         kernels, bind = self._kernels, self.car.bind
-        self._propagate_all = bind(kernels.propagate)
+        self._whole_step = self.car.find_routine(kernels.advance)
+        self._propagate = bind(kernels.propagate)
         self._apply, self._output, self._adjust = (
             bind(kernels.apply),
             bind(kernels.output),
@@ -110,23 +111,17 @@ class VehicleFilter(VehicleState):
 
     def predict(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""
-        self._adjust()
         self._h[0] = h
-        self._simulate(h)
-        self._propagate(h)
+        self._advance(h)
         if self.errors.tape is not None:
             self.errors.tape.propagate(self.calc_transition())
         self._corrected_at[0] = self.history.step(t_ns)
         self._t_ns, self._past = t_ns, None
 
-    def _simulate(self, h: float) -> None:
-        """The car one step on."""
-        if self.car.step(h) < 0:
+    def _advance(self, h: float) -> None:
+        """The car one step on, its new state into `pose`, and the covariance one step on."""
+        if self.car.step(h, self._whole_step) < 0:
             self.unconverged += 1
-
-    def _propagate(self, h: float) -> None:
-        """The new state into `pose`; the covariance one step on."""
-        self._propagate_all()
 
     def calc_transition(self) -> np.ndarray:
         """(n, n) F of the last prediction, by which it has propagated the errors."""
@@ -448,9 +443,11 @@ class ForwardEulerFilter(VehicleFilter):
     correction would not know of.
     """
 
-    def _simulate(self, h: float) -> None:
+    def _advance(self, h: float) -> None:
         assert self._kernels.euler is not None
+        self._adjust()
         self.car.step_euler(h, self._kernels.euler)
+        self._propagate()
 
 
 def _find_columns(layout: Layout) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from vehicled.symbolic.graph import Atom, Graph
+    from vehicled.symbolic.loop import Routine
 
 ALIGNMENT = 8
 """Places of arrays are multiples of this many float64, so that vector loads are aligned."""
@@ -156,6 +157,8 @@ class Program:
         """The kernel that computes the values that depend on the parameters alone: see `finish`."""
         self.sequences: dict[KernelHandle, tuple[KernelHandle, ...]] = {}
         """Functions that call kernels one after the other."""
+        self.routines: list[Routine] = []
+        """Functions with arguments that call kernels (`loop.py`), beside those that its owner has."""
         self.conditions: dict[KernelHandle, tuple[int, int, KernelHandle]] = {}
         """Functions that call a kernel where the number at one place is less than that at another."""
         self.replaced: dict[KernelHandle, str] = {}
