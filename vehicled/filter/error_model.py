@@ -108,7 +108,7 @@ class ErrorModel:
         adjust = self._add_adjustment()
         self.kernels = FilterKernels(
             read_state=self._read_state,
-            advance=self._add_advance(adjust, propagate),
+            whole_step=self._add_whole_step(adjust, propagate),
             history=self._history,
             propagate=propagate,
             transition=transition,
@@ -183,12 +183,12 @@ class ErrorModel:
         propagate = self.program.sequence("propagate", self._read_state, *tyres, covariance)
         return propagate, elements
 
-    def _add_advance(self, adjust: KernelHandle, propagate: KernelHandle) -> RoutineHandle:
-        """Routine `advance`: a step of the car, and what goes before and after it."""
+    def _add_whole_step(self, adjust: KernelHandle, propagate: KernelHandle) -> RoutineHandle:
+        """Routine `whole_step`: a step of the car, and what goes before and after it."""
         step = self.parts.step.routine
-        advance = Routine("advance", step.arguments, (Call(adjust), *step.body, Call(propagate)))
-        self.program.routines.append(advance)
-        return advance.handle
+        whole = Routine("whole_step", step.arguments, (Call(adjust), *step.body, Call(propagate)))
+        self.program.routines.append(whole)
+        return whole.handle
 
     def calc_density(self, i: int, ahead: Atom) -> Atom:
         """Spectral density of the white noise on a state.

@@ -64,7 +64,7 @@ class FilterKernels:
 
     read_state: KernelHandle
     """The present pose and the wheels' angles and rates into `now`."""
-    advance: RoutineHandle
+    whole_step: RoutineHandle
     """`adjust`, a step of the car, and `propagate`; called as the step is."""
     history: HistoryKernels
     propagate: KernelHandle

@@ -80,7 +80,7 @@ class VehicleFilter(VehicleState):
         """`companions`: filters of changed parameters, by which everything is differentiated."""
         super().__init__(vehicle, settings, sensors, companions)
         kernels, bind = self._kernels, self.car.bind
-        self._whole_step = self.car.find_routine(kernels.advance)
+        self._whole_step = self.car.find_routine(kernels.whole_step)
         self._propagate = bind(kernels.propagate)
         self._apply, self._output, self._adjust = (
             bind(kernels.apply),

@@ -71,15 +71,15 @@ class MeasurementUpdates:
         time, s.
         """
         health = self._note_arrival(m, kind)
-        observation = Observation(kind, m.t - round(latency * 1e9), value, variance)
+        t_ns = m.t - round(latency * 1e9) if latency else m.t
+        observation = Observation(kind, t_ns, value, variance)
         update = self._filter.update(observation, health.limits)
-        if not update.innovation:
-            self.reject(m, kind, value if present is None else [value[k] for k in present], update.reason)
+        innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
+        if not innovation:
+            self.reject(m, kind, value if present is None else [value[k] for k in present], reason)
             return
-        innovation, expected = update.innovation, update.variance
         if present is not None:
             value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
-        nis, reason = update.nis, update.reason
         if not update.rejected:
             health.accept()
         elif health.fail(update.rejected, update.accepted):
