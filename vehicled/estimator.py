@@ -28,6 +28,7 @@ from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement,
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
+from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST
@@ -107,7 +108,7 @@ class Estimator:
         self._world = WorldFrame(configuration.world)
         # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
         given_noise = parts is not None
-        context = Context(self._filter, self._updates, self._world, self._counters, given_noise)
+        context = Context(self._filter, self._updates, self._world, self._counters, ImuTiming(), given_noise)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._screening = Screening(self._sensors, self._vehicle, self._updates)
@@ -228,7 +229,7 @@ class Estimator:
 
     def parameters(self) -> dict[str, SlowState]:
         """What the filter has found of car and sensors, by name; nothing before the start."""
-        return self._filter.parameters() if self._running else {}
+        return self._filter.parameters() | self._sources.parameters() if self._running else {}
 
     @property
     def world(self) -> WorldFrame:
@@ -350,6 +351,7 @@ class Estimator:
         initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         f.set_parameters(self._given.parameters, self._given.age)
+        self._sources.set_parameters(self._given.parameters)
         if conditions.fix is not None:
             measured_ns, fix = conditions.fix
             world.find_origin(fix)
@@ -410,7 +412,7 @@ class Estimator:
 
     def _save(self, t_ns: int) -> None:
         self._saved, self._saved_ns = self._filter.save(), t_ns
-        self._found.append(self._filter.parameters())
+        self._found.append(self.parameters())
 
     def _restart_in_place(self, t_ns: int, reason: str) -> None:
         """Begin anew at the last known place, at the speed and yaw rate that are measured now.
@@ -433,6 +435,7 @@ class Estimator:
         world.aligned = aligned
         self._sources.reset()
         f.set_parameters(found, age=0.0)
+        self._sources.set_parameters(found)
         f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, _LATERAL_SIGMA, _ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])

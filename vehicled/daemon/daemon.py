@@ -4,7 +4,6 @@ import contextlib
 import logging
 import signal
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -16,12 +15,13 @@ from drivers.registry import load_driver
 from vehicled.daemon.clock import MonotonicClock
 from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
-from vehicled.daemon.learned import LearnedFile
+from vehicled.daemon.learned import LearnedKeeper
+from vehicled.daemon.live_recorder import LiveRecorder
 from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.notify import Notifier
 from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
-from vehicled.daemon.recorder import Recorder
+from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
 from vehicled.messages import Status
@@ -47,14 +47,6 @@ class DeviceOptions:
     """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
     options: Deferred
     """The driver's own settings."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordOptions:
-    """Where everything is recorded."""
-
-    directory: Path
-    """Folder in which each run makes an MCAP file named after the time of day."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +141,8 @@ class Daemon:
         opened.callback(publisher.close)
         recorder = None
         if options.record is not None:
-            recorder = self._make_recorder(options.record.directory)
+            recorder = LiveRecorder(options.record, self._configuration)
+            recorder.start()
             opened.callback(recorder.close)
 
         def counters() -> dict[str, Any]:
@@ -170,8 +163,10 @@ class Daemon:
         self.command_endpoint = commands.endpoint
         commands.start()
         opened.callback(commands.close)
-        self._learned = None if options.learned is None else LearnedFile(options.learned, self._configuration)
-        if self._learned is not None:
+        self._learned = None
+        if options.learned is not None:
+            self._learned = LearnedKeeper(options.learned, self._configuration)
+            opened.callback(self._learned.close)
             before = self._learned.load()
             if before is not None:
                 self._loop.submit("set_parameters", before).add_done_callback(_log_learned)
@@ -182,14 +177,6 @@ class Daemon:
         for driver in self._drivers:
             driver.start()
             opened.callback(driver.stop)
-
-    def _make_recorder(self, directory: Path) -> Recorder:
-        now = time.monotonic_ns()
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            return Recorder(directory, self._configuration, now, time.time_ns() - now)
-        except OSError as error:
-            raise RunError(f"{error.filename or directory}: cannot record there: {error.strerror}") from None
 
     def _end_loop(self) -> None:
         self._loop.stop()
@@ -282,4 +269,7 @@ def statistics_line(status: Status) -> str:
         f"{sum(queue['dropped'].values())} dropped",
     ]
     parts += [f"{name} {device['state']}" for name, device in status.counters["devices"].items()]
+    recorder = status.counters["recorder"]
+    if recorder is not None and recorder["state"] != "recording":
+        parts.append(f"recorder {recorder['state']}")
     return ", ".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -226,6 +226,15 @@ class VehicleState:
                     self.errors.set_variance(i, variance)
                 else:
                     closed[k] = variance
+
+    def forget_parameters(self, groups: Iterable[Group]) -> None:
+        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
+        prior = np.sqrt(self._table.initial(self._initial))
+        for group in groups:
+            for i in self.states.places(group) if group in self.states and group not in self._closed else ():
+                self._extra[i - self._slow] = self.errors.x[i] = 0.0
+                self.errors.set_variance(i, float(prior[i]) ** 2)
+                self._prior[self.states.parameters == i] = prior[i]
 
     def slow_states(self, group: Group) -> np.ndarray:
         """(elements,) present estimates of a group of slow states, in its unit, a copy."""

@@ -7,7 +7,7 @@ standard deviation of one sample, unless the sensor reports its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import get_args, get_type_hints
@@ -15,7 +15,7 @@ from typing import get_args, get_type_hints
 import msgspec
 
 from vehicled.filter.boundary import Mounting, SensorSetup
-from vehicled.messages import Measurement
+from vehicled.messages import Measurement, SlowState
 from vehicled.sources import inputs
 from vehicled.sources.gnss import Gnss, GnssSource
 from vehicled.sources.imu import Imu, ImuSource
@@ -149,6 +149,15 @@ class Sources:
         """The filter begins anew."""
         for source in self._sources.values():
             source.reset()
+
+    def parameters(self) -> dict[str, SlowState]:
+        """What sources have found of their sensors beside the filter, by name."""
+        return {name: found for s in self._sources.values() for name, found in s.parameters().items()}
+
+    def set_parameters(self, given: Mapping[str, SlowState]) -> None:
+        """Begin with what `parameters` gave; names that are not known here are left out."""
+        for source in self._sources.values():
+            source.set_parameters(given)
 
     def observe(self, m: Measurement) -> None:
         """Update the filter with all that a measurement has."""
