@@ -41,7 +41,7 @@ class PastPoses:
     def correct(self, moved: np.ndarray, pose: np.ndarray) -> None:
         """`moved`: of z, the drift of z that it makes, and of the rates."""
         self.view("now")[:], self.view("moved")[:] = pose, moved
-        self._functions[self._kernels.remember](self._workspace.ctypes.data)
+        self._functions[self._kernels.sum_corrections](self._workspace.ctypes.data)
         self.history.correct()
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -50,5 +50,5 @@ class PastPoses:
         if moment is None:
             return None
         self.view("share")[0], self.view("elapsed")[0] = moment
-        self._functions[self._kernels.look_back](self._workspace.ctypes.data)
+        self._functions[self._kernels.past_pose](self._workspace.ctypes.data)
         return self.view("pose").copy(), self.view("since").copy()

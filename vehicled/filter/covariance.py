@@ -412,7 +412,7 @@ class Covariance:
         self.updates[m - 1]()
 
     def note_update(self, m: int) -> None:
-        """Have the tape know of an update with the observation evaluated last; `update` does."""
+        """Record an update with the observation evaluated last for a smoother; `update` does."""
         if self.tape is not None:
             rows, white = self.rows[:m], self._white[:m]
             self.tape.update(self.decorrelated[:m], self.precision[:m], rows, white)

@@ -368,7 +368,7 @@ class ErrorModel:
         kept = [i for group in SUSPENSION if group in s for i in s.places(group)]
         stores += [(x[i], g.zero) for i in range(len(s)) if i not in kept]
         take = program.kernel("take_errors", stores)
-        history = self._history.remember
+        history = self._history.sum_corrections
         return program.sequence("apply", take, self._car_kernels.correct, self._read_state, history)
 
     def _add_output(self) -> tuple[KernelHandle, KernelHandle]:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class HistoryKernels:
     """Of the arrays that `add_history` adds."""
 
-    look_back: KernelHandle
+    past_pose: KernelHandle
     """The pose at a moment and the corrections since, of `before`, `after`, `sums_then`, `share` and `elapsed`."""
-    remember: KernelHandle
+    sum_corrections: KernelHandle
     """Add the correction `moved`, of the time `corrected_at`, to `sums`."""
 
 
@@ -58,6 +58,6 @@ def add_history(
     for k in range(pairs):
         added[k] = moved[k] - corrected_at * moved[pairs + k]
     return HistoryKernels(
-        program.kernel("look_back", stores),
-        program.kernel("remember", [(s, s + a) for s, a in zip(sums, added, strict=True)]),
+        program.kernel("past_pose", stores),
+        program.kernel("sum_corrections", [(s, s + a) for s, a in zip(sums, added, strict=True)]),
     )

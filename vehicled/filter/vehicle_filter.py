@@ -152,7 +152,7 @@ class VehicleFilter(VehicleState):
         if moment is None:
             return False
         self._moment.write(*moment)
-        self._look_back()
+        self._past_pose()
         later = (t_ns - self._t_ns) * 1e-9
         self._apart.write(max(-later, 0.0), min(max(later, 0.0), _LONGEST_LEAD))
         self._past = t_ns

@@ -87,7 +87,9 @@ class VehicleState:
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
-        self._look_back, self._remember = map(car.bind, (kernels.history.look_back, kernels.history.remember))
+        self._past_pose, self._sum_corrections = map(
+            car.bind, (kernels.history.past_pose, kernels.history.sum_corrections)
+        )
         self._age, self._lead = view("age"), view("lead")
         self._moved, self._h, self._corrected_at = view("moved"), view("h"), view("corrected_at")
         self._now = self.pose = view("now")
@@ -464,7 +466,7 @@ class VehicleState:
         d_moved[...] = 0.0
         self._moved[place], d_moved[place] = change, d_change
         self.read_state()
-        self._remember()
+        self._sum_corrections()
         self.history.correct()
         self._past = None
 

@@ -157,11 +157,11 @@ class ArrayLoops:
         content = ", ".join(f"i64 {v}" for v in values)
         self._tables.append(f"{name} = private unnamed_addr constant [{len(values)} x i64] [{content}]\n")
 
-        def look_up(index: str) -> str:
+        def load_constant(index: str) -> str:
             pointer = self.new(f"getelementptr inbounds i64, ptr {name}, i64 {index}")
             return self.new(f"load i64, ptr {pointer}, align 8")
 
-        return look_up
+        return load_constant
 
     def _pointer(self, place: str | int) -> str:
         return self.new(f"getelementptr inbounds double, ptr %w, i64 {place}")
