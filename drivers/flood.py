@@ -11,8 +11,8 @@ MAX_RATE = 250.0
 _MARGIN = 1.2
 """A device's clock may run fast, and its messages come unevenly."""
 _BURST_S = 0.5
-"""What a device may send at once after a pause of its own or of the thread that reads it, as time at the full rate. On
-a busy machine threads wait for some tenths of a second, and what a line has kept meanwhile must not be lost."""
+"""What a device may send at once after a pause of its own or of the thread that reads it, as time at the full rate.
+On a busy machine threads wait for some tenths of a second, and what a line has kept meanwhile must not be lost."""
 _REMEMBERED_NS = 2_000_000_000
 
 

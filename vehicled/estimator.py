@@ -29,6 +29,7 @@ from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
+from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.screening import Screening
@@ -61,7 +62,9 @@ _YAW_SIGMA = 0.1
 """rad: at least, of the heading after a restart."""
 _COURSE_SIGMA = 0.03
 """rad: of a heading that is taken from the first course over ground."""
-_GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
+_POSITION, _GEODETIC = (
+    slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
+)
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 
 
@@ -150,13 +153,16 @@ class Estimator:
             raise RunError(f"step at {t_ns} ns after one at {before} ns: time went back")
         if self._first_ns is None and measurements:
             self._first_ns = t_ns
-        sound, speed = [], self.speed
-        steering = self._inputs.steering.health.calc_yaw_rate(speed)
+        sound, speed, inputs = [], self.speed, self._inputs
+        steering = inputs.steering.health.calc_yaw_rate(speed)
         for given in measurements:
             m = self._screening.remove(given, speed, steering)
             sound.append(m)
-            self._inputs.take(m.t, m.values)
-            self._conditions.take(m)
+            values = m.values
+            if not INPUT_CHANNELS.isdisjoint(values):
+                inputs.take(m.t, values)
+            if not self._sources.start_channels.isdisjoint(values):
+                self._conditions.take(m)
         if self._running and before is not None and t_ns - before > _LONGEST_GAP_NS:
             self._counters["restarts"] += 1
             self._reset()
@@ -233,7 +239,7 @@ class Estimator:
     @property
     def speed(self) -> float:
         """Along the car, m/s; 0 before the start."""
-        return float(self._filter.pose[AHEAD]) if self._running else 0.0
+        return self._filter.pose.item(AHEAD) if self._running else 0.0
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Execute a command: `reset`, `set_position`, `reload_noise` or `set_parameters`.
@@ -385,7 +391,7 @@ class Estimator:
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""
         f = self._filter
-        if f.is_sound and abs(f.pose[AHEAD]) + abs(f.pose[LEFT]) < FASTEST:
+        if f.is_sound and abs(f.pose.item(AHEAD)) + abs(f.pose.item(LEFT)) < FASTEST:
             if self._saved is None or t_ns - self._saved_ns >= _SAVE_NS:
                 f.repair()
                 self._save(t_ns)
@@ -399,8 +405,8 @@ class Estimator:
         """Why the filter has lost the car, if it has."""
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
-        imu, pose = self._sources.imu, self._filter.pose
-        if imu is not None and imu.lateral.advance(dt, *(pose.item(k) for k in (AHEAD, LEFT, YAW_RATE))):
+        imu, read = self._sources.imu, self._filter.pose.item
+        if imu is not None and imu.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE)):
             return "its lateral motion is impossible beside gyroscope and accelerometer"
         return None
 
@@ -453,7 +459,7 @@ class Estimator:
         if world.origin is None or not world.known:
             values[_GEODETIC] = math.nan
         else:
-            values[_GEODETIC] = world.origin.to_geodetic(values[:3])
+            values[_GEODETIC] = world.origin.to_geodetic(values[_POSITION])
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         return Estimate(t_ns, values)

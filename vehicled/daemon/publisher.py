@@ -1,10 +1,9 @@
 """Results to subscribers over ZeroMQ, each topic's last value first."""
 
-import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import zmq
@@ -16,6 +15,8 @@ from vehicled.messages import Estimate, Innovation, Parameters, Status
 
 _BACKLOG = 256
 """Steps that may wait for the publishing thread: one second of them at 250 Hz."""
+_LISTEN_EVERY_S = 0.02
+"""Between checks for new subscriptions while there is nothing to publish."""
 _MAX_SUBSCRIPTION = 512
 """Bytes: far more than a topic has, but the handshake of CURVE also has to fit."""
 
@@ -25,6 +26,10 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "parameters": schemas.encode,
     "innovation": schemas.encode_innovation,
 }
+
+
+_Item = tuple[Estimate | None, list[Innovation], Status | Parameters | None]
+"""Results of a step, or a report."""
 
 
 class Publisher:
@@ -45,9 +50,9 @@ class Publisher:
         """Where it is bound; the real port if the options said `*`."""
         self._subscribers = Subscribers(self._socket, schemas.PUBLISHED)
         self._last: dict[str, Any] = {}
-        self._backlog: deque[tuple[Estimate | None, list[Innovation], Status | Parameters | None]] = deque()
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._stopping = False
+        self._backlog: SimpleQueue[_Item | None] = SimpleQueue()
+        """Ends with None. To put something does not give the interpreter to this thread in the middle of a step, as
+        writing to a file descriptor would."""
         self._dropped = 0
         self._sent = dict.fromkeys(schemas.PUBLISHED, 0)
         self._errors = 0
@@ -86,35 +91,30 @@ class Publisher:
 
     def close(self) -> None:
         """Send what is waiting and close the socket."""
-        self._stopping = True
-        os.eventfd_write(self._wake, 1)
+        self._backlog.put(None)
         self._thread.join()
-        os.close(self._wake)
 
     def _hand_over(
         self, estimate: Estimate | None, innovations: list[Innovation], report: Status | Parameters | None
     ) -> None:
-        if len(self._backlog) >= _BACKLOG:
+        if self._backlog.qsize() >= _BACKLOG:
             self._dropped += 1
             return
-        self._backlog.append((estimate, innovations, report))
-        os.eventfd_write(self._wake, 1)
+        self._backlog.put((estimate, innovations, report))
 
     def _run(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
-        poller.register(self._subscribers.monitor, zmq.POLLIN)
-        poller.register(self._wake, zmq.POLLIN)
         try:
-            while not self._stopping or self._backlog:
-                ready = dict(poller.poll())
-                if self._wake in ready:
-                    os.eventfd_read(self._wake)
+            while True:
+                try:
+                    item = self._backlog.get(timeout=_LISTEN_EVERY_S)
+                except Empty:
+                    self._take_subscriptions()
+                    continue
                 # Subscriptions first: a new subscriber gets the last value, then what is new.
-                if self._socket in ready or self._subscribers.monitor in ready:
-                    self._welcome(self._subscribers.update())
-                while self._backlog:
-                    self._publish(*self._backlog.popleft())
+                self._take_subscriptions()
+                if item is None:
+                    return
+                self._publish(*item)
         finally:
             self._subscribers.close()
             self._socket.close()
@@ -143,7 +143,8 @@ class Publisher:
             # A message that cannot be encoded or sent must not prevent the others.
             self._errors += 1
 
-    def _welcome(self, topics: list[str]) -> None:
-        for topic in topics:
-            if topic in self._last:
-                self._send(topic, self._last[topic])
+    def _take_subscriptions(self) -> None:
+        if any(int(s.get(zmq.EVENTS)) & zmq.POLLIN for s in (self._socket, self._subscribers.monitor)):
+            for topic in self._subscribers.update():
+                if topic in self._last:
+                    self._send(topic, self._last[topic])

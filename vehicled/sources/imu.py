@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from operator import add
+from typing import TYPE_CHECKING, Annotated, cast
 
 import msgspec
 import numpy as np
@@ -309,21 +310,29 @@ class _Sensors:
     """The part of them that is the error of the model."""
     floor: NoiseFloor
     """Of the samples."""
+    biases: np.ndarray
+    """(3,) estimated biases, a view."""
+    axes: tuple[_MotionAxis, ...]
+    """What the estimator uses of them beside the observation."""
+
+    def read(self, v: Mapping[str, float]) -> list[float | None]:
+        """By axis, less the known biases; None for what is not measured."""
+        (cx, cy, cz), (ox, oy, oz) = self.channels, self.offsets
+        if cx in v and cy in v and cz in v:
+            return [v[cx] - ox, v[cy] - oy, v[cz] - oz]
+        return [v[c] - o if c in v else None for c, o in zip(self.channels, self.offsets, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class _MotionAxis:
     """How a yaw rate or specific force in vehicle axes follows from the samples of three axes."""
 
-    nearest: str
-    """Channel without which it is not measured."""
-    channels: tuple[str, ...]
-    offsets: tuple[float, ...]
-    """Known biases."""
-    biases: np.ndarray
-    """(3,) estimated biases, a view."""
+    place: int
+    """0, 1, 2: yaw rate, lateral and longitudinal force."""
+    nearest: int
+    """Axis of the sensor without which it is not measured."""
     shares: list[float]
-    """Of each channel."""
+    """Of each axis."""
 
 
 class ImuSource(Source[Imu]):
@@ -350,20 +359,12 @@ class ImuSource(Source[Imu]):
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
-        self._motion_axes: list[_MotionAxis | None] = [None, None, None]
-        """Of yaw rate, lateral and longitudinal force; None for what is not measured."""
         floors, self._floors = self._floors, {}
         for kind, channels, settings, group, axes in (
             ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),)),
             ("imu.accel", ACCELEROMETERS, s.accelerometers, ACCELEROMETER_BIAS, ((1, 1), (2, 0))),
         ):
             if settings is not None:
-                biases = self.filter.view_slow_states(group)
-                for n, axis in axes:
-                    shares = s.R_imu_vehicle[:, axis].tolist()
-                    self._motion_axes[n] = _MotionAxis(
-                        channels[axis], channels, offsets[kind], biases, shares
-                    )
                 self.updates.register(kind, settings.gate)
                 more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
                 model = [e * e for e in more]
@@ -371,7 +372,11 @@ class ImuSource(Source[Imu]):
                 of_samples = [self._variances[kind]] * len(channels)
                 floor = self._floors[kind] = floors.get(kind) or NoiseFloor(of_samples)
                 floor.reconfigure(of_samples)
-                self._kinds.append(_Sensors(kind, channels, offsets[kind], variances, model, floor))
+                biases = self.filter.view_slow_states(group)
+                motion = tuple(_MotionAxis(n, axis, s.R_imu_vehicle[:, axis].tolist()) for n, axis in axes)
+                self._kinds.append(
+                    _Sensors(kind, channels, offsets[kind], variances, model, floor, biases, motion)
+                )
 
     def parameters(self) -> dict[str, SlowState]:
         """The latency of its samples beside the configured one."""
@@ -387,23 +392,26 @@ class ImuSource(Source[Imu]):
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
         return self._ahead if t - self._ahead_at < OLD else None
 
-    def _read_motion(self, v: Mapping[str, float]) -> tuple[list[float | None], list[float]]:
+    def _read_motion(
+        self, samples: Sequence[Sequence[float | None]]
+    ) -> tuple[list[float | None], list[float]]:
         """Yaw rate, lateral and longitudinal specific force, in vehicle axes, without biases.
 
-        Returns them as far as they are measured, and what has been subtracted of each as estimated bias.
+        `samples` by kind and axis. Returns what is measured of them, and what has been subtracted of each as
+        estimated bias.
         """
         found: list[float | None] = [None, None, None]
         subtracted = [0.0, 0.0, 0.0]
-        for n, axis in enumerate(self._motion_axes):
-            if axis is not None and axis.nearest in v:
-                total, less, biases = 0.0, 0.0, axis.biases.tolist()
-                for c, offset, bias, share in zip(
-                    axis.channels, axis.offsets, biases, axis.shares, strict=True
-                ):
-                    if c in v:
-                        total += share * (v[c] - offset)
-                        less += share * bias
-                found[n], subtracted[n] = total - less, less
+        for of, sample in zip(self._kinds, samples, strict=True):
+            biases = of.biases.tolist()
+            for axis in of.axes:
+                if sample[axis.nearest] is not None:
+                    total = less = 0.0
+                    for share, x, bias in zip(axis.shares, sample, biases, strict=True):
+                        if x is not None:
+                            total += share * x
+                            less += share * bias
+                    found[axis.place], subtracted[axis.place] = total - less, less
         return found, subtracted
 
     def _find_latency(self, t: float, yaw_rate: float, ahead: float, left: float, bias: float) -> None:
@@ -421,7 +429,8 @@ class ImuSource(Source[Imu]):
         v = m.values
         if self._timing.latency:
             m = msgspec.structs.replace(m, t=m.t - round(self._timing.latency * 1e9))
-        (yaw_rate, left, ahead), biases = self._read_motion(v)
+        samples = [of.read(v) for of in self._kinds]
+        (yaw_rate, left, ahead), biases = self._read_motion(samples)
         self.lateral.take(yaw_rate, left)
         if yaw_rate is not None and left is not None and ahead is not None:
             self._find_latency(
@@ -429,20 +438,17 @@ class ImuSource(Source[Imu]):
             )
         if ahead is not None:
             self._ahead, self._ahead_at = ahead, m.t * 1e-9
-        for of in self._kinds:
-            kind, channels, offsets = of.kind, of.channels, of.offsets
-            present = [k for k, c in enumerate(channels) if c in v]
-            if len(present) == len(channels):
-                value = [v[c] - offset for c, offset in zip(channels, offsets, strict=True)]
-                of_samples = of.floor.take(value)
-                noise = of.variances
+        for of, sample in zip(self._kinds, samples, strict=True):
+            if None not in sample:
+                value = cast("list[float]", sample)
+                noise, of_samples = of.variances, of.floor.take(value)
                 if not self._given_noise:
-                    noise = [s + e for s, e in zip(of_samples, of.model_variances, strict=True)]
-                self.updates.update(m, kind, value, noise)
-            elif present:
+                    noise = list(map(add, of_samples, of.model_variances))
+                self.updates.update(m, of.kind, value, noise)
+                continue
+            present = [k for k, x in enumerate(sample) if x is not None]
+            if present:
                 of.floor.interrupt()
-                value = [
-                    v[c] - offset if c in v else 0.0 for c, offset in zip(channels, offsets, strict=True)
-                ]
-                noise = [w if c in v else MISSING for c, w in zip(channels, of.variances, strict=True)]
-                self.updates.update(m, kind, value, noise, present)
+                value = [0.0 if x is None else x for x in sample]
+                noise = [MISSING if x is None else w for x, w in zip(sample, of.variances, strict=True)]
+                self.updates.update(m, of.kind, value, noise, present)

@@ -5,17 +5,30 @@ Wrong units are found here, too, but removed by nothing except the filter's gate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from vehicled.messages import Measurement
+from vehicled.sources import stuck
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.limits import find_absurd
-from vehicled.sources.sensors import Sensors, find_limits
+from vehicled.sources.sensors import MOST_COMBINATIONS, Sensors, find_limits
 from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_consistency import YawConsistency
 from vehicled.vehicle.parameters import Vehicle
+
+
+class _Checks(NamedTuple):
+    """What a measurement with certain channels is checked by."""
+
+    limits: list[float]
+    """By channel."""
+    may_be_stuck: bool
+    has_yaw: bool
+    """Whether any channel has a part in the comparison of yaw rates."""
 
 
 class Screening:
@@ -26,6 +39,8 @@ class Screening:
         self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
         self._units = UnitCheck(sensors, vehicle)
+        self._checks: dict[tuple[str, ...], _Checks] = {}
+        """By the channels of a measurement."""
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0}
         """How many values, by reason."""
 
@@ -46,13 +61,23 @@ class Screening:
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """The rest of a measurement. `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s."""
         self._units.take(m)
-        if absurd := find_absurd(m, self._limits):
+        channels = tuple(m.values)
+        checks = self._checks.get(channels) or self._find_checks(channels)
+        if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
-        if stuck := self._stuck.find(m, ahead):
-            m = self._without(m, stuck, "stuck")
-        if not self._yaw.take(m, ahead, steering):
+        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead)):
+            m = self._without(m, repeated, "stuck")
+        if checks.has_yaw and not self._yaw.take(m, ahead, steering):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
         return m
+
+    def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
+        limits = [self._limits.get(channel, math.inf) for channel in channels]
+        watched = [not watched.isdisjoint(channels) for watched in (stuck.WATCHED, self._yaw.watched)]
+        checks = _Checks(limits, *watched)
+        if len(self._checks) < MOST_COMBINATIONS:
+            self._checks[channels] = checks
+        return checks
 
     def _without(self, m: Measurement, channels: Sequence[str], reason: str) -> Measurement:
         self.removed[reason] += len(channels)
