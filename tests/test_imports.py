@@ -22,6 +22,7 @@ PLAIN = {
     FACADE,
     "vehicled.errors",
     "vehicled.angles",
+    "vehicled.backoff",
     "vehicled.units",
     "vehicled.settings",
     "vehicled.expectations",

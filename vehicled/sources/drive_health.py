@@ -27,6 +27,8 @@ class DriveHealth:
         self._radius = 0.5 * sum(axle.tyre.radius for axle in axles)
         self._gain = 2.0 * sum(axle.brake.gain for axle in axles)
         self.is_healthy = True
+        self.suspect = "torques"
+        """Of `torques` and `brakes`, the one without which the other agrees better; while they are not healthy."""
         self._wrong_since = self._agreeing_since = math.inf
 
     def check(self, t: float, torque: float, pressure: float, ahead: float, measured: float | None) -> None:
@@ -45,5 +47,8 @@ class DriveHealth:
         self._agreeing_since = min(self._agreeing_since, t) if apart < _AGREEING else math.inf
         if apart > _IMPOSSIBLE or t - self._wrong_since > _LASTING:
             self.is_healthy = False
+            by_torque, by_brakes = (force / (self._radius * self._mass) for force in (torque, -braking))
+            without_brakes = abs(by_torque - measured) < abs(by_brakes - measured)
+            self.suspect = "brakes" if without_brakes else "torques"
         elif t - self._agreeing_since > _RECOVERY:
             self.is_healthy = True

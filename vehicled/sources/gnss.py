@@ -167,9 +167,10 @@ class GnssSource(Source[Gnss]):
     def register(self) -> None:
         """Register position, which may reset the filter's position, and speed and course, which may not."""
         s = self.settings
-        self.updates.register("gnss.position", s.gate, self._reset_position)
-        for kind in ("gnss.speed", "gnss.course"):
-            self.updates.register(kind, s.gate)
+        register = self.updates.register
+        register("gnss.position", s.gate, self._reset_position, ("gnss.lat", "gnss.lon"), ("position",))
+        register("gnss.speed", s.gate, serves=("vx",))
+        register("gnss.course", s.gate, serves=("yaw",))
         self._kinds = {1: s.single, 2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
 
     # -- before the filter runs ------------------------------------------------------------------------

@@ -13,11 +13,13 @@ class Health:
     """Counts what becomes of the observations of one kind.
 
     `waiting` until the first one is accepted, `active`, `distrusted` after persistent failures under that policy,
-    `lost` after silence.
+    `lost` after silence. Published as `unused` while it is `active` and yet no measurement is accepted.
     """
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, channels: Sequence[str], serves: tuple[str, ...]) -> None:
+        """`channels`: that it is measured by; `serves`: what is less certain without it."""
         self.set_gate(gate)
+        self.channels, self.serves = channels, serves
         self.state = "waiting"
         self.last_ns: int | None = None
         """Time of the last measurement."""
@@ -26,6 +28,10 @@ class Health:
         self.fused = self.rejected = self.resets = 0
         self.reasons: dict[str, int] = {}
         """Of those not accepted, how many for which reason."""
+        self.last_reason = ""
+        """Why the last of those was not accepted."""
+        self.is_used = True
+        """Whether measurements of it correct the filter at present, as `SourceWatch` has found."""
 
     def set_gate(self, gate: Gate) -> None:
         """Other limits from now on."""
@@ -61,6 +67,7 @@ class Health:
     def reject(self, reason: str) -> None:
         """An observation was not used, for `reason`."""
         self.rejected += 1
+        self.last_reason = reason
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def fail(self, rejected: Sequence[bool], accepted: bool) -> bool:
@@ -94,7 +101,7 @@ class Health:
     def status(self) -> dict[str, Any]:
         """What `status` publishes of a source."""
         return {
-            "state": self.state,
+            "state": "unused" if self.state == "active" and not self.is_used else self.state,
             "fused": self.fused,
             "rejected": self.rejected,
             "resets": self.resets,

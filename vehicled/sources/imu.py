@@ -354,9 +354,16 @@ class ImuSource(Source[Imu]):
         self._motion_axes: list[_MotionAxis | None] = [None, None, None]
         """Of yaw rate, lateral and longitudinal force; None for what is not measured."""
         floors, self._floors = self._floors, {}
-        for kind, channels, settings, group, axes in (
-            ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),)),
-            ("imu.accel", ACCELEROMETERS, s.accelerometers, ACCELEROMETER_BIAS, ((1, 1), (2, 0))),
+        for kind, channels, settings, group, axes, serves in (
+            ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),), ("yaw", "sideslip")),
+            (
+                "imu.accel",
+                ACCELEROMETERS,
+                s.accelerometers,
+                ACCELEROMETER_BIAS,
+                ((1, 1), (2, 0)),
+                ("sideslip", "suspension"),
+            ),
         ):
             if settings is not None:
                 biases = self.filter.view_slow_states(group)
@@ -365,7 +372,7 @@ class ImuSource(Source[Imu]):
                     self._motion_axes[n] = _MotionAxis(
                         channels[axis], channels, offsets[kind], biases, shares
                     )
-                self.updates.register(kind, settings.gate)
+                self.updates.register(kind, settings.gate, channels=channels, serves=serves)
                 more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
                 model = [e * e for e in more]
                 variances = [self._variances[kind] + e for e in model]

@@ -28,6 +28,8 @@ class Screening:
         self._units = UnitCheck(sensors, vehicle)
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0}
         """How many values, by reason."""
+        self.latest: dict[str, tuple[int, str]] = {}
+        """By channel: the step (ns) that removed its last such value, and the reason."""
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
@@ -58,5 +60,6 @@ class Screening:
         self.removed[reason] += len(channels)
         for channel in channels:
             self._updates.record(m, channel, [m.values[channel]], reason)
+            self.latest[channel] = self._updates.step_ns, reason
         rest = {c: v for c, v in m.values.items() if c not in channels}
         return Measurement(m.source, m.t, m.arrival, rest)

@@ -44,17 +44,18 @@ class SteeringHealth:
         self.state: SteeringState = "silent"
         self._angle = self._offset = 0.0
         """Measured last, without outliers; and by how much it differs from rolling while the sensor is healthy."""
-        self._seen = self._changed = self._checked = -math.inf
+        self.seen = self._changed = self._checked = -math.inf
+        """Times, s; `seen`: of the last sample."""
         self._jumped_at = math.inf
         self._wrong_since = self._agreeing_since = math.inf
         self._distrusted = self._changed_since = False
 
     def take(self, t: float, angle: float) -> bool:
         """Whether a sample of the angle at t, s, is to be followed."""
-        if t <= self._seen:
+        if t <= self.seen:
             return False
-        jumps = abs(angle - self._angle) > _JUMP + _FASTEST * (t - self._seen)
-        self._seen = t
+        jumps = abs(angle - self._angle) > _JUMP + _FASTEST * (t - self.seen)
+        self.seen = t
         if jumps:
             self._jumped_at = min(self._jumped_at, t)
             if t - self._jumped_at < _JUMPING:
@@ -77,7 +78,7 @@ class SteeringHealth:
             if abs(ahead * yaw_rate) < _LARGEST_LATERAL:
                 self._compare(t, self._angle - rolling)
         self._checked = t
-        silent = t - self._seen > _SILENT
+        silent = t - self.seen > _SILENT
         self.state = "silent" if silent else "distrusted" if self._distrusted else "measured"
         return None if self.state == "measured" or rolling is None else rolling + self._offset
 

@@ -38,15 +38,22 @@ class MeasurementUpdates:
         """Sources are about to register anew; those that were there keep their counters."""
         self._unregistered, self.health, self._resets = self.health, {}, {}
 
-    def register(self, kind: str, gate: Gate, reset: Reset | None = None) -> None:
-        """A kind of observation.
+    def register(
+        self,
+        kind: str,
+        gate: Gate,
+        reset: Reset | None = None,
+        channels: Sequence[str] = (),
+        serves: tuple[str, ...] = (),
+    ) -> None:
+        """A kind of observation, measured by `channels` or the one of its name; `serves`: what gets better by it.
 
         `reset` makes the filter begin anew from it where the gate's policy says so; by default the variances of the
         states that it depends on are inflated.
         """
         health = self._unregistered.get(kind)
         if health is None:
-            health = Health(gate)
+            health = Health(gate, channels or (kind,), serves)
         else:
             health.set_gate(gate)
         self.health[kind] = health

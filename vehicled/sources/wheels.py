@@ -104,7 +104,9 @@ class WheelAngleSource(Source[WheelAngles]):
     def register(self) -> None:
         """Register the four angles; a reset sets the wheel's angle in the model."""
         for n, channel in enumerate(ANGLES):
-            self.updates.register(channel, self.settings.gate, partial(self._set_angle, n))
+            self.updates.register(
+                channel, self.settings.gate, partial(self._set_angle, n), serves=("vx", "slip")
+            )
 
     def reset(self) -> None:
         """The filter begins anew: the next reading of each wheel sets its angle again."""
@@ -149,7 +151,7 @@ class WheelSpeedSource(Source[WheelSpeeds]):
     def register(self) -> None:
         """Register the four rates."""
         for channel in SPEEDS:
-            self.updates.register(channel, self.settings.gate)
+            self.updates.register(channel, self.settings.gate, serves=("vx", "slip"))
 
     def observe(self, m: Measurement) -> None:
         """Update with the rates that the measurement has."""
