@@ -265,6 +265,7 @@ class Estimator:
     def _command_reset(self, _: dict[str, Any]) -> dict[str, Any]:
         self._counters["restarts"] += 1
         self._reset()
+        self.condition = Condition()
         return {}
 
     def _command_set_position(self, arguments: dict[str, Any]) -> dict[str, Any]:

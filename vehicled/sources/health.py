@@ -16,7 +16,7 @@ class Health:
     `lost` after silence. Published as `unused` while it is `active` and yet no measurement is accepted.
     """
 
-    def __init__(self, gate: Gate, channels: Sequence[str], serves: tuple[str, ...]) -> None:
+    def __init__(self, gate: Gate, channels: Sequence[str] = (), serves: tuple[str, ...] = ()) -> None:
         """`channels`: that it is measured by; `serves`: what is less certain without it."""
         self.set_gate(gate)
         self.channels, self.serves = channels, serves

@@ -60,6 +60,11 @@ class Restarts:
             state = "recovering"
         else:
             state = "degraded" if faults else "running"
-        if state == known.state and reason == known.reason and faults is known.faults:
-            return known
-        return Condition(state, t_ns, reason, faults)
+        if (
+            state != known.state
+            or reason != known.reason
+            or faults is not known.faults
+            or known.since is None
+        ):
+            return Condition(state, t_ns, reason, faults)
+        return known
