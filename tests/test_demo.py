@@ -18,11 +18,11 @@ import pytest
 from replay.mcap_log import McapLog
 from vehicled.cli import main
 from vehicled.daemon.configuration import load_daemon_configuration
-from vehicled.demo.configuration import write_configuration
 from vehicled.demo.result import DemoResult
-from vehicled.demo.rig import Ended
 from vehicled.demo.screen import Screen, make_map, swing_bar
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
+from vehicled.rig.configuration import write_configuration
+from vehicled.rig.rig import DriveEnd
 from vehicled.scoring import Score, Scores
 from vehicled.simulation.drive import Truth
 
@@ -144,7 +144,7 @@ def test_only_the_devices_are_exchanged(tmp_path):
     from drivers.nmea import NmeaOptions
 
     can = [d.daemon.devices["can"].options.to(CanOptions) for d in (ours, shipped)]
-    assert can[0].interface == "virtual"
+    assert can[0].interface == "slcan"
     assert can[0].dbc.is_file()
     assert can[0].signals == can[1].signals
     gnss = ours.daemon.devices["gnss"].options.to(NmeaOptions)
@@ -180,7 +180,7 @@ def make_result(**changes):
     for path, value in changes.items():
         part, _, key = path.partition("__")
         counters[part] = counters[part] | {key: value}
-    end = Ended(counters, {"imu": 100, "gnss": 50}, 0, 0, 0.1)
+    end = DriveEnd(counters, {"imu": 100, "gnss": 50}, 0, 0, 0.1)
     scores = Scores({"horizontal": Score(0.01, 0.1, "m", 9, None)}, {}, (0.0, 1.0))
     return DemoResult(1.0, {"horizontal": Score(0.03, 0.1, "m", 9, None)}, scores, end)
 

@@ -7,20 +7,23 @@ from pathlib import Path
 import yaml
 
 from drivers.registry import load_driver
-from replay.emulate import EmulatedDevice, connect_options, emulate
+from replay.emulate import connect_options
+from replay.emulator import DevicePlan
 from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.settings import config_path
 
-_LOCAL = "tcp://127.0.0.1:*"
-"""A port that is free: a daemon that already runs on this machine is not disturbed."""
+_OF_THE_CAR = ("curve_secret_key_file", "allowed_clients", "insecure_public_bind")
+"""Keys of `publish` that say who may connect from outside."""
 
 
-def write_configuration(name: str, path: Path, ports: Path, record: Path, gnss_latency: float) -> None:
-    """Write the shipped configuration `name` to `path`, with emulated devices.
+def write_configuration(
+    name: str | Path, path: Path, ports: Path, record: Path, gnss_latency: float | None = None
+) -> None:
+    """Write the configuration `name`, a file or a shipped one, to `path`, with emulated devices.
 
-    Serial devices get their ports in the folder `ports`, CAN a virtual bus of this process; results go to a
-    free port of this machine and into the folder `record`. `gnss_latency`: of the receiver, s. Raises UsageError
-    for a device that cannot be emulated.
+    Serial devices, a CAN adapter and the daemon's two sockets get their places in the folder `ports`; recordings go
+    into the folder `record`; what is learned is not kept. `gnss_latency`: of the receiver, s; None: as it is written.
+    Raises UsageError for a device that cannot be emulated.
     """
     source = config_path(name)
     # As nodes, so that what stays is handed on as it is written, numbers with their units included.
@@ -31,21 +34,22 @@ def write_configuration(name: str, path: Path, ports: Path, record: Path, gnss_l
         options = _child(entry, "options")
         kind = _child(entry, "driver").value
         _set(options, **connect_options(kind, device.value, ports))
-        if kind == "nmea":
+        if kind == "nmea" and gnss_latency is not None:
             _set(options, latency=f"{gnss_latency * 1e3:g} ms")
         elif kind == "can":
             _set(options, dbc=str((source.parent / _child(options, "dbc").value).resolve()))
-    _set(_child(daemon, "publish"), endpoint=_LOCAL, command_endpoint=_LOCAL)
+    publish = _child(daemon, "publish")
+    _remove(publish, *_OF_THE_CAR)
+    _set(publish, endpoint=f"ipc://{ports}/results", command_endpoint=f"ipc://{ports}/commands")
+    _remove(daemon, "learned")
     _set(_child(daemon, "record"), directory=str(record.resolve()))
     path.write_text(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=110), "utf-8")
 
 
-def emulated_devices(configuration: DaemonConfiguration) -> dict[str, EmulatedDevice]:
-    """The other ends of all devices of a configuration from `write_configuration`, by name, plugged in."""
-    devices: dict[str, EmulatedDevice] = {}
-    for name, device in configuration.daemon.devices.items():
-        devices[name] = emulate(device.driver, device.options.to(load_driver(device.driver).Options))
-    return devices
+def plan_devices(configuration: DaemonConfiguration) -> dict[str, DevicePlan]:
+    """What an `Emulator` has to emulate for a configuration from `write_configuration`, by name."""
+    devices = configuration.daemon.devices.items()
+    return {name: (d.driver, d.options.to(load_driver(d.driver).Options)) for name, d in devices}
 
 
 def _child(node: yaml.Node, key: str) -> yaml.Node:
@@ -53,16 +57,21 @@ def _child(node: yaml.Node, key: str) -> yaml.Node:
     assert isinstance(node, yaml.MappingNode)
     for name, value in node.value:
         if name.value == key:
-            present: yaml.Node = value
-            return present
-    fresh = yaml.MappingNode("tag:yaml.org,2002:map", [], flow_style=False)
+            assert isinstance(value, yaml.Node)
+            return value
+    fresh = yaml.MappingNode("tag:yaml.org,2002:map", [])
     node.value.append((_text(key), fresh))
     return fresh
 
 
+def _remove(node: yaml.Node, *keys: str) -> None:
+    assert isinstance(node, yaml.MappingNode)
+    node.value = [pair for pair in node.value if pair[0].value not in keys]
+
+
 def _set(node: yaml.Node, **texts: str) -> None:
     assert isinstance(node, yaml.MappingNode)
-    node.value = [pair for pair in node.value if pair[0].value not in texts]
+    _remove(node, *texts)
     node.value += [(_text(key), _text(text)) for key, text in texts.items()]
 
 
