@@ -17,7 +17,7 @@ from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.errors import RunError
-from vehicled.messages import Condition, Fault, Measurement
+from vehicled.messages import Condition, SourceFault, Measurement
 
 PERIOD = 4_000_000
 OPTIONS = LoopOptions(realtime_priority=0)
@@ -28,7 +28,7 @@ class Rig:
 
     def __init__(self, during=None, options=OPTIONS, collector=None):
         self.clock = FakeClock()
-        self.device_faults: list[Fault] = []
+        self.device_faults: list[SourceFault] = []
         self.collector = collector or Collector()
         self.queue = MeasurementQueue(["imu"])
         self.during = during or {}
@@ -178,7 +178,7 @@ def test_an_estimator_that_keeps_failing_is_left_alone_for_a_while():
 def test_the_status_is_published_at_the_step_of_a_change():
     def degrade(rig):
         rig.estimator.condition = Condition(
-            "degraded", rig.times[-1], None, (Fault("imu.gyro", "silent", ("yaw",)),)
+            "degraded", rig.times[-1], None, (SourceFault("imu.gyro", "silent", ("yaw",)),)
         )
 
     rig = Rig({100: degrade}).run(200)
@@ -196,7 +196,7 @@ def test_changes_are_reported_twenty_times_a_second_at_most():
 
 
 def test_devices_that_are_gone_are_faults():
-    gone = Fault("gnss", "disconnected", ())
+    gone = SourceFault("gnss", "disconnected", ())
     rig = Rig({50: lambda r: r.device_faults.append(gone), 100: lambda r: r.device_faults.clear()}).run(150)
     assert [(s.t, [f.source for f in s.faults]) for s in rig.collector.statuses[1:]] == [
         (rig.times[50], ["gnss"]),

@@ -166,7 +166,7 @@ class Parameters(msgspec.Struct):
         )
 
 
-class Fault(msgspec.Struct, frozen=True):
+class SourceFault(msgspec.Struct, frozen=True):
     """A source that does not serve the estimate at present."""
 
     source: str
@@ -192,7 +192,7 @@ class Condition(msgspec.Struct, frozen=True):
     """Step at which this condition began, ns."""
     reason: str | None = None
     """Of a restart or a failure."""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[SourceFault, ...] = ()
 
 
 class Status(msgspec.Struct):
@@ -207,7 +207,7 @@ class Status(msgspec.Struct):
     """Step at which state, reason or faults changed last, ns."""
     reason: str | None = None
     """Of a restart or a failure."""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[SourceFault, ...] = ()
     """Sources that do not serve the estimate at present."""
 
     @classmethod

@@ -24,7 +24,7 @@ from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recorder import Recorder
 from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
-from vehicled.messages import Fault, Status
+from vehicled.messages import SourceFault, Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
 
@@ -191,9 +191,9 @@ class Daemon:
             driver.start()
             opened.callback(driver.stop)
 
-    def _find_device_faults(self) -> tuple[Fault, ...]:
+    def _find_device_faults(self) -> tuple[SourceFault, ...]:
         return tuple(
-            Fault(d.name, state, (_ALL_IT_MEASURES,))
+            SourceFault(d.name, state, (_ALL_IT_MEASURES,))
             for d in self._drivers
             if (state := d.state) in ("disconnected", "silent")
         )

@@ -16,7 +16,7 @@ from vehicled.daemon.queue import MeasurementQueue
 from vehicled.messages import (
     Condition,
     Estimate,
-    Fault,
+    SourceFault,
     Innovation,
     Measurement,
     Parameters,
@@ -107,7 +107,7 @@ class Loop:
         publisher: StepPublisher,
         recorder: StepRecorder | None = None,
         counters: Callable[[], dict[str, Any]] = dict,
-        find_device_faults: Callable[[], tuple[Fault, ...]] = tuple,
+        find_device_faults: Callable[[], tuple[SourceFault, ...]] = tuple,
     ) -> None:
         """`counters`: the other counters in `status`, by part: devices, publisher and so on.
 
@@ -121,7 +121,7 @@ class Loop:
         self._recorder = recorder
         self._other_counters = counters
         self._find_device_faults = find_device_faults
-        self._device_faults: tuple[Fault, ...] = ()
+        self._device_faults: tuple[SourceFault, ...] = ()
         self._devices_since: int | None = None
         self._reported: Condition | None = None
         """Of the estimator, in the last status."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vehicled.backoff import Backoff
-from vehicled.messages import Condition, Fault, State
+from vehicled.messages import Condition, SourceFault, State
 
 _RECOVERY_NS = 1_000_000_000
 """After a restart with good data the estimate is normal again."""
@@ -43,7 +43,7 @@ class Restarts:
         return True
 
     def describe(
-        self, known: Condition, t_ns: int, running: bool, aligned: bool, faults: tuple[Fault, ...]
+        self, known: Condition, t_ns: int, running: bool, aligned: bool, faults: tuple[SourceFault, ...]
     ) -> Condition:
         """The condition at a step; `known` itself where nothing has changed."""
         if self._recent is not None and t_ns - self._recent[0] > _RECOVERY_NS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from vehicled.messages import Fault
+from vehicled.messages import SourceFault
 from vehicled.sources.health import Health
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.screening import Screening
@@ -98,11 +98,11 @@ class SourceWatch:
         self._updates, self._screening, self._inputs = updates, screening, inputs
         self._arrivals: dict[str, _Arrivals] = {}
         self._uses: dict[str, _Use] = {}
-        self._seen: dict[str, tuple[Fault, int]] = {}
+        self._seen: dict[str, tuple[SourceFault, int]] = {}
         """By source: the fault, and when it was seen last, ns."""
         self._due = self._units_due = 0
-        self._units: list[Fault] = []
-        self.faults: tuple[Fault, ...] = ()
+        self._units: list[SourceFault] = []
+        self.faults: tuple[SourceFault, ...] = ()
         """At present; the same object until something changes."""
 
     def reset(self, now_ns: int) -> None:
@@ -123,19 +123,19 @@ class SourceWatch:
         if now_ns >= self._units_due:
             self._units_due = now_ns + _UNITS_EVERY_NS
             wrong = self._screening.find_wrong_units()
-            self._units = [Fault(channels, text, ()) for channels, text in wrong.items()]
+            self._units = [SourceFault(channels, text, ()) for channels, text in wrong.items()]
         faults = (*(fault for fault, _ in self._seen.values()), *self._units)
         if faults != self.faults:
             self.faults = faults
 
-    def _find(self, now_ns: int) -> Iterator[Fault]:
+    def _find(self, now_ns: int) -> Iterator[SourceFault]:
         for kind, health in self._updates.health.items():
             reason = self._find_reason(now_ns, kind, health)
             health.is_used = reason is None
             if reason is not None:
-                yield Fault(kind, reason, health.serves)
+                yield SourceFault(kind, reason, health.serves)
         for name, reason in self._find_input_faults(now_ns).items():
-            yield Fault(name, reason, _INPUTS[name])
+            yield SourceFault(name, reason, _INPUTS[name])
 
     def _find_reason(self, now_ns: int, kind: str, health: Health) -> str | None:
         arrivals = self._arrivals.get(kind)
