@@ -17,7 +17,7 @@ from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.errors import RunError
-from vehicled.messages import Condition, SourceFault, Measurement
+from vehicled.messages import Condition, Measurement, SourceFault
 
 PERIOD = 4_000_000
 OPTIONS = LoopOptions(realtime_priority=0)

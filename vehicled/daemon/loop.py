@@ -16,11 +16,11 @@ from vehicled.daemon.queue import MeasurementQueue
 from vehicled.messages import (
     Condition,
     Estimate,
-    SourceFault,
     Innovation,
     Measurement,
     Parameters,
     SlowState,
+    SourceFault,
     Status,
 )
 from vehicled.stepping import RESET, EstimatorStepper, SteppedEstimator
