@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from replay.faults import Fault, Freeze, Multiply, Noise, Offset, Silence, Unplugged
+from vehicled.studies.faults.disturbances import (
+    Disturbance,
+    fill_disk,
+    hog_processor,
+    reset_filter,
+    send_commands,
+    send_hangups,
+    subscribe_hostile,
+    suspend,
+)
 from vehicled.studies.faults.drives import BEGIN, DRIVES, END
 from vehicled.studies.faults.signals import Displaced, Exchanged, Flapping, NoReception, Turned
 
@@ -48,13 +58,21 @@ class Row:
     receiver: str = "rtk"
     offline: bool = True
     """Whether it exists without devices: whether it is one of sensors alone."""
-    scored_from: float = field(default=0.0)
+    scored_from: float = 0.0
     """s from the start of the log, for faults that hold from the start."""
+    disturbance: Disturbance | None = None
+    """Of daemon or machine, between `begin` and `end`."""
+    module: tuple[str, ...] = ("vehicled",)
+    """What is run in place of the program, with arguments before its own."""
 
     @property
     def faults(self) -> list[Fault]:
         """For one play of a log."""
         return list(self.make(self.begin, self.end))
+
+
+def _nothing(begin: float, end: float) -> Sequence[Fault]:
+    return ()
 
 
 def _each(*faults: Callable[..., Fault]) -> Make:
@@ -77,12 +95,10 @@ def _more(by: float, *channels: str, factor: float = 1.0) -> Make:
     return _each(partial(Offset, channels=channels, by=by, factor=factor))
 
 
-_WITHOUT_GNSS = {"metres": 1.5, "degrees": 3.0}
 _LEFT_RIGHT = [(f"wheel.{a}l.angle", f"wheel.{a}r.angle") for a in "fr"]
-_FOR_EVER = {"begin": 0.0, "end": math.inf, "scored_from": 5.0}
 
 ROWS: tuple[Row, ...] = (
-    Row(name="nothing", make=lambda begin, end: []),
+    Row(name="nothing", make=_nothing),
     Row(name="steering silent", make=_silent("steer."), culprits=("steering",)),
     Row(name="steering stuck", make=_stuck("steer."), culprits=("steering",), drives=("slalom",)),
     Row(name="steering off by 5°", make=_more(_RACK_5_DEGREES, *_STEERING), culprits=("steering",)),
@@ -98,7 +114,7 @@ ROWS: tuple[Row, ...] = (
         refused=(*_OF_CAN, "steering", "torques", "brakes"),
         end=BEGIN + 4.0,
     ),
-    Row(name="GNSS silent", make=_silent("gnss."), culprits=("gnss.",), **_WITHOUT_GNSS),
+    Row(name="GNSS silent", make=_silent("gnss."), culprits=("gnss.",), metres=1.5, degrees=3.0),
     Row(name="GNSS jumps by 100 m", make=_each(partial(Displaced, north=100.0)), culprits=("gnss.position",)),
     Row(
         name="GNSS jumps by 100 m, conventional",
@@ -107,7 +123,7 @@ ROWS: tuple[Row, ...] = (
         receiver="conventional",
         metres=5.0,
     ),
-    Row(name="GNSS frozen", make=_stuck("gnss."), culprits=("gnss.",), **_WITHOUT_GNSS),
+    Row(name="GNSS frozen", make=_stuck("gnss."), culprits=("gnss.",), metres=1.5, degrees=3.0),
     Row(
         name="GNSS frozen, conventional",
         make=_stuck("gnss."),
@@ -131,7 +147,7 @@ ROWS: tuple[Row, ...] = (
         receiver="conventional",
         metres=6.0,
     ),
-    Row(name="antenna cable off", make=_each(NoReception), culprits=("gnss.",), **_WITHOUT_GNSS),
+    Row(name="antenna cable off", make=_each(NoReception), culprits=("gnss.",), metres=1.5, degrees=3.0),
     Row(
         name="all devices silent",
         make=_silent(*_ALL),
@@ -166,26 +182,67 @@ ROWS: tuple[Row, ...] = (
         name="wheel counters swapped left and right",
         make=_each(partial(Exchanged, pairs=_LEFT_RIGHT)),
         culprits=("wheel.",),
-        **_FOR_EVER,
+        begin=0.0,
+        end=math.inf,
+        scored_from=5.0,
     ),
-    Row(name="yaw rate 3 rad/s too large", make=_more(3.0, "imu.wz"), culprits=("imu.gyro",), recovery=2.0),
-    Row(name="yaw rate 0.4 rad/s too large", make=_more(0.4, "imu.wz"), culprits=("imu.gyro",), recovery=2.0),
-    Row(name="yaw rate 0.1 rad/s too large", make=_more(0.1, "imu.wz"), culprits=("imu.gyro",), recovery=2.0),
-    Row(name="gyroscope silent", make=_silent("imu.wx", "imu.wy", "imu.wz"), culprits=("imu.gyro",)),
+    Row(
+        name="yaw rate 3 rad/s too large",
+        make=_more(3.0, "imu.wz"),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+        recovery=2.0,
+    ),
+    Row(
+        name="yaw rate 0.4 rad/s too large",
+        make=_more(0.4, "imu.wz"),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+        recovery=2.0,
+    ),
+    Row(
+        name="yaw rate 0.1 rad/s too large",
+        make=_more(0.1, "imu.wz"),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+        recovery=2.0,
+    ),
+    Row(
+        name="gyroscope silent",
+        make=_silent("imu.wx", "imu.wy", "imu.wz"),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+    ),
     Row(name="IMU stuck", make=_stuck("imu."), culprits=("imu.",)),
-    Row(name="accelerometer 2 m/s² off", make=_more(2.0, "imu.ay"), culprits=("imu.accel",)),
-    Row(name="IMU upside down", make=_each(partial(Turned, roll=math.pi)), culprits=("imu.",), **_FOR_EVER),
+    Row(
+        name="accelerometer 2 m/s² off",
+        make=_more(2.0, "imu.ay"),
+        culprits=("imu.accel",),
+        refused=("imu.a",),
+    ),
+    Row(
+        name="IMU upside down",
+        make=_each(partial(Turned, roll=math.pi)),
+        culprits=("imu.",),
+        begin=0.0,
+        end=math.inf,
+        scored_from=5.0,
+    ),
     Row(
         name="IMU turned by 90°",
         make=_each(partial(Turned, yaw=math.pi / 2)),
         culprits=("imu.",),
-        **_FOR_EVER,
+        begin=0.0,
+        end=math.inf,
+        scored_from=5.0,
     ),
     Row(
         name="speed in another scale",
         make=_more(0.0, "vehicle.speed", factor=3.6),
         culprits=("vehicle.speed",),
-        **_FOR_EVER,
+        begin=0.0,
+        end=math.inf,
+        scored_from=5.0,
     ),
     Row(
         name="IMU at ten times its rate",
@@ -238,13 +295,50 @@ ROWS: tuple[Row, ...] = (
         ],
         culprits=("gnss",),
         offline=False,
-        **_WITHOUT_GNSS,
+        metres=1.5,
+        degrees=3.0,
     ),
     Row(
         name="IMU on a bad line",
         make=lambda begin, end: [
             Noise(device=IMU, garbage=0.2, dropped=0.2, flipped=0.2, begin=begin, end=end)
         ],
+        offline=False,
+    ),
+    Row(
+        name="restart in a turn",
+        make=_nothing,
+        disturbance=reset_filter,
+        metres=2.0,
+        recovery=3.0,
+        offline=False,
+    ),
+    Row(name="SIGHUP 100 times a second", make=_nothing, disturbance=send_hangups, offline=False),
+    Row(name="commands in a loop", make=_nothing, disturbance=send_commands, offline=False),
+    Row(name="hostile subscriptions", make=_nothing, disturbance=subscribe_hostile, offline=False),
+    Row(
+        name="suspend and resume",
+        make=_nothing,
+        disturbance=suspend,
+        metres=20.0,
+        degrees=40.0,
+        recovery=3.0,
+        refused=_ALL,
+        end=BEGIN + 4.0,
+        offline=False,
+    ),
+    Row(name="processor busy at the same priority", make=_nothing, disturbance=hog_processor, offline=False),
+    Row(name="files cannot grow", make=_nothing, disturbance=fill_disk, offline=False),
+    Row(
+        name="disk stalls for 100 ms",
+        make=_nothing,
+        module=("vehicled.studies.faults.slow_disk", "0.1"),
+        offline=False,
+    ),
+    Row(
+        name="file system hangs for 3 s",
+        make=_nothing,
+        module=("vehicled.studies.faults.slow_disk", "3"),
         offline=False,
     ),
 )

@@ -55,7 +55,9 @@ def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
     named, named_after = _find_named(row, observed.conditions, begin)
     errors = _calc_errors(drive, observed)
     t = observed.t * 1e-9
-    scored = (t >= max(begin, row.scored_from)) & (t <= end + _AFTER)
+    scored = t >= max(begin, row.scored_from)
+    if row.scored_from < row.end:
+        scored &= t <= end + _AFTER
     sigmas = [_ratio(errors[c], observed.values[:, ESTIMATE_INDEX[f"sigma.{c}"]])[scored] for c in _COMPARED]
     horizontal = np.hypot(errors["x"], errors["y"])
     figures = {
@@ -94,7 +96,8 @@ def _to_world(drive: FaultDrive, values: dict[str, np.ndarray]) -> tuple[np.ndar
 
 
 def _ratio(errors: np.ndarray, sigmas: np.ndarray) -> np.ndarray:
-    return np.abs(errors) / np.maximum(sigmas, 1e-9)
+    ratio: np.ndarray = np.abs(errors) / np.maximum(sigmas, 1e-9)
+    return ratio
 
 
 def _largest(values: np.ndarray) -> float | None:
