@@ -73,7 +73,7 @@ class Health:
     def fail(self, rejected: Sequence[bool], accepted: bool) -> bool:
         """Some components were rejected, by component; `accepted`: not all that were measured.
 
-        True when the policy now demands a reset to this source.
+        True while the policy demands a reset to this source.
         """
         if accepted:
             self.fused += 1
@@ -88,9 +88,12 @@ class Health:
         if self.gate.policy == "distrust":
             self.state = "distrusted"
             return False
+        return True
+
+    def count_reset(self) -> None:
+        """The filter has been reset to this source."""
         self.clear_failures()
         self.resets += 1
-        return True
 
     def check_timeout(self, now_ns: int) -> None:
         """Count the source as lost when it has been silent for too long."""

@@ -10,8 +10,8 @@ from vehicled.messages import Innovation, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.health import Health
 
-Reset = Callable[[Observation, Update], None]
-"""Makes the filter begin anew from a source that keeps failing its gate."""
+Reset = Callable[[Observation, Update], bool]
+"""Makes the filter begin anew from a source that keeps failing its gate; False where it had better not yet."""
 OnUpdate = Callable[[Innovation], None]
 """Takes the record of an observation that has been evaluated, while the filter still holds it."""
 
@@ -57,7 +57,7 @@ class MeasurementUpdates:
         else:
             health.set_gate(gate)
         self.health[kind] = health
-        self._resets[kind] = self._filter.inflate if reset is None else reset
+        self._resets[kind] = self._inflate if reset is None else reset
 
     def update(
         self,
@@ -86,8 +86,8 @@ class MeasurementUpdates:
         reason = update.reason
         if not update.rejected:
             health.accept()
-        elif health.fail(update.rejected, update.accepted):
-            self._resets[kind](observation, update)
+        elif health.fail(update.rejected, update.accepted) and self._resets[kind](observation, update):
+            health.count_reset()
             reason = "reset"
         predicted = [v - i for v, i in zip(value, innovation, strict=True)]
         record = Innovation(
@@ -107,6 +107,10 @@ class MeasurementUpdates:
         self.records.append(record)
         if self._on_update is not None:
             self._on_update(record)
+
+    def _inflate(self, observation: Observation, update: Update) -> bool:
+        self._filter.inflate(observation, update)
+        return True
 
     def reject(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """A measurement that cannot be predicted or used."""

@@ -128,8 +128,9 @@ class WheelAngleSource(Source[WheelAngles]):
             self.filter.set_wheel_angle(wheel, Observation(channel, m.t, value, variance), _KNOWN_ANGLE)
         self.updates.update(m, channel, value, variance)
 
-    def _set_angle(self, wheel: int, observation: Observation, update: Update) -> None:
+    def _set_angle(self, wheel: int, observation: Observation, update: Update) -> bool:
         self.filter.reset_wheel_angle(wheel, update.innovation[0], _KNOWN_ANGLE)
+        return True
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Speed from how far the rear wheels have turned in a while, m/s."""

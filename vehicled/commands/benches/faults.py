@@ -6,10 +6,10 @@ import json
 import os
 
 DESCRIPTION = """\
-The daemon on emulated devices, in real time, through drives in which something fails: a sensor, a line, a device, the
-machine, a user. Each run says whether the daemon lives, which source it names and how soon, whether it refuses healthy
-ones, how far the estimate is off, and when all is normal again. What misses the limit of its row is marked. With
-`--offline` the estimator alone runs, faster than real time, through the faults that are of sensors only."""
+The daemon on emulated devices, in real time, through drives in which something fails: a sensor, a line, a device,
+the machine, a user. Each run says whether the daemon lives, which source it names and how soon, whether it refuses
+healthy ones, how far the estimate is off, and when all is normal again. What misses the limit of its row is marked.
+With `--offline` the estimator alone runs, faster than real time, through the faults that are of sensors only."""
 
 EPILOG = """\
 examples:

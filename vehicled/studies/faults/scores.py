@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ class Observed:
 def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
     """The figures, with keys as `bench faults --json` has them."""
     begin, end = (drive.measurements[0].arrival * 1e-9 + s for s in (row.begin, row.end))
+    observed = _cut(observed, int(drive.t[-1]))
     named, named_after = _find_named(row, observed.conditions, begin)
     errors = _calc_errors(drive, observed)
     t = observed.t * 1e-9
@@ -74,6 +75,18 @@ def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
     }
     misses = list(_find_misses(row, figures))
     return figures | {"misses": misses, "ok": not misses, "died": observed.died}
+
+
+def _cut(observed: Observed, end: int) -> Observed:
+    """Up to the end of the drive, after which all devices are silent."""
+    keep = observed.t <= end
+    return replace(
+        observed,
+        t=observed.t[keep],
+        values=observed.values[keep],
+        conditions=[c for c in observed.conditions if (c.since or 0) <= end],
+        innovations=[i for i in observed.innovations if i.step <= end],
+    )
 
 
 def _calc_errors(drive: FaultDrive, observed: Observed) -> dict[str, np.ndarray]:
