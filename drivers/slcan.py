@@ -72,8 +72,12 @@ class SlcanPort:
         self._buffer = b""
         self._frames: deque[can.Message] = deque()
         self._heard = time.monotonic()
-        # An empty line ends whatever command the adapter had received half of.
-        self._command("", "C", *self._setup, "O")
+        try:
+            # An empty line ends whatever command the adapter had received half of.
+            self._command("", "C", *self._setup, "O")
+        except OSError:
+            self._port.close()
+            raise
 
     def recv(self, timeout: float) -> can.Message | None:
         """The next frame, stamped with the time of day (s) at which it was read; None without one in `timeout`, s."""

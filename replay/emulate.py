@@ -3,8 +3,8 @@
 For the drivers there is no difference to real devices, including unplugging and noise on the line.
 """
 
+import contextlib
 import os
-import select
 import time
 import tty
 from collections.abc import Callable, Sequence
@@ -167,9 +167,9 @@ class EmulatedSlcan(PseudoTerminal):
 
     def answer(self) -> None:
         """Execute the host's commands."""
-        assert self._ends is not None
-        while select.select([self._ends[0]], [], [], 0)[0]:
-            self.write(self.adapter.feed(os.read(self._ends[0], _CHUNK)))
+        if self._ends is not None:
+            with contextlib.suppress(BlockingIOError):
+                self.write(self.adapter.feed(os.read(self._ends[0], _CHUNK)))
 
     def replug(self) -> None:
         """The adapter starts anew, its channel closed."""

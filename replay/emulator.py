@@ -11,13 +11,14 @@ import signal
 import time
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
 import can
 
 from replay.emulate import EmulatedDevice, EmulatedSlcan, emulate
-from replay.faults import Fault, Noise, Unplugged
+from replay.faults import BadLine, Fault, Unplugged
 from replay.player import Player, PlayReport
 from vehicled.errors import RunError, UsageError, VehicledError
 from vehicled.messages import Measurement
@@ -54,7 +55,7 @@ class Emulator:
         """
         for fault in faults:
             named = fault.devices if isinstance(fault, Unplugged) else ()
-            for name in (fault.device,) if isinstance(fault, Noise) else named:
+            for name in (fault.device,) if isinstance(fault, BadLine) else named:
                 if name not in devices:
                     raise UsageError(f"no device {name!r} for a fault: expected one of {', '.join(devices)}")
         context = multiprocessing.get_context("spawn")
@@ -63,6 +64,7 @@ class Emulator:
         self._process = context.Process(target=_run, args=plan, name="emulated-devices", daemon=True)
         # Ctrl-C reaches all processes of a terminal. This one inherits that SIGINT is blocked: it ends when the pipe
         # is closed.
+        resource_tracker.ensure_running()  # which would be done in between, and ends with SIGINT unblocked
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process.start()
@@ -124,11 +126,14 @@ class Emulator:
 
     def close(self) -> None:
         """End the process and remove the ports; harmless if called again."""
+        if self._pipe.closed:
+            return
         self._pipe.close()
         self._process.join(_END_WITHIN_S)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        self._process.close()
 
     def __enter__(self) -> Self:
         return self

@@ -121,7 +121,7 @@ class Unplugged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noise:
+class BadLine:
     """A bad line, with the probability per message of each kind of damage."""
 
     device: str
@@ -138,9 +138,9 @@ class Noise:
 
 
 class LineNoise:
-    """Applies `Noise` to the messages of a device, reproducibly, and counts the damage."""
+    """Applies `BadLine` to the messages of a device, reproducibly, and counts the damage."""
 
-    def __init__(self, noise: Noise) -> None:
+    def __init__(self, noise: BadLine) -> None:
         self.noise = noise
         self._random = random.Random(noise.seed)
         self.counters = {"garbage": 0, "dropped": 0, "flipped": 0}
@@ -164,4 +164,4 @@ class LineNoise:
         return hit
 
 
-Fault = SensorFault | Unplugged | Noise
+Fault = SensorFault | Unplugged | BadLine

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from replay.emulate import Damage, EmulatedDevice
-from replay.faults import Fault, LineNoise, Noise, Unplugged
+from replay.faults import BadLine, Fault, LineNoise, Unplugged
 from replay.problems import Problems
 from replay.steps import sort_by_arrival
 from vehicled.messages import Measurement
@@ -57,10 +57,10 @@ class Player:
         """measurements: in order of arrival to within a second. timed: devices whose times of sending are kept."""
         self._devices = devices
         self._measurements = measurements
-        self._faults = [f for f in faults if not isinstance(f, Unplugged | Noise)]
+        self._faults = [f for f in faults if not isinstance(f, Unplugged | BadLine)]
         self._noise: dict[str, list[LineNoise]] = {name: [] for name in devices}
         for fault in faults:
-            if isinstance(fault, Noise):
+            if isinstance(fault, BadLine):
                 self._noise[fault.device].append(LineNoise(fault))
         self._plugs = sorted(_plugs(devices, faults), key=lambda p: p[0])
         self.times = {name: array("q") for name in timed}
