@@ -95,6 +95,7 @@ def test_a_component_that_keeps_failing_makes_the_policy_apply_though_others_are
     ] == [False] * 3
     assert (health.state, health.failures) == ("active", 1)
     assert [health.fail(one, accepted=True), health.fail(one, accepted=True)] == [False, True]
+    health.count_reset()
     status = health.status()
     assert (status["fused"], status["rejected"], status["resets"]) == (5, 0, 1)
     assert health.failures == 0

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from vehicled.messages import Measurement
 from vehicled.sources.sensors import Sources
 from vehicled.sources.world import Fix
+
+_APART, _APART_SHARE = 1.0, 0.15
+"""m/s, and share of the speed: radii, slip and latency make less of a difference."""
 
 
 class StartConditions:
@@ -18,10 +23,19 @@ class StartConditions:
         """Nothing is known any more."""
         self.fix: tuple[int, Fix] | None = None
         """With the time when it was measured, ns."""
-        self.speed: float | None = None
-        """m/s."""
+        self._speeds: dict[int, float] = {}
+        """m/s, as measured last, by the precedence of the source."""
         self.course: float | None = None
         """rad, while moving."""
+
+    @property
+    def speed(self) -> float | None:
+        """m/s: by the preferred source, or by the median of three or more where that is far from it."""
+        if not self._speeds:
+            return None
+        preferred, middle = self._speeds[min(self._speeds)], median(self._speeds.values())
+        apart = abs(preferred - middle) > _APART + _APART_SHARE * abs(middle)
+        return middle if apart and len(self._speeds) > 2 else preferred
 
     def take(self, m: Measurement) -> None:
         """Fix, speed and course in a measurement; speed from the best source that it has."""
@@ -31,10 +45,9 @@ class StartConditions:
         fix = None if gnss is None else gnss.find_fix(m.values)
         if gnss is not None and fix is not None:
             self.fix = m.t - round(gnss.settings.latency * 1e9), fix
-        for source in self._sources.of_speed:
+        for n, source in enumerate(self._sources.of_speed):
             speed = source.measure_speed(m)
             if speed is not None:
-                self.speed = speed
-                break
+                self._speeds[n] = speed
         if gnss is not None and "gnss.course" in m.values and (self.speed or 0.0) > gnss.settings.least_speed:
             self.course = m.values["gnss.course"]

@@ -49,6 +49,8 @@ class SteeringHealth:
         self._jumped_at = math.inf
         self._wrong_since = self._agreeing_since = math.inf
         self._distrusted = self._changed_since = False
+        self._jumped_by = math.nan
+        """Sum of the jumps since it was last healthy, rad; NaN where something else was wrong."""
 
     def take(self, t: float, angle: float) -> bool:
         """Whether a sample of the angle at t, s, is to be followed."""
@@ -61,10 +63,11 @@ class SteeringHealth:
             if t - self._jumped_at < _JUMPING:
                 return False
         self._jumped_at = math.inf
-        if angle != self._angle:
+        jump = angle - self._angle
+        if jump:
             self._angle, self._changed, self._changed_since = angle, t, True
         if jumps:
-            self._distrust()
+            self._note_jump(jump)
         return not self._distrusted
 
     def check(self, t: float, ahead: float, yaw_rate: float | None) -> float | None:
@@ -100,5 +103,13 @@ class SteeringHealth:
         elif not self._distrusted and not repeating:
             self._offset += (apart - self._offset) * min((t - self._checked) / _OFFSET_TIME, 1.0)
 
-    def _distrust(self) -> None:
-        self._distrusted, self._changed_since = True, False
+    def _note_jump(self, jump: float) -> None:
+        """By rad. One that takes back those before is the end of the fault."""
+        self._jumped_by = jump if not self._distrusted else self._jumped_by + jump
+        if abs(self._jumped_by) < _APART:
+            self._distrusted = False
+        else:
+            self._distrust(self._jumped_by)
+
+    def _distrust(self, jumped_by: float = math.nan) -> None:
+        self._distrusted, self._changed_since, self._jumped_by = True, False, jumped_by

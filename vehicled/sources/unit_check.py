@@ -89,6 +89,8 @@ class UnitCheck:
         """Magnitude of the averages by channel."""
         self._beyond = dict.fromkeys(_MAGNITUDES, 0)
         """Intervals in which a channel was beyond its own unit."""
+        self._means: dict[str, float] = {}
+        """Averages of the interval before."""
         self._found: dict[str, str] = {}
         """Sources with the unit that they are in."""
         self._intervals, self._next_search = 0, 0
@@ -146,7 +148,10 @@ class UnitCheck:
         for channel, mean in now.means.items():
             self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
         for channel, (least, most, _) in _MAGNITUDES.items():
-            self._beyond[channel] += least < abs(now.means.get(channel, 0.0)) <= most
+            mean = now.means.get(channel, 0.0)
+            # A value that stays the same is that of a dead sensor, in any unit.
+            self._beyond[channel] += least < abs(mean) <= most and mean != self._means.get(channel)
+        self._means = now.means
         self._compare(now)
         self._explain()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from replay.faults import Fault, Freeze, Multiply, Noise, Offset, Silence, Unplugged
+from replay.faults import BadLine, Fault, Freeze, Multiply, Offset, Silence, Unplugged
 from vehicled.studies.faults.disturbances import (
     Disturbance,
     fill_disk,
@@ -291,7 +291,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         name="GNSS at a wrong baud rate",
         make=lambda begin, end: [
-            Noise(device=GNSS, garbage=1.0, dropped=1.0, flipped=1.0, begin=begin, end=end)
+            BadLine(device=GNSS, garbage=1.0, dropped=1.0, flipped=1.0, begin=begin, end=end)
         ],
         culprits=("gnss",),
         offline=False,
@@ -301,7 +301,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         name="IMU on a bad line",
         make=lambda begin, end: [
-            Noise(device=IMU, garbage=0.2, dropped=0.2, flipped=0.2, begin=begin, end=end)
+            BadLine(device=IMU, garbage=0.2, dropped=0.2, flipped=0.2, begin=begin, end=end)
         ],
         offline=False,
     ),
