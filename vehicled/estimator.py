@@ -333,7 +333,7 @@ class Estimator:
             return  # nothing has been measured yet
         waited = (t_ns - self._first_ns) * 1e-9
         conditions = self._conditions
-        missing = conditions.speed is None or (self._sources.gnss is not None and conditions.fix is None)
+        missing = not conditions.is_speed_known or (self._sources.gnss is not None and conditions.fix is None)
         if not missing or waited >= self._filter_settings.start.wait_for_gnss:
             self._start(t_ns)
 

@@ -12,6 +12,10 @@ _APART, _APART_SHARE = 1.0, 0.15
 """m/s, and share of the speed: radii, slip and latency make less of a difference."""
 
 
+def _agree(one: float, other: float) -> bool:
+    return abs(one - other) < _APART + _APART_SHARE * abs(other)
+
+
 class StartConditions:
     """The latest fix, speed and course that were measured."""
 
@@ -34,8 +38,13 @@ class StartConditions:
         if not self._speeds:
             return None
         preferred, middle = self._speeds[min(self._speeds)], median(self._speeds.values())
-        apart = abs(preferred - middle) > _APART + _APART_SHARE * abs(middle)
-        return middle if apart and len(self._speeds) > 2 else preferred
+        return preferred if len(self._speeds) < 3 or _agree(preferred, middle) else middle
+
+    @property
+    def is_speed_known(self) -> bool:
+        """Whether it is measured, and not by two sources of which one must be wrong."""
+        speeds = list(self._speeds.values())
+        return len(speeds) > 0 and (len(speeds) != 2 or _agree(*speeds))
 
     def take(self, m: Measurement) -> None:
         """Fix, speed and course in a measurement; speed from the best source that it has."""

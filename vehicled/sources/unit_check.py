@@ -149,10 +149,9 @@ class UnitCheck:
             self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
         for channel, (least, most, _) in _MAGNITUDES.items():
             mean = now.means.get(channel, 0.0)
-            # A value that stays the same is that of a dead sensor, in any unit.
             self._beyond[channel] += least < abs(mean) <= most and mean != self._means.get(channel)
-        self._means = now.means
         self._compare(now)
+        self._means = now.means
         self._explain()
 
     def find(self) -> dict[str, str]:
@@ -246,7 +245,9 @@ class UnitCheck:
                 yield source, sum(speeds) / len(speeds)
 
     def _find_road_wheel_angle(self, now: Averages) -> float | None:
-        readings = [now.means[c] for c in self._channels["steering"] if c in now.means]
+        means, before = now.means, self._means
+        # One that stays the same is that of a dead sensor.
+        readings = [means[c] for c in self._channels["steering"] if c in means and means[c] != before.get(c)]
         if not readings:
             return None
         reading = sum(readings) / len(readings) - self._steering.offset
