@@ -27,6 +27,7 @@ from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
+from vehicled.sources.course_consistency import BiasJump
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
@@ -182,6 +183,9 @@ class Estimator:
             return
         if self._inputs.steering.health.state != "measured":
             self._counters["without_steering"] += 1
+        if self._screening.gyro_jump is not None:
+            self._widen_gyro_bias(self._screening.gyro_jump)
+            self._screening.gyro_jump = None
         for m in measurements:
             self._sources.observe(m)
         lost = self._find_loss((t_ns - before) * 1e-9)
@@ -412,12 +416,22 @@ class Estimator:
         f.configure(self._filter_settings, self._sensors.make_setup())  # the copy may be older than these
         self._restart_in_place(t_ns, "it was not finite")
 
+    def _widen_gyro_bias(self, jump: BiasJump) -> None:
+        """Let the bias about the vertical axis, and the heading that it has falsified, be estimated anew."""
+        f = self._filter
+        for group, element, sigma in ((GYRO_BIAS, "z", jump.rate), (ATTITUDE, "yaw", jump.angle)):
+            if f.variances[f.states.index(group, element)] < 0.25 * sigma**2:
+                f.set_variance(group, element, sigma**2)
+
     def _find_loss(self, dt: float) -> str | None:
         """Why the filter has lost the car, if it has."""
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
         imu, pose = self._sources.imu, self._filter.pose
-        if imu is not None and imu.lateral.advance(dt, *(pose.item(k) for k in (AHEAD, LEFT, YAW_RATE))):
+        impossible = imu is not None and imu.lateral.advance(
+            dt, *(pose.item(k) for k in (AHEAD, LEFT, YAW_RATE))
+        )
+        if impossible and not self._screening.is_gyroscope_doubtful:
             return "its lateral motion is impossible beside gyroscope and accelerometer"
         return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vehicled.messages import Measurement
+from vehicled.sources.course_consistency import BiasJump, CourseConsistency
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.sensors import Sensors, find_limits
@@ -25,6 +26,9 @@ class Screening:
         """`updates`: takes the records."""
         self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
+        self._course = CourseConsistency(sensors.imu)
+        self.gyro_jump: BiasJump | None = None
+        """Of the gyroscope's bias about the vertical axis, found since the step before."""
         self._units = UnitCheck(sensors, vehicle)
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0}
         """How many values, by reason."""
@@ -34,12 +38,20 @@ class Screening:
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
         self._yaw.configure(sensors.imu)
+        self._course.configure(sensors.imu)
         self._units.configure(sensors)
 
     def reset(self) -> None:
         """The filter begins anew: nothing has been measured yet. What is known of units stays."""
         self._stuck.reset()
         self._yaw.reset()
+        self._course.reset()
+        self.gyro_jump = None
+
+    @property
+    def is_gyroscope_doubtful(self) -> bool:
+        """Whether other sensors contradict it."""
+        return self._yaw.is_doubtful or not self._yaw.is_plausible
 
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit than that of the channel, in words."""
@@ -54,6 +66,10 @@ class Screening:
             m = self._without(m, stuck, "stuck")
         if not self._yaw.take(m, ahead, steering):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
+        jump = self._course.take(m, ahead)
+        if jump is not None:
+            self.gyro_jump = jump
+            self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
         return m
 
     def _without(self, m: Measurement, channels: Sequence[str], reason: str) -> Measurement:

@@ -32,6 +32,7 @@ _REASONS = {
     "absurd": "beyond what any sensor of a car can measure",
     "stuck": "repeats its last sample while the car moves",
     "implausible": "other sensors contradict it, or it jumps",
+    "bias": "its bias has jumped, and is estimated anew",
     "gate": "rejected: contradicts the other sensors",
     "no fix": "no fix",
     "too old": "arrives too late to be used",

@@ -25,6 +25,8 @@ _SHARES = 0.1, 0.25
 """Of the angle, by which wheels and steering may differ more."""
 _RECOVERY = 0.5
 """s within half of the bound of one of them, after which the gyroscope is used again."""
+_DOUBTFUL = 0.4
+"""Share of both bounds beyond which no estimate is held against the gyroscope."""
 _OFFSET_TIME = 5.0
 """s: over which the offsets are averaged."""
 _SLOWEST = 4.0
@@ -61,6 +63,8 @@ class YawConsistency:
     def reset(self) -> None:
         """The filter begins anew; the offsets stay."""
         self.is_plausible, self._agreeing_since = True, math.inf
+        self.is_doubtful = False
+        """Whether both contradict it, though perhaps not yet by so much that it is implausible."""
         self._kept: deque[_Place] = deque()
         self._t, self._gyro, self._steering, self._way = -math.inf, 0.0, 0.0, 0.0
         self._smooth = -math.inf, 0.0
@@ -119,6 +123,7 @@ class YawConsistency:
         ]
         least = min(map(abs, ratios))
         self._agreeing_since = min(self._agreeing_since, t) if least < 0.5 else math.inf
+        self.is_doubtful = by_wheels * by_steering > 0.0 and least > _DOUBTFUL
         if by_wheels * by_steering > 0.0 and least > 1.0:
             self.is_plausible = False
         elif t - self._agreeing_since > _RECOVERY:
