@@ -59,6 +59,8 @@ class CourseConsistency:
         """Time, s; angle by the gyroscope, rad; and its rate, rad/s."""
         self._apart: deque[tuple[float, float, float, float]] = deque()
         """Of each course: time, s; by how much the gyroscope is ahead of it, and its angle, rad; and its rate."""
+        self._is_beyond = False
+        """Whether the gyroscope differed from the last course by more than usual: once alone is noise."""
 
     def take(self, m: Measurement, ahead: float) -> BiasJump | None:
         """The jump that a measurement shows. `ahead`: speed, m/s."""
@@ -97,4 +99,5 @@ class CourseConsistency:
         begun, before, angle_before, rate_before = kept[0]
         usual = _SHARE * abs(angle - angle_before) + (_LATENCY + _REAR / ahead) * abs(rate - rate_before)
         gained = abs(apart - before)
-        return BiasJump(gained / (t - begun), gained) if gained > usual + _BOUND else None
+        lasts, self._is_beyond = self._is_beyond, gained > usual + _BOUND
+        return BiasJump(gained / (t - begun), gained) if lasts and self._is_beyond else None

@@ -212,6 +212,7 @@ class GnssSource(Source[Gnss]):
                 updates.reject(m, "gnss.speed", [v["gnss.speed"]], "not moving")
             else:
                 updates.update(m, "gnss.speed", [v["gnss.speed"]], [velocity**2], latency=self._late)
+        updates.health["gnss.course"].is_expected = moving
         if "gnss.course" in v:
             if not moving:  # nor without a speed beside it, which its noise depends on
                 updates.reject(m, "gnss.course", [v["gnss.course"]], "not moving")

@@ -30,6 +30,8 @@ class Health:
         """Of those not accepted, how many for which reason."""
         self.last_reason = ""
         """Why the last of those was not accepted."""
+        self.is_expected = True
+        """Whether its silence would be a fault: a receiver has no course while the car stands."""
         self.is_used = True
         """Whether measurements of it correct the filter at present, as `SourceWatch` has found."""
 

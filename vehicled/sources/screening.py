@@ -11,6 +11,7 @@ from vehicled.messages import Measurement
 from vehicled.sources.course_consistency import BiasJump, CourseConsistency
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.limits import find_absurd
+from vehicled.sources.mounting_check import MountingCheck
 from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.unit_check import UnitCheck
@@ -29,8 +30,8 @@ class Screening:
         self._course = CourseConsistency(sensors.imu)
         self.gyro_jump: BiasJump | None = None
         """Of the gyroscope's bias about the vertical axis, found since the step before."""
-        self._units = UnitCheck(sensors, vehicle)
-        self.removed = {"absurd": 0, "stuck": 0, "implausible": 0}
+        self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
+        self.removed = {"absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0}
         """How many values, by reason."""
         self.latest: dict[str, tuple[int, str]] = {}
         """By channel: the step (ns) that removed its last such value, and the reason."""
@@ -40,6 +41,7 @@ class Screening:
         self._yaw.configure(sensors.imu)
         self._course.configure(sensors.imu)
         self._units.configure(sensors)
+        self._mounting.configure(sensors)
 
     def reset(self) -> None:
         """The filter begins anew: nothing has been measured yet. What is known of units stays."""
@@ -59,7 +61,11 @@ class Screening:
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """The rest of a measurement. `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s."""
-        self._units.take(m)
+        averages = self._units.take(m)
+        if averages is not None:
+            self._mounting.take(averages, steering)
+        if exchanged := self._mounting.find(m):
+            m = self._without(m, exchanged, "mounting")
         if absurd := find_absurd(m, self._limits):
             m = self._without(m, absurd, "absurd")
         if stuck := self._stuck.find(m, ahead):

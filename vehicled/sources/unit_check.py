@@ -137,13 +137,13 @@ class UnitCheck:
             "road wheels": CHANNELS_BY_SOURCE["road_wheels"],
         }
 
-    def take(self, m: Measurement) -> None:
-        """Take a measurement as it came, before anything is removed from it."""
+    def take(self, m: Measurement) -> Averages | None:
+        """Take a measurement as it came, before anything is removed from it; the averages that it completes."""
         for _ in islice(self._search, _CANDIDATES):
             pass
         now = self._averager.take(m)
         if now is None:
-            return
+            return None
         self._intervals += 1
         for channel, mean in now.means.items():
             self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
@@ -153,6 +153,7 @@ class UnitCheck:
         self._compare(now)
         self._means = now.means
         self._explain()
+        return now
 
     def find(self) -> dict[str, str]:
         """What is wrong as far as it is known, in words, by the channels that it is about."""

@@ -32,6 +32,7 @@ _REASONS = {
     "absurd": "beyond what any sensor of a car can measure",
     "stuck": "repeats its last sample while the car moves",
     "implausible": "other sensors contradict it, or it jumps",
+    "mounting": "mounted or wired otherwise than configured: axes turned, or left and right exchanged",
     "bias": "its bias has jumped, and is estimated anew",
     "gate": "rejected: contradicts the other sensors",
     "no fix": "no fix",
@@ -132,7 +133,7 @@ class SourceWatch:
     def _find(self, now_ns: int) -> Iterator[SourceFault]:
         for kind, health in self._updates.health.items():
             reason = self._find_reason(now_ns, kind, health)
-            health.is_used = reason is None
+            health.is_used = reason is None or reason == _REASONS["bias"]
             if reason is not None:
                 yield SourceFault(kind, reason, health.serves)
         for name, reason in self._find_input_faults(now_ns).items():
@@ -156,7 +157,7 @@ class SourceWatch:
             if removed is not None and now_ns - removed[0] < recent:
                 return _REASONS[removed[1]]
         if arrivals.is_silent(now_ns):
-            return "silent"
+            return "silent" if health.is_expected else None
         samples = _TOO_OLD_SAMPLES if health.last_reason == "too old" else _UNUSED_SAMPLES
         unused = max(_UNUSED, samples * arrivals.interval) * 1e9
         if now_ns - use.used_ns > unused:

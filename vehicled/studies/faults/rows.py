@@ -184,7 +184,8 @@ ROWS: tuple[Row, ...] = (
         culprits=("wheel.",),
         begin=0.0,
         end=math.inf,
-        scored_from=5.0,
+        scored_from=9.0,
+        named_within=8.5,
     ),
     Row(
         name="yaw rate 3 rad/s too large",
@@ -226,7 +227,8 @@ ROWS: tuple[Row, ...] = (
         culprits=("imu.",),
         begin=0.0,
         end=math.inf,
-        scored_from=5.0,
+        scored_from=9.0,
+        named_within=8.5,
     ),
     Row(
         name="IMU turned by 90°",
@@ -234,7 +236,8 @@ ROWS: tuple[Row, ...] = (
         culprits=("imu.",),
         begin=0.0,
         end=math.inf,
-        scored_from=5.0,
+        scored_from=9.0,
+        named_within=8.5,
     ),
     Row(
         name="speed in another scale",

@@ -162,7 +162,7 @@ def _find_refused(row: Row, observed: Observed, begin: float) -> dict[str, float
     if len(observed.t):
         for source, t in since.items():
             longest[source] = max(longest.get(source, 0.0), observed.t[-1] * 1e-9 - t)
-    return {source: round(span, 3) for source, span in sorted(longest.items()) if span > 0.1}
+    return {source: round(float(span), 3) for source, span in sorted(longest.items()) if span > 0.1}
 
 
 def _find_recovery(
