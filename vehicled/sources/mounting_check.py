@@ -18,8 +18,8 @@ from vehicled.vehicle.parameters import Vehicle
 
 _KEPT = 5
 """Intervals over which the direction of gravity is found."""
-_UPRIGHT, _LYING = 0.5, 0.3
-"""Shares of gravity along the z axis: below the first, negative, it points down; below the second it lies."""
+_UPRIGHT = 0.5
+"""Share of gravity along the z axis: on banks, crests and under brakes there is more of it."""
 _FADING = 0.97
 """Per interval, of what is remembered."""
 _ENOUGH_ACCELERATION, _ENOUGH_TURNING = 20.0, 0.08
@@ -102,7 +102,7 @@ class MountingCheck:
     def _is_imu_wrong(self) -> bool:
         if self._upward:
             up = median(self._upward)
-            if up < -_UPRIGHT or (len(self._upward) == _KEPT and abs(up) < _LYING):
+            if up < -_UPRIGHT or (len(self._upward) == _KEPT and up < _UPRIGHT):
                 return True
         if self._expected < _ENOUGH_ACCELERATION:
             return False

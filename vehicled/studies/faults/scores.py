@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ def _find_recovery(
     with np.errstate(invalid="ignore"):
         bad = (t > end) & ~((horizontal < metres) & (np.abs(yaw) < radians))
     last = float(t[bad][-1]) if bad.any() else end
-    for condition, following in zip(observed.conditions, [*observed.conditions[1:], None], strict=True):
+    for condition, following in zip_longest(observed.conditions, observed.conditions[1:]):
         if condition.state in ("waiting", "degraded", "failed"):
             until = math.inf if following is None else (following.since or 0) * 1e-9
             if until > end:
