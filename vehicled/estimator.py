@@ -342,12 +342,8 @@ class Estimator:
             self._start(t_ns)
 
     def _start(self, t_ns: int) -> None:
-        f, settings, conditions, world = (
-            self._filter,
-            self._filter_settings.start,
-            self._conditions,
-            self._world,
-        )
+        f, settings = self._filter, self._filter_settings.start
+        conditions, world = self._conditions, self._world
         speed = conditions.speed or 0.0
         yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
         known = conditions.fix is not None

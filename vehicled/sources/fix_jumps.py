@@ -20,6 +20,8 @@ _DRIFT, _DRIFT_PER_WAY = 0.2, 0.01
 _WINDOW_NS = 1_000_000_000
 _LONGEST_NS = 400_000_000
 """Between two velocities that are added up."""
+_AGREEING_NS = 2_000_000_000
+"""For so long fixes must have been accepted: an estimate that begins with a false fix is not better than the next."""
 _DOUBT_NS = 10_000_000_000
 """For so long a receiver that has jumped is not followed."""
 
@@ -53,15 +55,18 @@ class FixJumps:
         self._moved = [0.0, 0.0, 0.0]
         """What the velocity adds up to, east and north, and the way, m."""
         self._doubtful_ns: int | None = None
+        self._agreed_ns: int | None = None
+        """When the first fix was accepted."""
 
     def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> None:
         """A fix, and whether it was accepted by the gate."""
         jumps = self._jumps(t_ns, fix)
         drifts = self._drifts_away(t_ns, fix)
-        if jumps or drifts:
-            self._doubtful_ns = self._doubtful_ns or t_ns
-        elif accepted:
+        if accepted and not (jumps or drifts):
             self._doubtful_ns = None
+            self._agreed_ns = t_ns if self._agreed_ns is None else self._agreed_ns
+        elif (jumps or drifts) and self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:
+            self._doubtful_ns = self._doubtful_ns or t_ns
 
     def is_in_doubt(self, t_ns: int) -> bool:
         """Whether the receiver has jumped or drifted a short while ago and not come back."""

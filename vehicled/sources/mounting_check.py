@@ -26,7 +26,8 @@ _ENOUGH_ACCELERATION, _ENOUGH_TURNING = 20.0, 0.08
 """m²/s⁴ and rad²/s²: sums of squares over intervals from which on a direction is known."""
 _LEAST_COHERENCE = 0.5
 _LARGEST_ANGLE = math.radians(50.0)
-_OPPOSITE = -0.5
+_COHERENT = 0.8
+"""Correlation of yaw rates that are the same but for sign, scale and noise."""
 _SLOWEST = 4.0
 """m/s"""
 _IMU = (*ACCELEROMETERS, *GYROSCOPES)
@@ -57,7 +58,9 @@ class MountingCheck:
         self._expected, self._along, self._across = 0.0, 0.0, 0.0
         self._turned = 0.0
         self._products = dict.fromkeys(("f", "r", "steering"), 0.0)
-        """Sums over intervals: of squares of the yaw rate, and of its products with that by wheels and steering."""
+        self._squares = dict(self._products)
+        """Sums over intervals: of squares of the yaw rate, of its products with that by wheels and by steering, and
+        of squares of those."""
 
     def take(self, now: Averages, steering: float | None) -> None:
         """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s."""
@@ -98,6 +101,7 @@ class MountingCheck:
             by[axle] = 0.0 if left is None or right is None else per_turn * (right - left)
         for name, rate in by.items():
             self._products[name] = _FADING * self._products[name] + rate * yaw_rate
+            self._squares[name] = _FADING * self._squares[name] + rate * rate
 
     def _is_imu_wrong(self) -> bool:
         if self._upward:
@@ -112,9 +116,13 @@ class MountingCheck:
     def _find_exchanged(self) -> list[str]:
         if self._turned < _ENOUGH_TURNING:
             return []
-        opposite = [a for a in "fr" if self._products[a] < _OPPOSITE * self._turned]
+        coherence = {
+            name: product / math.sqrt(max(self._turned * self._squares[name], 1e-12))
+            for name, product in self._products.items()
+        }
+        opposite = [a for a in "fr" if coherence[a] < -_COHERENT]
         # Otherwise it is the gyroscope that has the other sign.
-        agrees = self._products["steering"] > -_OPPOSITE * self._turned
+        agrees = coherence["steering"] > _COHERENT
         return (
             [f"wheel.{a}{s}.{of}" for a in opposite for s in "lr" for of in ("angle", "speed")]
             if agrees

@@ -254,6 +254,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         name="GNSS at ten times its rate",
         make=_each(partial(Multiply, channels=("gnss.",), times=10, interval=0.002)),
+        refused=("gnss.",),
     ),
     Row(
         name="wheel counters begin anew after a gap",
@@ -292,11 +293,10 @@ ROWS: tuple[Row, ...] = (
         offline=False,
     ),
     Row(
-        name="GNSS at a wrong baud rate",
+        name="GNSS on a bad line",
         make=lambda begin, end: [
             BadLine(device=GNSS, garbage=1.0, dropped=1.0, flipped=1.0, begin=begin, end=end)
         ],
-        culprits=("gnss",),
         offline=False,
         metres=1.5,
         degrees=3.0,
@@ -310,6 +310,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="restart in a turn",
+        scored_from=BEGIN + 3.0,
         make=_nothing,
         disturbance=reset_filter,
         metres=2.0,

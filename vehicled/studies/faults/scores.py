@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -47,7 +47,6 @@ class Observed:
     """Deadlines."""
     died: str | None = None
     """How, if it did."""
-    notes: list[str] = field(default_factory=list)
 
 
 def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
