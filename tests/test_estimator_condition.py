@@ -144,3 +144,13 @@ def test_impossible_estimates_are_found():
         assert column in find_impossible(wrong)
     values[ESTIMATE_INDEX["lat"]] = np.nan
     assert find_impossible(values) is None
+
+
+def test_what_has_waited_in_a_buffer_is_no_start(bend):
+    """After a pause of the PC, lines give what they had kept: a start with that would be where the car was."""
+    estimator = Estimator(prototype())
+    for step in steps(bend.measurements()):
+        if step.t > 3 * SECOND:
+            break
+        estimator.step(step.t + 4 * SECOND, step.measurements)
+    assert estimator.condition.state == "waiting"

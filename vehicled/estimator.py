@@ -159,7 +159,8 @@ class Estimator:
             m = self._screening.remove(given, speed, steering)
             sound.append(m)
             self._inputs.take(m.t, m.values)
-            self._conditions.take(m)
+            if t_ns - m.t < self._filter_settings.memory * 1e9:  # what has waited elsewhere is no start
+                self._conditions.take(m)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)

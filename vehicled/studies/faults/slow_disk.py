@@ -3,11 +3,11 @@
 `python -m vehicled.studies.faults.slow_disk SECONDS run --config FILE`: every write of the recording takes so long.
 """
 
+import runpy
 import sys
 import time
 
 from replay.mcap_writer import McapWriter
-from vehicled.cli import main
 
 
 def _stall(seconds: float) -> None:
@@ -21,5 +21,5 @@ def _stall(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    _stall(float(sys.argv[1]))
-    sys.exit(main(sys.argv[2:]))
+    _stall(float(sys.argv.pop(1)))
+    runpy.run_module("vehicled", run_name="__main__", alter_sys=True)
