@@ -91,7 +91,7 @@ def test_a_source_that_fails_is_named_within_half_a_second(bend, prefix, change,
 def test_sources_that_never_measured_are_no_fault(bend):
     """Only a gyroscope and wheels."""
     given = without(bend.measurements(), "gnss", "imu.a", "steer", "torque", "brake", "vehicle")
-    assert [c.state for c in conditions(given)][1:] == ["running"]
+    assert {c.state for c in conditions(given)} == {"waiting", "running"}
 
 
 def test_a_source_is_active_only_while_it_is_used(bend):
@@ -150,7 +150,7 @@ def test_what_has_waited_in_a_buffer_is_no_start(bend):
     """After a pause of the PC, lines give what they had kept: a start with that would be where the car was."""
     estimator = Estimator(prototype())
     for step in steps(bend.measurements()):
-        if step.t > 3 * SECOND:
+        if step.t > SECOND:
             break
         estimator.step(step.t + 4 * SECOND, step.measurements)
     assert estimator.condition.state == "waiting"
