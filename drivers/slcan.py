@@ -71,7 +71,7 @@ class SlcanPort:
         self._counters = counters
         self._buffer = b""
         self._frames: deque[can.Message] = deque()
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         try:
             # An empty line ends whatever command the adapter had received half of.
             self._command("", "C", *self._setup, "O")
@@ -88,11 +88,11 @@ class SlcanPort:
             if ready and not data:
                 raise OSError(f"{self._port.port}: hung up")
             if data:
-                self._heard = now
+                self._received = now
                 self._buffer += data
                 self._cut(time.time())
-            elif now - self._heard > _REOPEN_S:
-                self._heard = now
+            elif now - self._received > _REOPEN_S:
+                self._received = now
                 self._command(*self._setup, "O")
         return self._frames.popleft() if self._frames else None
 

@@ -45,7 +45,7 @@ class EmulatedDevice(Protocol):
     def fileno(self) -> int | None:
         """What becomes readable when the host has sent something; None if the device takes nothing."""
 
-    def answer(self) -> None:
+    def reply(self) -> None:
         """Take what the host has sent, and reply."""
 
     def unplug(self) -> None:
@@ -140,7 +140,7 @@ class EmulatedSerial(PseudoTerminal):
     def fileno(self) -> None:
         """It takes nothing."""
 
-    def answer(self) -> None:
+    def reply(self) -> None:
         """It takes nothing."""
 
 
@@ -165,7 +165,7 @@ class EmulatedSlcan(PseudoTerminal):
         """The line, where it is plugged in."""
         return None if self._ends is None else self._ends[0]
 
-    def answer(self) -> None:
+    def reply(self) -> None:
         """Execute the host's commands."""
         if self._ends is not None:
             with contextlib.suppress(BlockingIOError):
@@ -212,7 +212,7 @@ class EmulatedCan:
     def fileno(self) -> None:
         """It takes nothing."""
 
-    def answer(self) -> None:
+    def reply(self) -> None:
         """It takes nothing."""
 
     def unplug(self) -> None:

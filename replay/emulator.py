@@ -142,7 +142,7 @@ class Emulator:
         self.close()
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        with contextlib.suppress(BrokenPipeError):  # `_receive` then says why
+        with contextlib.suppress(BrokenPipeError):  # `_receive` then raises
             self._pipe.send((name, arguments))
         return self._receive()
 
@@ -211,7 +211,7 @@ class _Process:
         pipe = self._pipe.fileno()
         for ready in select.select([pipe, *taking], [], [], seconds)[0]:
             if ready != pipe:
-                taking[ready].answer()
+                taking[ready].reply()
             elif not self._serve():
                 return False
         return True

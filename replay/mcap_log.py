@@ -123,11 +123,12 @@ class McapLog:
     def recorded_steps(self) -> Iterator[Step]:
         """The filter steps of the recorded run, each with exactly what it consumed, in order.
 
-        Steps that the recorder had to drop leave a gap, and a problem.
+        Steps that the recorder had to drop leave a gap, and a problem. A recording may continue another one: its
+        first step then has the number after that one's last.
         """
         measurements: list[Measurement] = []
         commands: list[Command] = []
-        expected = 1
+        expected: int | None = None
         for message in self.messages(("measurement", "command", "step")):
             if message.topic == "measurement":
                 record = self._decode(message, MeasurementRecord)
@@ -141,7 +142,7 @@ class McapLog:
                 step = self._decode(message, StepRecord)
                 if step is None:
                     continue
-                if message.sequence != expected:
+                if expected is not None and message.sequence != expected:
                     missing = (message.sequence - expected) & 0xFFFFFFFF
                     self.problems.add(
                         "steps missing", f"t = {step.t / 1e9:.9g} s", f"{missing} before this one"

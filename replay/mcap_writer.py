@@ -1,39 +1,38 @@
 """Writes recordings and measurement logs as MCAP: JSON messages with JSON Schemas in zstd chunks (mcap.dev/spec).
 
-Schemas and channels stand before the first chunk, and every chunk is complete when it is written: a file that
-ends anywhere reads back up to its last complete chunk.
+Schemas and channels stand before the first chunk, and every chunk is complete when it is written, with a valid
+end of the file behind it that the next chunk overwrites. So a file whose program was killed opens in any reader; one
+that power loss cut off within a chunk reads back up to that chunk, and `replay.mcap_recovery` repairs it.
 """
 
+import contextlib
+import errno
+import fcntl
 import json
 import os
 import struct
 import zlib
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 import zstandard
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
-from mcap.records import (
-    Channel,
-    Chunk,
-    ChunkIndex,
-    DataEnd,
-    Footer,
-    Header,
-    Schema,
-    Statistics,
-    SummaryOffset,
-)
+from mcap.records import Channel, Chunk, ChunkIndex, Header, Schema
 
 from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS
+from replay.mcap_summary import UNINDEXED_END, McapSummary
 from vehicled import __version__
 from vehicled.messages import Measurement
 from vehicled.schemas import TOPICS, ClockRecord, encode, encode_measurement, viewer_schema
 
 CHANNEL = {topic: i for i, topic in enumerate(TOPICS, start=1)}
 """Channel (and schema) number of every topic in a file that is written here."""
+
+LIBRARY = "vehicled"
+"""Name of this program in the head of every file that it writes."""
 
 _CHUNK_BYTES = 1 << 20
 _MESSAGE_INDEX = struct.Struct("<BQHI")
@@ -50,24 +49,35 @@ class McapWriter:
         """Creates the file; with `exclusive`, FileExistsError if there is one already."""
         # Unbuffered: after `end_chunk` the data are with the operating system.
         self._file = open(path, "xb" if exclusive else "wb", buffering=0)  # noqa: SIM115
+        self._path = path
+        if exclusive:
+            # Marks it as being written. Not every file system has locks: on others nothing repairs or removes it.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_EX)
         self._body = bytearray()
         self._index: dict[int, array[int]] = {}
-        # Encoded index records for the summary: all that grows with the run, by 0.3 kB/s.
-        self._chunk_indexes = bytearray()
-        self._chunk_count = 0
-        self._first_time, self._last_time = 2**64 - 1, 0
-        self._counts: dict[int, int] = dict.fromkeys(CHANNEL.values(), 0)
+        schemas, channels = _describe_topics()
+        self._summary = McapSummary(schemas, channels)
         self._compress = zstandard.ZstdCompressor(level=1).compress
         self._size = 0
         builder = RecordBuilder()
-        Header(profile="", library=f"vehicled {__version__}").write(builder)
-        self._append(MAGIC + builder.end() + _describe_topics()[0])
-        self.sync()
+        Header(profile="", library=f"{LIBRARY} {__version__}").write(builder)
+        try:
+            self._append(MAGIC + builder.end() + b"".join(schemas + channels))
+            self.sync()
+        except OSError:
+            self._file.close()
+            raise
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """Bytes up to the end of the last chunk, or in the file once it is closed."""
         return self._size
+
+    @property
+    def messages(self) -> int:
+        """Messages in the file's chunks."""
+        return self._summary.messages
 
     @property
     def pending(self) -> int:
@@ -124,27 +134,29 @@ class McapWriter:
             builder.write(pairs)
         start = self._size
         self._append(builder.end())
-        ChunkIndex(
-            chunk_length=length,
-            chunk_start_offset=start,
-            compression=chunk.compression,
-            compressed_size=len(chunk.data),
-            message_end_time=chunk.message_end_time,
-            message_index_length=self._size - start - length,
-            message_index_offsets=offsets,
-            message_start_time=chunk.message_start_time,
-            uncompressed_size=chunk.uncompressed_size,
-        ).write(builder)
-        self._chunk_indexes += builder.end()
-        self._chunk_count += 1
-        self._first_time = min(self._first_time, chunk.message_start_time)
-        self._last_time = max(self._last_time, chunk.message_end_time)
-        for channel, entries in index.items():
-            self._counts[channel] += len(entries) // 2
+        self._summary.add(
+            ChunkIndex(
+                chunk_length=length,
+                chunk_start_offset=start,
+                compression=chunk.compression,
+                compressed_size=len(chunk.data),
+                message_end_time=chunk.message_end_time,
+                message_index_length=self._size - start - length,
+                message_index_offsets=offsets,
+                message_start_time=chunk.message_start_time,
+                uncompressed_size=chunk.uncompressed_size,
+            ),
+            {channel: len(entries) // 2 for channel, entries in index.items()},
+        )
 
     def sync(self) -> None:
         """Wait until the disk has what was handed over; power may then fail."""
         os.fsync(self._file.fileno())
+
+    def check_place(self) -> None:
+        """FileNotFoundError unless the path still leads to this file: nobody finds one that was removed."""
+        if not os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
 
     def close(self) -> None:
         """End the chunk, write the summary that lets viewers seek, and close. Further calls have no effect."""
@@ -152,83 +164,48 @@ class McapWriter:
             return
         try:
             self.end_chunk()
-            self._append(self._summary())
+            summary = self._summary.encode(self._size)
+            self._write(summary)
+            self._size += sum(map(len, summary))
             self.sync()
         finally:
             self._file.close()
 
     def _append(self, data: bytes) -> None:
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError:
-            self._file.seek(self._size)
-            self._file.truncate()
-            raise
+        """Write `data` over the end of the file, and the end behind it, at once: a kill comes before or after."""
+        self._write([data + UNINDEXED_END])
         self._size += len(data)
 
-    def _summary(self) -> bytes:
-        builder = RecordBuilder()
-        DataEnd(data_section_crc=0).write(builder)
-        data_end = builder.end()
-        start = self._size + len(data_end)
-        groups: list[SummaryOffset] = []
-
-        def end_group(opcode: Opcode, begin: int) -> None:
-            groups.append(
-                SummaryOffset(
-                    group_opcode=opcode, group_start=start + begin, group_length=builder.count - begin
-                )
-            )
-
-        described, schemas_length = _describe_topics()
-        builder.write(described[:schemas_length])
-        end_group(Opcode.SCHEMA, 0)
-        builder.write(described[schemas_length:])
-        end_group(Opcode.CHANNEL, schemas_length)
-        begin = builder.count
-        Statistics(
-            attachment_count=0,
-            channel_count=len(CHANNEL),
-            channel_message_counts={c: n for c, n in self._counts.items() if n},
-            chunk_count=self._chunk_count,
-            message_count=sum(self._counts.values()),
-            message_end_time=self._last_time,
-            message_start_time=self._first_time if self._chunk_count else 0,
-            metadata_count=0,
-            schema_count=len(CHANNEL),
-        ).write(builder)
-        end_group(Opcode.STATISTICS, begin)
-        begin = builder.count
-        builder.write(self._chunk_indexes)
-        end_group(Opcode.CHUNK_INDEX, begin)
-        offsets_start = start + builder.count
-        for group in groups:
-            group.write(builder)
-        summary = builder.end()
-        footer_head = struct.pack("<BQQQ", Opcode.FOOTER, 20, start, offsets_start)
-        Footer(
-            summary_start=start,
-            summary_offset_start=offsets_start,
-            summary_crc=zlib.crc32(footer_head, zlib.crc32(summary)),
-        ).write(builder)
-        tail: bytes = data_end + summary + builder.end() + MAGIC
-        return tail
+    def _write(self, pieces: Sequence[bytes | bytearray]) -> None:
+        """Write from `size` on; if that fails, the file ends there again."""
+        try:
+            self._file.seek(self._size)
+            for piece in pieces:
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[self._file.write(rest) :]
+        except OSError:
+            # Over the end that was there, for which a full disk still has room.
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._size + len(UNINDEXED_END))
+                self._file.seek(self._size)
+                self._file.write(UNINDEXED_END)
+            raise
 
 
-def _describe_topics() -> tuple[bytes, int]:
-    """Schema and channel records of all topics, and the length of the schemas."""
-    builder = RecordBuilder()
+def _describe_topics() -> tuple[list[bytes], list[bytes]]:
+    """Schema and channel records of all topics."""
+    schemas, channels = [], []
     for topic, number in CHANNEL.items():
+        builder = RecordBuilder()
         text = json.dumps(viewer_schema(topic), ensure_ascii=False).encode()
         Schema(id=number, data=text, encoding="jsonschema", name=f"vehicled.{topic}").write(builder)
-    length = builder.count
-    for topic, number in CHANNEL.items():
+        schemas.append(builder.end())
         Channel(id=number, topic=f"/{topic}", message_encoding="json", metadata={}, schema_id=number).write(
             builder
         )
-    return builder.end(), length
+        channels.append(builder.end())
+    return schemas, channels
 
 
 class McapLogWriter:

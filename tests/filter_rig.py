@@ -15,7 +15,6 @@ from vehicled.filter.settings import Filter, Kind
 from vehicled.filter.states import Group
 from vehicled.filter.structure import FilterKernels, Structure, make_extension
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.sources.imu import Imu
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.arrays import TYRE_CAUSES
 from vehicled.vehicle.car import Car
@@ -24,8 +23,6 @@ STEP_NS = 4_000_000
 H = 4e-3
 AT_IMU = Mounting()
 """Everything at the vehicle origin, axes of the car."""
-LATE_IMU = Sensors(imu=Imu(latency_sigma=0.004))
-"""The latency of its samples is not known."""
 
 
 def new_filter(

@@ -52,6 +52,7 @@ def test_its_figures_are_those_of_a_daemon_that_runs(found):
     assert 5.0 * 250 <= found["steps"] + found["skipped"] < 20.0 * 250
     assert 0 <= found["skipped"] <= found["missed"] <= found["steps"] + found["skipped"]
     assert found["lost"] == 0
+    assert found["restarts"] == 0
     assert 0.0 < found["cpu_share"] < 4.0
     assert 20.0 < found["rss_mb"] < 2000.0
     assert found["rss_mb_per_hour"] is None  # too short

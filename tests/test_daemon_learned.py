@@ -2,12 +2,14 @@
 
 import json
 import logging
+import threading
 
 import numpy as np
 import pytest
 from estimator_rig import Run, cruise, prototype, steps
 
-from vehicled.daemon.learned import LearnedFile
+from vehicled.daemon import learned
+from vehicled.daemon.learned import LearnedFile, LearnedKeeper
 from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import SlowState
@@ -65,6 +67,49 @@ def test_a_file_that_cannot_be_used_is_ignored_with_a_message(tmp_path, caplog, 
     with caplog.at_level(logging.WARNING):
         assert file.load() is None
     assert message in caplog.text
+
+
+def test_a_disk_that_fails_is_reported_once_and_when_it_works_again(tmp_path, caplog):
+    (tmp_path / "folder").write_text("in the way")
+    file = LearnedFile(tmp_path / "folder" / "learned.json", CONFIGURATION)
+    for _ in range(3):
+        file.save(LEARNED)
+    (tmp_path / "folder").unlink()
+    for _ in range(3):
+        file.save(LEARNED)
+    assert [r.levelname for r in caplog.records] == ["ERROR", "WARNING"]
+    assert "is not kept: [Errno" in caplog.text
+    assert "is kept again" in caplog.text
+    assert file.load() is not None
+
+
+def test_the_last_of_a_drive_is_on_disk_at_the_end(tmp_path):
+    path = tmp_path / "learned.json"
+    keeper = LearnedKeeper(path, CONFIGURATION)
+    assert keeper.load() is None
+    keeper.save({"gyro_scale": SlowState(0.1, 0.1, "")})
+    keeper.close()
+    keeper = LearnedKeeper(path, CONFIGURATION)
+    loaded = keeper.load()
+    keeper.close()
+    assert loaded is not None
+    assert loaded["parameters"]["gyro_scale"]["value"] == 0.1
+
+
+def test_a_disk_that_hangs_holds_up_nobody(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(learned, "_LOAD_WITHIN_S", 0.1)
+    monkeypatch.setattr(learned, "_END_WITHIN_S", 0.1)
+    responds = threading.Event()
+    monkeypatch.setattr(LearnedFile, "load", lambda file: responds.wait(30))
+    keeper = LearnedKeeper(tmp_path / "learned.json", CONFIGURATION)
+    assert keeper.load() is None
+    assert "what was learned before is not used: the disk does not respond" in caplog.text
+    for _ in range(10):
+        keeper.save(LEARNED)
+    assert caplog.text.count("is not kept: the disk does not respond") == 1
+    keeper.close()
+    assert "learned at last" in caplog.text
+    responds.set()
 
 
 def command(age: float) -> dict[str, object]:

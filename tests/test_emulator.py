@@ -50,8 +50,8 @@ def children():
     return found
 
 
-def descriptors():
-    return len(list(Path("/proc/self/fd").iterdir()))
+def descriptors(process="self"):
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
 def imu(folder):
@@ -67,6 +67,11 @@ def test_nothing_is_left_behind(tmp_path):
         (pid,) = children() - processes
         terminal = (tmp_path / "imu").readlink()
         assert terminal.exists()
+        of_devices = descriptors(pid)
+        for _ in range(10):
+            emulator.unplug("imu")
+            emulator.replug("imu")
+        assert descriptors(pid) == of_devices
         emulator.close()
         emulator.close()
         assert not is_running(pid)
@@ -259,7 +264,7 @@ def test_a_measurement_goes_to_the_device_that_it_names():
     assert (len(one.sent), len(two.sent)) == (2, 2)
 
 
-def test_a_play_ends_early_when_it_is_told_to():
+def test_a_play_ends_early():
     line, calls = Line(), iter(range(1000))
     player = Player({"imu": line}, LOG)
     player.play(0, lambda _: next(calls) < 10)

@@ -5,10 +5,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pytest
+from history_rig import PastPoses
 
 from vehicled.filter.covariance import MISSING, Covariance, CovarianceKernels
-from vehicled.filter.history import History
 from vehicled.symbolic.compiler import compile_program
+from vehicled.symbolic.evaluate import FLOAT, evaluate
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import KernelHandle, Program
 
@@ -29,7 +30,7 @@ class Dense:
         for (i, j), value in zip(coupling, coupled, strict=False):
             rows[i][j] = value
         (count,) = program.array("count", 1)
-        propagate = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
+        propagate, _ = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
         given = program.array("given", COMPONENTS * n)
         predicted, more = program.array("predicted", COMPONENTS), program.array("more", COMPONENTS)
         observations = []
@@ -38,6 +39,7 @@ class Dense:
             observations.append(kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m]))
         angle = kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
         program.finish([])
+        self.program = program
         self._functions = compile_program(program).functions.kernels
         self._layout, self._workspace = program.layout, program.layout.allocate()
         self.propagate, self._angle = self.bind(propagate), self.bind(angle)
@@ -53,6 +55,22 @@ class Dense:
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
         return partial(self._functions[kernel], self._workspace.ctypes.data)
+
+    def randomise(self, rng: np.random.Generator) -> None:
+        self._workspace[:] = rng.uniform(0.1, 1.0, size=len(self._workspace))
+        self.errors.matrix = random_covariance(rng, self.errors.size)
+
+    def calc_by_expressions(self, kernel: KernelHandle) -> dict[int, float]:
+        """What a kernel stores, by place, as its expressions say."""
+        declared = self.program.kernels[kernel]
+        known = {atom: float(self._workspace[place]) for atom, place in declared.loads.items()}
+        values = evaluate([e for *_, e in declared.stores], known, FLOAT)
+        return {place: value for (place, *_), value in zip(declared.stores, values, strict=True)}
+
+    def run(self, kernel: KernelHandle) -> np.ndarray:
+        """The workspace after a kernel's code."""
+        self.bind(kernel)()
+        return self._workspace
 
     def evaluate(self, rows: np.ndarray, noise: np.ndarray, innovation: np.ndarray) -> float:
         """Normalised innovation squared of an observation with these rows (m, n)."""
@@ -72,6 +90,17 @@ class Dense:
 
 
 dense = lru_cache(Dense)
+
+
+@pytest.mark.parametrize(("n", "coupling"), KINDS)
+def test_loops_compute_what_the_expressions_of_their_kernels_say(n, coupling):
+    filter, rng = Dense(n, coupling), np.random.default_rng(n)
+    assert len(filter.program.replaced) == 1 + 2 * COMPONENTS + 1
+    for kernel in filter.program.replaced:
+        filter.randomise(rng)
+        expected = filter.calc_by_expressions(kernel)
+        found = filter.run(kernel)[list(expected)]
+        assert found == pytest.approx(np.array(list(expected.values())), rel=1e-9, abs=1e-12), kernel.name
 
 
 def random_covariance(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -216,7 +245,7 @@ class Trolley:
 
     def __init__(self, density: float):
         self.filter = constant_velocity(np.diag([4.0, 1.0]), density, self.H_NS * 1e-9)
-        self.history = History(0.8, 2, 1)
+        self.history = PastPoses(0.8, 2, 1)
         self.pose = np.array([0.0, 2.0])
         self.t = 0
         self.history.step(0, self.pose)

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from history_rig import PastPoses
 
-from vehicled.filter.history import FASTEST, History
+from vehicled.filter.history import FASTEST
 
 H = 4_000_000
 
 
-def filled(steps: int, memory: float = 0.036) -> History:
+def filled(steps: int, memory: float = 0.036) -> PastPoses:
     """Pose 10 k at step k, uncorrected."""
-    history = History(memory, 1, 1)
+    history = PastPoses(memory, 1, 1)
     for k in range(steps):
         history.step(k * H, np.array([10.0 * k]))
     return history
@@ -44,7 +45,7 @@ def test_what_is_older_than_the_memory_is_forgotten():
 
 def test_steps_too_many_for_the_ring_push_out_the_oldest():
     memory, steps, h = 0.036, 1000, round(1e9 / FASTEST) // 10
-    history = History(memory, 1, 1)
+    history = PastPoses(memory, 1, 1)
     for k in range(steps):
         history.step(k * h, np.array([10.0 * k]))
     room = round(memory * FASTEST) + 2
@@ -55,7 +56,7 @@ def test_steps_too_many_for_the_ring_push_out_the_oldest():
 
 def test_at_the_highest_rate_the_memory_still_suffices():
     memory, h = 0.036, round(1e9 / FASTEST)
-    history = History(memory, 1, 1)
+    history = PastPoses(memory, 1, 1)
     for k in range(1000):
         history.step(k * h, np.array([10.0 * k]))
     oldest = 999 - round(memory * FASTEST)
@@ -86,7 +87,7 @@ def test_between_steps_poses_are_interpolated_from_the_corrected_one_to_the_next
 @pytest.mark.parametrize("memory", [0.04, 0.4])
 def test_corrections_since_are_added_up_with_the_drift_that_they_make(memory):
     rng = np.random.default_rng(0)
-    history = History(memory, 1, 2)
+    history = PastPoses(memory, 1, 2)
     made: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
     for k in range(40):
         history.step(k * H, np.zeros(1))

@@ -4,13 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
-from filter_rig import LATE_IMU, STEP_NS, H, index, linearise, new_filter, place, slow_states, turn_left
+from filter_rig import STEP_NS, H, index, linearise, new_filter, place, slow_states, turn_left
 
 from vehicled.filter.boundary import Mounting
 from vehicled.filter.states import DRIVE_FORCE, TYRE_ERROR, TYRE_FORCE, UNMODELLED, Group
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.gnss import ANTENNA, GNSS_LATENCY
-from vehicled.sources.imu import ALIGNMENT, GYRO_SCALE, IMU_LATENCY
+from vehicled.sources.imu import ALIGNMENT, GYRO_SCALE
+from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.arrays import CHART_SIZE, POSE
 
 MOUNTED = Mounting((-0.4, 0.3, 1.1), (0.2, -0.15, 0.3))
@@ -22,7 +23,7 @@ RATES = {"wz": 1.2, "-wy": -0.9, "wx": 0.8}
 
 @pytest.fixture(scope="module")
 def whole() -> VehicleFilter:
-    return new_filter("errorEKF_FE", MOUNTED, LATE_IMU)
+    return new_filter("errorEKF_FE", MOUNTED)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def bend(whole) -> VehicleFilter:
 
 
 def mount(f: VehicleFilter, mounting: Mounting) -> None:
-    f.configure(f.settings, dataclasses.replace(LATE_IMU.make_setup(), mounting=mounting))
+    f.configure(f.settings, dataclasses.replace(Sensors().make_setup(), mounting=mounting))
 
 
 def drive(f: VehicleFilter, steps: int) -> None:
@@ -105,31 +106,6 @@ def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):
     after, _ = linearise(f, "imu.gyro", BEND, 3)
     assert after == pytest.approx(1.01 * before)
     assert rows[:, place_of] == pytest.approx((after - before) / 0.01, rel=0.02)
-
-
-def test_latency_of_the_imu_is_that_of_samples_made_earlier(whole):
-    """While the car turns in."""
-    f, t = whole, 40 * STEP_NS
-    mount(f, MOUNTED)
-    drive(f, 40)
-    # The simulation's accelerations ripple within steps: over some of them.
-    late = 5 * STEP_NS
-    earlier, _ = linearise(f, "imu.gyro", t - 2 * late, 3)
-    now, _ = linearise(f, "imu.gyro", t, 3)
-    per_second = (now - earlier)[2] / (2e-9 * late)
-    assert per_second > 1.0
-    before, rows = linearise(f, "imu.gyro", t - late, 3)
-    set_slow(f, IMU_LATENCY, 0.01)
-    after, _ = linearise(f, "imu.gyro", t - late, 3)
-    assert (after - before)[2] / 0.01 == pytest.approx(-per_second, rel=0.1)
-    row = rows[2, index(f, IMU_LATENCY)]
-    # Changes of some 0.5 rad/s² count half.
-    assert row == pytest.approx(-per_second * per_second**2 / (per_second**2 + 0.25), rel=0.15)
-
-
-def test_without_a_change_of_rate_latency_of_the_imu_is_not_seen(bend):
-    _, rows = linearise(bend, "imu.gyro", BEND, 3)
-    assert np.abs(rows[:, index(bend, IMU_LATENCY)]).max() < 0.01
 
 
 @pytest.mark.parametrize("kind", ["gnss.position", "gnss.speed", "gnss.course"])

@@ -38,7 +38,6 @@ from vehicled.sources.imu import (
     ALIGNMENT,
     GYRO_BIAS,
     GYRO_SCALE,
-    IMU_LATENCY,
     Gyroscopes,
     Imu,
 )
@@ -127,7 +126,7 @@ def test_sensors_that_are_left_out_keep_their_states_without_variance():
     states, initial = StateVector(none.groups), none.initial(INITIAL)
     of_sensors = [g for kind in find_kinds().values() for g in kind.STATES]
     assert {GYRO_BIAS, ACCELEROMETER_BIAS, ALIGNMENT, WANDER, ANTENNA} <= set(of_sensors)
-    for group in set(of_sensors) - {IMU_LATENCY}:  # which is taken as known by default
+    for group in of_sensors:
         assert not initial[states[group]].any()
         assert not none.densities()[states[group]].any()
     assert EVERY["default"].initial(INITIAL)[states[GYRO_BIAS]] == pytest.approx(Gyroscopes().bias ** 2)

@@ -65,7 +65,7 @@ def test_problems_of_the_input_are_reported(tmp_path: Path, capsys: pytest.Captu
 
 def test_estimates_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = np.arange(len(ESTIMATE_COLUMNS)) / 3
-    with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
+    with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
         for i in range(10):
             recorder.record_step(i, drive()[i : i + 1], Estimate(i, values + i), [])
     assert main(["convert", str(tmp_path / "run.mcap"), str(tmp_path / "e.csv"), "--estimates"]) == 0

@@ -174,7 +174,7 @@ def test_steps_are_those_of_the_run_or_else_a_grid(tmp_path: Path) -> None:
             log.write(m)
     grid = list(read_steps(open_log(tmp_path / "log.mcap"), 4_000_000))
     assert [s.t for s in grid] == list(range(0, 92_000_001, 4_000_000))
-    with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
+    with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
         recorder.record_step(7, samples[1::-1], None, [])
         recorder.record_step(9, [], None, [])
     recorded = list(read_steps(open_log(tmp_path / "run.mcap"), 4_000_000))

@@ -85,7 +85,7 @@ def make_run(directory: Path, steps: int) -> tuple[Path, Path]:
     noise = np.zeros(len(ESTIMATE_COLUMNS))
     sigmas = {c[6:]: true_state(0)[c] for c in ESTIMATE_COLUMNS if c.startswith("sigma.")}
     run, truth = directory / "run.mcap", directory / "truth.csv"
-    with Recorder(run, "", 0, 0, live=False) as recorder, EstimatesWriter(truth) as writer:
+    with Recorder(run, "", 0, 0) as recorder, EstimatesWriter(truth) as writer:
         for i in range(steps):
             t = i * PERIOD
             state = true_state(t / 1e9)
@@ -199,7 +199,7 @@ def test_a_recording_with_truth_shows_everything(
 def test_restarts_and_wrong_units_stand_out(tmp_path: Path) -> None:
     units = {"steer.wheel": "values up to 412 look to be in deg"}
     estimator = {"restarts": 84, "steps": 200, "without_steering": 50, "units": units}
-    with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
+    with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
         values = np.array([true_state(0.0)[c] for c in ESTIMATE_COLUMNS])
         for i in range(3):
             recorder.record_step(i * PERIOD, [], Estimate(i * PERIOD, values), [], None)

@@ -157,7 +157,7 @@ def test_command_with_a_truth_of_few_columns(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_command_with_a_recording_reports_nis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Recorder(tmp_path / "run.mcap", "", 0, 0, live=False) as recorder:
+    with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
         for i in range(10):
             estimate = Estimate(i * SECOND, np.ones(len(ESTIMATE_COLUMNS)))
             recorder.record_step(i * SECOND, [], estimate, [innovation("imu.gyro", 0.75)])

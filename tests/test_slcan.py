@@ -73,7 +73,7 @@ def take(reader):
     return list(iter(lambda: reader.recv(0.05), None))
 
 
-def test_python_can_speaks_with_the_emulated_adapter(tmp_path):
+def test_python_can_on_the_emulated_adapter(tmp_path):
     """All of its commands, and frames of every kind in both directions."""
     dbc = tmp_path / "one.dbc"
     dbc.write_text('BO_ 2566852868 M: 2 V\n SG_ S : 0|16@1+ (0.5,0) [0|30000] "Pa" V\n')
@@ -230,7 +230,7 @@ def test_only_an_open_adapter_sends_and_only_a_closed_one_is_configured():
     assert adapter.feed(b"L\rt0010\r") == b"\r\a"  # it listens
 
 
-def test_a_bit_rate_that_slcan_does_not_have_is_refused(tmp_path):
+def test_a_bit_rate_that_slcan_does_not_have_is_an_error(tmp_path):
     text = "dbc: x.dbc\nsignals: {}\ninterface: slcan\nbitrate: 123456\n"
     with pytest.raises(UsageError, match="bitrate: expected one of 10000, 20000"):
         loads(text, CanOptions)

@@ -22,6 +22,7 @@ COMMANDS = {
     "replay": "run the same estimator on a recorded log",
     "simulate": "drive the plant model and write what its sensors would measure",
     "convert": "convert a log into another format",
+    "recover": "repair recordings that power loss has cut off",
     "score": "compare estimates with the truth",
     "report": "plot a run",
     "check": "validate a configuration and describe its vehicle model",

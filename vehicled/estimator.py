@@ -29,6 +29,8 @@ from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.course_consistency import BiasJump
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
+from vehicled.sources.imu_timing import ImuTiming
+from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
 from vehicled.sources.restarts import Restarts
@@ -61,7 +63,9 @@ _YAW_SIGMA = 0.1
 """rad: at least, of the heading after a restart."""
 _COURSE_SIGMA = 0.03
 """rad: of a heading that is taken from the first course over ground."""
-_GEODETIC = np.array([ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")])
+_POSITION, _GEODETIC = (
+    slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
+)
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 
 
@@ -105,7 +109,7 @@ class Estimator:
         self._world = WorldFrame(configuration.world)
         # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
         given_noise = parts is not None
-        context = Context(self._filter, self._updates, self._world, self._counters, given_noise)
+        context = Context(self._filter, self._updates, self._world, self._counters, ImuTiming(), given_noise)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._screening = Screening(self._sensors, self._vehicle, self._updates)
@@ -153,13 +157,17 @@ class Estimator:
             raise RunError(f"step at {t_ns} ns after one at {before} ns: time went back")
         if self._first_ns is None and measurements:
             self._first_ns = t_ns
-        sound, speed = [], self.speed
-        steering = self._inputs.steering.health.calc_yaw_rate(speed)
+        sound, speed, inputs = [], self.speed, self._inputs
+        steering = inputs.steering.health.calc_yaw_rate(speed)
+        oldest = t_ns - self._filter_settings.memory * 1e9
         for given in measurements:
             m = self._screening.remove(given, speed, steering)
             sound.append(m)
-            self._inputs.take(m.t, m.values)
-            if t_ns - m.t < self._filter_settings.memory * 1e9:  # what has waited elsewhere is no start
+            values = m.values
+            if not INPUT_CHANNELS.isdisjoint(values):
+                inputs.take(m.t, values)
+            # What has waited elsewhere is no start.
+            if not self._sources.start_channels.isdisjoint(values) and m.t > oldest:
                 self._conditions.take(m)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
@@ -189,8 +197,7 @@ class Estimator:
             self._screening.gyro_jump = None
         for m in measurements:
             self._sources.observe(m)
-        lost = self._find_loss((t_ns - before) * 1e-9)
-        if lost is not None:
+        if (lost := self._find_loss((t_ns - before) * 1e-9)) is not None:
             self._restart_in_place(t_ns, lost)
             if not self._running:
                 return
@@ -206,10 +213,9 @@ class Estimator:
     def _update_condition(self, t_ns: int) -> None:
         if self._running:
             self._watch.check(t_ns)
-        faults = self._watch.faults if self._running else ()
-        self.condition = self._restarts.describe(
-            self.condition, t_ns, self._running, self._world.aligned, faults
-        )
+        running, aligned = self._running, self._world.aligned
+        faults = self._watch.faults if running else ()
+        self.condition = self._restarts.describe(self.condition, t_ns, running, aligned, faults)
 
     def innovations(self) -> list[Innovation]:
         """Records of the last step."""
@@ -238,7 +244,7 @@ class Estimator:
 
     def parameters(self) -> dict[str, SlowState]:
         """What the filter has found of car and sensors, by name; nothing before the start."""
-        return self._filter.parameters() if self._running else {}
+        return self._filter.parameters() | self._sources.parameters() if self._running else {}
 
     @property
     def world(self) -> WorldFrame:
@@ -248,7 +254,7 @@ class Estimator:
     @property
     def speed(self) -> float:
         """Along the car, m/s; 0 before the start."""
-        return float(self._filter.pose[AHEAD]) if self._running else 0.0
+        return self._filter.pose.item(AHEAD) if self._running else 0.0
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Execute a command: `reset`, `set_position`, `reload_noise` or `set_parameters`.
@@ -357,6 +363,7 @@ class Estimator:
         initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         f.set_parameters(self._given.parameters, self._given.age)
+        self._sources.set_parameters(self._given.parameters)
         if conditions.fix is not None:
             measured_ns, fix = conditions.fix
             world.find_origin(fix)
@@ -403,7 +410,7 @@ class Estimator:
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""
         f = self._filter
-        if f.is_sound and abs(f.pose[AHEAD]) + abs(f.pose[LEFT]) < FASTEST:
+        if f.is_sound and abs(f.pose.item(AHEAD)) + abs(f.pose.item(LEFT)) < FASTEST:
             if self._saved is None or t_ns - self._saved_ns >= _SAVE_NS:
                 f.repair()
                 self._save(t_ns)
@@ -424,17 +431,15 @@ class Estimator:
         """Why the filter has lost the car, if it has."""
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
-        imu, pose = self._sources.imu, self._filter.pose
-        impossible = imu is not None and imu.lateral.advance(
-            dt, *(pose.item(k) for k in (AHEAD, LEFT, YAW_RATE))
-        )
+        imu, read = self._sources.imu, self._filter.pose.item
+        impossible = imu is not None and imu.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE))
         if impossible and not self._screening.is_gyroscope_doubtful:
             return "its lateral motion is impossible beside gyroscope and accelerometer"
         return None
 
     def _save(self, t_ns: int) -> None:
         self._saved, self._saved_ns = self._filter.save(), t_ns
-        self._found.append(self._filter.parameters())
+        self._found.append(self.parameters())
 
     def _restart_in_place(self, t_ns: int, reason: str) -> None:
         """Begin anew at the last known place, at the speed and yaw rate that are measured now.
@@ -460,6 +465,7 @@ class Estimator:
         world.aligned = aligned
         self._sources.reset()
         f.set_parameters(found, age=0.0)
+        self._sources.set_parameters(found)
         f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, _LATERAL_SIGMA, _ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])
@@ -488,7 +494,7 @@ class Estimator:
         if world.origin is None or not world.known:
             values[_GEODETIC] = math.nan
         else:
-            values[_GEODETIC] = world.origin.to_geodetic(values[:3])
+            values[_GEODETIC] = world.origin.to_geodetic(values[_POSITION])
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         return Estimate(t_ns, values)

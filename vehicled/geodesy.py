@@ -1,4 +1,4 @@
-"""Between the world frame and geodetic coordinates: WGS 84, through pymap3d."""
+"""Between the world frame and geodetic coordinates: WGS 84."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ import pymap3d
 _NEAR = 10.0
 """m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm up to 75° of
 latitude, beyond which meridians converge too fast."""
+
+
+_AXIS, _FLATTENING = 6378137.0, 1 / 298.257223563
+"""Semi-major axis, m, and flattening of the ellipsoid of WGS 84."""
 
 
 class Geodetic(Protocol):
@@ -35,9 +39,13 @@ class WorldOrigin:
     def __init__(self, latitude: float, longitude: float, height: float) -> None:
         """Degrees, degrees, metres above the ellipsoid."""
         self.latitude, self.longitude, self.height = latitude, longitude, height
-        self._centre = np.full(3, np.inf)
-        self._value = np.zeros(3)
-        self._gradient = np.zeros((3, 3))
+        self._ecef = _to_ecef(latitude, longitude, height)
+        angles = math.radians(latitude), math.radians(longitude)
+        self._directions = [(math.cos(a), math.sin(a)) for a in angles]
+        """Cosine and sine of latitude and longitude."""
+        self._centre = [math.inf] * 3
+        self._value = [0.0] * 3
+        self._gradient = [[0.0] * 3] * 3
 
     @classmethod
     def of(cls, given: Geodetic) -> WorldOrigin:
@@ -46,22 +54,45 @@ class WorldOrigin:
 
     def to_world(self, latitude: float, longitude: float, height: float) -> np.ndarray:
         """(3,) east, north, up in m."""
+        # In plain numbers, as fixes come in the midst of a step of the filter.
+        x, y, z = (a - b for a, b in zip(_to_ecef(latitude, longitude, height), self._ecef, strict=True))
+        (cos_lat, sin_lat), (cos_lon, sin_lon) = self._directions
+        outwards = cos_lon * x + sin_lon * y
         return np.array(
-            pymap3d.geodetic2enu(latitude, longitude, height, self.latitude, self.longitude, self.height)
+            [cos_lon * y - sin_lon * x, cos_lat * z - sin_lat * outwards, cos_lat * outwards + sin_lat * z]
         )
 
     def to_geodetic(self, position: np.ndarray) -> np.ndarray:
         """(3,) latitude and longitude in degrees, height in m, of a world position (3,)."""
-        offset = position - self._centre
-        if not offset @ offset < _NEAR * _NEAR:
+        # Plain numbers: this is done in each step of the filter, and operations on arrays so small take longer.
+        x, y, z = position.tolist()
+        x0, y0, z0 = self._centre
+        x, y, z = x - x0, y - y0, z - z0
+        if not x * x + y * y + z * z < _NEAR * _NEAR:
             self._expand(position)
-            return self._value
-        value: np.ndarray = self._value + self._gradient @ offset
-        return value
+            return np.array(self._value)
+        (a, b, c), ((ax, ay, az), (bx, by, bz), (cx, cy, cz)) = self._value, self._gradient
+        return np.array(
+            (
+                a + (ax * x + ay * y + az * z),
+                b + (bx * x + by * y + bz * z),
+                c + (cx * x + cy * y + cz * z),
+            )
+        )
 
     def _expand(self, position: np.ndarray) -> None:
         points = position + np.vstack([np.zeros(3), np.eye(3)])
         values = np.array(pymap3d.enu2geodetic(*points.T, self.latitude, self.longitude, self.height))
-        self._centre = position.copy()
-        self._value = values[:, 0].copy()
-        self._gradient = values[:, 1:] - values[:, :1]
+        self._centre = position.tolist()
+        self._value = values[:, 0].tolist()
+        self._gradient = (values[:, 1:] - values[:, :1]).tolist()
+
+
+def _to_ecef(latitude: float, longitude: float, height: float) -> tuple[float, float, float]:
+    """Geocentric place, m, of one in degrees and m above the ellipsoid."""
+    phi, lam = math.radians(latitude), math.radians(longitude)
+    cos, sin = math.cos(phi), math.sin(phi)
+    squared = (1.0 - _FLATTENING) ** 2
+    n = _AXIS / math.sqrt(cos * cos + squared * sin * sin)
+    away = (n + height) * cos
+    return away * math.cos(lam), away * math.sin(lam), (squared * n + height) * sin

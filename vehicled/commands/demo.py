@@ -98,8 +98,10 @@ def run(args: argparse.Namespace) -> int:
             title = f"{Path(args.scenario).stem}, {'RTK' if args.gnss == 'rtk' else args.gnss} receiver"
             end = _watch(rig, simulated, offset, title, args.json)
 
-    (recording,) = set(folder.glob("*.mcap")) - recordings
-    recording = recording.replace(folder / "run.mcap")
+    made = set(folder.glob("*.mcap")) - recordings
+    if len(made) != 1:
+        raise RunError(f"{folder}: expected one recording, found {len(made)}; see {folder / 'daemon.log'}")
+    recording = made.pop().replace(folder / "run.mcap")
     truth = Truth(simulated.t + offset, simulated.values)
     files = {"recording": recording, "truth": folder / "truth.csv", "configuration": configuration}
     with Progress("comparing with the truth", 2, "parts", quiet=args.json) as progress:

@@ -180,7 +180,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             sinks.append(keep)
         if args.record is not None:
             offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
-            recorder = stack.enter_context(Recorder(args.record, configuration.text, 0, offset, live=False))
+            recorder = stack.enter_context(Recorder(args.record, configuration.text, 0, offset))
             sinks.append(recorder.record_step)
             statuses = _StatusSink(estimator, recorder.record_status)
             sinks.append(statuses.take)

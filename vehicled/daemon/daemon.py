@@ -4,29 +4,31 @@ import contextlib
 import logging
 import signal
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from drivers.base import Driver
+from drivers.flood import FloodGuard
 from drivers.registry import load_driver
 from vehicled.daemon.clock import MonotonicClock
 from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
-from vehicled.daemon.learned import LearnedFile
+from vehicled.daemon.learned import LearnedKeeper
+from vehicled.daemon.live_recorder import LiveRecorder
 from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.notify import Notifier
 from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
-from vehicled.daemon.recorder import Recorder
+from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
 from vehicled.messages import SourceFault, Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
+from vehicled.units import Hertz, Positive
 
 _log = logging.getLogger(__name__)
 
@@ -48,14 +50,11 @@ class DeviceOptions:
     """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
     options: Deferred
     """The driver's own settings."""
+    max_rate: Annotated[Hertz, Positive] | None = None
+    """Measurements per second of one channel, of which a fifth more are taken; the device is then `flooding`.
 
-
-@dataclass(frozen=True, kw_only=True)
-class RecordOptions:
-    """Where everything is recorded."""
-
-    directory: Path
-    """Folder in which each run makes an MCAP file named after the time of day."""
+    Without: 1 kHz of an IMU, 100 Hz of a receiver, 250 Hz of anything else.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +103,11 @@ class Daemon:
         self._drivers: list[Driver] = []
         self._loop: Loop
         self._loop_thread: threading.Thread
+        self._reload: threading.Thread | None = None
         self.endpoint = options.publish.endpoint
         """Where results are published; the real port once started."""
         self.command_endpoint = options.publish.command_endpoint
+        """Where commands are taken; the default one only once started."""
 
     def start(self) -> None:
         """Open everything and begin to step. Raises UsageError or RunError, and then leaves nothing open."""
@@ -150,7 +151,8 @@ class Daemon:
         opened.callback(publisher.close)
         recorder = None
         if options.record is not None:
-            recorder = self._make_recorder(options.record.directory)
+            recorder = LiveRecorder(options.record, self._configuration)
+            recorder.start()
             opened.callback(recorder.close)
 
         def counters() -> dict[str, Any]:
@@ -178,8 +180,10 @@ class Daemon:
         self.command_endpoint = commands.endpoint
         commands.start()
         opened.callback(commands.close)
-        self._learned = None if options.learned is None else LearnedFile(options.learned, self._configuration)
-        if self._learned is not None:
+        self._learned = None
+        if options.learned is not None:
+            self._learned = LearnedKeeper(options.learned, self._configuration)
+            opened.callback(self._learned.close)
             before = self._learned.load()
             if before is not None:
                 self._loop.submit("set_parameters", before).add_done_callback(_log_learned)
@@ -198,14 +202,6 @@ class Daemon:
             if (state := d.state) in ("disconnected", "silent")
         )
 
-    def _make_recorder(self, directory: Path) -> Recorder:
-        now = time.monotonic_ns()
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            return Recorder(directory, self._configuration, now, time.time_ns() - now)
-        except OSError as error:
-            raise RunError(f"{error.filename or directory}: cannot record there: {error.strerror}") from None
-
     def _end_loop(self) -> None:
         self._loop.stop()
         self._loop_thread.join(_END_WITHIN_S)
@@ -221,7 +217,7 @@ class Daemon:
         while True:
             caught = signals.wait(check_every if steps else _STARTING_S)
             if caught == signal.SIGHUP:
-                self._reload_noise()
+                self._begin_reload()
                 continue
             if caught is not None:
                 _log.info("%s: ending", caught.name)
@@ -247,6 +243,14 @@ class Daemon:
     def _save_learned(self) -> None:
         if self._learned is not None:
             self._learned.save(self._loop.last_parameters)
+
+    def _begin_reload(self) -> None:
+        """In a thread, as it may take seconds, in which the watchdog must go on."""
+        if self._reload is not None and self._reload.is_alive():
+            _log.warning("noise settings not reloaded: they are still being read")
+            return
+        self._reload = threading.Thread(target=self._reload_noise, name="reload", daemon=True)
+        self._reload.start()
 
     def _reload_noise(self) -> None:
         try:
@@ -275,11 +279,13 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
     """The driver of a device. Raises SettingsError, with file and line, also for faults that only it can find."""
     try:
         kind = load_driver(device.driver)
-        return kind(name, device.options.to(kind.Options), emit)
+        driver = kind(name, device.options.to(kind.Options), emit)
     except SettingsError:
         raise
     except UsageError as error:
         device.options.fail(str(error))
+    driver.guard = FloodGuard(device.max_rate)
+    return driver
 
 
 def statistics_line(status: Status) -> str:
@@ -299,4 +305,7 @@ def statistics_line(status: Status) -> str:
         f"{sum(queue['dropped'].values())} dropped",
     ]
     parts += [f"{name} {device['state']}" for name, device in status.counters["devices"].items()]
+    recorder = status.counters["recorder"]
+    if recorder is not None and recorder["state"] != "recording":
+        parts.append(f"recorder {recorder['state']}")
     return ", ".join(parts)

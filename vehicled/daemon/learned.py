@@ -1,4 +1,4 @@
-"""What the filter has found of the car, kept from one drive to the next in a file."""
+"""What the filter has found of the car, kept from one drive to the next in a file, whatever the disk does."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import hashlib
 import json
 import logging
 import os
+import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import msgspec
 import yaml
 
+from vehicled.bounded_file import read_bounded
+from vehicled.errors import UsageError
 from vehicled.messages import SlowState
 from vehicled.requests import SetParameters
 
 _log = logging.getLogger(__name__)
 
 _VERSION = 1
-_LARGEST = 1_000_000
+_LARGEST = 1 << 20
 """Bytes: no such file is larger."""
 _LONGEST_S = 365 * 86400.0
 """What is older than a year is not used."""
+_LOAD_WITHIN_S = 2.0
+_END_WITHIN_S = 3.0
 
 
 class _Learned(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,6 +47,8 @@ class LearnedFile:
     def __init__(self, path: Path, configuration: str) -> None:
         """`configuration`: the text (YAML) of the vehicle and the sensors that the parameters are of."""
         self._path = path
+        self._failed = False
+        """Whether the last attempt to save failed, which has then been logged."""
         sections = yaml.safe_load(configuration)
         described = json.dumps(
             [sections.get(name) for name in ("vehicle", "sensors")], sort_keys=True, default=str
@@ -49,14 +58,12 @@ class LearnedFile:
     def load(self) -> dict[str, Any] | None:
         """Arguments of the estimator's command `set_parameters`; None without a file that can be used."""
         try:
-            if self._path.stat().st_size > _LARGEST:
-                raise ValueError("larger than any such file")
-            learned = msgspec.json.decode(self._path.read_bytes(), type=_Learned)
+            learned = msgspec.json.decode(read_bounded(self._path, _LARGEST), type=_Learned)
             self._check(learned)
             arguments = SetParameters(learned.parameters, max(time.time() - learned.utc, 0.0))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, msgspec.DecodeError) as error:
+        except (OSError, ValueError, UsageError, msgspec.DecodeError) as error:
             _log.warning("%s: what was learned before is not used: %s", self._path, error)
             return None
         found: dict[str, Any] = msgspec.to_builtins(arguments)
@@ -84,4 +91,54 @@ class LearnedFile:
                 os.fsync(file.fileno())
             part.replace(self._path)
         except OSError as error:
-            _log.error("%s: what was learned is not kept: %s", self._path, error)
+            if not self._failed:
+                _log.error("%s: what was learned is not kept: %s", self._path, error)
+            self._failed = True
+            return
+        if self._failed:
+            _log.warning("%s: what was learned is kept again", self._path)
+        self._failed = False
+
+
+class LearnedKeeper:
+    """Loads the file, then saves to it, in a thread of its own: a disk that hangs holds up nobody else."""
+
+    def __init__(self, path: Path, configuration: str) -> None:
+        """The arguments of `LearnedFile`. Begins to load."""
+        self._path = path
+        self._file = LearnedFile(path, configuration)
+        self._loaded: Future[dict[str, Any] | None] = Future()
+        self._queue: SimpleQueue[dict[str, SlowState] | None] = SimpleQueue()
+        self._late = False
+        """Whether the disk hangs, which has then been logged."""
+        self._thread = threading.Thread(target=self._run, name="learned", daemon=True)
+        self._thread.start()
+
+    def load(self) -> dict[str, Any] | None:
+        """As `LearnedFile.load`; None, with a message, if the disk does not respond within two seconds."""
+        try:
+            return self._loaded.result(_LOAD_WITHIN_S)
+        except TimeoutError:
+            _log.warning("%s: what was learned before is not used: the disk does not respond", self._path)
+            return None
+
+    def save(self, parameters: dict[str, SlowState]) -> None:
+        """Have it saved; not while earlier ones still wait for the disk."""
+        if not self._queue.qsize():
+            self._late = False
+            self._queue.put(parameters)
+        elif not self._late:
+            self._late = True
+            _log.error("%s: what was learned is not kept: the disk does not respond", self._path)
+
+    def close(self) -> None:
+        """End when all is saved; a disk that hangs is not waited for."""
+        self._queue.put(None)
+        self._thread.join(_END_WITHIN_S)
+        if self._thread.is_alive():
+            _log.error("%s: what was learned at last is not kept: the disk does not respond", self._path)
+
+    def _run(self) -> None:
+        self._loaded.set_result(self._file.load())
+        while (parameters := self._queue.get()) is not None:
+            self._file.save(parameters)

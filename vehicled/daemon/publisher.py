@@ -1,21 +1,23 @@
 """Results to subscribers over ZeroMQ, each topic's last value first."""
 
-import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import zmq
 
 from vehicled import schemas
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
+from vehicled.daemon.subscribers import Subscribers
 from vehicled.messages import Estimate, Innovation, Parameters, Status
 
 _BACKLOG = 256
 """Steps that may wait for the publishing thread: one second of them at 250 Hz."""
-_MAX_SUBSCRIPTION = 4096
+_LISTEN_EVERY_S = 0.02
+"""Between checks for new subscriptions while there is nothing to publish."""
+_MAX_SUBSCRIPTION = 512
 """Bytes: far more than a topic has, but the handshake of CURVE also has to fit."""
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
@@ -26,31 +28,34 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
 }
 
 
+_Item = tuple[Estimate | None, list[Innovation], Status | Parameters | None]
+"""Results of a step, or a report."""
+
+
 class Publisher:
     """Owns an XPUB socket, to which SUB sockets connect as to any PUB.
 
     XPUB reports subscriptions: a topic without subscribers is not even encoded, and a new subscriber gets the last
-    value of a topic at once (so, then, do its other subscribers: the same message again). The estimator's
-    thread only appends to a bounded queue; encoding and sockets live in a thread of their own. What a
-    subscriber is too slow to take, ZeroMQ drops for that one alone, beyond `high_water_mark` messages.
+    value of a topic at once (so, then, do its other subscribers: the same message again), unless very many come at
+    once. The estimator's thread only appends to a bounded queue; encoding and sockets live in a thread of their own.
+    What a subscriber is too slow to take, ZeroMQ drops for that one alone, beyond `high_water_mark` messages. A
+    client with more subscriptions than any needs is disconnected.
     """
 
     def __init__(self, endpoints: Endpoints, options: PublishOptions) -> None:
         """Binds at once. Raises UsageError."""
         self._socket = endpoints.bind(zmq.XPUB, options.endpoint, _MAX_SUBSCRIPTION)
-        self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self._socket.setsockopt(zmq.XPUB_VERBOSER, 1)
         self.endpoint = endpoint_of(self._socket)
         """Where it is bound; the real port if the options said `*`."""
-        self._wanted: set[str] = set()
-        self._prefixes: set[bytes] = set()
+        self._subscribers = Subscribers(self._socket, schemas.PUBLISHED)
         self._last: dict[str, Any] = {}
-        self._backlog: deque[tuple[Estimate | None, list[Innovation], Status | Parameters | None]] = deque()
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._stopping = False
+        self._backlog: SimpleQueue[_Item | None] = SimpleQueue()
+        """Ends with None. To put something does not give the interpreter to this thread in the middle of a step, as
+        writing to a file descriptor would."""
         self._dropped = 0
         self._sent = dict.fromkeys(schemas.PUBLISHED, 0)
         self._errors = 0
-        self._ignored = 0
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
     def start(self) -> None:
@@ -73,47 +78,45 @@ class Publisher:
         """What it has done since its start.
 
         Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `ignored` requests, `subscribed`
-        topics.
+        topics, connections that were `refused`.
         """
         return {
             "sent": dict(self._sent),
             "dropped": self._dropped,
             "errors": self._errors,
-            "ignored": self._ignored,
-            "subscribed": sorted(self._wanted),
+            "ignored": self._subscribers.ignored,
+            "subscribed": sorted(self._subscribers.wanted),
+            "refused": self._subscribers.refused,
         }
 
     def close(self) -> None:
         """Send what is waiting and close the socket."""
-        self._stopping = True
-        os.eventfd_write(self._wake, 1)
+        self._backlog.put(None)
         self._thread.join()
-        os.close(self._wake)
 
     def _hand_over(
         self, estimate: Estimate | None, innovations: list[Innovation], report: Status | Parameters | None
     ) -> None:
-        if len(self._backlog) >= _BACKLOG:
+        if self._backlog.qsize() >= _BACKLOG:
             self._dropped += 1
             return
-        self._backlog.append((estimate, innovations, report))
-        os.eventfd_write(self._wake, 1)
+        self._backlog.put((estimate, innovations, report))
 
     def _run(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
-        poller.register(self._wake, zmq.POLLIN)
         try:
-            while not self._stopping or self._backlog:
-                ready = dict(poller.poll())
-                if self._wake in ready:
-                    os.eventfd_read(self._wake)
-                # Subscriptions first: a new subscriber gets the last value, then what is new.
-                if self._socket in ready:
+            while True:
+                try:
+                    item = self._backlog.get(timeout=_LISTEN_EVERY_S)
+                except Empty:
                     self._take_subscriptions()
-                while self._backlog:
-                    self._publish(*self._backlog.popleft())
+                    continue
+                # Subscriptions first: a new subscriber gets the last value, then what is new.
+                self._take_subscriptions()
+                if item is None:
+                    return
+                self._publish(*item)
         finally:
+            self._subscribers.close()
             self._socket.close()
 
     def _publish(
@@ -129,7 +132,7 @@ class Publisher:
 
     def _offer(self, topic: str, message: Any) -> None:
         self._last[topic] = message
-        if topic in self._wanted:
+        if topic in self._subscribers.wanted:
             self._send(topic, message)
 
     def _send(self, topic: str, message: Any) -> None:
@@ -141,25 +144,7 @@ class Publisher:
             self._errors += 1
 
     def _take_subscriptions(self) -> None:
-        while True:
-            try:
-                frames = self._socket.recv_multipart(zmq.DONTWAIT)
-            except zmq.Again:
-                return
-            request = frames[0]
-            topics = [t for t in schemas.PUBLISHED if t.encode().startswith(request[1:])]
-            if len(frames) > 1 or request[:1] not in (b"\x00", b"\x01") or not topics:
-                self._ignored += 1
-                continue
-            # Only prefixes of real topics are kept, so that clients cannot make this grow.
-            if request[:1] == b"\x01":
-                self._prefixes.add(request[1:])
-            else:
-                self._prefixes.discard(request[1:])
-            self._wanted = {
-                t for t in schemas.PUBLISHED if any(t.encode().startswith(p) for p in self._prefixes)
-            }
-            if request[:1] == b"\x01":
-                for topic in topics:
-                    if topic in self._last:
-                        self._send(topic, self._last[topic])
+        if any(int(s.get(zmq.EVENTS)) & zmq.POLLIN for s in (self._socket, self._subscribers.monitor)):
+            for topic in self._subscribers.update():
+                if topic in self._last:
+                    self._send(topic, self._last[topic])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -93,9 +93,15 @@ TOO_OLD = Update([], [], math.nan, (), "too old")
 class ObservedFilter(Protocol):
     """What the sources use of a filter; `VehicleState` and `VehicleFilter` say what each method does."""
 
+    is_drive_known: bool
+
     @property
     def settings(self) -> Filter:
         """Section `filter` of the configuration."""
+
+    @property
+    def pose(self) -> np.ndarray:
+        """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
 
     @property
     def rear_radius(self) -> float:
@@ -115,6 +121,9 @@ class ObservedFilter(Protocol):
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation."""
+
+    def forget_parameters(self, groups: Iterable[Group]) -> None:
+        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
@@ -149,7 +158,6 @@ class EstimatedFilter(ObservedFilter, Protocol):
 
     unconverged: int
     repairs: int
-    is_drive_known: bool
 
     @property
     def states(self) -> StateVector:
@@ -158,10 +166,6 @@ class EstimatedFilter(ObservedFilter, Protocol):
     @property
     def car(self) -> Car:
         """The simulated car."""
-
-    @property
-    def pose(self) -> np.ndarray:
-        """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
 
     @property
     def is_sound(self) -> bool:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from vehicled.filter import definite
+from vehicled.filter.covariance_loops import CovarianceLoops
 from vehicled.filter.tape import Tape
+from vehicled.filter.transition import TransitionKernel
 from vehicled.symbolic.program import KernelHandle, Program
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class CovarianceKernels:
         self.x = program.array("x", size)
         self._rows = program.array("rows", components * size)
         self._value, self._noise = program.array("value", components), program.array("noise", components)
+        (limit,) = program.array("limit", 1)
         self._more_noise = program.array("more_noise", components)
         self._innovation = program.array("innovation", components)
         self._variance = program.array("variance", components)
@@ -70,8 +73,19 @@ class CovarianceKernels:
             program.array("left", components),
             program.array("precision", components),
         )
+        program.array("innovation_covariance", components * (components + 1) // 2)
+        program.array("mixing", components * (components - 1) // 2)
+        self._half_noise = program.array("half_noise", size)
+        self._loops = CovarianceLoops(program, size)
+        for m in range(1, components + 1):
+            program.texts.append(self._loops.weigh(f"weigh{m}", m, self._whiten(m)))
         self.updates = tuple(self._update(m) for m in range(1, components + 1))
         """By number of components less one: the kernel that updates `covariance` and `x`."""
+        self.gates = tuple(
+            program.condition(f"gate{m}", self._nis, limit, update)
+            for m, update in enumerate(self.updates, 1)
+        )
+        """The same, if `nis` is less than `limit`."""
 
     def variance_of(self, row: Row) -> Atom:
         """Row P rowᵀ."""
@@ -86,8 +100,8 @@ class CovarianceKernels:
 
     def propagate(
         self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
-    ) -> KernelHandle:
-        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2; x ← 0.
+    ) -> tuple[KernelHandle, TransitionKernel]:
+        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2; x ← 0. And F itself (see `TransitionKernel`).
 
         Half of the noise of a step comes before it, half after.
 
@@ -105,7 +119,23 @@ class CovarianceKernels:
             for j in range(i, n):
                 value = _dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
                 stores.append((self._p[i, j], value + half[i] if i == j else value))
-        return self._program.kernel("propagate_covariance", [*stores, *also])
+        program = self._program
+        kernel = program.kernel("propagate_covariance", [*stores, *also])
+        elements = self._add_transition(transition)
+        kept = [i for i, row in enumerate(transition) if list(row.items()) == [(i, g.one)]]
+        program.array("moved_rows", (n - len(kept)) * n)
+        add = program.kernel("plant_noise", [*zip(self._half_noise, half, strict=True), *also])
+        places = [sorted(row) for row in transition]
+        text = self._loops.propagate(kernel.name, places, kept, (elements.kernel, add))
+        program.replace(kernel, text)
+        return kernel, elements
+
+    def _add_transition(self, transition: Sequence[Row]) -> TransitionKernel:
+        """Kernel `transition`: the elements of F that are not zero, by rows."""
+        places = tuple((i, j) for i, row in enumerate(transition) for j in sorted(row))
+        array = self._program.array("transition", len(places))
+        values = [transition[i][j] for i, j in places]
+        return TransitionKernel(self._program.kernel("transition", zip(array, values, strict=True)), places)
 
     def observe(
         self,
@@ -131,10 +161,25 @@ class CovarianceKernels:
             innovations.append(difference - _dot(g, row.values(), [self.x[j] for j in row]))
         more = list(noise) if noise else [g.zero] * len(rows)
         stores = list(zip(self._more_noise, more, strict=False))
-        for k, (innovation, row) in enumerate(zip(innovations, rows, strict=True)):
-            stores.append((self._innovation[k], innovation))
-            stores += [(self._rows[k * self.size + j], row.get(j, g.zero)) for j in range(self.size)]
-        return self._program.kernel(name, [*stores, *self._evaluate(innovations, rows, more)])
+        stores += zip(self._innovation, innovations, strict=False)
+        n, m, program = self.size, len(rows), self._program
+        places = {(k, j): self._rows[k * n + j] for k in range(m) for j in range(n)}
+        zeros = [(a, g.zero) for (k, j), a in places.items() if j not in rows[k]]
+        stores += [(places[k, j], value) for k, row in enumerate(rows) for j, value in row.items()]
+        read = program.kernel(f"read.{name}", stores)
+        kernel = program.kernel(name, [*stores, *zeros, *self._evaluate(innovations, rows, more)])
+        program.replace(kernel, self._loops.observe(name, m, read, f"weigh{m}"))
+        return kernel
+
+    def add_sum(self, array: str) -> KernelHandle:
+        """Kernel `sum_up`: the sum of P and of an array into `soundness` (1,), finite if all of them are."""
+        (soundness,) = self._program.array("soundness", 1)
+        numbers = [*self._program.arrays["covariance"], *self._program.arrays[array]]
+        total = _dot(self._graph, [self._graph.one] * len(numbers), numbers)
+        kernel = self._program.kernel("sum_up", [(soundness, total)])
+        count = len(self._program.arrays[array])
+        self._program.replace(kernel, self._loops.sum_up(kernel.name, array, count))
+        return kernel
 
     def add_evaluations(self) -> tuple[KernelHandle, ...]:
         """Kernels `evaluate1` and so on, by number of components.
@@ -146,7 +191,9 @@ class CovarianceKernels:
         for m in range(1, self.components + 1):
             rows = [dict(enumerate(self._rows[k * n : (k + 1) * n])) for k in range(m)]
             stores = self._evaluate(self._innovation[:m], rows, self._more_noise[:m])
-            added.append(self._program.kernel(f"evaluate{m}", stores))
+            kernel = self._program.kernel(f"evaluate{m}", stores)
+            self._program.replace(kernel, self._loops.weigh(kernel.name, m, KernelHandle(f"whiten{m}")))
+            added.append(kernel)
         return tuple(added)
 
     def _evaluate(
@@ -154,34 +201,52 @@ class CovarianceKernels:
     ) -> list[tuple[Atom, Atom]]:
         """The diagonal of the innovation covariance, the normalised innovation squared, and what an update needs."""
         g, n, m = self._graph, self.size, len(rows)
-        stores: list[tuple[Atom, Atom]] = []
         column = [[_dot(g, row.values(), [self._p[i, j] for j in row]) for i in range(n)] for row in rows]
         s = {
             (k, i): _dot(g, rows[k].values(), [column[i][j] for j in rows[k]])
             for k in range(m)
             for i in range(k, m)
         }
+        lower, stores = self._decorrelate(s, innovations, more)
+        white: list[list[Atom]] = []
+        for k in range(m):
+            w = column[k]
+            for i in range(k):
+                w = [c - lower[k, i] * v for c, v in zip(w, white[i], strict=True)]
+            white.append(w)
+            stores += zip(self._white[k * n : (k + 1) * n], w, strict=True)
+        return stores
+
+    def _decorrelate(
+        self, s: dict[tuple[int, int], Atom], innovations: Sequence[Atom], more: Sequence[Atom]
+    ) -> tuple[dict[tuple[int, int], Atom], list[tuple[Atom, Atom]]]:
+        """L of S = H P Hᵀ + R = L D Lᵀ; and what is stored of ν and S but for `white`."""
+        m, total = len(innovations), self._graph.zero
         for k in range(m):
             s[k, k] = s[k, k] + self._noise[k] + more[k]
         lower, diagonal = _ldl(s, m)
-        total = g.zero
-        white: list[list[Atom]] = []
         left: list[Atom] = []
+        stores = []
         for k in range(m):
-            nu, w = innovations[k], column[k]
+            nu = innovations[k]
             for i in range(k):
                 nu = nu - lower[k, i] * left[i]
-                w = [c - lower[k, i] * v for c, v in zip(w, white[i], strict=True)]
             left.append(nu)
-            white.append(w)
             total = total + nu * nu / diagonal[k]
             stores += [
                 (self._variance[k], s[k, k]),
                 (self._left[k], nu),
                 (self._precision[k], 1.0 / diagonal[k]),
-                *zip(self._white[k * n : (k + 1) * n], w, strict=True),
             ]
-        return [*stores, (self._nis, total)]
+        return lower, [*stores, (self._nis, total)]
+
+    def _whiten(self, m: int) -> KernelHandle:
+        """Kernel `whitenM`, in the midst of `CovarianceLoops.weigh`."""
+        arrays, pairs = self._program.arrays, [(k, i) for k in range(m) for i in range(k, m)]
+        s = dict(zip(pairs, arrays["innovation_covariance"], strict=False))
+        lower, stores = self._decorrelate(s, self._innovation[:m], self._more_noise[:m])
+        mixing = [lower[k, i] for k in range(m) for i in range(k)]
+        return self._program.kernel(f"whiten{m}", [*stores, *zip(arrays["mixing"], mixing, strict=False)])
 
     def _update(self, m: int) -> KernelHandle:
         n = self.size
@@ -198,7 +263,9 @@ class CovarianceKernels:
                 for k in range(m):
                     value = value - gains[k][i] * white[k][j]
                 stores.append((self._p[i, j], value))
-        return self._program.kernel(f"update{m}", stores)
+        kernel = self._program.kernel(f"update{m}", stores)
+        self._program.replace(kernel, self._loops.update(kernel.name, m))
+        return kernel
 
 
 def _dot(g: Graph, a: Iterable[Atom], b: Sequence[Atom]) -> Atom:
@@ -245,7 +312,8 @@ class Covariance:
         Without `evaluations` there is no `evaluate_again`.
         """
         self.size = size
-        self._updates = [workspace.bind(kernel) for kernel in updates]
+        self.updates = [workspace.bind(kernel) for kernel in updates]
+        """By number of components less one: `update` without its note for a smoother."""
         self._evaluations = [workspace.bind(kernel) for kernel in evaluations]
         components = len(updates)
         view = workspace.view
@@ -340,10 +408,14 @@ class Covariance:
 
     def update(self, m: int) -> None:
         """Update P and x with the observation of m components evaluated last."""
+        self.note_update(m)
+        self.updates[m - 1]()
+
+    def note_update(self, m: int) -> None:
+        """Record an update with the observation evaluated last for a smoother; `update` does."""
         if self.tape is not None:
             rows, white = self.rows[:m], self._white[:m]
             self.tape.update(self.decorrelated[:m], self.precision[:m], rows, white)
-        self._updates[m - 1]()
 
     def remove_information(self, i: int, information: float, value: float) -> None:
         """Take back the observation of state i as `value`, of that information (1/variance).

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from vehicled.filter.covariance import CovarianceKernels
 from vehicled.filter.error_dynamics import (
     ErrorDynamics,
-    Matrix,
     calc_free_share,
     combine,
     count_pairs,
 )
+from vehicled.filter.history_kernels import add_history, add_sums
 from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.states import (
     ACCELERATING,
@@ -38,12 +38,13 @@ from vehicled.filter.structure import (
     ChassisReading,
     FilterKernels,
     Structure,
-    TransitionKernel,
 )
+from vehicled.filter.transition import TransitionKernel
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.program import KernelHandle, Program
+from vehicled.symbolic.loop import Call, Routine
+from vehicled.symbolic.program import KernelHandle, Program, RoutineHandle
 from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, COMPONENTS, POSE, YAW
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.sensor_models import add_sensor_models
@@ -73,6 +74,9 @@ class ErrorModel:
         self._extra = program.array("extra", len(states) - self.slow)
         self.now = program.array("now", len(POSE))
         self._now_wheels = program.array("now_wheels", 2, 1)
+        self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
+        # Behind what it belongs to: the history copies all three at once.
+        add_sums(program, self.pairs, len(self._accelerating))
         self._density = program.array("density", len(states))
         (self._per_speed,) = program.array("lateral_per_speed", 1)
         self.rolling = program.array("rolling", 2 * len(WHEELS))
@@ -83,8 +87,8 @@ class ErrorModel:
         (self._h,) = program.array("h", 1)
         self.pose = self.models.pose
         self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
-        self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
         self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
+        self._history = add_history(program, (self.pose, self.past_wheels), self.since, self.pairs)
         (self.age,) = program.array("age", 1)
         (self.lead,) = program.array("lead", 1)
         """By how much an observation is of later than the last step, s: where a latency is negative."""
@@ -92,6 +96,7 @@ class ErrorModel:
         self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
+        self._fusions: dict[str, KernelHandle] = {}
         self._readings: dict[str, ChassisReading] = {}
         self._read_state = self._add_read_state()
         propagate, transition = self._add_propagation(unscented=kind == "UKF")
@@ -100,20 +105,25 @@ class ErrorModel:
         self._add_road()
         apply = self._add_correction()
         output, sigmas = self._add_output()
+        adjust = self._add_adjustment()
         self.kernels = FilterKernels(
             read_state=self._read_state,
+            whole_step=self._add_whole_step(adjust, propagate),
+            history=self._history,
             propagate=propagate,
             transition=transition,
             apply=apply,
+            sum_up=self._covariance.add_sum("now"),
             output=output,
             sigmas=sigmas,
-            adjust=self._add_adjustment(),
+            adjust=adjust,
             drift=self._add_drift() if kind == "UKF" else None,
             densities=self._add_densities() if kind == "UKF" else None,
             euler=add_forward_euler(parts.step) if kind == "DEKF" else None,
             updates=self._covariance.updates,
             evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
             observations=self._observations,
+            fusions=self._fusions,
             readings=self._readings,
             sensors=self.models.kernels,
         )
@@ -168,17 +178,17 @@ class ErrorModel:
             linear = self.program.kernel("linear", [*stores, *kept])
             return self.program.sequence("propagate", self._read_state, linear), None
         noise = [h * self.calc_density(i, self.now[AHEAD]) + lost[i] for i in range(n)]
-        covariance = self._covariance.propagate(transition, noise, kept)
+        covariance, elements = self._covariance.propagate(transition, noise, kept)
         tyres = [self.models.kernels.observe_tyres] * self.exact
         propagate = self.program.sequence("propagate", self._read_state, *tyres, covariance)
-        return propagate, self._add_transition(transition)
+        return propagate, elements
 
-    def _add_transition(self, transition: Matrix) -> TransitionKernel:
-        """Kernel `transition`: the elements of F that are not zero, by rows."""
-        places = tuple((i, j) for i, row in enumerate(transition) for j in sorted(row))
-        array = self.program.array("transition", len(places))
-        values = [transition[i][j] for i, j in places]
-        return TransitionKernel(self.program.kernel("transition", zip(array, values, strict=True)), places)
+    def _add_whole_step(self, adjust: KernelHandle, propagate: KernelHandle) -> RoutineHandle:
+        """Routine `whole_step`: a step of the car, and what goes before and after it."""
+        step = self.parts.step.routine
+        whole = Routine("whole_step", step.arguments, (Call(adjust), *step.body, Call(propagate)))
+        self.program.routines.append(whole)
+        return whole.handle
 
     def calc_density(self, i: int, ahead: Atom) -> Atom:
         """Spectral density of the white noise on a state.
@@ -218,6 +228,8 @@ class ErrorModel:
         if first:
             kernel = self.program.sequence(f"observe.{name}", self.models.kernels.observe_tyres, kernel)
         self._observations[name] = kernel
+        gate = self._covariance.gates[len(rows) - 1]
+        self._fusions[name] = self.program.sequence(f"fuse.{name}", kernel, gate)
 
     def observe_chassis(
         self, name: str, sensor: str, error: SensorError | None = None, angle: bool = False
@@ -334,7 +346,7 @@ class ErrorModel:
         g, program, x, s = self.g, self.program, self._covariance.x, self.states
         correction, (carry,) = program.arrays["correction"], program.arrays["carry"]
         corners = program.lanes("corner_correction")
-        moved = program.array("moved", 3 * self.pairs + len(self._accelerating))
+        moved = program.arrays["moved"]
         drift = [_sum_products(row, x) for row in self._drift_now]
         chart = s[COORDINATES[0]].start, CHART_PAIRS
         rates = slice(self.pairs, self.pairs + CHART_PAIRS)
@@ -356,7 +368,8 @@ class ErrorModel:
         kept = [i for group in SUSPENSION if group in s for i in s.places(group)]
         stores += [(x[i], g.zero) for i in range(len(s)) if i not in kept]
         take = program.kernel("take_errors", stores)
-        return program.sequence("apply", take, self._car_kernels.correct, self._read_state)
+        history = self._history.sum_corrections
+        return program.sequence("apply", take, self._car_kernels.correct, self._read_state, history)
 
     def _add_output(self) -> tuple[KernelHandle, KernelHandle]:
         """Sequence `output`, which has the car's own outputs too, and kernel `sigmas`.

@@ -3,10 +3,13 @@
 A fix that arrives late is compared with the pose that the filter had when it was measured. What the filter
 has corrected since then is known in closed form: a correction δz made at time s, which makes z drift by d per
 second, moves the z of time t by δz + (t − s) d. Sums of δz − s d, of d and of δż are kept, so that any number
-of corrections costs three subtractions.
+of corrections costs three subtractions. The computations are kernels (`history_kernels.py`); the ring is here.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,88 +17,89 @@ FASTEST = 2000
 """Steps per second for which the memory suffices: the highest rate that the daemon takes."""
 
 
-class History:
-    """Ring of poses before and after each step's correction."""
+class Kept(NamedTuple):
+    """What is kept of each step, as views of where a filter has it now, and of where it wants what was then."""
 
-    def __init__(self, memory: float, size: int, pairs: int, *, more: int = 0, directions: int = 0) -> None:
+    now: np.ndarray
+    then: np.ndarray
+    """Of the same shape."""
+
+
+class Moment(NamedTuple):
+    """A time between two steps."""
+
+    share: float
+    """Of the way from the step before it to the step after."""
+    elapsed: float
+    """Since the first step, s."""
+
+
+class History:
+    """Ring of what a filter was before and after each step's correction."""
+
+    def __init__(self, memory: float, before: Sequence[Kept], after: Sequence[Kept]) -> None:
         """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
 
-        `size`: numbers per pose; `pairs` of (Δz, Δż), and `more` corrections that move no z. `directions`: with
-        derivatives, all that is kept has a last axis (1 + directions,), as everything here is linear.
+        `before` a step's correction are kept poses and sums of corrections, `after` it poses.
         """
-        last = (1 + directions,) if directions else ()
-        corrections = 3 * pairs + more
         self._memory_ns = round(memory * 1e9)
         self._capacity = capacity = int(np.ceil(memory * FASTEST)) + 2
         self._times = [0] * capacity
-        self._before = np.zeros((capacity, size, *last))
-        self._after = np.zeros((capacity, size, *last))
-        self._sums = np.zeros((capacity, corrections, *last))
-        """Of δz − s d, of d, of δż and of more, before each step."""
-        self._sums_now = np.zeros((corrections, *last))
-        self._pairs = pairs
-        self._nothing = np.zeros((corrections - pairs, *last))
+        self._before, self._after = (
+            [(kept.now, np.zeros((capacity, *kept.now.shape)), kept.then) for kept in part]
+            for part in (before, after)
+        )
         self._corrected = False
         self._count = 0
         self._origin = 0
 
     def clear(self) -> None:
-        """Forget all poses and corrections, as the filter begins anew."""
+        """Forget all steps, as the filter begins anew."""
         self._count = 0
-        self._sums_now[:] = 0.0
 
-    def step(self, t_ns: int, pose: np.ndarray) -> None:
-        """A new step: the pose (size,), or with derivatives (size, 1 + directions), before any correction."""
+    def step(self, t_ns: int) -> float:
+        """Keep a new step, before any correction. Returns the time since the first one, s."""
         if self._count == 0:
             self._origin = t_ns
         n = self._count % self._capacity
         self._times[n] = t_ns
-        self._before[n] = self._after[n] = pose
-        self._sums[n] = self._sums_now
-        self._corrected = False
+        for now, table, _ in self._before:
+            table[n] = now
         self._count += 1
+        self.correct()
+        self._corrected = False
+        return (t_ns - self._origin) * 1e-9
 
-    def correct(self, moved: np.ndarray, pose: np.ndarray) -> None:
-        """Keep the last step's correction and the pose after it.
-
-        `moved` (3·pairs + more,): of z, the drift of z that it makes, of the rates, and more.
-        """
+    def correct(self) -> None:
+        """Keep what the last step's correction has made."""
         n = (self._count - 1) % self._capacity
-        pairs, sums = self._pairs, self._sums_now
-        sums += moved
-        sums[:pairs] -= (self._times[n] - self._origin) * 1e-9 * moved[pairs : 2 * pairs]
-        self._after[n] = pose
+        for now, table, _ in self._after:
+            table[n] = now
         self._corrected = True
 
-    def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Pose at a time, and the correction (Δz, Δż, more) since then; not to be changed.
+    def find(self, t_ns: int) -> Moment | None:
+        """Bring back the step at or after a time, as it was before its correction, and the one before it, after its.
 
-        None when too old.
-
-        Linear between the pose after one step's correction and that before the next; a time after the last
-        step counts as the last step.
+        None when too old. At a time after the last step, it is the last one.
         """
         n = self._count - 1
-        here = n % self._capacity
-        now = self._times[here]
-        if t_ns >= now and not self._corrected:
-            return self._before[here], self._nothing
+        here = there = n % self._capacity
+        now, share = self._times[here], 1.0
         if t_ns < now - self._memory_ns:
             return None
-        oldest = max(0, self._count - self._capacity)
-        while n > oldest and self._times[(n - 1) % self._capacity] >= t_ns:
-            n -= 1
-        here = n % self._capacity
-        if n == oldest:
-            if t_ns < self._times[here]:
+        if t_ns < now or self._corrected:
+            oldest = max(0, self._count - self._capacity)
+            while n > oldest and self._times[(n - 1) % self._capacity] >= t_ns:
+                n -= 1
+            here = there = n % self._capacity
+            if n > oldest:
+                there = (n - 1) % self._capacity
+                begin, end = self._times[there], self._times[here]
+                share = min((t_ns - begin) / (end - begin), 1.0)
+            elif t_ns < self._times[here]:
                 return None
-            pose = self._before[here]
-        else:
-            there = (n - 1) % self._capacity
-            begin, end = self._times[there], self._times[here]
-            share = min((t_ns - begin) / (end - begin), 1.0)
-            pose = self._after[there] + share * (self._before[here] - self._after[there])
-        pairs = self._pairs
-        since = self._sums_now - self._sums[here]
-        since[:pairs] += (t_ns - self._origin) * 1e-9 * since[pairs : 2 * pairs]
-        return pose, np.concatenate([since[:pairs], since[2 * pairs :]])
+        for _, table, then in self._before:
+            then[:] = table[here]
+        for _, table, then in self._after:
+            then[:] = table[there]
+        return Moment(share, (t_ns - self._origin) * 1e-9)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from vehicled.filter.history_kernels import HistoryKernels
 from vehicled.filter.settings import Kind
 from vehicled.filter.states import Group
-from vehicled.symbolic.program import KernelHandle
+from vehicled.filter.transition import TransitionKernel
+from vehicled.symbolic.program import KernelHandle, RoutineHandle
 from vehicled.vehicle.arrays import CHART
 from vehicled.vehicle.extension import Extension, get_global_name
 from vehicled.vehicle.interface import SensorKernels
@@ -47,16 +49,6 @@ class Structure:
         return None if None in observations else repr((self.kind, groups, observations))
 
 
-@dataclass(frozen=True)
-class TransitionKernel:
-    """F of the last propagation, for smoothers."""
-
-    kernel: KernelHandle
-    """The elements that are not zero into the array `transition`."""
-    places: tuple[tuple[int, int], ...]
-    """Row and column of each."""
-
-
 class ChassisReading(NamedTuple):
     """The sensor model of the chassis that predicts an observation."""
 
@@ -72,12 +64,17 @@ class FilterKernels:
 
     read_state: KernelHandle
     """The present pose and the wheels' angles and rates into `now`."""
+    whole_step: RoutineHandle
+    """`adjust`, a step of the car, and `propagate`; called as the step is."""
+    history: HistoryKernels
     propagate: KernelHandle
     """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""
     transition: TransitionKernel | None
     """None for sigma points."""
     apply: KernelHandle
-    """The gathered correction to the car and to the slow states, and into `moved`."""
+    """The gathered correction to the car and to the slow states, and into `moved` and the history's sums."""
+    sum_up: KernelHandle
+    """The sum of covariance and pose into `soundness`."""
     output: KernelHandle
     """The car's outputs, and `sigmas`."""
     sigmas: KernelHandle
@@ -94,6 +91,8 @@ class FilterKernels:
     evaluations: tuple[KernelHandle, ...]
     observations: dict[str, KernelHandle]
     """By kind: evaluate an observation."""
+    fusions: dict[str, KernelHandle]
+    """By kind: that, and an update with it if `nis` is less than `limit`."""
     readings: dict[str, ChassisReading]
     """By kind of the observations that a sensor model of the chassis predicts: that model."""
     sensors: SensorKernels

@@ -18,10 +18,8 @@ import numpy as np
 
 from vehicled.filter.boundary import InitialPose
 from vehicled.filter.structure import FilterKernels
-from vehicled.messages import WHEELS
 from vehicled.symbolic.differentiation import Differentiation
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.arrays import POSE
 from vehicled.vehicle.car import STATE
 from vehicled.vehicle.interface import CarKernels, SensorKernels
 
@@ -42,12 +40,24 @@ _PLAIN = (
     *_find_handles(CarKernels, "travel_jacobian", "design", "energy", "report"),
     *_find_handles(SensorKernels, "observe_pose", "gnss_speed", "gnss_course"),
     *_find_handles(SensorKernels, "imu_gyro", "imu_accelerometer", "body_velocity"),
-    *_find_handles(FilterKernels, "sigmas"),
+    *_find_handles(FilterKernels, "sigmas", "sum_up"),
 )
 """Kernels that no innovation depends on."""
 _FIXED = (
     *("newton", "integration", "travel_jacobian"),
-    *("outputs", "corner_outputs", "sigmas", "energy", "sensitivity", "carry", "h", "age", "lead"),
+    *(
+        "outputs",
+        "corner_outputs",
+        "sigmas",
+        "soundness",
+        "limit",
+        "energy",
+        "sensitivity",
+        "carry",
+        "h",
+        "age",
+        "lead",
+    ),
 )
 """Arrays without tangents."""
 
@@ -74,19 +84,12 @@ class FilterTangents:
         """What the car's program has to be differentiated by."""
         return Differentiation(width(len(companions)), _FIXED, _PLAIN) if companions else None
 
-    def __init__(self, filter: VehicleState, companions: Sequence[Companion], size: int) -> None:
-        """`size`: numbers of a pose in the history."""
+    def __init__(self, filter: VehicleState, companions: Sequence[Companion]) -> None:
         self._filter, self._companions = filter, companions
         self.directions = width(len(companions)) if companions else 0
         if not companions:
             return
-        car, n = filter.car, 1 + self.directions
-        self._now, self._moved = np.zeros((size, n)), np.zeros((len(car.view("moved")), n))
-        self._pose_rows, self._wheel_rows = slice(len(POSE)), slice(size - 2 * len(WHEELS), size)
-        tangent = car.tangent
-        self._d_now, self._d_wheels = tangent("now"), tangent("now_wheels")
-        self._d_pose, self._d_past_wheels = tangent("pose"), tangent("past_wheels")
-        self._d_since, self._d_moved = tangent("since"), tangent("moved")
+        tangent = filter.car.tangent
         self._d_value, self._d_noise = tangent("value"), tangent("noise")
         self._values: dict[str, np.ndarray] = {}
         self._variances: dict[str, np.ndarray] = {}
@@ -124,30 +127,3 @@ class FilterTangents:
         """The derivatives of the observation that comes next."""
         self._d_value[...] = self._values.get(kind, 0.0)
         self._d_noise[...] = self._variances.get(kind, 0.0)
-
-    # -- history: values in the first column, derivatives in the others ------------------------------------
-
-    def join_pose(self, pose: np.ndarray) -> np.ndarray:
-        """(size, 1 + directions) the present pose and wheels with their tangents."""
-        now = self._now
-        now[:, 0] = pose
-        now[self._pose_rows, 1:] = self._d_now
-        now[self._wheel_rows, 1:] = self._d_wheels.reshape(2 * len(WHEELS), -1)
-        return now
-
-    def join_moved(self, moved: np.ndarray) -> np.ndarray:
-        """(3·pairs, 1 + directions) the correction just applied, with its tangents."""
-        self._moved[:, 0] = moved
-        self._moved[:, 1:] = self._d_moved
-        return self._moved
-
-    def split_past(self, past: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Pose and corrections of the past, (numbers,) and (2·pairs,), without their tangents.
-
-        These, in `past` the last axis after its first element, are put where the kernels read them.
-        """
-        pose, since = past
-        self._d_pose[:] = pose[self._pose_rows, 1:]
-        self._d_past_wheels[:] = pose[self._wheel_rows, 1:]
-        self._d_since[:] = since[:, 1:]
-        return pose[:, 0], since[:, 0]

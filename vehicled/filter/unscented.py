@@ -146,8 +146,16 @@ class UnscentedVehicleFilter(VehicleFilter):
 
     # -- prediction ---------------------------------------------------------------------------------------
 
-    def _simulate(self, h: float) -> None:
-        """The car, and the points about where it was."""
+    def _advance(self, h: float) -> None:
+        """The car and the points about where it was one step on, and the covariance by where they have arrived."""
+        self._adjust()
+        self._move_points(h)
+        if self.car.step(h) < 0:
+            self.unconverged += 1
+        self._propagate()  # the states that propagate linearly
+        self._transform(h)
+
+    def _move_points(self, h: float) -> None:
         self._before = p = self.errors.matrix
         self._calc_densities_now()
         p[np.diag_indices_from(p)] += h * self._densities
@@ -157,7 +165,6 @@ class UnscentedVehicleFilter(VehicleFilter):
         if self._points.step(h) < 0:
             self.unconverged += 1
         self._points.call(self._point_kernels.read)
-        super()._simulate(h)
 
     def _draw(self, root: np.ndarray) -> None:
         """The points where the columns of `root` (20, 20) and their opposites lead."""
@@ -173,8 +180,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._renewing[:] = 1.0  # the tangent is another one where they are now
         points.call(self._point_kernels.renew)
 
-    def _propagate(self, h: float) -> None:
-        super()._propagate(h)  # the states that propagate linearly
+    def _transform(self, h: float) -> None:
         odd, even = _split(self._measure_away(h))
         shift = even.sum(axis=1)
         transition = self._transition.copy()
@@ -246,6 +252,12 @@ class UnscentedVehicleFilter(VehicleFilter):
         errors.rows[:m, drawn] = rows
         errors.more_noise[:m] += np.maximum(seen - np.sum(rows * crossed, axis=1), 0.0)
         return errors.evaluate_again(m)
+
+    def _fuse(self, observation: Observation, limit: float) -> bool:
+        nis = self.evaluate(observation)
+        if nis is not None and nis < limit:
+            self.errors.updates[len(observation.value) - 1]()
+        return nis is not None
 
     def apply_corrections(self) -> None:
         """Move the car by the errors found; the points' mean is then zero again."""

@@ -28,14 +28,15 @@ from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.points import ORIGIN
+from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import Layout
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import (
     AHEAD,
     ANTENNA,
     CHART_SIZE,
+    COMPONENTS,
     CORNER_OUTPUTS,
-    POSE,
     ROOT_OUTPUTS,
     UP,
     V1Z,
@@ -79,13 +80,21 @@ class VehicleFilter(VehicleState):
         """`companions`: filters of changed parameters, by which everything is differentiated."""
         super().__init__(vehicle, settings, sensors, companions)
         kernels, bind = self._kernels, self.car.bind
-        self._propagate_all = bind(kernels.propagate)
+        self._whole_step = self.car.find_routine(kernels.whole_step)
+        self._propagate = bind(kernels.propagate)
         self._apply, self._output, self._adjust = (
             bind(kernels.apply),
             bind(kernels.output),
             bind(kernels.adjust),
         )
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
+        self._fusions = {kind: bind(kernel) for kind, kernel in kernels.fusions.items()}
+        layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
+        self._moment = PlainNumbers(layout, workspace, share=1, elapsed=1)
+        self._apart = PlainNumbers(layout, workspace, age=1, lead=1)
+        self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
+        self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
+        """By number of components less one: what goes into a kernel of an observation, and what comes out."""
         self._evaluated = 0
         """Components of the observation evaluated last."""
         self._before_weights: tuple[np.ndarray, ...] | None = None
@@ -102,23 +111,17 @@ class VehicleFilter(VehicleState):
 
     def predict(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""
-        self._adjust()
         self._h[0] = h
-        self._simulate(h)
-        self._propagate(h)
+        self._advance(h)
         if self.errors.tape is not None:
             self.errors.tape.propagate(self.calc_transition())
-        self.history.step(t_ns, self._with_tangents(self._now) if self.directions else self._now)
+        self._corrected_at[0] = self.history.step(t_ns)
         self._t_ns, self._past = t_ns, None
 
-    def _simulate(self, h: float) -> None:
-        """The car one step on."""
-        if self.car.step(h) < 0:
+    def _advance(self, h: float) -> None:
+        """The car one step on, its new state into `pose`, and the covariance one step on."""
+        if self.car.step(h, self._whole_step) < 0:
             self.unconverged += 1
-
-    def _propagate(self, h: float) -> None:
-        """The new state into `pose`; the covariance one step on."""
-        self._propagate_all()
 
     def calc_transition(self) -> np.ndarray:
         """(n, n) F of the last prediction, by which it has propagated the errors."""
@@ -137,27 +140,35 @@ class VehicleFilter(VehicleState):
 
         Nothing in the filter changes. The innovation is then that of `update`.
         """
-        t_ns = observation.t_ns
-        if t_ns != self._past:
-            past = self.history.at(t_ns)
-            if past is None:
-                return None
-            pose, since = self._tangents.split_past(past) if self.directions else past
-            self._pose[:] = pose[: len(POSE)]
-            self._past_wheels[:] = pose[self._wheels :]
-            self._since[:] = since
-            self._age[0] = max(self._t_ns - t_ns, 0) * 1e-9
-            self._lead[0] = min(max(t_ns - self._t_ns, 0) * 1e-9, _LONGEST_LEAD)
-            self._past = t_ns
-        p, m = self.errors, len(observation.value)
-        self._evaluated = m
-        p.value[:m] = observation.value
-        p.noise[:m] = observation.variance
+        # None is less than a limit of zero.
+        if not VehicleFilter._fuse(self, observation, 0.0):
+            return None
+        nis: float = self.errors.nis.item()
+        return nis
+
+    def _go_back(self, t_ns: int) -> bool:
+        """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
+        moment = self.history.find(t_ns)
+        if moment is None:
+            return False
+        self._moment.write(*moment)
+        self._past_pose()
+        later = (t_ns - self._t_ns) * 1e-9
+        self._apart.write(max(-later, 0.0), min(max(later, 0.0), _LONGEST_LEAD))
+        self._past = t_ns
+        return True
+
+    def _fuse(self, observation: Observation, limit: float) -> bool:
+        """Evaluate an observation, and update with it if its NIS is less than a limit; False when it is too old."""
+        t_ns, value = observation.t_ns, observation.value
+        if t_ns != self._past and not self._go_back(t_ns):
+            return False
+        self._evaluated = m = len(value)
+        self._given[m - 1].write(*value, *observation.variance, limit)
         if self.directions:
             self._tangents.take_observation(observation.kind)
-        self._evaluations[observation.kind]()
-        nis: float = p.nis.item()
-        return nis
+        self._fusions[observation.kind]()
+        return True
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.
@@ -165,14 +176,14 @@ class VehicleFilter(VehicleState):
         `limits`: normalised innovation squared of a component beyond which it counts as if it were there, with more
         noise, and beyond which it is rejected.
         """
-        nis = self.evaluate(observation)
-        if nis is None:
+        if not self._fuse(observation, limits[0]):
             return TOO_OLD
         self._before_weights = None
-        p, m = self.errors, len(observation.value)
-        innovation, variance = p.innovation[:m].tolist(), p.variance[:m].tolist()
-        if nis <= limits[0]:  # then so is that of each component
-            p.update(m)
+        m = len(observation.value)
+        *found, nis = self._found[m - 1].read()
+        innovation, variance = found[:m], found[m:]
+        if nis < limits[0]:  # then so is that of each component
+            self.errors.note_update(m)
             return Update(innovation, variance, nis, (), "fused")
         return self._update_weighted(observation, innovation, variance, nis, limits)
 
@@ -318,7 +329,7 @@ class VehicleFilter(VehicleState):
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
-        if not self.errors.x.any():
+        if not np.count_nonzero(self.errors.x):
             return
         self._apply()
         if self._has_travel:
@@ -326,10 +337,7 @@ class VehicleFilter(VehicleState):
             self._extra[self.states[SUSPENSION[0]].start - self._slow :] = 0.0
             self._travel[:] = 0.0
             self.read_state()
-        moved = self._moved
-        if self._tangents.directions:
-            moved = self._tangents.join_moved(moved)
-        self.history.correct(moved, self._with_tangents(self._now))
+        self.history.correct()
         self._past = None
 
     def _correct_suspension(
@@ -435,9 +443,11 @@ class ForwardEulerFilter(VehicleFilter):
     correction would not know of.
     """
 
-    def _simulate(self, h: float) -> None:
+    def _advance(self, h: float) -> None:
         assert self._kernels.euler is not None
+        self._adjust()
         self.car.step_euler(h, self._kernels.euler)
+        self._propagate()
 
 
 def _find_columns(layout: Layout) -> np.ndarray:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from vehicled.filter.boundary import InitialPose, SensorSetup
 from vehicled.filter.covariance import Covariance
-from vehicled.filter.history import History
+from vehicled.filter.history import History, Kept
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import (
     ANGULAR_RATE,
@@ -31,7 +31,7 @@ from vehicled.filter.states import (
 from vehicled.filter.structure import PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
 from vehicled.messages import WHEELS, SlowState
-from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, MOUNTING, PLACE, POSE, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, MOUNTING, PLACE, YAW, YAW_RATE
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
 from vehicled.vehicle.parameters import Vehicle
@@ -79,6 +79,7 @@ class VehicleState:
         kernels = self._kernels
         self._read_state = car.bind(kernels.read_state)
         self.errors = Covariance(len(self.states), car, kernels.updates, kernels.evaluations)
+        self._sum_up, self._soundness = car.bind(kernels.sum_up), view("soundness")
         self._slow = self.states.count_of_car
         self._pairs = self.states[RATES[0]].start
         self._extra = view("extra")
@@ -86,14 +87,12 @@ class VehicleState:
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
+        self._past_pose, self._sum_corrections = map(
+            car.bind, (kernels.history.past_pose, kernels.history.sum_corrections)
+        )
         self._age, self._lead = view("age"), view("lead")
-        self._past_wheels, self._moved, self._h = view("past_wheels"), view("moved"), view("h")
-        # `now` and `now_wheels` lie one after the other: one array for the history.
-        begin, end = (car.layout.places[name].offset for name in ("now", "now_wheels"))
-        self._wheels = end - begin
-        self._now = car.workspace[begin : end + 2 * len(WHEELS)]
-        """The present pose (POSE, its yaw without jumps), then, from `_wheels` on, the wheels' angles and rates."""
-        self.pose = self._now[: len(POSE)]
+        self._moved, self._h, self._corrected_at = view("moved"), view("h"), view("corrected_at")
+        self._now = self.pose = view("now")
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
         every = np.arange(car.layout.size)
         self._motion = np.concatenate([car.layout.view(every, name).ravel() for name in _MOTION])
@@ -113,17 +112,12 @@ class VehicleState:
         measured last; None while it is."""
         self._closed: dict[Group, np.ndarray] = {}
         """Variances of the groups that wait for another sensor."""
-        self._tangents = FilterTangents(self, companions, len(self._now))
+        self._tangents = FilterTangents(self, companions)
         self.directions = self._tangents.directions
         """Derivatives that are carried along; 0 without companions."""
         self._d_innovation = car.tangent("innovation")
-        self.history = History(
-            settings.memory,
-            len(self._now),
-            self._pairs,
-            more=len(self._moved) - 3 * self._pairs,
-            directions=self._tangents.directions,
-        )
+        before, after = self._find_kept()
+        self.history = History(settings.memory, before, after)
         self.configure(settings, sensors)
         self._t_ns = 0
         self.initialise(0, InitialPose(np.array([0.0, 0.0, car.design_height]), 0.0, 0.0), _AT_REST)
@@ -187,7 +181,8 @@ class VehicleState:
     def is_sound(self) -> bool:
         """Whether state and covariance are finite."""
         # What is not finite makes its sum so.
-        return math.isfinite(self.pose.sum() + self.errors.packed.sum())
+        self._sum_up()
+        return math.isfinite(self._soundness.item())
 
     def parameters(self) -> dict[str, SlowState]:
         """Slow states by name, with their standard deviations, but for those that change within seconds."""
@@ -233,6 +228,15 @@ class VehicleState:
                     self.errors.set_variance(i, variance)
                 else:
                     closed[k] = variance
+
+    def forget_parameters(self, groups: Iterable[Group]) -> None:
+        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
+        prior = np.sqrt(self._table.initial(self._initial))
+        for group in groups:
+            for i in self.states.places(group) if group in self.states and group not in self._closed else ():
+                self._extra[i - self._slow] = self.errors.x[i] = 0.0
+                self.errors.set_variance(i, float(prior[i]) ** 2)
+                self._prior[self.states.parameters == i] = prior[i]
 
     def slow_states(self, group: Group) -> np.ndarray:
         """(elements,) present estimates of a group of slow states, in its unit, a copy."""
@@ -404,7 +408,9 @@ class VehicleState:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
         self.history.clear()
         self.read_state()
-        self.history.step(t_ns, self._with_tangents(self._now))
+        self.car.view("sums")[:] = 0.0
+        self.car.clear_tangents("sums")
+        self._corrected_at[0] = self.history.step(t_ns)
         self._t_ns, self._past = t_ns, None
 
     def set_variance(self, group: Group, element: str, variance: float) -> None:
@@ -455,18 +461,32 @@ class VehicleState:
 
     def _enter_change(self, place: int, change: float, d_change: np.ndarray) -> None:
         """Enter a change of one coordinate that was made beside `apply_corrections` into the history."""
-        moved = np.zeros((len(self._moved), 1 + self._tangents.directions))
-        moved[place, 0] = change
-        moved[place, 1:] = d_change
+        d_moved = self.car.tangent("moved")
+        self._moved[:] = 0.0
+        d_moved[...] = 0.0
+        self._moved[place], d_moved[place] = change, d_change
         self.read_state()
-        self.history.correct(
-            moved if self._tangents.directions else moved[:, 0], self._with_tangents(self._now)
-        )
+        self._sum_corrections()
+        self.history.correct()
         self._past = None
 
-    def _with_tangents(self, pose: np.ndarray) -> np.ndarray:
-        """For the history: (size,), or (size, 1 + directions)."""
-        return self._tangents.join_pose(pose) if self._tangents.directions else pose
+    def _find_kept(self) -> tuple[list[Kept], list[Kept]]:
+        """What the history keeps before and after corrections: pose, wheels and sums, and their tangents."""
+        places, workspace = self.car.layout.places, self.car.workspace
+        # One after the other, they are copied as one array; see `ErrorModel`.
+        starts = [places[name].offset for name in ("now", "before.0", "after.0")]
+        pose, whole = (places[name].offset - places["now"].offset for name in ("sums", "sums"))
+        whole += places["sums"].count
+        now, before, after = (workspace[start : start + whole] for start in starts)
+        kept = [Kept(now, before)], [Kept(now[:pose], after[:pose])]
+        if self.directions:
+            tangent = self.car.tangent
+            for k, name in enumerate(("now", "now_wheels")):
+                d_now = tangent(name)
+                for part, when in zip(kept, ("before", "after"), strict=True):
+                    part.append(Kept(d_now, tangent(f"{when}.{k}").reshape(d_now.shape)))
+            kept[0].append(Kept(tangent("sums"), tangent("sums_then")))
+        return kept
 
 
 def _below(d: np.ndarray | None, place: int) -> np.ndarray | None:

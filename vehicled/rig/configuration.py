@@ -13,7 +13,10 @@ from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.settings import config_path
 
 _OF_THE_CAR = ("curve_secret_key_file", "allowed_clients", "insecure_public_bind")
-"""Keys of `publish` that say who may connect from outside."""
+"""Keys of `publish` that decide who may connect from outside."""
+_LINE_LATENCY = "0.2 ms"
+"""Least time from when a frame is due to when its driver has it, through a pseudo-terminal. Other devices have clocks
+that their drivers follow, or latencies beside which this is nothing."""
 
 
 def write_configuration(
@@ -37,7 +40,8 @@ def write_configuration(
         if kind == "nmea" and gnss_latency is not None:
             _set(options, latency=f"{gnss_latency * 1e3:g} ms")
         elif kind == "can":
-            _set(options, dbc=str((source.parent / _child(options, "dbc").value).resolve()))
+            dbc = str((source.parent / _child(options, "dbc").value).resolve())
+            _set(options, dbc=dbc, latency=_LINE_LATENCY)
     publish = _child(daemon, "publish")
     _remove(publish, *_OF_THE_CAR)
     _set(publish, endpoint=f"ipc://{ports}/results", command_endpoint=f"ipc://{ports}/commands")

@@ -106,7 +106,7 @@ class DaemonProcess:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with contextlib.ExitStack() as stack:
-            if kind is not None:  # the first error says more
+            if kind is not None:  # the first error is the one to report
                 stack.enter_context(contextlib.suppress(RunError, UsageError))
             self.stop()
 

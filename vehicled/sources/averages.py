@@ -21,6 +21,7 @@ _AVERAGED = tuple(
     for c in CHANNELS
     if c.startswith(("imu.", "wheel.", "steer.", "vehicle.")) or c in ("gnss.speed", "gnss.course")
 )
+_ANGLES = frozenset(ANGLES)
 _Fix = tuple[int, float, float, float | None]
 """Time, ns; latitude and longitude, deg; course."""
 
@@ -66,7 +67,7 @@ class Averager:
             if slot is not None and -_LARGEST < value < _LARGEST:
                 slot[0] += 1.0
                 slot[1] += value
-                if channel in ANGLES:
+                if channel in _ANGLES:
                     first = self._ends.get(channel, (m.t, value))[:2]
                     self._ends[channel] = (*first, m.t, value)
         if "gnss.lat" in m.values:

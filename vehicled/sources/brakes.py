@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 
+from vehicled.messages import WHEELS
 from vehicled.vehicle.arrays import BRAKE_PRESSURE
 from vehicled.vehicle.car import Car
 
 TIMEOUT = 0.5
 """s: a pressure that has not been measured for this long is unknown, and no pressure is assumed."""
+_PRESSURES = slice(BRAKE_PRESSURE * len(WHEELS), (BRAKE_PRESSURE + 1) * len(WHEELS))
+"""Places of this row in the flat inputs of corners."""
 LIMITS: Mapping[str, float] = {"brake.pressure": 1e8}
 
 
@@ -39,4 +43,4 @@ class Brakes:
 
     def apply(self, t: float) -> None:
         """Write it into the car."""
-        self._car.corner_inputs[BRAKE_PRESSURE] = self.find(t)
+        self._car.flat_corner_inputs[_PRESSURES] = array("d", [self.find(t)] * len(WHEELS))

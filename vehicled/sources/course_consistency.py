@@ -15,6 +15,8 @@ from vehicled.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.sources.imu import GYROSCOPES, Imu
 
+WATCHED = frozenset(("gnss.course", GYROSCOPES[2]))
+"""Channels that it reads."""
 _WINDOW = 2.0
 """s"""
 _BOUND, _SHARE = 0.05, 0.03

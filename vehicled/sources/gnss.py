@@ -161,7 +161,7 @@ class GnssSource(Source[Gnss]):
     """Position, speed and course of one receiver."""
 
     def __init__(self, settings: Gnss, context: Context) -> None:
-        self._world, self._counters = context.world, context.counters
+        self._world, self._counters, self._timing = context.world, context.counters, context.timing
         self._jumps = FixJumps()
         super().__init__(settings, context)
         self._latency = self.filter.view_slow_states(GNSS_LATENCY)
@@ -173,6 +173,7 @@ class GnssSource(Source[Gnss]):
     def register(self) -> None:
         """Register position, which may reset the filter's position, and speed and course, which may not."""
         s = self.settings
+        self._timing.antenna = complex(*s.antenna[:2])
         register = self.updates.register
         register("gnss.position", s.gate, self._reset_position, ("gnss.lat", "gnss.lon"), ("position",))
         register("gnss.speed", s.gate, serves=("vx",))
@@ -239,6 +240,8 @@ class GnssSource(Source[Gnss]):
             vertical = max(v["gnss.v_acc"], _LEAST_ACCURACY)
         self._set_wander(wander, kind.wander_time)
         place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
+        if self._world.aligned:
+            self._timing.take_fix(m.t * 1e-9, complex(*place[:2]), horizontal, self._late)
         if math.isnan(fix[2]):
             noise = [level, level, MISSING]
             self.updates.update(m, "gnss.position", place, noise, (0, 1), latency=self._late)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ class Health:
         """Time of the last measurement."""
         self._failures = [0] * COMPONENTS
         """Rejections in a row, by component."""
+        self.failures = 0
+        """The largest of them."""
         self.fused = self.rejected = self.resets = 0
         self.reasons: dict[str, int] = {}
         """Of those not accepted, how many for which reason."""
@@ -42,18 +45,15 @@ class Health:
         """Normalised innovation squared of a component beyond which it is weighted, and rejected."""
         self._timeout_ns = round(gate.timeout * 1e9)
 
-    def note_arrival(self, t_ns: int) -> None:
-        """A measurement of that time has come."""
+    def note_arrival(self, t_ns: int) -> int:
+        """A measurement of that time has come. Returns the time, ns, until which the source is not silent."""
         self.last_ns = t_ns
-
-    @property
-    def failures(self) -> int:
-        """Rejections in a row of the component that has been rejected most."""
-        return max(self._failures)
+        return t_ns + self._timeout_ns
 
     def clear_failures(self) -> None:
         """Forget rejections."""
-        self._failures = [0] * COMPONENTS
+        if self.failures:
+            self._failures, self.failures = [0] * COMPONENTS, 0
 
     def restart(self) -> None:
         """Wait for a first measurement again; counters stay."""
@@ -83,6 +83,7 @@ class Health:
             self.reject("gate")
         for k, failed in enumerate(rejected):
             self._failures[k] = self._failures[k] + 1 if failed else 0
+        self.failures = max(self._failures)
         if self.failures < self.gate.persistent:
             if accepted and self.state == "waiting":
                 self.state = "active"
@@ -97,11 +98,19 @@ class Health:
         self.clear_failures()
         self.resets += 1
 
-    def check_timeout(self, now_ns: int) -> None:
-        """Count the source as lost when it has been silent for too long."""
-        if self.last_ns is not None and now_ns - self.last_ns > self._timeout_ns and self.state != "lost":
-            self.state = "lost"
-            self.clear_failures()
+    def check_timeout(self, now_ns: int) -> float:
+        """Count the source as lost when it has been silent for too long.
+
+        Returns the time, ns, until which that need not be checked again.
+        """
+        if self.last_ns is None or self.state == "lost":
+            return math.inf
+        due = self.last_ns + self._timeout_ns
+        if now_ns <= due:
+            return due
+        self.state = "lost"
+        self.clear_failures()
+        return math.inf
 
     def status(self) -> dict[str, Any]:
         """What `status` publishes of a source."""

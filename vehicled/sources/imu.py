@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from operator import add
+from typing import TYPE_CHECKING, Annotated, cast
 
+import msgspec
 import numpy as np
 
 from vehicled.filter.covariance import MISSING
@@ -14,15 +16,19 @@ from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
     DRIVE_FORCE,
+    STEERING_OFFSET,
     SUSPENSION,
+    TYRE_ERROR,
     TYRE_FORCE,
     UNMODELLED,
     VELOCITY,
     ErrorStates,
     NoiseSetting,
 )
-from vehicled.messages import WHEELS, Measurement
+from vehicled.messages import WHEELS, Measurement, SlowState
 from vehicled.sources.gate import Gate
+from vehicled.sources.gnss import ANTENNA
+from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.noise_floor import NoiseFloor
 from vehicled.sources.source import Context, Source, SourceSettings
@@ -39,7 +45,7 @@ from vehicled.units import (
     Unit,
     Vector,
 )
-from vehicled.vehicle.arrays import AHEAD
+from vehicled.vehicle.arrays import AHEAD, V1Z, V2Z, YAW
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -47,6 +53,10 @@ if TYPE_CHECKING:
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
+_LATENCY = "imu_latency"
+"""Name among the parameters."""
+_GRAVITY = 9.81
+"""m/s²: of what roll and pitch take from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,16 +136,6 @@ ALIGNMENT = ErrorStates["Imu | None"](
     is_known=lambda imu: imu is not None and imu.rotation_sigma == 0.0,
     initial=lambda imu, i: 0.0 if imu is None else imu.rotation_sigma**2,
 )
-IMU_LATENCY = ErrorStates["Imu | None"](
-    "imu_latency",
-    ("",),
-    "s",
-    "by how much samples are older than their time",
-    needs=("gnss.course",),
-    contradiction=10.0,
-    is_known=lambda imu: imu is None or imu.latency_sigma == 0.0,
-    initial=lambda imu, i: 0.0 if imu is None else imu.latency_sigma**2,
-)
 
 
 def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, dict[int, Atom]]:
@@ -147,29 +147,26 @@ def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, 
     return angles[j] * values[i] - angles[i] * values[j], row
 
 
+_FALSIFIED = (ANTENNA, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
+"""What explains samples of another time as well, until their latency is found."""
 _SMALL_RATE = 0.1
 """rad/s"""
-_SMALL_CHANGE = 0.5
-"""rad/s²"""
 
 
 def add_gyroscopes(model: ErrorModel) -> None:
     """Observation `imu.gyro`."""
     bias, (scale,) = model.estimates(GYRO_BIAS), model.estimates(GYRO_SCALE)
-    (latency,) = model.estimates(IMU_LATENCY)
     measured = model.program.arrays["value"]
-    s, jacobians = model.states, model.models.jacobians["imu_gyro"]
+    s = model.states
 
     def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
         # Other axes as measured: the model's rates of roll and pitch are those of another suspension.
         turned, _ = _misalign(model, measured, k)
-        change = model.calc_change(jacobians[k])
         # Small rates are mostly the filter's own corrections, which are correlated with the next innovations.
         counted = [model.discount(v, _SMALL_RATE) for v in values]
         _, row = _misalign(model, [model.discount(v, _SMALL_RATE) for v in measured], k)
         row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: counted[k]})
-        row |= s.entries(IMU_LATENCY, {0: -model.discount(change, _SMALL_CHANGE)})
-        return bias[k] + scale * values[k] + turned - latency * change, row
+        return bias[k] + scale * values[k] + turned, row
 
     model.observe_chassis("imu.gyro", "imu_gyro", error)
 
@@ -242,7 +239,7 @@ class Imu(SourceSettings):
     """Settings of the inertial measurement unit: where it is mounted in vehicle axes, and its sensors."""
 
     LIMITS = dict.fromkeys(ACCELEROMETERS, 500.0) | dict.fromkeys(GYROSCOPES, 50.0)
-    STATES = (GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT, IMU_LATENCY)
+    STATES = (GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT)
     OBSERVATIONS = (add_gyroscopes, add_accelerometers)
     NOISE = (
         NoiseSetting(
@@ -258,9 +255,9 @@ class Imu(SourceSettings):
     """Roll, pitch, yaw (z-y-x) that turn vehicle axes into the IMU's."""
     rotation_sigma: Annotated[Radians, NonNegative] = 0.01
     """How well that is known, 1 σ."""
-    latency_sigma: Annotated[Seconds, NonNegative] = 0.0
-    """How well the time of a sample is known, 1 σ; 0: not estimated. A car whose tyres respond otherwise than the
-    model's looks much like late gyroscopes, so that it costs accuracy where there is no latency."""
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.02
+    """How well the time of a sample is known, 1 σ. The rest is found where a receiver is precise to centimetres
+    (`imu_timing`); 0: nothing is changed."""
     gyroscopes: Gyroscopes | None = field(default_factory=Gyroscopes)
     accelerometers: Accelerometers | None = field(default_factory=Accelerometers)
 
@@ -313,28 +310,36 @@ class _Sensors:
     """The part of them that is the error of the model."""
     floor: NoiseFloor
     """Of the samples."""
+    biases: np.ndarray
+    """(3,) estimated biases, a view."""
+    axes: tuple[_MotionAxis, ...]
+    """What the estimator uses of them beside the observation."""
+
+    def read(self, v: Mapping[str, float]) -> list[float | None]:
+        """By axis, less the known biases; None for what is not measured."""
+        (cx, cy, cz), (ox, oy, oz) = self.channels, self.offsets
+        if cx in v and cy in v and cz in v:
+            return [v[cx] - ox, v[cy] - oy, v[cz] - oz]
+        return [v[c] - o if c in v else None for c, o in zip(self.channels, self.offsets, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class _MotionAxis:
     """How a yaw rate or specific force in vehicle axes follows from the samples of three axes."""
 
-    nearest: str
-    """Channel without which it is not measured."""
-    channels: tuple[str, ...]
-    offsets: tuple[float, ...]
-    """Known biases."""
-    biases: np.ndarray
-    """(3,) estimated biases, a view."""
+    place: int
+    """0, 1, 2: yaw rate, lateral and longitudinal force."""
+    nearest: int
+    """Axis of the sensor without which it is not measured."""
     shares: list[float]
-    """Of each channel."""
+    """Of each axis."""
 
 
 class ImuSource(Source[Imu]):
     """Angular rates and specific forces, with whatever axes a measurement has."""
 
     def __init__(self, settings: Imu, context: Context) -> None:
-        self._given_noise = context.given_noise
+        self._given_noise, self._timing = context.given_noise, context.timing
         self._floors: dict[str, NoiseFloor] = {}
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
@@ -343,6 +348,7 @@ class ImuSource(Source[Imu]):
     def reset(self) -> None:
         """The filter begins anew: what was found of the samples' noise is forgotten as well."""
         self.lateral.reset()
+        self._timing.forget()
         self._ahead_at = -math.inf
         for floor in self._floors.values():
             floor.reset()
@@ -350,9 +356,9 @@ class ImuSource(Source[Imu]):
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
+        self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
+        self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
-        self._motion_axes: list[_MotionAxis | None] = [None, None, None]
-        """Of yaw rate, lateral and longitudinal force; None for what is not measured."""
         floors, self._floors = self._floors, {}
         for kind, channels, settings, group, axes, serves in (
             ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),), ("yaw", "sideslip")),
@@ -366,12 +372,6 @@ class ImuSource(Source[Imu]):
             ),
         ):
             if settings is not None:
-                biases = self.filter.view_slow_states(group)
-                for n, axis in axes:
-                    shares = s.R_imu_vehicle[:, axis].tolist()
-                    self._motion_axes[n] = _MotionAxis(
-                        channels[axis], channels, offsets[kind], biases, shares
-                    )
                 self.updates.register(kind, settings.gate, channels=channels, serves=serves)
                 more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
                 model = [e * e for e in more]
@@ -379,47 +379,83 @@ class ImuSource(Source[Imu]):
                 of_samples = [self._variances[kind]] * len(channels)
                 floor = self._floors[kind] = floors.get(kind) or NoiseFloor(of_samples)
                 floor.reconfigure(of_samples)
-                self._kinds.append(_Sensors(kind, channels, offsets[kind], variances, model, floor))
+                biases = self.filter.view_slow_states(group)
+                motion = tuple(_MotionAxis(n, axis, s.R_imu_vehicle[:, axis].tolist()) for n, axis in axes)
+                self._kinds.append(
+                    _Sensors(kind, channels, offsets[kind], variances, model, floor, biases, motion)
+                )
+
+    def parameters(self) -> dict[str, SlowState]:
+        """The latency of its samples beside the configured one."""
+        found = self._timing.state
+        return {} if found is None else {_LATENCY: found}
+
+    def set_parameters(self, given: Mapping[str, SlowState]) -> None:
+        """Begin with that latency."""
+        if _LATENCY in given:
+            self._timing.set(given[_LATENCY])
 
     def measure_ahead(self, t: float) -> float | None:
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
         return self._ahead if t - self._ahead_at < OLD else None
 
-    def _read_motion(self, v: Mapping[str, float]) -> list[float | None]:
-        """Yaw rate, lateral and longitudinal specific force, as far as measured, in vehicle axes, without biases."""
+    def _read_motion(
+        self, samples: Sequence[Sequence[float | None]]
+    ) -> tuple[list[float | None], list[float]]:
+        """Yaw rate, lateral and longitudinal specific force, in vehicle axes, without biases.
+
+        `samples` by kind and axis. Returns what is measured of them, and what has been subtracted of each as
+        estimated bias.
+        """
         found: list[float | None] = [None, None, None]
-        for n, axis in enumerate(self._motion_axes):
-            if axis is not None and axis.nearest in v:
-                total, biases = 0.0, axis.biases.tolist()
-                for c, offset, bias, share in zip(
-                    axis.channels, axis.offsets, biases, axis.shares, strict=True
-                ):
-                    if c in v:
-                        total += share * (v[c] - offset - bias)
-                found[n] = total
-        return found
+        subtracted = [0.0, 0.0, 0.0]
+        for of, sample in zip(self._kinds, samples, strict=True):
+            biases = of.biases.tolist()
+            for axis in of.axes:
+                if sample[axis.nearest] is not None:
+                    total = less = 0.0
+                    for share, x, bias in zip(axis.shares, sample, biases, strict=True):
+                        if x is not None:
+                            total += share * x
+                            less += share * bias
+                    found[axis.place], subtracted[axis.place] = total - less, less
+        return found, subtracted
+
+    def _find_latency(self, t: float, yaw_rate: float, ahead: float, left: float, bias: float) -> None:
+        pose = self.filter.pose
+        if not self._gravity_removed:
+            ahead -= _GRAVITY * pose.item(V1Z)
+            left -= _GRAVITY * pose.item(V2Z)
+        self._timing.is_drive_known = self.filter.is_drive_known
+        change = self._timing.take_sample(t, yaw_rate, ahead, left, pose.item(YAW), bias)
+        if abs(change) > LARGE_CHANGE:
+            self.filter.forget_parameters(_FALSIFIED)
 
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""
         v = m.values
-        yaw_rate, left, ahead = self._read_motion(v)
+        if self._timing.latency:
+            m = msgspec.structs.replace(m, t=m.t - round(self._timing.latency * 1e9))
+        samples = [of.read(v) for of in self._kinds]
+        (yaw_rate, left, ahead), biases = self._read_motion(samples)
         self.lateral.take(yaw_rate, left)
+        if yaw_rate is not None and left is not None and ahead is not None:
+            self._find_latency(
+                m.t * 1e-9, yaw_rate + biases[0], ahead + biases[2], left + biases[1], biases[0]
+            )
         if ahead is not None:
             self._ahead, self._ahead_at = ahead, m.t * 1e-9
-        for of in self._kinds:
-            kind, channels, offsets = of.kind, of.channels, of.offsets
-            present = [k for k, c in enumerate(channels) if c in v]
-            if len(present) == len(channels):
-                value = [v[c] - offset for c, offset in zip(channels, offsets, strict=True)]
-                of_samples = of.floor.take(value)
-                noise = of.variances
+        for of, sample in zip(self._kinds, samples, strict=True):
+            if None not in sample:
+                value = cast("list[float]", sample)
+                noise, of_samples = of.variances, of.floor.take(value)
                 if not self._given_noise:
-                    noise = [s + e for s, e in zip(of_samples, of.model_variances, strict=True)]
-                self.updates.update(m, kind, value, noise)
-            elif present:
+                    noise = list(map(add, of_samples, of.model_variances))
+                self.updates.update(m, of.kind, value, noise)
+                continue
+            present = [k for k, x in enumerate(sample) if x is not None]
+            if present:
                 of.floor.interrupt()
-                value = [
-                    v[c] - offset if c in v else 0.0 for c, offset in zip(channels, offsets, strict=True)
-                ]
-                noise = [w if c in v else MISSING for c, w in zip(channels, of.variances, strict=True)]
-                self.updates.update(m, kind, value, noise, present)
+                value = [0.0 if x is None else x for x in sample]
+                noise = [MISSING if x is None else w for x, w in zip(sample, of.variances, strict=True)]
+                self.updates.update(m, of.kind, value, noise, present)

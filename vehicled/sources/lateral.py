@@ -31,8 +31,8 @@ class LateralKinematics:
         self.yaw_rate: float | None = None
         """rad/s, as measured last."""
         self._acceleration: float | None = None
-        self._age = [0.0, 0.0]
-        """Of both, s."""
+        self._yaw_rate_age = self._acceleration_age = 0.0
+        """s"""
         self._time = self._gained = self._impossible_for = 0.0
         self._unexplained: deque[tuple[float, float]] = deque()
         """Time, s, and lateral velocity less what the sensors have integrated, m/s, within the window."""
@@ -40,19 +40,20 @@ class LateralKinematics:
     def take(self, yaw_rate: float | None, acceleration: float | None) -> None:
         """The latest samples: yaw rate (rad/s) and lateral specific force (m/s²); None where not measured."""
         if yaw_rate is not None:
-            self.yaw_rate, self._age[0] = yaw_rate, 0.0
+            self.yaw_rate, self._yaw_rate_age = yaw_rate, 0.0
         if acceleration is not None:
-            self._acceleration, self._age[1] = acceleration, 0.0
+            self._acceleration, self._acceleration_age = acceleration, 0.0
 
     def advance(self, dt: float, ahead: float, left: float, yaw_rate: float) -> bool:
         """Advance by dt (s) beside a filter's velocities (m/s) and yaw rate (rad/s).
 
         True when these have been impossible for long.
         """
-        self._age = [age + dt for age in self._age]
-        if self._age[0] > OLD:
+        self._yaw_rate_age += dt
+        self._acceleration_age += dt
+        if self._yaw_rate_age > OLD:
             self.yaw_rate = None
-        if self._age[1] > OLD and self._acceleration is not None:
+        if self._acceleration_age > OLD and self._acceleration is not None:
             self._acceleration = None
             self._unexplained.clear()
         if self.yaw_rate is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import le
 
 import numpy as np
 
@@ -13,9 +14,12 @@ FASTEST = 200.0
 """m/s: no car is faster."""
 
 
-def find_absurd(m: Measurement, limits: Mapping[str, float]) -> list[str]:
-    """The channels whose values are beyond their limits; NaN always is."""
-    return [channel for channel, value in m.values.items() if not abs(value) <= limits.get(channel, math.inf)]
+def find_absurd(m: Measurement, limits: Iterable[float]) -> list[str]:
+    """The channels whose values are beyond their limits, which stand in the same order; NaN always is."""
+    within = list(map(le, map(abs, m.values.values()), limits))
+    return (
+        [] if all(within) else [channel for channel, good in zip(m.values, within, strict=True) if not good]
+    )
 
 
 _LARGEST: Mapping[str, float] = {

@@ -39,11 +39,11 @@ class NoiseFloor:
 
     def take(self, value: Sequence[float]) -> list[float]:
         """Variance of a sample by component, from it and all before; samples follow each other regularly."""
-        last, before = self._last, self._before
+        least, found, last, before = self._least, self._found, self._last, self._before
         if last is not None and before is not None:
-            for k, (least, found) in enumerate(zip(self._least, self._found, strict=True)):
-                second = value[k] - 2.0 * last[k] + before[k]
-                square = min(second * second / 6.0, _SPIKE * max(found, least))
-                self._found[k] = found + (square - found) / _MEMORY
+            for k, x in enumerate(value):
+                second, mean = x - 2.0 * last[k] + before[k], found[k]
+                square, spike = second * second / 6.0, _SPIKE * max(mean, least[k])
+                found[k] = mean + ((square if square < spike else spike) - mean) / _MEMORY
         self._last, self._before = value, last
-        return [max(least, found) for least, found in zip(self._least, self._found, strict=True)]
+        return list(map(max, least, found))

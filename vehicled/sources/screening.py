@@ -5,19 +5,34 @@ Wrong units are found here, too, but removed by nothing except the filter's gate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from vehicled.messages import Measurement
-from vehicled.sources.course_consistency import BiasJump, CourseConsistency
+from vehicled.sources import stuck
+from vehicled.sources.course_consistency import WATCHED, BiasJump, CourseConsistency
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.mounting_check import MountingCheck
-from vehicled.sources.sensors import Sensors, find_limits
+from vehicled.sources.sensors import MOST_COMBINATIONS, Sensors, find_limits
 from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_consistency import YawConsistency
 from vehicled.vehicle.parameters import Vehicle
+
+
+class _Checks(NamedTuple):
+    """What a measurement with certain channels is checked by."""
+
+    limits: list[float]
+    """By channel."""
+    may_be_stuck: bool
+    has_yaw: bool
+    """Whether any channel has a part in the comparison of yaw rates."""
+    has_course: bool
+    """Likewise of gyroscope and course."""
 
 
 class Screening:
@@ -31,6 +46,9 @@ class Screening:
         self.gyro_jump: BiasJump | None = None
         """Of the gyroscope's bias about the vertical axis, found since the step before."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
+        self._averages = self._units.averages
+        self._checks: dict[tuple[str, ...], _Checks] = {}
+        """By the channels of a measurement."""
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0}
         """How many values, by reason."""
         self.latest: dict[str, tuple[int, str]] = {}
@@ -61,22 +79,35 @@ class Screening:
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """The rest of a measurement. `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s."""
-        averages = self._units.take(m)
-        if averages is not None:
-            self._mounting.take(averages, steering)
-        if exchanged := self._mounting.find(m):
+        self._units.take(m)
+        if self._units.averages is not self._averages:
+            self._averages = self._units.averages
+            self._mounting.take(self._averages, steering)
+        if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
-        if absurd := find_absurd(m, self._limits):
+        channels = tuple(m.values)
+        checks = self._checks.get(channels) or self._find_checks(channels)
+        if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
-        if stuck := self._stuck.find(m, ahead):
-            m = self._without(m, stuck, "stuck")
-        if not self._yaw.take(m, ahead, steering):
+        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead)):
+            m = self._without(m, repeated, "stuck")
+        if checks.has_yaw and not self._yaw.take(m, ahead, steering):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
-        jump = self._course.take(m, ahead)
+        jump = self._course.take(m, ahead) if checks.has_course else None
         if jump is not None:
             self.gyro_jump = jump
             self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
         return m
+
+    def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
+        limits = [self._limits.get(channel, math.inf) for channel in channels]
+        watched = [
+            not watched.isdisjoint(channels) for watched in (stuck.WATCHED, self._yaw.watched, WATCHED)
+        ]
+        checks = _Checks(limits, *watched)
+        if len(self._checks) < MOST_COMBINATIONS:
+            self._checks[channels] = checks
+        return checks
 
     def _without(self, m: Measurement, channels: Sequence[str], reason: str) -> Measurement:
         self.removed[reason] += len(channels)

@@ -7,7 +7,7 @@ standard deviation of one sample, unless the sensor reports its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import get_args, get_type_hints
@@ -15,7 +15,7 @@ from typing import get_args, get_type_hints
 import msgspec
 
 from vehicled.filter.boundary import Mounting, SensorSetup
-from vehicled.messages import Measurement
+from vehicled.messages import Measurement, SlowState
 from vehicled.sources import inputs
 from vehicled.sources.gnss import Gnss, GnssSource
 from vehicled.sources.imu import Imu, ImuSource
@@ -97,6 +97,10 @@ def find_limits() -> dict[str, float]:
     return limits
 
 
+MOST_COMBINATIONS = 256
+"""Of channels in a measurement, for which is kept what to do with them: more than devices have."""
+
+
 class Sources:
     """The sources of all sensors that are used."""
 
@@ -119,6 +123,8 @@ class Sources:
         self._by_channels = [
             (frozenset(s.settings.LIMITS), s, round(s.settings.latency * 1e9)) for s in self._sources.values()
         ]
+        self._readers: dict[tuple[str, ...], list[tuple[Source[SourceSettings], int]]] = {}
+        """By the channels of a measurement: the sources that read any of them, and their latency, ns."""
         ranked = [s for s in self._sources.values() if s.settings.SPEED_PRECEDENCE is not None]
         self.of_speed = sorted(ranked, key=lambda s: s.settings.SPEED_PRECEDENCE or 0)
         """Those that measure the speed, the preferred ones first."""
@@ -144,8 +150,22 @@ class Sources:
         for source in self._sources.values():
             source.reset()
 
+    def parameters(self) -> dict[str, SlowState]:
+        """What sources have found of their sensors beside the filter, by name."""
+        return {name: found for s in self._sources.values() for name, found in s.parameters().items()}
+
+    def set_parameters(self, given: Mapping[str, SlowState]) -> None:
+        """Begin with what `parameters` gave; names that are not known here are left out."""
+        for source in self._sources.values():
+            source.set_parameters(given)
+
     def observe(self, m: Measurement) -> None:
         """Update the filter with all that a measurement has."""
-        for channels, source, late_ns in self._by_channels:
-            if not channels.isdisjoint(m.values):
-                source.observe(msgspec.structs.replace(m, t=m.t - late_ns) if late_ns else m)
+        channels = tuple(m.values)
+        readers = self._readers.get(channels)
+        if readers is None:
+            readers = [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)]
+            if len(self._readers) < MOST_COMBINATIONS:
+                self._readers[channels] = readers
+        for source, late_ns in readers:
+            source.observe(msgspec.structs.replace(m, t=m.t - late_ns) if late_ns else m)

@@ -14,7 +14,8 @@ from typing import ClassVar, Generic, TypeVar
 from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import Group, NoiseSetting
 from vehicled.filter.structure import AddObservation
-from vehicled.messages import Measurement
+from vehicled.messages import Measurement, SlowState
+from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.world import WorldFrame
 from vehicled.units import Seconds
@@ -28,6 +29,7 @@ class Context:
     updates: MeasurementUpdates
     world: WorldFrame
     counters: Counter[str]
+    timing: ImuTiming
     given_noise: bool = False
     """Whether the noise of samples is as the settings say, also where the samples show more."""
 
@@ -91,6 +93,13 @@ class Source(ABC, Generic[T]):
 
     def reset(self) -> None:
         """The filter begins anew."""
+
+    def parameters(self) -> dict[str, SlowState]:
+        """What it has found of its sensor beside the filter, by name."""
+        return {}
+
+    def set_parameters(self, given: Mapping[str, SlowState]) -> None:
+        """Begin with what `parameters` gave."""
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Speed in a measurement, m/s, before the filter runs; None without one."""

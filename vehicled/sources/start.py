@@ -47,9 +47,7 @@ class StartConditions:
         return len(speeds) > 0 and (len(speeds) != 2 or _agree(*speeds))
 
     def take(self, m: Measurement) -> None:
-        """Fix, speed and course in a measurement; speed from the best source that it has."""
-        if self._sources.start_channels.isdisjoint(m.values):
-            return
+        """Fix, speed and course in a measurement, with any of `start_channels`; speed from its best source."""
         gnss = self._sources.gnss
         fix = None if gnss is None else gnss.find_fix(m.values)
         if gnss is not None and fix is not None:

@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+from vehicled.messages import WHEELS
 from vehicled.sources.steering_health import SteeringHealth
 from vehicled.units import Positive, Seconds, Unit, UnitBy
-from vehicled.vehicle.arrays import FRONT, RACK, RACK_RATE, ROD, ROD_RATE
+from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
 
 _ONE_SIDED = 0.3
 """s: after that without a sample, only the other road wheel is measured."""
+_RODS, _ROD_RATES = (range(row * len(WHEELS), row * len(WHEELS) + 2) for row in (ROD, ROD_RATE))
+"""Places of the front wheels in the flat inputs of corners."""
 HORIZON = 0.1
 """s: a steering signal is extrapolated no further; after that the last value holds."""
 
@@ -142,8 +145,9 @@ class Steering:
 
     def apply(self, t: float) -> None:
         """Write displacements and rates at t, s, into the car."""
-        (left, left_rate), (right, right_rate) = (rod.at(t) for rod in self._rods)
-        car = self._car
-        car.inputs[RACK], car.inputs[RACK_RATE] = 0.5 * (left + right), 0.5 * (left_rate + right_rate)
-        car.corner_inputs[ROD, FRONT] = left, right
-        car.corner_inputs[ROD_RATE, FRONT] = left_rate, right_rate
+        left, left_rate = self._rods[0].at(t)
+        right, right_rate = self._rods[1].at(t)
+        inputs, corners = self._car.inputs, self._car.flat_corner_inputs
+        inputs[RACK], inputs[RACK_RATE] = 0.5 * (left + right), 0.5 * (left_rate + right_rate)
+        corners[_RODS[0]], corners[_RODS[1]] = left, right
+        corners[_ROD_RATES[0]], corners[_ROD_RATES[1]] = left_rate, right_rate

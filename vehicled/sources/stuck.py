@@ -19,10 +19,14 @@ _FIXES, _WAY = 2, 2.0
 may repeat itself. Its digits are finer than that."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _PLACE = ("gnss.lat", "gnss.lon")
+WATCHED = frozenset((*_AXES, *_PLACE))
+"""Channels that can be stuck."""
 
 
 class _Run:
     """Samples that are the same, to the last bit."""
+
+    __slots__ = ("begun_ns", "repetitions", "value")
 
     def __init__(self) -> None:
         self.value: float | tuple[float, ...] = math.nan
@@ -42,10 +46,10 @@ class StuckChannels:
 
     def find(self, m: Measurement, speed: float) -> list[str]:
         """The channels of a measurement that are stuck; `speed` of the car, m/s."""
-        values, t, moving = m.values, m.t, abs(speed) > _MOVING
+        values, t, moving, find = m.values, m.t, abs(speed) > _MOVING, self._axes.get
         stuck: list[str] = []
         for channel, value in values.items():
-            run = self._axes.get(channel)
+            run = find(channel)
             if run is None:
                 continue
             if value != run.value or not moving:

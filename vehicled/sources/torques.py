@@ -8,6 +8,7 @@ is not known gets none: the filter estimates the force that it lacks.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -21,6 +22,10 @@ from vehicled.vehicle.parameters import Vehicle
 TIMEOUT = 0.5
 """s: a torque that has not been measured for this long is unknown, and no torque is assumed."""
 AXLES = ("front", "rear")
+_DRIVE_TORQUES, _TRANSFER_LIMITS = (
+    slice(row * len(WHEELS), (row + 1) * len(WHEELS)) for row in (DRIVE_TORQUE, TRANSFER_LIMIT)
+)
+"""Places of these rows in the flat inputs of corners."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +79,7 @@ class Torques:
     """Keeps the latest torques of the wheels."""
 
     def __init__(self, settings: WheelTorques, car: Car) -> None:
-        self.gain, self._inputs = settings.gain, car.corner_inputs
+        self.gain, self._inputs = settings.gain, car.flat_corner_inputs
         self._front, self._rear = axles = [_AxleTorques(axle, car.vehicle) for axle in AXLES]
         self._places = {channel: (axle, n) for axle in axles for n, channel in enumerate(axle.channels)}
         self._find(-math.inf)
@@ -108,14 +113,14 @@ class Torques:
         """Write them into the car; none on an axle where they are not measured at t, s."""
         if t >= self._next:
             self._find(t)
-        self._inputs[DRIVE_TORQUE] = self._torques
-        self._inputs[TRANSFER_LIMIT] = self._limits
+        self._inputs[_DRIVE_TORQUES] = self._torques
+        self._inputs[_TRANSFER_LIMITS] = self._limits
 
     def _find(self, t: float) -> None:
         left, right, limit, front_until = self._front.find(t)
         rear_left, rear_right, rear_limit, rear_until = self._rear.find(t)
-        self._torques = [left, right, rear_left, rear_right]
-        self._limits = [limit, limit, rear_limit, rear_limit]
+        self._torques = array("d", (left, right, rear_left, rear_right))
+        self._limits = array("d", (limit, limit, rear_limit, rear_limit))
         front, rear = t < front_until, t < rear_until
         self._is_measured = (front or not self._front.is_driven) and (rear or not self._rear.is_driven)
         # Nothing changes before the first of them is no longer measured.

@@ -38,6 +38,8 @@ _SEARCH_EVERY = 20
 """Intervals between searches for an explanation, while there is none."""
 _CANDIDATES = 5
 """Tried per measurement: a whole search takes milliseconds, and this is part of the real-time step."""
+_TOGETHER = 64
+"""Measurements that are averaged at once: code and sums are then fetched into the caches once for all of them."""
 _MOVING, _SLOWEST = 5.0, 1.0
 """m/s: of the faster and of the slower of two speeds that are compared."""
 _TURNING, _SLOWEST_TURN = 0.15, 0.05
@@ -83,6 +85,8 @@ class UnitCheck:
         self._wheelbase, self._gravity = vehicle.wheelbase, vehicle.gravity
         self._radii = {w: vehicle.axle(w).tyre.radius for w in WHEELS}
         self._averager = Averager()
+        self._waiting: list[Measurement] = []
+        """For the averages."""
         self._ratios: dict[_Pair, deque[float]] = {}
         self._upward: deque[float] = deque(maxlen=_KEPT)
         self._largest: dict[str, float] = {}
@@ -91,22 +95,25 @@ class UnitCheck:
         """Intervals in which a channel was beyond its own unit."""
         self._means: dict[str, float] = {}
         """Averages of the interval before."""
+        self.averages = Averages()
+        """Of the last interval."""
         self._found: dict[str, str] = {}
         """Sources with the unit that they are in."""
         self._intervals, self._next_search = 0, 0
-        self._search: Iterator[None] = iter(())
+        self._search: Iterator[None] | None = None
         """The one that is going on."""
         self._steering = sensors.steering
         self.configure(sensors)
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
+        self._average()  # by the settings until now
         imu, source = sensors.imu, sensors.steering.source
         if source != self._steering.source:
             # Another channel, about which nothing is known yet.
             self._found.pop("steering", None)
             self._ratios = {p: r for p, r in self._ratios.items() if all(s != "steering" for s, _ in p)}
-            self._search = iter(())
+            self._search = None
         self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
         self._accelerometers = None if imu is None else imu.accelerometers
         self._steering = sensors.steering
@@ -137,13 +144,23 @@ class UnitCheck:
             "road wheels": CHANNELS_BY_SOURCE["road_wheels"],
         }
 
-    def take(self, m: Measurement) -> Averages | None:
-        """Take a measurement as it came, before anything is removed from it; the averages that it completes."""
-        for _ in islice(self._search, _CANDIDATES):
-            pass
-        now = self._averager.take(m)
-        if now is None:
-            return None
+    def take(self, m: Measurement) -> None:
+        """Take a measurement as it came, before anything is removed from it."""
+        if self._search is not None and sum(1 for _ in islice(self._search, _CANDIDATES)) < _CANDIDATES:
+            self._search = None
+        self._waiting.append(m)
+        if len(self._waiting) >= _TOGETHER:
+            self._average()
+
+    def _average(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for m in waiting:
+            now = self._averager.take(m)
+            if now is not None:
+                self._take_interval(now)
+
+    def _take_interval(self, now: Averages) -> None:
+        self.averages = now
         self._intervals += 1
         for channel, mean in now.means.items():
             self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
@@ -153,10 +170,10 @@ class UnitCheck:
         self._compare(now)
         self._means = now.means
         self._explain()
-        return now
 
     def find(self) -> dict[str, str]:
         """What is wrong as far as it is known, in words, by the channels that it is about."""
+        self._average()
         found = {source: self._describe(self._channels[source], unit) for source, unit in self._found.items()}
         for channel, (_, _, unit) in _MAGNITUDES.items():
             source = next((s for s, channels in self._channels.items() if channel in channels), channel)

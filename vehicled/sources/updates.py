@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import sub
 
 from vehicled.filter.boundary import Observation, ObservedFilter, Update
 from vehicled.messages import Innovation, Measurement
@@ -29,6 +30,8 @@ class MeasurementUpdates:
         """Of the present step."""
         self.step_ns = 0
         """Its time."""
+        self._silent_ns: float = math.inf
+        """Until that time, ns, no source has been silent for too long."""
 
     def begin_step(self, t_ns: int) -> None:
         """Records of the step before are handed over."""
@@ -37,6 +40,7 @@ class MeasurementUpdates:
     def unregister_all(self) -> None:
         """Sources are about to register anew; those that were there keep their counters."""
         self._unregistered, self.health, self._resets = self.health, {}, {}
+        self._silent_ns = -math.inf  # gates may have other time-outs
 
     def register(
         self,
@@ -73,34 +77,32 @@ class MeasurementUpdates:
         `present`: which of the components were measured, if not all; `latency`: by how much it is older than its
         time, s.
         """
-        health = self.health[kind]
-        health.note_arrival(m.t)
-        observation = Observation(kind, m.t - round(latency * 1e9), value, variance)
+        health = self._note_arrival(m, kind)
+        t_ns = m.t - round(latency * 1e9) if latency else m.t
+        observation = Observation(kind, t_ns, value, variance)
         update = self._filter.update(observation, health.limits)
-        if not update.innovation:
-            self.reject(m, kind, value if present is None else [value[k] for k in present], update.reason)
+        innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
+        if not innovation:
+            self.reject(m, kind, value if present is None else [value[k] for k in present], reason)
             return
-        innovation, expected = update.innovation, update.variance
         if present is not None:
             value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
-        reason = update.reason
         if not update.rejected:
             health.accept()
         elif health.fail(update.rejected, update.accepted) and self._resets[kind](observation, update):
             health.count_reset()
             reason = "reset"
-        predicted = [v - i for v, i in zip(value, innovation, strict=True)]
         record = Innovation(
             m.t,
             self.step_ns,
             kind,
             m.source,
             value,
-            predicted,
+            list(map(sub, value, innovation)),
             innovation,
             expected,
-            update.nis,
-            update.nis / (len(value) * health.limits[1]),
+            nis,
+            nis / (len(value) * health.limits[1]),
             reason != "gate",
             reason,
         )
@@ -114,10 +116,15 @@ class MeasurementUpdates:
 
     def reject(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """A measurement that cannot be predicted or used."""
-        health = self.health[kind]
-        health.note_arrival(m.t)
-        health.reject(reason)
+        self._note_arrival(m, kind).reject(reason)
         self.record(m, kind, value, reason)
+
+    def _note_arrival(self, m: Measurement, kind: str) -> Health:
+        health = self.health[kind]
+        silent_ns = health.note_arrival(m.t)
+        if silent_ns < self._silent_ns:
+            self._silent_ns = silent_ns
+        return health
 
     def record(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """Keep the innovation record of an observation that was not evaluated, with the reason."""
@@ -128,8 +135,9 @@ class MeasurementUpdates:
 
     def check_timeouts(self, now_ns: int) -> None:
         """Find the sources that have fallen silent."""
-        for health in self.health.values():
-            health.check_timeout(now_ns)
+        if now_ns > self._silent_ns:
+            checked = [health.check_timeout(now_ns) for health in self.health.values()]
+            self._silent_ns = min(checked, default=math.inf)
 
     def is_active(self, kind: str) -> bool:
         """Whether observations of a kind correct the filter at present."""
@@ -141,7 +149,7 @@ class MeasurementUpdates:
 
         Then the filter is wrong, and not they.
         """
-        failing = [h for h in self.health.values() if h.failures >= h.gate.persistent]
+        failing = [h for h in self.health.values() if h.failures and h.failures >= h.gate.persistent]
         if len(failing) < 2:
             return False
         measuring = [h for h in self.health.values() if h.state in ("active", "distrusted")]

@@ -52,6 +52,8 @@ class YawConsistency:
         place = vehicle.axle(f"{axle}l")
         self._angle_per_turn = place.tyre.radius / (2.0 * place.hard_points.wheel_center[1])
         self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
+        self.watched = frozenset((*GYROSCOPES, *(c for pair in self._channels for c in pair)))
+        """Channels that are compared, or implausible with those."""
         self._offsets = [0.0, 0.0]
         """rad/m by which wheels and steering differ from the gyroscope."""
         self.reset()

@@ -25,12 +25,15 @@ class Interface:
 class Functions:
     """Functions on the address of a workspace."""
 
-    def __init__(self, code: MachineCode, interface: Interface, prefix: str) -> None:
+    def __init__(self, code: MachineCode, interface: Interface, prefix: str, keeps_lock: bool) -> None:
+        """`keeps_lock`: whether calls keep the interpreter's lock."""
         self.kernels: dict[KernelHandle, Callable[[int], None]] = {
-            handle: code.function(prefix + handle.name, None, ctypes.c_void_p) for handle in interface.kernels
+            handle: code.function(prefix + handle.name, None, ctypes.c_void_p, keeps_lock=keeps_lock)
+            for handle in interface.kernels
         }
         self._routines = {
-            r: code.function(prefix + r.name, ctypes.c_int, *_types(r)) for r in interface.routines
+            r: code.function(prefix + r.name, ctypes.c_int, *_types(r), keeps_lock=keeps_lock)
+            for r in interface.routines
         }
 
     def routine(self, routine: RoutineHandle) -> Callable[..., int]:
@@ -45,9 +48,15 @@ def _types(routine: RoutineHandle) -> list[type]:
 class ProgramCode:
     """Loaded; immutable."""
 
-    def __init__(self, interface: Interface, object_code: bytes) -> None:
-        """Raises KeyError when the code lacks a function of the interface."""
+    def __init__(self, interface: Interface, object_code: bytes, keeps_lock: bool = False) -> None:
+        """Raises KeyError when the code lacks a function of the interface.
+
+        `keeps_lock`: whether calls keep the interpreter's lock, as befits short ones; those of differentiated
+        functions never do.
+        """
         code = MachineCode(object_code)
-        self.functions = Functions(code, interface, "")
-        self.differentiated = Functions(code, interface, PREFIX) if interface.is_differentiated else None
+        self.functions = Functions(code, interface, "", keeps_lock)
+        self.differentiated = (
+            Functions(code, interface, PREFIX, False) if interface.is_differentiated else None
+        )
         """As `functions`."""

@@ -18,16 +18,19 @@ def emit(program: Program, routines: Sequence[Routine], tangents: Tangents | Non
     text = [loop.declarations(program.layout.width)] if routines else []
     text += [loop.emit_routine(r, program, prefix) for prefix in prefixes for r in routines]
     text += [llvm.emit_sequences(program.sequences, prefix) for prefix in prefixes]
+    text += [llvm.emit_conditions(program.conditions, prefix) for prefix in prefixes]
     sizes: tuple[int, ...] = ()
     if tangents is not None:
         text.append(tangents.emit())
         sizes = tangents.sizes
-    return llvm.emit(program.kernels.values(), program.layout, "", "".join(text), sizes)
+    text += [*program.texts, *program.replaced.values()]
+    kernels = [k for handle, k in program.kernels.items() if handle not in program.replaced]
+    return llvm.emit(kernels, program.layout, "", "".join(text), sizes)
 
 
 def make_interface(program: Program, routines: Sequence[Routine], tangents: Tangents | None) -> Interface:
     """Of what `emit` writes."""
-    kernels = (*program.kernels, *program.sequences)
+    kernels = (*program.kernels, *program.sequences, *program.conditions)
     return Interface(kernels, tuple(r.handle for r in routines), tangents is not None)
 
 

@@ -108,6 +108,24 @@ def emit_kernels(kernels: Iterable[Kernel], layout: Layout, prefix: str = "") ->
     return [wide.emit_kernel(k, layout, prefix) for k in kernels]
 
 
+def emit_conditions(
+    conditions: Mapping[KernelHandle, tuple[int, int, KernelHandle]], prefix: str = ""
+) -> str:
+    """LLVM IR text of functions `void prefix+name(double *workspace)` that call a kernel if (`Program.condition`)."""
+    text = []
+    for handle, (less, limit, kernel) in conditions.items():
+        numbers = "".join(
+            f"  %p{n} = getelementptr double, ptr %w, i64 {place}\n  %v{n} = load double, ptr %p{n}, align 8\n"
+            for n, place in enumerate((less, limit))
+        )
+        text.append(
+            f'define void @"{prefix}{handle.name}"(ptr %w) nounwind {{\n{numbers}'
+            "  %holds = fcmp olt double %v0, %v1\n  br i1 %holds, label %then, label %end\nthen:\n"
+            f'  call void @"{prefix}{kernel.name}"(ptr %w)\n  br label %end\nend:\n  ret void\n}}\n'
+        )
+    return "".join(text)
+
+
 def emit_sequences(sequences: Mapping[KernelHandle, Sequence[KernelHandle]], prefix: str = "") -> str:
     """LLVM IR text of functions `void prefix+name(double *workspace)` that call kernels in order."""
     text = []

@@ -74,7 +74,7 @@ def get_object_key(ir: str) -> str:
 
 
 class MachineCode:
-    """Loaded code. Calls release the interpreter's lock for their duration."""
+    """Loaded code."""
 
     def __init__(self, object_code: bytes) -> None:
         """`object_code`: for this processor."""
@@ -83,11 +83,18 @@ class MachineCode:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
         self._engine.finalize_object()
 
-    def function(self, name: str, result: type | None = None, *arguments: type) -> Callable[..., Any]:
-        """The function `name` as a foreign function of ctypes. Raises KeyError when there is none."""
+    def function(
+        self, name: str, result: type | None = None, *arguments: type, keeps_lock: bool = False
+    ) -> Callable[..., Any]:
+        """The function `name` as a foreign function of ctypes. Raises KeyError when there is none.
+
+        `keeps_lock`: calls keep the interpreter's lock, which they otherwise release for their duration. To get it
+        back may take as long as another thread is busy: what takes microseconds had better keep it.
+        """
         address = self._engine.get_function_address(name)
         if not address:
             raise KeyError(name)
-        function = ctypes.CFUNCTYPE(result, *arguments)(address)
+        kind = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
+        function = kind(result, *arguments)(address)
         function.keep = self  # type: ignore[attr-defined]  # the code must outlive the function
         return function

@@ -16,6 +16,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from vehicled.symbolic.graph import Atom, Graph
+    from vehicled.symbolic.loop import Routine
 
 ALIGNMENT = 8
 """Places of arrays are multiples of this many float64, so that vector loads are aligned."""
@@ -156,6 +157,14 @@ class Program:
         """The kernel that computes the values that depend on the parameters alone: see `finish`."""
         self.sequences: dict[KernelHandle, tuple[KernelHandle, ...]] = {}
         """Functions that call kernels one after the other."""
+        self.routines: list[Routine] = []
+        """Functions with arguments that call kernels (`loop.py`), beside those that its owner has."""
+        self.conditions: dict[KernelHandle, tuple[int, int, KernelHandle]] = {}
+        """Functions that call a kernel where the number at one place is less than that at another."""
+        self.replaced: dict[KernelHandle, str] = {}
+        """LLVM IR text of the functions that take the place of kernels: see `replace`."""
+        self.texts: list[str] = []
+        """That of functions which these call."""
         self.arrays: dict[str, list[Atom]] = {}
         """Symbols by the name of the array that they are stored as."""
         self._offset: dict[int, int] = {}
@@ -218,9 +227,31 @@ class Program:
         self.sequences[handle] = kernels
         return handle
 
+    def condition(self, name: str, less: Atom, limit: Atom, kernel: KernelHandle) -> KernelHandle:
+        """Declare a function that calls a kernel if one stored number is less than another, and is not NaN.
+
+        Raises ValueError for a name that is taken, and for several instances.
+        """
+        if self.layout.width != 1:
+            raise ValueError(f"condition {name!r} is that of one instance")
+        handle = self._new(name)
+        self.conditions[handle] = self.offset(less), self.offset(limit), kernel
+        return handle
+
+    def replace(self, kernel: KernelHandle, text: str) -> None:
+        """Have a function of the kernel's name compute what its expressions say: IR text (`array_loops.py`).
+
+        The differentiated kernel is still made of the expressions. Raises ValueError for several instances.
+        """
+        if self.layout.width != 1:
+            raise ValueError(f"kernel {kernel.name!r} is replaced by code for one instance")
+        self.replaced[kernel] = text
+
     def _new(self, name: str) -> KernelHandle:
         handle = KernelHandle(name)
-        if handle == self.prepare or handle in self._pending or handle in self.sequences:
+        if handle == self.prepare or any(
+            handle in taken for taken in (self._pending, self.sequences, self.conditions)
+        ):
             raise ValueError(f"kernel {name!r} exists already")
         return handle
 

@@ -114,11 +114,12 @@ def _build(
 
     vehicle = model.build(tyre, extensions, width)
     program, routine = vehicle.program, vehicle.step.routine
+    routines = (routine, *program.routines)
     tangents = None if differentiation is None else Tangents(program, differentiation)
-    ir = compiler.emit(program, (routine,), tangents)
+    ir = compiler.emit(program, routines, tangents)
     blueprint = Blueprint(
         layout=program.layout,
-        interface=compiler.make_interface(program, (routine,), tangents),
+        interface=compiler.make_interface(program, routines, tangents),
         step=routine.handle,
         kernels=vehicle.kernels,
         names=vehicle.names,

@@ -12,7 +12,7 @@ from vehicled.messages import WHEELS
 from vehicled.multibody.step import StepFunction
 from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.differentiation import Differentiation
-from vehicled.symbolic.program import KernelHandle
+from vehicled.symbolic.program import KernelHandle, RoutineHandle
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS, Z
 from vehicled.vehicle.blueprint import get_blueprint
 from vehicled.vehicle.extension import Extension, Result
@@ -45,14 +45,19 @@ class CompiledCar:
         blueprint, object_code = get_blueprint(tyre, extensions, width, differentiation)
         self.layout, self.kernels, self.names = blueprint.layout, blueprint.kernels, blueprint.names
         self._results = dict(zip(extensions, blueprint.results, strict=True))
-        code = ProgramCode(blueprint.interface, object_code)
+        # One car computes for microseconds, between which other threads get their turn.
+        code = ProgramCode(blueprint.interface, object_code, keeps_lock=width == 1)
         self.functions = code.functions.kernels
-        self.step: StepFunction = code.functions.routine(blueprint.step)
+        self.routine: Callable[[RoutineHandle], StepFunction] = code.functions.routine
+        """A function that is called as a step of the car. Raises KeyError."""
+        self.step = self.routine(blueprint.step)
         if blueprint.tangents is not None and code.differentiated is not None:
             self.tangents = blueprint.tangents
             self.differentiated = code.differentiated.kernels
             """As `functions`."""
-            self.differentiated_step: StepFunction = code.differentiated.routine(blueprint.step)
+            self.differentiated_routine: Callable[[RoutineHandle], StepFunction] = code.differentiated.routine
+            """As `routine`."""
+            self.differentiated_step = self.differentiated_routine(blueprint.step)
 
     def result(self, extension: Extension[Result]) -> Result:
         """What that extension of this car has returned. Raises KeyError for another one."""
@@ -114,7 +119,7 @@ class Instances:
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
-        """Run a kernel on the workspace; the interpreter's lock is released meanwhile."""
+        """Run a kernel on the workspace; for several cars the interpreter's lock is released meanwhile."""
         self._functions[kernel](self._pointer)
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
@@ -161,10 +166,13 @@ class Instances:
         self._branch_q[: len(motion)] += motion * travel
         self._branch_qd[: len(motion)] += motion * rate
 
-    def step(self, h: float) -> int:
-        """Advance by h seconds. Returns the number of Newton iterations, negative when not converged."""
+    def step(self, h: float, step: StepFunction | None = None) -> int:
+        """Advance by h seconds. Returns the number of Newton iterations, negative when not converged.
+
+        `step`: a routine of which the step is a part, instead of it alone (see `find_routine`).
+        """
         self._integration[0] = h
-        return self._step(
+        return (step or self._step)(
             self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
         )
 
@@ -198,6 +206,8 @@ class Car(Instances):
     ) -> None:
         super().__init__(compiled(vehicle.tyre, extensions, differentiation=differentiation))
         self.vehicle = vehicle
+        self.flat_corner_inputs = self.corner_inputs.data.cast("B").cast("d")
+        """`corner_inputs` row after row: so a number is written in a fraction of the time."""
         self._is_differentiated = differentiation is not None
         self._d_correction, self._d_corner_correction = map(self.tangent, ("correction", "corner_correction"))
         names = self.compiled.names
@@ -213,6 +223,11 @@ class Car(Instances):
         self._settle_or_copy()
         if differentiation is not None:
             self._functions, self._step = self.compiled.differentiated, self.compiled.differentiated_step
+
+    def find_routine(self, handle: RoutineHandle) -> StepFunction:
+        """A routine for `step`, of a car with a differentiation the differentiated one. Raises KeyError."""
+        compiled = self.compiled
+        return (compiled.differentiated_routine if self._is_differentiated else compiled.routine)(handle)
 
     # -- derivatives ----------------------------------------------------------------------------------
 

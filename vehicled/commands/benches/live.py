@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.progress import Progress
     from vehicled.rig.configuration import write_configuration
     from vehicled.studies.live.drive import drive_length, make_drive
-    from vehicled.studies.live.run import bench_live, bench_warm
+    from vehicled.studies.live.run import bench_live, bench_warm, list_recordings
 
     seconds = _read_duration(args.duration)
     if args.seed < 0:
@@ -69,8 +69,7 @@ def run(args: argparse.Namespace) -> int:
         with Progress("driving", seconds, "s") as progress:
             found = bench_live(car, path, folder, drive, load, progress.update)
         with Progress("warm loop") as progress:
-            (recording,) = folder.glob("*.mcap")
-            warm = bench_warm(car, recording)
+            warm = bench_warm(car, list_recordings(folder)[0])
     found["breakdown_us"]["warm"] = warm.pop("parts_us")
     found |= warm | {"load": load}
     print(json.dumps(found) if args.json else "\n".join(_lines(found)))
@@ -135,7 +134,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
     load = f", beside {found['load']} busy processes" if found["load"] else ""
     return [
         *lines,
-        f"{'deadlines':<26}{found['missed']} of {found['steps']} missed in {found['seconds']:.0f} s{load}",
+        f"{'deadlines':<26}{found['missed']} of {found['steps']} missed in {found['seconds']:.0f} s{load}"
+        + (f"; the filter restarted {found['restarts']} times" if found["restarts"] else ""),
         f"{'samples':<26}{found['lost']} lost; sent at most {found['emulation_late_us']:.0f} µs late",
         f"{'processor':<26}{100 * found['cpu_share']:.0f} % of one ({found['scheduling']})",
         f"{'memory':<26}{found['rss_mb']:.0f} MB{slope}; recording {found['recording_mb']:.1f} MB",

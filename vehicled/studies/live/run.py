@@ -22,7 +22,7 @@ import zmq
 from replay.laps import Laps
 from replay.mcap_log import McapLog
 from vehicled.daemon.configuration import DaemonConfiguration
-from vehicled.errors import UsageError
+from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import Step
 from vehicled.rig.rig import DriveEnd, Rig
@@ -36,7 +36,7 @@ FOLLOWED = {"xsens": "imu", "vectornav": "imu", "can": "can"}
 """Drivers whose samples are followed to the subscriber, and the name under which their latency stands."""
 SETTLED_S = 60.0
 """From here on memory must not grow."""
-_LEAST_SLOPE_S = 30.0
+_LEAST_SLOPE_S = 50.0
 _WARM_S = 60.0
 """Length of the drive that is replayed."""
 _SAMPLE_S = 1.0
@@ -59,7 +59,7 @@ class Watched:
 
     @property
     def growth(self) -> float | None:
-        """Of the memory after the first minute, MB per hour; None if the drive is too short to say."""
+        """Of the memory after the first minute, MB per hour; None if the drive is too short."""
         settled = [(t, rss) for t, rss in self.memory if t >= SETTLED_S]
         if not settled or settled[-1][0] - settled[0][0] < _LEAST_SLOPE_S:
             return None
@@ -147,11 +147,13 @@ def bench_live(
     with busy_processes(load), Rig(configuration, path, log, drive, timed=[*timed], module=module) as rig:
         seen, end = watch(rig, progress)
         sent = {name: np.array(rig.emulator.sent_times(name)) for name in timed}
-    (recording,) = folder.glob("*.mcap")
+    if not seen.estimates:
+        raise RunError("no estimate within the drive")
+    recordings = list_recordings(folder)
     counters, loop = end.counters, end.counters["loop"]
     received = {name: counters["devices"][name]["measurements"] for name in end.sent}
     lost = {name: max(n - received[name], 0) for name, n in end.sent.items()}
-    steps = _read_steps(recording, set(timed))
+    steps = _read_steps(recordings, set(timed))
     latency, stages = _calc_latencies(timed, sent, steps, seen)
     return {
         "seconds": seen.memory[-1][0],
@@ -165,13 +167,14 @@ def bench_live(
         "missed": loop["missed"],
         "steps": loop["steps"],
         "skipped": loop["skipped"],
+        "restarts": counters["estimator"]["restarts"],
         "cpu_share": end.cpu,
         "rss_mb": seen.memory[-1][1] / 1e6,
         "rss_mb_per_hour": seen.growth,
         "lost": sum(lost.values()) + sum(counters["queue"]["dropped"].values()),
         "unread_bytes": end.unread_bytes,
         "emulation_late_us": end.late_max / 1e3,
-        "recording_mb": recording.stat().st_size / 1e6,
+        "recording_mb": sum(r.stat().st_size for r in recordings) / 1e6,
     }
 
 
@@ -185,17 +188,26 @@ class _Steps:
     """By device, (m, 2): when it arrived, and which step took it, ns."""
 
 
-def _read_steps(recording: Path, devices: set[str]) -> _Steps:
+def list_recordings(folder: Path) -> list[Path]:
+    """The files of one run in order of time: a long one has several. Raises RunError if there is none."""
+    found = sorted(folder.glob("*.mcap"), key=lambda path: path.stat().st_mtime_ns)
+    if not found:
+        raise RunError(f"{folder}: nothing was recorded there")
+    return found
+
+
+def _read_steps(recordings: list[Path], devices: set[str]) -> _Steps:
     taken = {device: array("q") for device in devices}
-    for step in McapLog(recording).recorded_steps():
-        for m in step.measurements:
-            if m.source in devices:
-                taken[m.source].extend((m.arrival, step.t))
     decode = msgspec.json.Decoder(StepRecord).decode
     records = array("q")
-    for message in McapLog(recording).messages(("step",)):
-        record = decode(message.data)
-        records.extend((record.t, record.duration or 0))
+    for log in map(McapLog, recordings):
+        for step in log.recorded_steps():
+            for m in step.measurements:
+                if m.source in devices:
+                    taken[m.source].extend((m.arrival, step.t))
+        for message in log.messages(("step",)):
+            record = decode(message.data)
+            records.extend((record.t, record.duration or 0))
     t, durations = np.array(records).reshape(-1, 2).T
     return _Steps(t, durations, {name: np.array(a).reshape(-1, 2) for name, a in taken.items()})
 

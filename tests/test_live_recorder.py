@@ -1,0 +1,335 @@
+"""The daemon's recorder: whatever the disk does, nobody waits for it, losses are counted, and it goes on."""
+
+import errno
+import logging
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcap.reader import make_reader
+from recording_rig import PERIOD, START, Disk, messages, step, wait_until
+
+from replay.mcap_log import McapLog
+from vehicled.daemon import live_recorder
+from vehicled.daemon.live_recorder import LiveRecorder
+from vehicled.daemon.recordings import RecordOptions, list_recordings
+from vehicled.messages import Status
+
+HEAD = len(["configuration", "clock"])
+
+
+@pytest.fixture
+def start(tmp_path, request):
+    """Starts a recorder in `tmp_path`."""
+
+    def start(folder: Path = tmp_path, limit: int = 2048, **options: Any) -> LiveRecorder:
+        options = {"keep_free": 0.0, **options}
+        recorder = LiveRecorder(RecordOptions(directory=folder, **options), "rate: 250 Hz\n", limit)
+        recorder.start()
+        request.addfinalizer(recorder.close)
+        return recorder
+
+    return start
+
+
+def steps_of(path: Path) -> list[int]:
+    """Which steps are in a file; each has exactly what was recorded."""
+    found = list(McapLog(path).recorded_steps())
+    indices = [(s.t - START) // PERIOD for s in found]
+    assert [s.measurements for s in found] == [step(i)[1] for i in indices]
+    return indices
+
+
+def feed(recorder: LiveRecorder, until: Any) -> int:
+    """Record steps until something has happened; returns how many."""
+    count = 0
+
+    def one() -> Any:
+        nonlocal count
+        recorder.record_step(*step(count))
+        count += 1
+        if recorder.counters()["queue"] > 200:
+            time.sleep(0.02)
+        return until()
+
+    wait_until(one)
+    return count
+
+
+def test_each_file_is_complete_by_itself_and_none_is_overwritten(tmp_path, start):
+    for _ in range(3):
+        recorder = start()
+        for i in range(100):
+            recorder.record_step(*step(i))
+        recorder.close()
+        counters = recorder.counters()
+        assert counters["written"] == messages(100) + HEAD
+        assert counters["dropped"] == counters["lost"] == counters["errors"] == 0
+        path = Path(counters["path"])
+        assert counters["bytes"] == path.stat().st_size
+        assert McapLog(path).configuration == "rate: 250 Hz\n"
+        assert steps_of(path) == list(range(100))
+    assert len(list_recordings(tmp_path)) == len(list(tmp_path.iterdir())) == 3
+
+
+def test_everything_is_on_disk_soon_though_nothing_else_comes(start):
+    recorder = start()
+    wait_until(lambda: recorder.counters()["state"] == "recording")
+    path = Path(recorder.counters()["path"])
+    recorder.record_step(*step(0))
+    wait_until(lambda: steps_of(path) == [0])
+    assert recorder.counters()["state"] == "recording"
+
+
+def test_a_message_that_cannot_be_encoded_is_counted_and_the_rest_written(start):
+    recorder = start()
+    recorder.record_status(Status(START, "running", {"what": object()}))
+    recorder.record_step(*step(0))
+    recorder.close()
+    counters = recorder.counters()
+    assert (counters["errors"], counters["lost"]) == (1, 1)
+    assert steps_of(Path(counters["path"])) == [0]
+
+
+def test_a_new_file_goes_on_with_the_next_step(tmp_path, start):
+    recorder = start(file_size_mb=1)
+    written = feed(recorder, lambda: len(list_recordings(tmp_path)) == 3)
+    recorder.close()
+    found = [steps_of(path) for path in list_recordings(tmp_path)]
+    assert [i for steps in found for i in steps] == list(range(written))
+    assert all(path.stat().st_size > 1_000_000 for path in list_recordings(tmp_path)[:2])
+    assert recorder.counters()["written"] == messages(written) + 3 * HEAD
+    for path in list_recordings(tmp_path):
+        log = McapLog(path)
+        assert list(log.recorded_steps())
+        assert not log.problems
+        with open(path, "rb") as file:
+            assert make_reader(file).get_summary() is not None
+
+
+def test_a_new_file_begins_after_a_time(tmp_path, start, monkeypatch):
+    recorder = start(file_duration=10.0)
+    feed(recorder, lambda: recorder.counters()["written"] > HEAD)
+    now = time.monotonic
+    monkeypatch.setattr(live_recorder.time, "monotonic", lambda: now() + 10.0)
+    feed(recorder, lambda: len(list_recordings(tmp_path)) == 2)
+
+
+def test_a_command_is_in_the_file_of_its_step(tmp_path, start):
+    recorder = start(file_size_mb=1)
+    following = 0
+
+    def three() -> bool:
+        nonlocal following
+        following += 1
+        recorder.record_command(START + following * PERIOD, "set_position", {"x": following, "y": 0})
+        return len(list_recordings(tmp_path)) == 3
+
+    feed(recorder, three)
+    recorder.close()
+    steps = [s for path in list_recordings(tmp_path) for s in McapLog(path).recorded_steps()]
+    commanded = [[c.arguments["x"] for c in s.commands] for s in steps]
+    assert commanded == [[], *([i] for i in range(1, following))]
+
+
+def test_a_full_disk_is_reported_once_and_recording_resumes_in_a_new_file(
+    tmp_path, start, monkeypatch, caplog
+):
+    disk = Disk(monkeypatch)
+    recorder = start()
+    feed(recorder, lambda: recorder.counters()["written"] > HEAD)
+    first = Path(recorder.counters()["path"])
+    disk.error = errno.ENOSPC
+    feed(recorder, lambda: recorder.counters()["errors"] >= 2)
+    counters = recorder.counters()
+    assert counters["state"] == "failed"
+    assert "No space left on device" in counters["reason"]
+    assert counters["lost"] > 0
+    assert list_recordings(tmp_path) == [first]
+    with open(first, "rb") as file:
+        assert len(list(make_reader(file).iter_messages())) == counters["written"]
+    disk.error = None
+    feed(recorder, lambda: recorder.counters()["state"] == "recording")
+    recorder.close()
+    counters = recorder.counters()
+    assert counters["reason"] is None
+    again = Path(counters["path"])
+    assert list_recordings(tmp_path) == [first, again]
+    assert steps_of(again)
+    assert not McapLog(again).read_run().problems
+    lines = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert [("cannot record: No space" in line, "recording again" in line) for line in lines] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_everything_is_counted_once_on_a_disk_that_fails(start, monkeypatch):
+    disk = Disk(monkeypatch)
+    recorder = start()
+    wait_until(lambda: recorder.counters()["state"] == "recording")
+    disk.error = errno.EIO
+    for i in range(200):
+        recorder.record_step(*step(i))
+    recorder.close()
+    counters = recorder.counters()
+    assert counters["written"] + counters["lost"] == messages(200) + HEAD
+    assert counters["written"] == HEAD
+
+
+def test_a_folder_that_is_not_there_at_the_start_is_used_once_it_is(tmp_path, start):
+    (tmp_path / "stick").write_text("in the way")
+    recorder = start(tmp_path / "stick" / "runs")
+    feed(recorder, lambda: recorder.counters()["state"] == "failed")
+    assert "Not a directory" in recorder.counters()["reason"]
+    assert recorder.counters()["path"] == str(tmp_path / "stick" / "runs")
+    (tmp_path / "stick").unlink()
+    feed(recorder, lambda: recorder.counters()["state"] == "recording")
+    recorder.close()
+    assert len(list_recordings(tmp_path / "stick" / "runs")) == 1
+
+
+def test_a_folder_that_disappears_is_noticed(tmp_path, start):
+    folder = tmp_path / "runs"
+    recorder = start(folder)
+    feed(recorder, lambda: recorder.counters()["written"] > HEAD)
+    folder.rename(tmp_path / "elsewhere")
+    feed(recorder, lambda: recorder.counters()["errors"] > 0 and recorder.counters()["state"] == "recording")
+    recorder.close()
+    (path,) = list_recordings(folder)
+    assert steps_of(path)
+
+
+def test_a_disk_that_hangs_holds_up_nobody_and_the_gap_is_seen(tmp_path, start, monkeypatch, caplog):
+    disk = Disk(monkeypatch)
+    recorder = start(limit=50)
+    before = feed(recorder, lambda: recorder.counters()["written"] > HEAD)
+    disk.responds.clear()
+    feed(recorder, disk.hanging.is_set)
+    for i in range(before, before + 200):  # in this thread, which must not wait
+        recorder.record_step(*step(i))
+    counters = recorder.counters()
+    assert counters["dropped"] > 0
+    assert counters["queue_high_water"] == 50
+    wait_until(lambda: recorder.counters()["state"] == "stalled")
+    assert "not responded" in recorder.counters()["reason"]
+    disk.responds.set()
+    feed(recorder, lambda: "recording again" in caplog.text)
+    assert recorder.counters()["state"] == "recording"
+    recorder.close()
+    (path,) = list_recordings(tmp_path)
+    assert steps_of(path)
+    log = McapLog(path)
+    assert list(log.recorded_steps())
+    assert set(log.problems.counts) == {"steps missing"}
+    assert caplog.text.count("too slow") == 1
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["while opening", "while writing"])
+def test_the_end_does_not_wait_for_a_disk_that_hangs(start, monkeypatch, caplog, opened):
+    monkeypatch.setattr(live_recorder, "_END_WITHIN_S", 0.1)
+    disk = Disk(monkeypatch)
+    if not opened:
+        disk.responds.clear()
+    recorder = start()
+    if opened:
+        feed(recorder, lambda: recorder.counters()["written"] > HEAD)
+        disk.responds.clear()
+    feed(recorder, disk.hanging.is_set)
+    recorder.close()
+    assert "does not respond" in caplog.text
+    assert "recorder" in [t.name for t in threading.enumerate()]
+    disk.responds.set()
+    wait_until(lambda: "recorder" not in [t.name for t in threading.enumerate()])
+
+
+RECORD = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from recording_rig import step
+from vehicled.daemon.live_recorder import LiveRecorder
+from vehicled.daemon.recordings import RecordOptions
+
+recorder = LiveRecorder(RecordOptions(directory=Path(sys.argv[2]), keep_free=0.0), "x")
+recorder.start()
+for i in range(100_000):
+    recorder.record_step(*step(i))
+    print(i, recorder.counters()["lost"], recorder.counters()["state"], flush=True)
+    time.sleep(0.002)
+"""
+"""A process that records until it is killed."""
+
+
+def run_until(folder: Path, done: Any, before: Any = None) -> int:
+    """Run RECORD until a line of it satisfies `done`, kill it with SIGKILL, and return its last step."""
+    command = [sys.executable, "-c", RECORD, str(Path(__file__).parent), str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=before) as process:
+        assert process.stdout is not None
+        last = 0
+        for line in process.stdout:
+            number, lost, state = line.split()
+            last = int(number)
+            if done(last, int(lost), state):
+                break
+        process.kill()
+        for line in process.stdout:
+            if line.endswith("\n"):
+                last = int(line.split()[0])
+    assert process.returncode == -signal.SIGKILL
+    return last
+
+
+def test_what_a_killed_process_has_recorded_opens_in_the_default_reader(tmp_path):
+    last = run_until(tmp_path, lambda i, *_: i == 700)
+    (path,) = list_recordings(tmp_path)
+    with open(path, "rb") as file:
+        found = list(make_reader(file, validate_crcs=True).iter_messages("/step"))
+    assert steps_of(path) == list(range(len(found)))
+    # Steps come every 2 ms at the fastest: this many are half a second at the most.
+    assert last - len(found) < 250
+
+
+HANG = """
+import os, sys
+from pathlib import Path
+from replay import mcap_writer
+from vehicled.daemon import live_recorder
+from vehicled.daemon.recordings import RecordOptions
+
+os.mkfifo(sys.argv[1] + "/pipe")
+mcap_writer.open = lambda path, mode, buffering: open(sys.argv[1] + "/pipe", "wb", buffering)
+live_recorder._END_WITHIN_S = 0.1
+recorder = live_recorder.LiveRecorder(RecordOptions(directory=Path(sys.argv[1])), "x")
+recorder.start()
+recorder.close()
+print("closed")
+"""
+"""A process whose disk hangs: nobody reads the pipe that it opens for writing."""
+
+
+def test_a_process_ends_though_its_disk_hangs(tmp_path):
+    done = subprocess.run([sys.executable, "-c", HANG, tmp_path], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "closed\n")
+    assert "the disk does not respond" in done.stderr
+
+
+def test_a_real_limit_of_the_file_system_costs_a_file_and_nothing_else(tmp_path):
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+    run_until(tmp_path, lambda i, lost, state: len(list_recordings(tmp_path)) == 3, limit)
+    first, second, _ = list_recordings(tmp_path)
+    found = [steps_of(first), steps_of(second)]
+    assert all(found)
+    assert found[0][-1] < found[1][0]
+    for path in (first, second):
+        with open(path, "rb") as file:
+            assert list(make_reader(file).iter_messages("/step"))

@@ -1,0 +1,172 @@
+"""Latency of the IMU from its samples and precise fixes, on a path that is known in closed form."""
+
+import cmath
+import math
+
+import numpy as np
+import pytest
+
+from vehicled.messages import SlowState
+from vehicled.sources.imu_timing import ImuTiming, compare_paths
+
+ARM = 0.8 + 0.2j
+RATE, FIX_RATE = 250, 10
+BIAS = 0.002
+"""rad/s, of the gyroscope."""
+
+
+def place(t: float) -> complex:
+    """A slalom in which the car also accelerates and brakes, m."""
+    return 12.0 * t - 8.0 * math.cos(0.5 * t) + 1j * 4.0 * math.sin(0.9 * t)
+
+
+def velocity(t: float) -> complex:
+    return 12.0 + 4.0 * math.sin(0.5 * t) + 3.6j * math.cos(0.9 * t)
+
+
+def acceleration(t: float) -> complex:
+    return 2.0 * math.cos(0.5 * t) - 3.24j * math.sin(0.9 * t)
+
+
+def yaw(t: float) -> float:
+    return cmath.phase(velocity(t))
+
+
+def yaw_rate(t: float) -> float:
+    return (acceleration(t) / velocity(t)).imag
+
+
+def forces(t: float) -> complex:
+    return acceleration(t) * cmath.exp(-1j * yaw(t))
+
+
+def antenna(t: float, arm: complex = ARM) -> complex:
+    return place(t) + arm * cmath.exp(1j * yaw(t))
+
+
+def drive(
+    timing: ImuTiming,
+    late: float = 0.0,
+    arm: complex = ARM,
+    noise: float = 0.0,
+    seed: int = 0,
+    seconds: float = 40.0,
+) -> float:
+    """Samples whose times are `late` (s) after those of the motion; fixes of an antenna at `arm`. Returns changes."""
+    timing.sigma, timing.antenna, timing.is_drive_known = 0.02, ARM, True
+    random, changes = np.random.default_rng(seed), 0.0
+    for k in range(round(seconds * RATE)):
+        t = k / RATE
+        force = forces(t) + (0.1 - 0.05j)  # a slope, and a bias
+        reading = yaw_rate(t) + BIAS
+        changes += timing.take_sample(
+            t + late - timing.latency, reading, force.real, force.imag, yaw(t) + 0.02, BIAS
+        )
+        if k % (RATE // FIX_RATE) == 0:
+            error = noise * complex(*random.standard_normal(2))
+            timing.take_fix(t, antenna(t, arm) + error, max(noise, 0.001), 0.0)
+    return changes
+
+
+@pytest.mark.parametrize("late", [0.02, -0.02])
+@pytest.mark.parametrize("arm", [ARM, ARM - 0.4])
+def test_a_latency_is_found_wherever_the_antenna_is(late, arm):
+    timing = ImuTiming()
+    changes = drive(timing, late, arm, noise=0.01)
+    assert timing.latency == pytest.approx(late, abs=0.003)
+    assert changes == pytest.approx(timing.latency)
+    assert timing.state.value == timing.latency
+    assert timing.state.sigma < 0.006
+
+
+@pytest.mark.parametrize("arm", [ARM, ARM - 0.4])
+def test_right_times_are_left_as_they_are(arm):
+    timing = ImuTiming()
+    assert drive(timing, 0.0, arm, noise=0.01) == timing.latency == 0.0
+
+
+def test_the_latency_of_fixes_is_subtracted_when_it_has_been_found():
+    """Fixes 50 ms late, of which the filter knows from the third window on: the samples' times are right."""
+    timing = ImuTiming()
+    timing.sigma, timing.antenna, timing.is_drive_known = 0.02, ARM, True
+    for k in range(40 * RATE):
+        t = k / RATE
+        force = forces(t)
+        timing.take_sample(t, yaw_rate(t), force.real, force.imag, yaw(t), 0.0)
+        if k % (RATE // FIX_RATE) == 0:
+            timing.take_fix(t, antenna(t - 0.05), 0.01, 0.05 if t > 15.0 else 0.0)
+        if t > 25.0:
+            assert abs(timing.latency) < 0.002
+
+
+def test_errors_are_as_large_as_their_standard_deviation():
+    """Thirty drives with other noise: the squares of the standardised errors have the mean 1."""
+    squares = []
+    for seed in range(30):
+        timing = ImuTiming()
+        drive(timing, 0.02, noise=0.02, seed=seed, seconds=22.0)
+        change, sigma = timing._solve()
+        squares.append(((timing.latency + change - 0.02) / sigma) ** 2)
+    assert 0.5 < np.mean(squares) < 1.7
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.0])
+def test_without_precise_fixes_or_doubt_nothing_is_found(sigma):
+    timing = ImuTiming()
+    timing.sigma = sigma
+    for k in range(30 * RATE):
+        t = k / RATE
+        assert timing.take_sample(t + 0.03, yaw_rate(t), forces(t).real, forces(t).imag, yaw(t), 0.0) == 0.0
+        if k % 25 == 0:
+            timing.take_fix(t, antenna(t), 0.5 if sigma else 0.01, 0.0)
+    assert (timing.state is None) == (sigma == 0.0)
+    assert sigma == 0.0 or timing.state.sigma == pytest.approx(sigma, rel=0.02)
+
+
+def test_what_an_earlier_drive_has_found_is_the_beginning():
+    timing = ImuTiming()
+    timing.sigma = 0.02
+    timing.set(SlowState(0.018, 0.004, "s"))
+    assert timing.latency == 0.018
+    drive(timing, 0.02, noise=0.01)
+    assert timing.latency == pytest.approx(0.02, abs=0.002)
+    for useless in (
+        SlowState(0.5, 0.004, "s"),
+        SlowState(0.01, 0.05, "s"),
+        SlowState(math.nan, math.nan, "s"),
+    ):
+        timing.forget()
+        timing.set(useless)
+        assert timing.latency == 0.0
+
+
+def test_derivatives_are_those_of_the_path():
+    t = np.arange(0.0, 4.0, 1 / RATE) + 6.0
+    at = np.arange(6.3, 9.9, 0.1)
+
+    def compare(arm=ARM, yaw0=None, extra=0j, ahead=1.0, left=1.0, turning=0.0, pitch_late=0.0):
+        rows = []
+        for x in t:
+            f, rate = forces(x), (forces(x + 1e-4) - forces(x - 1e-4)) / 2e-4
+            force = complex(ahead * f.real + pitch_late * rate.real, left * f.imag) + extra
+            rows.append((x, yaw_rate(x) + turning, force.real, force.imag))
+        fixes = np.array([antenna(x) for x in at])
+        return compare_paths(np.array(rows), at, fixes, yaw(6.0) if yaw0 is None else yaw0, arm)
+
+    residual, own, shared = compare()
+    assert own.shape == (2 * len(at), 7)
+    assert shared.shape == (2 * len(at), 7)
+    small = 1e-4
+    # What makes the integrated path longer leaves as much less to the residual.
+    for column, changed in (
+        (own[:, 4], compare(yaw0=yaw(6.0) + small)),
+        (own[:, 5], compare(extra=small)),
+        (own[:, 6], compare(extra=1j * small)),
+        (shared[:, 1], compare(arm=ARM + small)),
+        (shared[:, 2], compare(arm=ARM + 1j * small)),
+        (shared[:, 3], compare(ahead=1.0 + small)),
+        (shared[:, 4], compare(left=1.0 + small)),
+        (shared[:, 5], compare(turning=small)),
+        (shared[:, 6], compare(pitch_late=small)),
+    ):
+        assert (residual - changed[0]) / small == pytest.approx(column, rel=0.02, abs=0.02)

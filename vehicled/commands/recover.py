@@ -1,0 +1,30 @@
+"""`vehicled recover`: recordings that power loss has cut off, made whole."""
+
+import argparse
+from pathlib import Path
+
+from replay.mcap_recovery import recover
+from vehicled.errors import RunError
+
+HELP = "Repair recordings that power loss or a full disk has cut off, in place: any reader then opens them."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled recover`."""
+    parser.add_argument(
+        "recordings", metavar="RECORDING", type=Path, nargs="+", help="MCAP file of this program"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Repair each file; returns the exit status. Raises UsageError, RunError and OSError."""
+    for path in args.recordings:
+        try:
+            recovered = recover(path)
+        except BlockingIOError:
+            raise RunError(f"{path}: is being written; expected a recording that has ended") from None
+        if recovered is None:
+            print(f"{path}: complete, not changed")
+        else:
+            print(f"{path}: {recovered.messages:,} messages; {recovered.removed:,} incomplete bytes removed")
+    return 0

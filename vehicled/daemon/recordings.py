@@ -1,0 +1,194 @@
+"""The folder of recordings: names and opening of files; old ones are repaired, or removed when space runs out."""
+
+import fcntl
+import logging
+import os
+import re
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from replay.mcap_recovery import recover
+from replay.mcap_writer import McapWriter
+from vehicled.daemon.recording_file import RecordingFile
+from vehicled.errors import UsageError
+from vehicled.units import Range, Seconds
+
+_log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d+))?\.mcap")
+"""Of files that are made here; others in the folder are never changed."""
+_TEND_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """Where everything is recorded, and how much of the disk it may take."""
+
+    directory: Path
+    """Folder of the MCAP files, which are named after the time of day; made if it is missing."""
+    file_duration: Annotated[Seconds, Range(10.0, 1e6)] = 3600.0
+    """A new file begins after this time, s."""
+    file_size_mb: Annotated[int, Range(1, 1_000_000)] = 2000
+    """A new file begins after this size, MB; on a small disk, after a tenth of it."""
+    keep_free: Annotated[float, Range(0.0, 0.95)] = 0.05
+    """Part of the file system below which the oldest recordings are removed; 0: they never are."""
+
+
+def open_recording(
+    folder: Path, configuration: str, t: int, utc_offset_ns: int
+) -> tuple[RecordingFile, Path]:
+    """Begin a new file, never one that exists, and have it on the disk; arguments as of `RecordingFile`.
+
+    OSError leaves no file behind.
+    """
+    stem = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime((t + utc_offset_ns) // 1_000_000_000))
+    number = 0
+    while True:
+        path = folder / f"{stem}-{number}.mcap" if number else folder / f"{stem}.mcap"
+        try:
+            writer = McapWriter(path, exclusive=True)
+            break
+        except FileExistsError:
+            number += 1
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+    try:
+        recording = RecordingFile(writer, configuration, t, utc_offset_ns)
+        writer.sync()
+        _sync_folder(folder)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return recording, path
+
+
+def size_limit(options: RecordOptions) -> float:
+    """Bytes after which a new file begins: on a small disk, too, the oldest files are a part of all. OSError."""
+    disk = os.statvfs(options.directory)
+    return min(options.file_size_mb * 1e6, 0.1 * disk.f_blocks * disk.f_frsize)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the disk has the names in a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def list_recordings(folder: Path) -> list[Path]:
+    """The files that were made here, oldest first. OSError if the folder cannot be read."""
+    found = [
+        (match[1], int(match[2] or 0), name)
+        for name in os.listdir(folder)
+        if (match := _NAME.fullmatch(name))
+    ]
+    return [folder / name for _, _, name in sorted(found)]
+
+
+class Housekeeper:
+    """Tends the folder every ten seconds, in a thread of its own: repairs files that were cut off, makes room.
+
+    A file that any process is writing is locked, and left alone.
+    """
+
+    def __init__(self, options: RecordOptions) -> None:
+        """Nothing is done before `start`."""
+        self._options = options
+        self._done: set[Path] = set()
+        """Recordings that need no repair."""
+        self._warned: set[str] = set()
+        self._recovered = self._removed = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """End after what is under way, which is not waited for longer than `timeout` (s)."""
+        self._stop.set()
+        self._thread.join(timeout)
+
+    def counters(self) -> dict[str, Any]:
+        """Recordings that were `recovered` and `removed`."""
+        return {"recovered": self._recovered, "removed": self._removed}
+
+    def tend(self) -> None:
+        """Make room, then repair."""
+        try:
+            recordings = list_recordings(self._options.directory)
+        except OSError:
+            return  # The recorder cannot write there either, and reports it.
+        for work in (self._make_room, self._repair):
+            try:
+                work(recordings)
+            except OSError as error:
+                self._warn_once(f"{error.filename or self._options.directory}: {error.strerror}")
+
+    def _run(self) -> None:
+        while True:
+            self.tend()
+            if self._stop.wait(_TEND_EVERY_S):
+                return
+
+    def _make_room(self, recordings: list[Path]) -> None:
+        disk = os.statvfs(self._options.directory)
+        missing = self._options.keep_free * disk.f_blocks * disk.f_frsize - disk.f_bavail * disk.f_frsize
+        # Some file systems show free space late: so what was removed counts, not what is free after it.
+        for path in recordings:
+            if missing <= 0:
+                return
+            size = path.stat().st_blocks * 512
+            if _remove(path):
+                missing -= size
+                self._removed += 1
+                _log.info("%s: removed, less than %g %% is free", path, 100 * self._options.keep_free)
+
+    def _repair(self, recordings: list[Path]) -> None:
+        self._done.intersection_update(recordings)
+        for path in recordings:
+            if self._stop.is_set():
+                return
+            if path in self._done:
+                continue
+            try:
+                if path.stat().st_size == 0:
+                    continue  # Just created, or the power failed just then: there is nothing in it.
+                recovered = recover(path)
+            except BlockingIOError:
+                continue
+            except FileNotFoundError:
+                continue  # removed just now
+            except UsageError as error:
+                self._warn_once(f"not recovered: {error}")
+            except OSError as error:
+                self._warn_once(f"{path}: not recovered: {error.strerror}")
+                continue
+            else:
+                if recovered is not None:
+                    self._recovered += 1
+                    _log.info("%s: it was cut off; recovered with %d messages", path, recovered.messages)
+            self._done.add(path)
+
+    def _warn_once(self, line: str) -> None:
+        if line not in self._warned:
+            self._warned.add(line)
+            _log.warning("%s", line)
+
+
+def _remove(path: Path) -> bool:
+    """Remove a recording unless it is being written."""
+    with open(path, "r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        path.unlink()
+    return True

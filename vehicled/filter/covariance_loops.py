@@ -1,0 +1,223 @@
+"""Loops over a covariance: what the kernels of `covariance.py` compute, in code that is short.
+
+With 53 states the expressions of a propagation, an observation and an update are 100 kB of code each, which a step
+would read from memory every time. P is kept as its upper triangle by rows: row i begins with its diagonal element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from vehicled.symbolic.array_loops import ArrayLoops
+from vehicled.symbolic.program import KernelHandle, Program
+
+_ADD_ROW = "add_covariance_row"
+
+
+class CovarianceLoops:
+    """The text of the functions that take the place of kernels, for n states."""
+
+    def __init__(self, program: Program, size: int) -> None:
+        """Adds the function that the others share."""
+        self._program, self._size = program, size
+        self._diagonal = [i * size - i * (i - 1) // 2 for i in range(size)]
+        """Places of the diagonal elements in the triangle."""
+        program.texts.append(self._add_row())
+
+    def _add_row(self) -> str:
+        """Row b of P, times a factor, is added to the n numbers at a place."""
+        code = ArrayLoops(
+            self._program, _ADD_ROW, "i64 %target", "double %factor", "i64 %row", "i64 %diagonal"
+        )
+        n, p = self._size, code.place("covariance")
+
+        def add(source: str, target: str, size: int) -> None:
+            factor = code.spread("%factor", size)
+            product = code.multiply(factor, code.load(source, size), size)
+            code.store(code.add(code.load(target, size), product, size), target, size)
+
+        # Above the diagonal: down the column, of which the elements lie ever less apart.
+        above = code.begin(0, "%row", ("i64", code.sum("%row", p)))
+        add(above.carried[0], code.sum("%target", above.index), 1)
+        less = code.new(f"sub i64 {n - 1}, {above.index}")
+        code.end(above, code.sum(above.carried[0], less))
+        begin = code.new("sub i64 %diagonal, %row")
+        code.each("%row", n, lambda i, size: add(code.sum(begin, i, p), code.sum("%target", i), size))
+        return code.text
+
+    def update(self, name: str, m: int) -> str:
+        """x ← x + K ν and P ← P − K S Kᵀ, with m components in directions that are not correlated."""
+        code = ArrayLoops(self._program, name)
+        n, p, x, white = self._size, *map(code.place, ("covariance", "x", "white"))
+        precision = [code.load(code.place("precision") + k) for k in range(m)]
+        left = [code.load(code.place("left") + k) for k in range(m)]
+        rows = code.begin(0, n, ("i64", str(p)))
+        i = rows.index
+        gains = [code.multiply(code.load(code.sum(white + k * n, i)), precision[k]) for k in range(m)]
+        place = code.sum(x, i)
+        value = code.load(place)
+        for gain, nu in zip(gains, left, strict=True):
+            value = code.add(value, code.multiply(gain, nu))
+        code.store(value, place)
+        begin = code.new(f"sub i64 {rows.carried[0]}, {i}")
+
+        def reduce(j: str, size: int) -> None:
+            place = code.sum(begin, j)
+            value = code.load(place, size)
+            for k, gain in enumerate(gains):
+                factor = code.load(code.sum(white + k * n, j), size)
+                value = code.subtract(value, code.multiply(code.spread(gain, size), factor, size), size)
+            code.store(value, place, size)
+
+        code.each(i, n, reduce)
+        length = code.new(f"sub i64 {n}, {i}")
+        code.end(rows, code.sum(rows.carried[0], length))
+        return code.text
+
+    def weigh(self, name: str, m: int, whiten: KernelHandle) -> str:
+        """S, the innovations in directions that are not correlated, and P Hᵀ in them, from `rows`.
+
+        `whiten`: the kernel that factorises S, between `innovation_covariance` and `mixing` = L, lower triangle
+        without its diagonal by rows.
+        """
+        code = ArrayLoops(self._program, name)
+        n, rows, white = self._size, code.place("rows"), code.place("white")
+        diagonal = code.table(self._diagonal)
+        zero = code.begin(white, white + m * n)
+        code.store("0.0", zero.index)
+        code.end(zero)
+        for k in range(m):
+            states = code.begin(0, n)
+            factor = code.load(code.sum(rows + k * n, states.index))
+
+            def add(k: int = k, factor: str = factor, j: str = states.index) -> None:
+                arguments = (f"i64 {white + k * n}", f"double {factor}", f"i64 {j}", f"i64 {diagonal(j)}")
+                code.call_function(_ADD_ROW, *arguments)
+
+            code.unless_zero(factor, add)
+            code.end(states)
+        pairs = [(k, i) for k in range(m) for i in range(k, m)]
+        states = code.begin(0, n, *[("double", "0.0")] * len(pairs))
+        h = [code.load(code.sum(rows + k * n, states.index)) for k in range(m)]
+        columns = [code.load(code.sum(white + k * n, states.index)) for k in range(m)]
+        sums = [
+            code.add(total, code.multiply(h[k], columns[i]))
+            for total, (k, i) in zip(states.carried, pairs, strict=True)
+        ]
+        code.end(states, *sums)
+        for at, total in enumerate(states.carried):
+            code.store(total, code.place("innovation_covariance") + at)
+        code.call(whiten)
+        if m > 1:
+            mixing = [code.load(code.place("mixing") + at) for at in range(m * (m - 1) // 2)]
+
+            def mix(j: str, size: int) -> None:
+                factors = iter(mixing)
+                done = [code.load(code.sum(white, j), size)]
+                for k in range(1, m):
+                    value = code.load(code.sum(white + k * n, j), size)
+                    for other in done:
+                        value = code.subtract(
+                            value, code.multiply(code.spread(next(factors), size), other, size), size
+                        )
+                    code.store(value, code.sum(white + k * n, j), size)
+                    done.append(value)
+
+            code.each(0, n, mix)
+        return code.text
+
+    def sum_up(self, name: str, array: str, count: int) -> str:
+        """The sum of P and of another array into `soundness`."""
+        code = ArrayLoops(self._program, name)
+        p, end = code.place("covariance"), code.place("covariance") + self._size * (self._size + 1) // 2
+        vector = "<4 x double>"
+        whole = code.begin(p, end - 3, (vector, "zeroinitializer"))
+        code.end(whole, code.add(whole.carried[0], code.load(whole.index, 4), 4), step=4)
+        total = "0.0"
+        for k in range(4):
+            total = code.add(total, code.new(f"extractelement {vector} {whole.carried[0]}, i32 {k}"))
+        rest = code.begin(whole.index, end, ("double", total))
+        code.end(rest, code.add(rest.carried[0], code.load(rest.index)))
+        other = code.begin(code.place(array), code.place(array) + count, ("double", rest.carried[0]))
+        code.end(other, code.add(other.carried[0], code.load(other.index)))
+        code.store(other.carried[0], code.place("soundness"))
+        return code.text
+
+    def observe(self, name: str, m: int, read: KernelHandle, weigh: str) -> str:
+        """`rows` of zeros, then the kernel that reads what is not zero, then `weigh`."""
+        code = ArrayLoops(self._program, name)
+        rows = code.place("rows")
+        zero = code.begin(rows, rows + m * self._size)
+        code.store("0.0", zero.index)
+        code.end(zero)
+        code.call(read)
+        code.call_function(weigh)
+        return code.text
+
+    def propagate(
+        self, name: str, rows: Sequence[Sequence[int]], kept: Collection[int], prepare: Sequence[KernelHandle]
+    ) -> str:
+        """P ← F (P + Q/2) Fᵀ + Q/2; x ← 0.
+
+        `rows`: of F, the places of what is not zero; `kept`: those rows that are of the identity.
+        `prepare`: kernels that write those elements, one after the other, into `transition`, and Q/2 into
+        `half_noise`.
+        """
+        code = ArrayLoops(self._program, name)
+        n, p, x = self._size, code.place("covariance"), code.place("x")
+        f, half, moved = map(code.place, ("transition", "half_noise", "moved_rows"))
+        for kernel in prepare:
+            code.call(kernel)
+        diagonal = code.table(self._diagonal)
+
+        def add_noise() -> None:
+            states = code.begin(0, n)
+            place = code.sum(diagonal(states.index), p)
+            code.store(code.add(code.load(place), code.load(code.sum(states.index, half))), place)
+            code.end(states)
+
+        zero = code.begin(x, x + n)
+        code.store("0.0", zero.index)
+        code.end(zero)
+        add_noise()
+        active = [i for i, row in enumerate(rows) if i not in kept]
+        row_of, columns = code.table(active), code.table([j for row in rows for j in row])
+        begins = [sum(map(len, rows[:i])) for i in active]
+        first = code.table(begins)
+        end = code.table([begin + len(rows[i]) for begin, i in zip(begins, active, strict=True)])
+        # F P, of the rows that change.
+        zero = code.begin(moved, moved + len(active) * n)
+        code.store("0.0", zero.index)
+        code.end(zero)
+        changing = code.begin(0, len(active), ("i64", str(moved)))
+        terms = code.begin(first(changing.index), end(changing.index))
+        factor, j = code.load(code.sum(terms.index, f)), columns(terms.index)
+        arguments = (f"i64 {changing.carried[0]}", f"double {factor}", f"i64 {j}", f"i64 {diagonal(j)}")
+        code.call_function(_ADD_ROW, *arguments)
+        code.end(terms)
+        code.end(changing, code.sum(changing.carried[0], n))
+        # These rows of F P are those of F P Fᵀ, but where the column changes too.
+        changing = code.begin(0, len(active), ("i64", str(moved)))
+        i, source = row_of(changing.index), changing.carried[0]
+        above = code.begin(0, i, ("i64", code.sum(i, p)))
+        code.store(code.load(code.sum(source, above.index)), above.carried[0])
+        less = code.new(f"sub i64 {n - 1}, {above.index}")
+        code.end(above, code.sum(above.carried[0], less))
+        begin = code.sum(code.new(f"sub i64 {diagonal(i)}, {i}"), p)
+        code.each(
+            i, n, lambda j, size: code.store(code.load(code.sum(source, j), size), code.sum(begin, j), size)
+        )
+        code.end(changing, code.sum(source, n))
+        changing = code.begin(0, len(active), ("i64", str(moved)))
+        i, source = row_of(changing.index), changing.carried[0]
+        begin = code.sum(code.new(f"sub i64 {diagonal(i)}, {i}"), p)
+        others = code.begin(changing.index, len(active))
+        terms = code.begin(first(others.index), end(others.index), ("double", "0.0"))
+        element = code.load(code.sum(source, columns(terms.index)))
+        product = code.multiply(code.load(code.sum(terms.index, f)), element)
+        code.end(terms, code.add(terms.carried[0], product))
+        code.store(terms.carried[0], code.sum(begin, row_of(others.index)))
+        code.end(others)
+        code.end(changing, code.sum(source, n))
+        add_noise()
+        return code.text

@@ -1,0 +1,277 @@
+"""Latency of the IMU beside a precise receiver, from these two alone.
+
+A model of tyres does not separate late gyroscopes from an antenna that sits elsewhere or from stiffer tyres: at one
+speed they turn the same heading. Gyroscope and accelerometers, integrated over a few seconds, give the path of the
+antenna without any tyre. It is compared with the fixes: a time shift moves it along its changes of velocity, another
+place with its heading. Both are estimated at once by least squares, window by window (after Skog and Händel,
+"Time synchronization errors in loosely coupled GPS-aided inertial navigation systems", IEEE Trans. ITS 12(4), 2011).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from vehicled.messages import SlowState
+
+PRECISE = 0.1
+"""m: only fixes with at most this standard deviation have any information on milliseconds."""
+_WINDOW, _LONGEST_WINDOW = 4.0, 10.0
+"""s: over which samples are integrated, and until when enough fixes must have come."""
+_FEWEST_FIXES = 16
+_MEAN = 0.02
+"""s: samples are averaged over this, which is short beside any manoeuvre."""
+_LONGEST_GAP = 0.05
+"""s between samples."""
+_SETTLING = 5.0
+"""s after a start: roll and pitch are still being found."""
+_MOST_SAMPLES = 20_000
+_LATENESS = 0.5
+"""s: by how much fixes may arrive later than the samples of their time."""
+_OWN = ("x", "y", "vx", "vy", "yaw", "bias ahead", "bias left")
+"""Unknowns of one window: how it begins, and biases of the accelerometers, slope and bank included."""
+_YAW = _OWN.index("yaw")
+_OWN_PRIOR = np.eye(len(_OWN))[_YAW + 1 :] / 0.3
+"""Rows that hold the biases: 1/σ, s²/m."""
+_SHARED = ("latency", "antenna ahead", "antenna left", "pitching", "rolling", "gyroscope", "late pitching")
+"""Unknowns of all windows. Pitching, rolling: by how much forces are greater than measured as the body inclines."""
+_PRIORS = (1.0, 1.0, 0.1, 0.1, 0.001)
+"""1 σ of them but the latency and the last one: m, relative, and what is left of the gyroscope's bias, rad/s."""
+_LATE_PITCHING = (0.02, 0.002)
+"""s, 1 σ: by how much the estimated pitch follows too late, without and with measured drive torque."""
+_NO_ROWS = np.zeros((len(_OWN_PRIOR), len(_SHARED) + 1))
+_ITERATIONS = 3
+_MODEL_ERROR = 0.003
+"""s: roll and pitch follow their accelerations late, and look like a latency of this size."""
+_CONTRADICTION = 3.5
+"""Standard deviations from which on the configured latency is taken as wrong."""
+_LARGEST = 0.1
+"""s: what seems later is something else, such as a receiver whose latency has not been found yet."""
+_SETTLED = 0.002
+"""s: change from one window to the next below which the receiver's own latency has been found."""
+LARGE_CHANGE = 0.008
+"""s: a change of the latency that falsifies what has been found of other parameters."""
+
+
+class ImuTiming:
+    """Finds by how much samples are older than their time, s. Times are in s, places in the world frame."""
+
+    def __init__(self) -> None:
+        self.sigma = 0.0
+        """s, of the configured latency; 0: it is known."""
+        self.place, self.antenna = 0j, 0j
+        """Where IMU and antenna are, m: ahead + i left, vehicle axes."""
+        self.is_drive_known = False
+        """Whether drive torques are measured, so that the estimated pitch follows in time."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Return to the configured latency."""
+        self.latency = 0.0
+        """By how much samples are older than their time, beside what is configured, as far as found."""
+        self._found = False
+        size = len(_SHARED)
+        self._information, self._vector = np.zeros((size, size)), np.zeros(size)
+        self._squares, self._freedom = 0.0, 0
+        self._given = SlowState(0.0, 0.0, "s")
+        self._fix_latency = self._latency_before = 0.0
+        """Of the receiver, now and at the end of the last window."""
+        self._settling_until: float | None = None
+        self._comparison: Iterator[None] | None = None
+        """That of the last window, which is going on."""
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Samples or the estimate have jumped: begin another window."""
+        self._means: list[list[float]] = []
+        self._sum = [0.0] * 4
+        """Of the samples that the next mean is of: time, yaw rate, accelerations."""
+        self._count, self._begun = 0, 0.0
+        self._last = -math.inf
+        self._fixes: list[tuple[float, float, float, float]] = []
+        self._yaw = 0.0
+
+    def set(self, found: SlowState) -> None:
+        """Begin with what an earlier drive has found."""
+        if self.sigma > 0.0 and abs(found.value) < _LARGEST and found.sigma < self.sigma:
+            self.latency, self._given, self._found = found.value, found, True
+
+    @property
+    def state(self) -> SlowState | None:
+        """The latency with its σ; None if it is not estimated."""
+        if self.sigma == 0.0:
+            return None
+        _, sigma = self._solve()
+        return SlowState(self.latency, math.hypot(sigma, _MODEL_ERROR), "s")
+
+    def take_fix(self, t: float, place: complex, sigma: float, latency: float) -> None:
+        """Take a fix: x + i y (m), and what the filter has found of the receiver's latency (s)."""
+        if self.sigma == 0.0 or sigma > PRECISE:
+            return
+        self._fix_latency = latency
+        if len(self._fixes) < _MOST_SAMPLES:
+            self._fixes.append((t, place.real, place.imag, sigma))
+
+    def take_sample(
+        self, t: float, yaw_rate: float, ahead: float, left: float, yaw: float, bias: float
+    ) -> float:
+        """Take a sample: yaw rate (rad/s), accelerations without gravity (m/s²), and the estimated yaw (rad).
+
+        Biases are not subtracted: that of the accelerometers is among the unknowns, and the gyroscope's, rad/s, is
+        taken as what it is by the end of a window.
+
+        Returns the change of the latency that it has led to, s.
+        """
+        if self._settling_until is None:
+            self._settling_until = t + _SETTLING
+        if not self._fixes or t < self._settling_until:
+            return 0.0
+        change = 0.0
+        if self._comparison is not None and next(self._comparison, self) is self:
+            self._comparison = None
+            change = self._decide()
+        if self._last > -math.inf and not 0.0 < t - self._last < _LONGEST_GAP:
+            self.interrupt()
+            return change
+        self._last = t
+        self._add_sample(t, yaw_rate, ahead, left, yaw)
+        if self._count or not self._means:
+            return change
+        begin = self._means[0][0]
+        lasted, come = self._means[-1][0] - begin, self._fixes[-1][0] - begin
+        if lasted < _WINDOW or (come < _WINDOW and lasted < _WINDOW + _LATENESS):
+            return change
+        if len(self._fixes) >= _FEWEST_FIXES:
+            fixes, path = np.array(self._fixes), np.array(self._means)
+            fixes[:, 0] -= self._fix_latency
+            path[:, 1] -= bias
+            self._comparison = self._add_window(path, fixes, self._yaw, self._fix_latency)
+            self.interrupt()
+        elif lasted > _LONGEST_WINDOW:
+            self.interrupt()
+        return change
+
+    def _add_sample(self, t: float, yaw_rate: float, ahead: float, left: float, yaw: float) -> None:
+        total = self._sum
+        if not self._count:
+            self._begun = t
+        self._count += 1
+        total[0] += t
+        total[1] += yaw_rate
+        total[2] += ahead
+        total[3] += left
+        if t - self._begun >= _MEAN:
+            if not self._means:
+                self._yaw = yaw
+            self._means.append([s / self._count for s in total])
+            self._sum, self._count = [0.0] * 4, 0
+
+    def _add_window(
+        self, samples: np.ndarray, fixes: np.ndarray, yaw: float, fix_latency: float
+    ) -> Iterator[None]:
+        """Add what a window says of the shared unknowns; its own are eliminated.
+
+        What is summed up is the latency beside that of fixes as they came: theirs may be found later. One iteration
+        at a time, as this is part of the real-time step.
+        """
+        t = samples[:, 0]
+        inside = (fixes[:, 0] > t[0]) & (fixes[:, 0] < t[-1])
+        if np.count_nonzero(inside) < _FEWEST_FIXES:
+            return
+        at, sigma = fixes[inside, 0], fixes[inside, 3]
+        places, arm = fixes[inside, 1] + 1j * fixes[inside, 2], self.antenna - self.place
+        weight = np.concatenate([1.0 / sigma, 1.0 / sigma])[:, None]
+        for _ in range(_ITERATIONS):
+            residual, own, shared = compare_paths(samples, at, places, yaw, arm)
+            both = np.vstack([np.column_stack([shared, residual]) * weight, _NO_ROWS])
+            basis, triangle = np.linalg.qr(np.vstack([own * weight, _OWN_PRIOR]))
+            along = basis.T @ both
+            # The yaw is the one unknown that enters otherwise than linearly.
+            yaw += float(np.linalg.solve(triangle, along[:, -1])[_YAW])
+            yield
+        both -= basis @ along
+        # Taken as older than they said, fixes have left as much less to the samples.
+        both[:, -1] -= fix_latency * both[:, 0]
+        products = both.T @ both
+        self._information += products[:-1, :-1]
+        self._vector += products[:-1, -1]
+        self._squares += float(products[-1, -1])
+        self._freedom += 2 * len(at) - own.shape[1]
+
+    def _solve(self) -> tuple[float, float]:
+        """Change of the latency and its σ, s."""
+        sigmas = [self._given.sigma or self.sigma, *_PRIORS, _LATE_PITCHING[self.is_drive_known]]
+        prior = 1.0 / np.array(sigmas) ** 2
+        vector = self._vector.copy()
+        vector[0] += prior[0] * (self._given.value - self.latency - self._fix_latency)
+        inverse = np.linalg.inv(self._information + np.diag(prior))
+        found = inverse @ vector
+        # Where fixes scatter by more than they claim, the result does as well.
+        left = self._squares - 2.0 * found @ self._vector + found @ self._information @ found
+        excess = max(1.0, left / max(self._freedom, 1))
+        return float(found[0]) + self._fix_latency, math.sqrt(inverse[0, 0] * excess)
+
+    def _decide(self) -> float:
+        settled = abs(self._fix_latency - self._latency_before) < _SETTLED
+        self._latency_before = self._fix_latency
+        change, sigma = self._solve()
+        sigma = math.hypot(sigma, _MODEL_ERROR)
+        is_wrong = self._found or abs(change) > _CONTRADICTION * sigma
+        if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
+            return 0.0
+        self._found = True
+        self.latency += change
+        # The problem is linear: what has been summed up becomes that of samples of the new times.
+        self._squares += change * (change * self._information[0, 0] - 2.0 * self._vector[0])
+        self._vector -= change * self._information[:, 0]
+        return change
+
+
+def compare_paths(
+    samples: np.ndarray, at: np.ndarray, fixes: np.ndarray, yaw: float, arm: complex
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compare fixes with the path that samples give, in complex numbers x + i y.
+
+    Parameters: samples (n, 4) of time, yaw rate, accelerations ahead and to the left; times `at` (m,) and places
+    `fixes` (m,) of the antenna; yaw at the first sample, rad; `arm` from IMU to antenna, m. Returns the residuals
+    (2m,), real parts first; their derivatives by the unknowns of the window `_OWN` (2m, 7) and of all
+    windows `_SHARED` (2m, 7).
+    """
+    t, yaw_rate, force = samples[:, 0], samples[:, 1], samples[:, 2] + 1j * samples[:, 3]
+
+    def integrate(rate: np.ndarray) -> np.ndarray:
+        steps = 0.5 * (rate[1:] + rate[:-1]) * np.diff(t)
+        return np.concatenate([np.zeros(1, rate.dtype), np.cumsum(steps)])
+
+    def sample(path: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.interp(at, t, path)
+        return found
+
+    def travel(acceleration: np.ndarray) -> np.ndarray:
+        return sample(integrate(integrate(acceleration)))
+
+    heading = np.exp(1j * (yaw + integrate(yaw_rate)))
+    velocity = integrate(heading * force)
+    since = at - t[0]
+    turned = sample(heading)
+    path = sample(integrate(velocity)) + turned * arm
+    one = np.ones(len(at))
+    own = [one, 1j * one, since, 1j * since, 1j * path, travel(heading), travel(1j * heading)]
+    shared = [
+        # A sample of t + τ is taken for one of t: the path is as it was τ before.
+        sample(velocity) + 1j * sample(yaw_rate) * turned * arm,
+        turned,
+        1j * turned,
+        travel(heading * force.real),
+        travel(1j * heading * force.imag),
+        travel(1j * heading * force * (t - t[0])) + 1j * since * turned * arm,
+        travel(heading * np.gradient(force.real, t)),
+    ]
+
+    def split(column: np.ndarray) -> np.ndarray:
+        return np.concatenate([column.real, column.imag])
+
+    residual = split(fixes - path)
+    return residual, np.column_stack([split(c) for c in own]), np.column_stack([split(c) for c in shared])

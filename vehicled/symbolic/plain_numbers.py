@@ -1,0 +1,44 @@
+"""Arrays of a workspace written or read as plain numbers, a few at once.
+
+For so few, NumPy takes longer to find out what is to be done than to do it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+from vehicled.symbolic.program import Layout
+
+_SIZE = 8
+"""Bytes of a number."""
+
+
+class PlainNumbers:
+    """The first numbers of some arrays, in the order of their places in the workspace."""
+
+    def __init__(self, layout: Layout, workspace: np.ndarray, **counts: int) -> None:
+        """`counts`: of numbers by array. Raises KeyError, and ValueError for arrays in another order."""
+        begin = end = layout.places[next(iter(counts))].offset
+        form = "="
+        for name, count in counts.items():
+            offset = layout.places[name].offset
+            if offset < end:
+                raise ValueError(f"array {name!r} lies before those in front of it")
+            form += f"{(offset - end) * _SIZE}x{count}d"
+            end = offset + count
+        packed = struct.Struct(form)
+        buffer, at = workspace.data.cast("B"), begin * _SIZE
+        self._buffer, self._at = buffer, at
+        self._pack: Callable[..., None] = packed.pack_into
+        self._unpack: Callable[..., tuple[float, ...]] = packed.unpack_from
+
+    def write(self, *values: float) -> None:
+        """All of them; what lies between the arrays becomes zero."""
+        self._pack(self._buffer, self._at, *values)
+
+    def read(self) -> tuple[float, ...]:
+        """All of them."""
+        return self._unpack(self._buffer, self._at)
