@@ -199,7 +199,7 @@ class Daemon:
         return tuple(
             SourceFault(d.name, state, (_ALL_IT_MEASURES,))
             for d in self._drivers
-            if (state := d.state) in ("disconnected", "silent")
+            if (state := d.state) in ("disconnected", "silent", "flooding")
         )
 
     def _end_loop(self) -> None:
