@@ -11,7 +11,7 @@ from drivers.flood import FloodGuard
 from vehicled.messages import Measurement
 
 _FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 2.0
+_LONGEST_PAUSE_S = 0.5
 _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
 
@@ -34,7 +34,7 @@ class Driver(ABC):
     """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
 
     A subclass says how to open, read and close, and which decoder to use. When the device is lost the thread goes
-    on: it opens the device again, with pauses that grow from 0.1 s to 2 s, until `stop`. Of a device that measures
+    on: it opens the device again, with pauses that grow from 0.1 s to 0.5 s, until `stop`. Of a device that measures
     far too often, measurements are left out.
     """
 

@@ -7,6 +7,7 @@ import numpy as np
 from vehicled.errors import RunError
 from vehicled.messages import (
     ESTIMATE_COLUMNS,
+    Condition,
     Estimate,
     Innovation,
     Measurement,
@@ -41,6 +42,7 @@ class FakeEstimator:
 
     def __init__(self, on_step: Any = None) -> None:
         self.on_step = on_step or (lambda t: None)
+        self.condition = Condition()
         self.steps: list[tuple[int, list[Measurement]]] = []
         self.commands: list[tuple[str, dict[str, Any]]] = []
         self._records: list[Innovation] = []
@@ -50,6 +52,8 @@ class FakeEstimator:
         self.steps.append((t_ns, measurements))
         self._records = [make_innovation(m.t, m.source) for m in measurements]
         self._seen += len(measurements)
+        if self._seen and self.condition.state == "waiting":
+            self.condition = Condition("running", t_ns)
         self.on_step(t_ns)
         values = np.full(len(ESTIMATE_COLUMNS), np.nan)
         values[0] = self._seen
@@ -62,7 +66,7 @@ class FakeEstimator:
         return {}
 
     def status(self) -> dict[str, Any]:
-        return {"state": "running" if self._seen else "waiting", "seen": self._seen}
+        return {"seen": self._seen}
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         self.commands.append((name, arguments))

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 import threading
 from itertools import pairwise
@@ -16,7 +17,7 @@ from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.errors import RunError
-from vehicled.messages import Measurement
+from vehicled.messages import Condition, Measurement, SourceFault
 
 PERIOD = 4_000_000
 OPTIONS = LoopOptions(realtime_priority=0)
@@ -27,12 +28,20 @@ class Rig:
 
     def __init__(self, during=None, options=OPTIONS, collector=None):
         self.clock = FakeClock()
+        self.device_faults: list[SourceFault] = []
         self.collector = collector or Collector()
         self.queue = MeasurementQueue(["imu"])
         self.during = during or {}
         self.estimator = FakeEstimator(self._on_step)
         self.loop = Loop(
-            self.estimator, self.queue, self.clock, options, self.collector, self.collector, lambda: {"x": 1}
+            self.estimator,
+            self.queue,
+            self.clock,
+            options,
+            self.collector,
+            self.collector,
+            lambda: {"x": 1},
+            lambda: tuple(self.device_faults),
         )
         self.left = 0
 
@@ -154,6 +163,47 @@ def test_a_failing_estimator_is_reset_and_goes_on(caplog):
     ]
 
 
+def test_an_estimator_that_keeps_failing_is_left_alone_for_a_while():
+    """The third failure within a minute waits 2 s, the next 4 s, and the status says so; commands still work."""
+    rig = Rig(dict.fromkeys(range(2, 9), fail)).run(8)
+    resets = [r[1] for r in rig.collector.recorded if r[:1] == ("command",)]
+    waits = [(b - a) * 1e-9 for a, b in pairwise(resets)]
+    assert waits == pytest.approx([0.004, 2.0, 4.0, 8.0], abs=0.01)
+    failed = [s for s in rig.collector.statuses if s.state == "failed"]
+    assert "diverged" in failed[0].reason
+    assert {int(w) for s in failed for w in re.findall(r"restart in (\d+) s", s.reason)} == {2, 4, 8}
+    assert all(s.since <= s.t for s in failed)
+
+
+def test_the_status_is_published_at_the_step_of_a_change():
+    def degrade(rig):
+        rig.estimator.condition = Condition(
+            "degraded", rig.times[-1], None, (SourceFault("imu.gyro", "silent", ("yaw",)),)
+        )
+
+    rig = Rig({100: degrade}).run(200)
+    (at,) = [s for s in rig.collector.statuses if s.state == "degraded"]
+    assert at.t == at.since == rig.times[100]
+    assert [f.source for f in at.faults] == ["imu.gyro"]
+
+
+def test_changes_are_reported_twenty_times_a_second_at_most():
+    def change(rig):
+        rig.estimator.condition = Condition("running", rig.times[-1])
+
+    rig = Rig(dict.fromkeys(range(250), change)).run(250)
+    assert 15 <= len(rig.collector.statuses) <= 22
+
+
+def test_devices_that_are_gone_are_faults():
+    gone = SourceFault("gnss", "disconnected", ())
+    rig = Rig({50: lambda r: r.device_faults.append(gone), 100: lambda r: r.device_faults.clear()}).run(150)
+    assert [(s.t, [f.source for f in s.faults]) for s in rig.collector.statuses[1:]] == [
+        (rig.times[50], ["gnss"]),
+        (rig.times[100], []),
+    ]
+
+
 def test_failing_outputs_do_not_touch_the_estimator():
     class Broken(Collector):
         def publish_step(self, *_):
@@ -216,7 +266,8 @@ def test_an_estimator_without_status_still_gives_one():
     rig = Rig()
     rig.estimator.status = lambda: 1 / 0
     rig.run(1)
-    assert rig.loop.last_status.state == "failing"
+    assert rig.loop.last_status.state == "waiting"
+    assert rig.loop.last_status.counters["estimator"] == {}
 
 
 def test_the_collector_is_kept_out_and_let_back_in():

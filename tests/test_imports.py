@@ -23,6 +23,7 @@ PLAIN = {
     "vehicled.bounded_file",
     "vehicled.errors",
     "vehicled.angles",
+    "vehicled.backoff",
     "vehicled.units",
     "vehicled.ownership",
     "vehicled.settings",

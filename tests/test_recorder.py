@@ -204,7 +204,10 @@ def test_a_full_disk_costs_chunks_but_not_the_file(tmp_path: Path, monkeypatch: 
     for n in range(6):
         disk[0].full = 2 <= n < 4
         writer.write(
-            mcap_writer.CHANNEL["status"], UTC + n, UTC, b'{"schema":1,"t":%d,"state":"s","counters":{}}' % n
+            mcap_writer.CHANNEL["status"],
+            UTC + n,
+            UTC,
+            b'{"schema":1,"t":%d,"state":"running","counters":{}}' % n,
         )
         if disk[0].full:
             with pytest.raises(OSError, match="No space"):

@@ -118,3 +118,18 @@ def test_a_gap_makes_no_sensor_sound():
 
 def test_a_gap_is_no_jump():
     assert {s for t, s, _ in run(after(8.0, lambda t, r: None, 8.25)) if t > 0} == {"measured"}
+
+
+def test_a_jump_that_is_taken_back_ends_the_fault_also_in_a_fast_bend():
+    """At 6 m/s² the angle of rolling says nothing of the sensor."""
+    states = list(run(after(8.0, lambda t, r: right(t, r) + 0.09, 12.0), lambda t: 0.6))
+    assert all(s == "distrusted" for t, s, _ in states if 8.1 < t < 11.9)
+    assert all(s == "measured" for t, s, _ in states if t > 12.1)
+
+
+def test_a_second_jump_that_leads_elsewhere_does_not():
+    def jumping(t: float, r: float) -> float:
+        return right(t, r) + (0.09 if t < 10.0 else 0.2)
+
+    states = list(run(after(8.0, jumping), lambda t: 0.6))
+    assert all(s == "distrusted" for t, s, _ in states if t > 8.1)

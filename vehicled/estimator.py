@@ -24,19 +24,22 @@ from vehicled.filter.settings import Filter
 from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialConditions, make_table
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
-from vehicled.messages import ESTIMATE_INDEX, Estimate, Innovation, Measurement, SlowState
+from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
+from vehicled.sources.course_consistency import BiasJump
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
 from vehicled.sources.inputs import Inputs
-from vehicled.sources.limits import FASTEST
+from vehicled.sources.limits import FASTEST, find_impossible
+from vehicled.sources.restarts import Restarts
 from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
+from vehicled.sources.watch import SourceWatch
 from vehicled.sources.world import WorldFrame
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE, Z
 
@@ -48,8 +51,6 @@ _ROAD_EVERY_NS = 100_000_000
 """Time between observations of the road, which is level but for a small slope."""
 _SAVE_NS = 1_000_000_000
 """Time between copies of a good state."""
-_RECOVERY_NS = 1_000_000_000
-"""After a restart with good data the estimate is normal again."""
 _OWN_HEADING_SIGMA = 1e-3
 """rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
 _LATERAL_SIGMA = (0.5, 0.05)
@@ -112,6 +113,10 @@ class Estimator:
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._screening = Screening(self._sensors, self._vehicle, self._updates)
+        self._watch = SourceWatch(self._updates, self._screening, self._inputs)
+        self._restarts = Restarts()
+        self.condition = Condition()
+        """What it is doing; the same object until that changes."""
         self._given = SetParameters({}, 0.0)
         self._reset()
 
@@ -135,8 +140,7 @@ class Estimator:
         self._saved_ns = 0
         self._found: deque[dict[str, SlowState]] = deque(maxlen=2)
         """Parameters at the last save and at that before."""
-        self._recovering: tuple[int, str] | None = None
-        """Time and reason of a restart that is not long ago."""
+        self._restarts.reset()
         self._since_road_ns = 0
 
     # -- the loop's interface ----------------------------------------------------------------------
@@ -155,63 +159,74 @@ class Estimator:
             self._first_ns = t_ns
         sound, speed, inputs = [], self.speed, self._inputs
         steering = inputs.steering.health.calc_yaw_rate(speed)
+        oldest = t_ns - self._filter_settings.memory * 1e9
         for given in measurements:
             m = self._screening.remove(given, speed, steering)
             sound.append(m)
             values = m.values
             if not INPUT_CHANNELS.isdisjoint(values):
                 inputs.take(m.t, values)
-            if not self._sources.start_channels.isdisjoint(values):
+            # What has waited elsewhere is no start.
+            if not self._sources.start_channels.isdisjoint(values) and m.t > oldest:
                 self._conditions.take(m)
-        if self._running and before is not None and t_ns - before > _LONGEST_GAP_NS:
-            self._counters["restarts"] += 1
-            self._reset()
-            self._first_ns = t_ns
+        paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
+        if paused or self._restarts.is_due(t_ns):
+            self._restart(t_ns)
         if not self._running:
             self._t_ns = t_ns
-            self._start_if_ready(t_ns)
-            if not self._running:
-                return None
+            if not self._restarts.has_failed:
+                self._start_if_ready(t_ns)
         else:
             assert before is not None
-            self._predict(t_ns)
-            if self._inputs.steering.health.state != "measured":
-                self._counters["without_steering"] += 1
-            for m in sound:
-                self._sources.observe(m)
-            lost = self._find_loss((t_ns - before) * 1e-9)
-            if lost is not None:
-                self._restart_in_place(t_ns, lost)
-            self._since_road_ns += t_ns - before
-            if self._since_road_ns >= _ROAD_EVERY_NS:
-                self._filter.update_road(self._since_road_ns * 1e-9)
-                self._filter.adapt_noise(self._since_road_ns * 1e-9)
-                self._since_road_ns = 0
-                self._filter.open_states(updates.is_active)
-                self._filter.widen_parameters()
-            self._filter.apply_corrections()
-        if self._recovering is not None and t_ns - self._recovering[0] > _RECOVERY_NS:
-            self._recovering = None
+            self._advance(t_ns, before, sound)
+        estimate = self._output(t_ns) if self._running and self._has_output else None
         updates.check_timeouts(t_ns)
-        self._counters["steps"] += 1
-        return self._output(t_ns) if self._has_output else None
+        self._update_condition(t_ns)
+        self._counters["steps"] += self._running
+        return estimate
+
+    def _advance(self, t_ns: int, before: int, measurements: list[Measurement]) -> None:
+        """Predict from `before` to `t_ns`, and update. Does less where the filter fails."""
+        self._predict(t_ns)
+        if not self._running:
+            return
+        if self._inputs.steering.health.state != "measured":
+            self._counters["without_steering"] += 1
+        if self._screening.gyro_jump is not None:
+            self._widen_gyro_bias(self._screening.gyro_jump)
+            self._screening.gyro_jump = None
+        for m in measurements:
+            self._sources.observe(m)
+        if (lost := self._find_loss((t_ns - before) * 1e-9)) is not None:
+            self._restart_in_place(t_ns, lost)
+            if not self._running:
+                return
+        self._since_road_ns += t_ns - before
+        if self._since_road_ns >= _ROAD_EVERY_NS:
+            self._filter.update_road(self._since_road_ns * 1e-9)
+            self._filter.adapt_noise(self._since_road_ns * 1e-9)
+            self._since_road_ns = 0
+            self._filter.open_states(self._updates.is_active)
+            self._filter.widen_parameters()
+        self._filter.apply_corrections()
+
+    def _update_condition(self, t_ns: int) -> None:
+        if self._running:
+            self._watch.check(t_ns)
+        running, aligned = self._running, self._world.aligned
+        faults = self._watch.faults if running else ()
+        self.condition = self._restarts.describe(self.condition, t_ns, running, aligned, faults)
 
     def innovations(self) -> list[Innovation]:
         """Records of the last step."""
         return self._updates.records
 
     def status(self) -> dict[str, Any]:
-        """Counters, the sources' states, and biases.
-
-        `state` is `waiting`, `aligning`, `running`, or `recovering` for a while after a restart, with its `reason`.
-        """
-        state = "waiting" if not self._running else "running" if self._world.aligned else "aligning"
+        """Counters, the sources' states, and biases; `state` and `reason` as in `condition`."""
         origin = self._world.origin
-        if self._recovering is not None and state == "running":
-            state = "recovering"
         return {
-            "state": state,
-            "reason": None if self._recovering is None else self._recovering[1],
+            "state": self.condition.state,
+            "reason": self.condition.reason,
             **self._counters,
             **self._screening.removed,
             "units": self._screening.find_wrong_units(),
@@ -261,6 +276,7 @@ class Estimator:
     def _command_reset(self, _: dict[str, Any]) -> dict[str, Any]:
         self._counters["restarts"] += 1
         self._reset()
+        self.condition = Condition()
         return {}
 
     def _command_set_position(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -328,17 +344,13 @@ class Estimator:
             return  # nothing has been measured yet
         waited = (t_ns - self._first_ns) * 1e-9
         conditions = self._conditions
-        missing = conditions.speed is None or (self._sources.gnss is not None and conditions.fix is None)
+        missing = not conditions.is_speed_known or (self._sources.gnss is not None and conditions.fix is None)
         if not missing or waited >= self._filter_settings.start.wait_for_gnss:
             self._start(t_ns)
 
     def _start(self, t_ns: int) -> None:
-        f, settings, conditions, world = (
-            self._filter,
-            self._filter_settings.start,
-            self._conditions,
-            self._world,
-        )
+        f, settings = self._filter, self._filter_settings.start
+        conditions, world = self._conditions, self._world
         speed = conditions.speed or 0.0
         yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
         known = conditions.fix is not None
@@ -362,10 +374,17 @@ class Estimator:
             )
             f.restart_history(t_ns)
         self._running = True
+        self._watch.reset(t_ns)
         self._counters["starts"] += 1
         self._save(t_ns)
 
     # -- prediction --------------------------------------------------------------------------------
+
+    def _restart(self, t_ns: int) -> None:
+        """Begin anew from nothing."""
+        self._counters["restarts"] += 1
+        self._reset()
+        self._first_ns = t_ns
 
     def _predict(self, t_ns: int) -> None:
         assert self._t_ns is not None
@@ -401,12 +420,20 @@ class Estimator:
         f.configure(self._filter_settings, self._sensors.make_setup())  # the copy may be older than these
         self._restart_in_place(t_ns, "it was not finite")
 
+    def _widen_gyro_bias(self, jump: BiasJump) -> None:
+        """Let the bias about the vertical axis, and the heading that it has falsified, be estimated anew."""
+        f = self._filter
+        for group, element, sigma in ((GYRO_BIAS, "z", jump.rate), (ATTITUDE, "yaw", jump.angle)):
+            if f.variances[f.states.index(group, element)] < 0.25 * sigma**2:
+                f.set_variance(group, element, sigma**2)
+
     def _find_loss(self, dt: float) -> str | None:
         """Why the filter has lost the car, if it has."""
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
         imu, read = self._sources.imu, self._filter.pose.item
-        if imu is not None and imu.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE)):
+        impossible = imu is not None and imu.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE))
+        if impossible and not self._screening.is_gyroscope_doubtful:
             return "its lateral motion is impossible beside gyroscope and accelerometer"
         return None
 
@@ -417,10 +444,13 @@ class Estimator:
     def _restart_in_place(self, t_ns: int, reason: str) -> None:
         """Begin anew at the last known place, at the speed and yaw rate that are measured now.
 
-        Biases and parameters are kept; forces are not, for they may be what led the filter away.
+        Biases and parameters are kept; forces are not, for they may be what led the filter away. Where that does
+        not help, there are no estimates for a while, and then it begins anew from nothing.
         """
+        if not self._restarts.request(t_ns, reason):
+            self._running = False
+            return
         f, world = self._filter, self._world
-        self._recovering = (t_ns, reason)
         imu = self._sources.imu
         yaw_rate = None if imu is None else imu.lateral.yaw_rate
         pose, aligned = f.read_state().copy(), world.aligned
@@ -453,9 +483,14 @@ class Estimator:
 
     # -- output ------------------------------------------------------------------------------------
 
-    def _output(self, t_ns: int) -> Estimate:
+    def _output(self, t_ns: int) -> Estimate | None:
+        """What is published; None where that would be impossible, from which the filter begins anew."""
         f, world = self._filter, self._world
         values = f.output()
+        impossible = find_impossible(values)
+        if impossible is not None:
+            self._restart_in_place(t_ns, impossible)
+            return None
         if world.origin is None or not world.known:
             values[_GEODETIC] = math.nan
         else:

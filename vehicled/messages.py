@@ -7,7 +7,7 @@ longitude in degrees. Times are integer nanoseconds on one monotonic clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -166,11 +166,51 @@ class Parameters(msgspec.Struct):
         )
 
 
+class SourceFault(msgspec.Struct, frozen=True):
+    """A source that does not serve the estimate at present."""
+
+    source: str
+    """Kind of observation, such as `imu.gyro` or `wheel.fl.angle`; `steering`, `torques`, `brakes`; channels in a
+    wrong unit; or a device by its name."""
+    reason: str
+    """What is wrong with it, in words."""
+    less_certain: tuple[str, ...]
+    """What of the estimate is less certain without it."""
+
+
+State = Literal["waiting", "aligning", "running", "degraded", "recovering", "failed"]
+"""`waiting`: position or speed are not known yet, and there are no estimates; `aligning`: the heading is not known
+yet; `degraded`: running, but with faults; `recovering`: for a while after a restart; `failed`: no estimates until the
+next restart."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """What an estimator is doing, and what it does without."""
+
+    state: State = "waiting"
+    since: int | None = None
+    """Step at which this condition began, ns."""
+    reason: str | None = None
+    """Of a restart or a failure."""
+    faults: tuple[SourceFault, ...] = ()
+
+
 class Status(msgspec.Struct):
-    """State and counters of the program, about once a second."""
+    """State and counters of the program: about once a second, and whenever state or faults change."""
 
     t: int
-    state: str
-    """`waiting`, `running`, …"""
+    """Of the last step, ns."""
+    state: State
     counters: dict[str, Any]
     """Nested: per device, queue, loop, publisher, recorder and sensor."""
+    since: int | None = None
+    """Step at which state, reason or faults changed last, ns."""
+    reason: str | None = None
+    """Of a restart or a failure."""
+    faults: tuple[SourceFault, ...] = ()
+    """Sources that do not serve the estimate at present."""
+
+    @classmethod
+    def of(cls, t: int, condition: Condition, counters: dict[str, Any]) -> Status:
+        """A condition with counters."""
+        return cls(t, condition.state, counters, condition.since, condition.reason, condition.faults)

@@ -176,10 +176,18 @@ def encode_measurement(step: int | None, measurement: Measurement) -> bytes:
     return b'%b"step":%d,%b' % (_VERSION, step, _encode(measurement)[1:])
 
 
+def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
+    """A schema with what it refers to in place of the references."""
+    if isinstance(schema, dict):
+        schema = definitions[schema["$ref"]] if "$ref" in schema else schema
+        return {key: _inline(value, definitions) for key, value in schema.items()}
+    return [_inline(item, definitions) for item in schema] if isinstance(schema, list) else schema
+
+
 def json_schema(topic: str) -> dict[str, Any]:
     """JSON Schema (2020-12) of the messages of `topic`."""
     (reference,), definitions = msgspec.json.schema_components((_TYPES[topic],), ref_template="{name}")
-    schema = definitions[reference["$ref"]]
+    schema = _inline(definitions[reference["$ref"]], definitions)
     version = {"type": "integer", "const": SCHEMA_VERSION, "description": "Version of this schema"}
     schema["properties"] = {"schema": version} | {
         name: field for name, field in schema["properties"].items() if name != "schema"
@@ -201,6 +209,10 @@ def viewer_schema(topic: str) -> dict[str, Any]:
         for alternative in schema.pop("anyOf", []):
             if alternative["type"] != "null":
                 schema |= alternative
+        if "enum" in schema:
+            schema = {"type": "string"}
+        if schema.get("type") == "array":
+            schema["items"] = simplify(schema["items"])
         if schema.get("type") == "object":
             schema.pop("additionalProperties", None)
             fields = schema.get("properties", {})

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from vehicled.messages import Estimate, Innovation, Measurement, SlowState, Step
+from vehicled.backoff import Backoff
+from vehicled.messages import Condition, Estimate, Innovation, Measurement, SlowState, Step
 
 RESET = "reset"
 """The command that resets an estimator after a failure."""
@@ -15,6 +16,10 @@ RESET = "reset"
 
 class SteppedEstimator(Protocol):
     """Interface of an estimator to a step loop; all of it is called from one thread."""
+
+    @property
+    def condition(self) -> Condition:
+        """What it is doing; the same object until that changes."""
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
         """Advance to `t_ns` with the measurements since the last step; None while there is no estimate.
@@ -26,7 +31,7 @@ class SteppedEstimator(Protocol):
         """Records of the last step, which also belong to the caller."""
 
     def status(self) -> dict[str, Any]:
-        """Counters; `state` among them."""
+        """Counters."""
 
     def parameters(self) -> dict[str, SlowState]:
         """What has been found of car and sensors, by name."""
@@ -45,30 +50,51 @@ class StepResult:
     estimate: Estimate | None = None
     innovations: list[Innovation] = field(default_factory=list)
     error: Exception | None = None
-    """Raised by the estimator, which is reset before the next step."""
+    """Raised by the estimator, which is reset before one of the next steps."""
 
 
 class EstimatorStepper:
-    """Steps an estimator. After a step in which it failed it has to be reset, and goes on."""
+    """Steps an estimator. After a step in which it failed it has to be reset, and goes on.
+
+    An estimator that keeps failing is not stepped for a while.
+    """
 
     def __init__(self, estimator: SteppedEstimator) -> None:
         self._estimator = estimator
-        self.failed = False
-        """Whether the estimator failed in the last step and has not been reset since."""
+        self._backoff = Backoff()
+        self._failure: Condition | None = None
+        """Since the estimator failed, until it is reset."""
+        self._reset_due = 0
+
+    def is_reset_due(self, t_ns: int) -> bool:
+        """Whether the estimator has failed, and is to be reset before the step at that time."""
+        return self._failure is not None and t_ns >= self._reset_due
+
+    @property
+    def condition(self) -> Condition:
+        """What the estimator is doing; the same object until that changes."""
+        return self._estimator.condition if self._failure is None else self._failure
 
     def execute(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """A command, before the next step. Raises what the estimator raises."""
-        self.failed = self.failed and name != RESET
+        if name == RESET:
+            self._failure = None
         return self._estimator.command(name, arguments)
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> StepResult:
         """One step. An error is in the result."""
         result = StepResult(t_ns, measurements)
+        if self._failure is not None:
+            return result
         try:
             result.estimate = self._estimator.step(t_ns, measurements)
             result.innovations = self._estimator.innovations()
         except Exception as error:
-            self.failed = True
+            self._reset_due = self._backoff.schedule(t_ns)
+            reason = f"{type(error).__name__}: {error}"
+            if self._reset_due > t_ns:
+                reason += f"; failed again, restart in {(self._reset_due - t_ns) * 1e-9:g} s"
+            self._failure = Condition("failed", t_ns, reason)
             result.error = error
         return result
 
@@ -90,7 +116,7 @@ def run_steps(
     """
     stepper = EstimatorStepper(estimator)
     for t, measurements, commands in steps:
-        if stepper.failed and all(c.name != RESET for c in commands):
+        if stepper.is_reset_due(t) and all(c.name != RESET for c in commands):
             stepper.execute(RESET, {})
         for command in commands:
             failure: Exception | None = None

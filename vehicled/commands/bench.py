@@ -12,6 +12,7 @@ BENCHMARKS = {
     "observers": "state observers on a four-bar and a five-bar linkage, side by side",
     "particles": "the particle filter on a four-bar linkage: cost per particle, and how often it converges",
     "identify": "parameters of a suspension from motions and forces: how many, and which are worth having",
+    "faults": "the daemon under faults of sensors, lines, machine and users",
     "robustness": "estimators on cars and sensors that differ from their configuration, beside a kinematic filter",
     "live": "a live daemon on emulated devices: step, latency, deadlines, memory; beside a warm loop",
 }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from replay.log import Log
     from vehicled.daemon.configuration import DaemonConfiguration
     from vehicled.estimator import Estimator
-    from vehicled.messages import Status
+    from vehicled.messages import Condition, Status
     from vehicled.stepping import Summary
 
 _STATUS_EVERY_NS = 1_000_000_000
@@ -82,19 +82,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _StatusSink:
-    """Takes the estimator's status once a second of the drive, as the daemon does, and at its end."""
+    """Takes the estimator's status as the daemon does, and at the end of the drive.
+
+    That is once a second of the drive, and where its condition changes.
+    """
 
     def __init__(self, estimator: Estimator, record: Callable[[Status], None]) -> None:
         self._estimator, self._record = estimator, record
         self._due: int | None = None
+        self._condition: Condition | None = None
         self._t: int | None = None
         """Time of the last step if its status has not been taken."""
 
     def take(self, t: int, *_: object) -> None:
         """A step was done at t, ns."""
         self._t = t
-        if self._due is None or t >= self._due:
+        is_due = self._due is None or t >= self._due
+        if is_due:
             self._due = t + _STATUS_EVERY_NS
+        if is_due or self._estimator.condition is not self._condition:
             self.finish()
 
     def finish(self) -> None:
@@ -102,8 +108,8 @@ class _StatusSink:
         from vehicled.messages import Status
 
         if self._t is not None:
-            status = self._estimator.status()
-            self._record(Status(self._t, status["state"], {"estimator": status}))
+            self._condition = self._estimator.condition
+            self._record(Status.of(self._t, self._condition, {"estimator": self._estimator.status()}))
             self._t = None
 
 

@@ -25,7 +25,7 @@ from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
-from vehicled.messages import Status
+from vehicled.messages import SourceFault, Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
 from vehicled.units import Hertz, Positive
@@ -39,6 +39,7 @@ _LOG_EVERY = 10
 _SAVE_EVERY = 60
 """Checks between copies of what was learned to the disk."""
 _END_WITHIN_S = 5.0
+_ALL_IT_MEASURES = "all that it measures"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +165,14 @@ class Daemon:
             }
 
         self._loop = Loop(
-            self._estimator, queue, MonotonicClock(), options.loop, publisher, recorder, counters
+            self._estimator,
+            queue,
+            MonotonicClock(),
+            options.loop,
+            publisher,
+            recorder,
+            counters,
+            self._find_device_faults,
         )
         commands = CommandServer(
             endpoints, options.publish, self._loop.submit, lambda: self._loop.last_status, self._read_noise
@@ -186,6 +194,13 @@ class Daemon:
         for driver in self._drivers:
             driver.start()
             opened.callback(driver.stop)
+
+    def _find_device_faults(self) -> tuple[SourceFault, ...]:
+        return tuple(
+            SourceFault(d.name, state, (_ALL_IT_MEASURES,))
+            for d in self._drivers
+            if (state := d.state) in ("disconnected", "silent", "flooding")
+        )
 
     def _end_loop(self) -> None:
         self._loop.stop()
@@ -278,7 +293,9 @@ def statistics_line(status: Status) -> str:
     loop, queue = status.counters["loop"], status.counters["queue"]
     step = loop["step_us"]
     parts = [
-        status.state,
+        "; ".join(
+            filter(None, [status.state, status.reason, *(f"{f.source}: {f.reason}" for f in status.faults)])
+        ),
         f"{loop['steps']} steps",
         f"{loop['missed']} missed",
         f"step {step['median']:.0f} µs (99.9 % {step['p999']:.0f}, max {step['max']:.0f})"

@@ -13,7 +13,16 @@ from typing import Annotated, Any, Protocol
 from vehicled.daemon.clock import Clock, tighten_timers
 from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.queue import MeasurementQueue
-from vehicled.messages import Estimate, Innovation, Measurement, Parameters, SlowState, Status
+from vehicled.messages import (
+    Condition,
+    Estimate,
+    Innovation,
+    Measurement,
+    Parameters,
+    SlowState,
+    SourceFault,
+    Status,
+)
 from vehicled.stepping import RESET, EstimatorStepper, SteppedEstimator
 from vehicled.units import Hertz, Range
 
@@ -21,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 _SECOND = 1_000_000_000
 _MAILBOX = 16
+_REPORT_EVERY_NS = 50_000_000
+"""Time between reports of changes, at least."""
 _SWITCH_INTERVAL_S = 0.0002
 """A thread that waits for the interpreter's lock requests it after this long, not after Python's default 5 ms."""
 _COLLECT_ALL_EVERY = 60
@@ -34,7 +45,7 @@ class StepPublisher(Protocol):
         """Take one step's result; None when it gave no estimate."""
 
     def publish_status(self, status: Status) -> None:
-        """Take the status, once a second."""
+        """Take the status, once a second and where it changes."""
 
     def publish_parameters(self, parameters: Parameters) -> None:
         """Take the filter's slow states, once a second."""
@@ -57,7 +68,7 @@ class StepRecorder(Protocol):
         """Take a command that was executed before the step at `step_ns`."""
 
     def record_status(self, status: Status) -> None:
-        """Take the status, once a second."""
+        """Take the status, once a second and where it changes."""
 
     def record_parameters(self, parameters: Parameters) -> None:
         """Take the filter's slow states, once a second."""
@@ -96,8 +107,12 @@ class Loop:
         publisher: StepPublisher,
         recorder: StepRecorder | None = None,
         counters: Callable[[], dict[str, Any]] = dict,
+        find_device_faults: Callable[[], tuple[SourceFault, ...]] = tuple,
     ) -> None:
-        """`counters`: the other counters in `status`, by part: devices, publisher and so on."""
+        """`counters`: the other counters in `status`, by part: devices, publisher and so on.
+
+        `find_device_faults`: devices that are not connected or silent; for every step.
+        """
         self._estimator = estimator
         self._queue = queue
         self._clock = clock
@@ -105,6 +120,11 @@ class Loop:
         self._publisher = publisher
         self._recorder = recorder
         self._other_counters = counters
+        self._find_device_faults = find_device_faults
+        self._device_faults: tuple[SourceFault, ...] = ()
+        self._devices_since: int | None = None
+        self._reported: Condition | None = None
+        """Of the estimator, in the last status."""
         self._mailbox: deque[tuple[str, dict[str, Any], Future[dict[str, Any]]]] = deque()
         self._stopping = False
         self._stepper = EstimatorStepper(estimator)
@@ -161,7 +181,7 @@ class Loop:
     def _run(self) -> None:
         clock, period = self._clock, self._options.period
         deadline = clock.now() + period
-        status_due = deadline
+        status_due = change_due = deadline
         while not self._stopping:
             clock.sleep_until(deadline)
             begun = clock.now()
@@ -174,8 +194,12 @@ class Loop:
             if deadline >= status_due:
                 self._report(deadline)
                 status_due += ((deadline - status_due) // _SECOND + 1) * _SECOND
+                change_due = deadline + _REPORT_EVERY_NS
                 if clock.now() < deadline + period // 2:
                     self._collect_garbage()
+            elif self._has_changed(deadline) and deadline >= change_due:
+                self._report(deadline)
+                change_due = deadline + _REPORT_EVERY_NS
             deadline += period
             behind = (clock.now() - deadline) // period
             if behind > 0:
@@ -184,7 +208,7 @@ class Loop:
                 deadline += behind * period
 
     def _tick(self, t: int) -> None:
-        if self._stepper.failed:
+        if self._stepper.is_reset_due(t):
             self._execute(t, RESET, {}, Future())
         while self._mailbox:
             self._execute(t, *self._mailbox.popleft())
@@ -225,14 +249,24 @@ class Loop:
             self._output_errors += 1
             self._log_error(t, "results could not be delivered", error)
 
+    def _has_changed(self, t: int) -> bool:
+        """Whether state or faults are no longer those of the last status."""
+        faults = self._find_device_faults()
+        if faults != self._device_faults:
+            self._device_faults, self._devices_since = faults, t
+            self._reported = None
+        return self._stepper.condition is not self._reported
+
     def _report(self, t: int) -> None:
+        self._has_changed(t)
+        self._reported = self._stepper.condition
         try:
             estimator = self._estimator.status()
             self.last_parameters = self._estimator.parameters() or self.last_parameters
         except Exception as error:
             self._estimator_errors += 1
             self._log_error(t, "the estimator's status failed", error)
-            estimator = {"state": "failing"}
+            estimator = {}
         for channels, fault in estimator.get("units", {}).items():
             if channels not in self._warned:
                 self._warned.add(channels)
@@ -243,7 +277,7 @@ class Loop:
             "loop": self.counters(),
             "estimator": estimator,
         }
-        self.last_status = Status(t, str(estimator.get("state", "running")), counters)
+        self.last_status = Status.of(t, self._calc_condition(self._reported), counters)
         self._statuses += 1
         self._deliver(t, self._publisher.publish_status, self.last_status)
         parameters = Parameters.of(t, self.last_parameters)
@@ -251,6 +285,14 @@ class Loop:
         if self._recorder is not None:
             self._deliver(t, self._recorder.record_status, self.last_status)
             self._deliver(t, self._recorder.record_parameters, parameters)
+
+    def _calc_condition(self, of_estimator: Condition) -> Condition:
+        """That of estimator and devices together."""
+        if not self._device_faults:
+            return of_estimator
+        state = "degraded" if of_estimator.state == "running" else of_estimator.state
+        since = max(t for t in (of_estimator.since, self._devices_since) if t is not None)
+        return Condition(state, since, of_estimator.reason, (*self._device_faults, *of_estimator.faults))
 
     def counters(self) -> dict[str, Any]:
         """`steps` done; `missed` deadlines, of which `skipped` steps were not done at all; times in µs."""

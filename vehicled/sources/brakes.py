@@ -24,17 +24,18 @@ class Brakes:
         self._car = car
         self.pressure = 0.0
         """Pa."""
-        self._measured_at = -math.inf
+        self.measured_at = -math.inf
+        """s."""
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Keep the line pressure (Pa) if it is among the channels; below zero counts as zero."""
         if "brake.pressure" in values:
             self.pressure = max(values["brake.pressure"], 0.0)
-            self._measured_at = t
+            self.measured_at = t
 
     def is_measured(self, t: float) -> bool:
         """Whether it was measured shortly before t, s."""
-        return t - self._measured_at < TIMEOUT
+        return t - self.measured_at < TIMEOUT
 
     def find(self, t: float) -> float:
         """The pressure at t, s; none where it is not measured."""

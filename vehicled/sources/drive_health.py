@@ -14,6 +14,8 @@ _WRONG, _LASTING = 4.0, 0.2
 """m/s², and s: of slopes, drag, loads and gains off by a third there is less."""
 _AGREEING, _RECOVERY = 2.0, 0.5
 """m/s², and s: they are used again once they have agreed so well for so long."""
+_UNKNOWN = 2.0
+"""s without an accelerometer, after which nothing contradicts them any more."""
 _SLOWEST = 2.0
 """m/s: a car that hardly moves is held by its brakes."""
 
@@ -27,7 +29,10 @@ class DriveHealth:
         self._radius = 0.5 * sum(axle.tyre.radius for axle in axles)
         self._gain = 2.0 * sum(axle.brake.gain for axle in axles)
         self.is_healthy = True
+        self.suspect = "torques"
+        """Of `torques` and `brakes`, the one without which the other agrees better; while they are not healthy."""
         self._wrong_since = self._agreeing_since = math.inf
+        self._compared = -math.inf
 
     def check(self, t: float, torque: float, pressure: float, ahead: float, measured: float | None) -> None:
         """Find whether torques and pressure at t (s) agree with the accelerometer.
@@ -37,7 +42,9 @@ class DriveHealth:
         """
         if measured is None or abs(ahead) < _SLOWEST:
             self._wrong_since = math.inf
+            self.is_healthy = self.is_healthy or t - self._compared > _UNKNOWN
             return
+        self._compared = t
         braking = math.copysign(self._gain * pressure, ahead)
         expected = (torque - braking) / (self._radius * self._mass)
         apart = abs(min(max(expected, -self._most), self._most) - measured)
@@ -45,5 +52,8 @@ class DriveHealth:
         self._agreeing_since = min(self._agreeing_since, t) if apart < _AGREEING else math.inf
         if apart > _IMPOSSIBLE or t - self._wrong_since > _LASTING:
             self.is_healthy = False
+            by_torque, by_brakes = (force / (self._radius * self._mass) for force in (torque, -braking))
+            without_brakes = abs(by_torque - measured) < abs(by_brakes - measured)
+            self.suspect = "brakes" if without_brakes else "torques"
         elif t - self._agreeing_since > _RECOVERY:
             self.is_healthy = True

@@ -11,6 +11,7 @@ from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, ErrorStates, Process
 from vehicled.messages import Measurement
+from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
@@ -161,16 +162,22 @@ class GnssSource(Source[Gnss]):
 
     def __init__(self, settings: Gnss, context: Context) -> None:
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
+        self._jumps = FixJumps()
         super().__init__(settings, context)
         self._latency = self.filter.view_slow_states(GNSS_LATENCY)
+
+    def reset(self) -> None:
+        """The filter begins anew."""
+        self._jumps.reset()
 
     def register(self) -> None:
         """Register position, which may reset the filter's position, and speed and course, which may not."""
         s = self.settings
         self._timing.antenna = complex(*s.antenna[:2])
-        self.updates.register("gnss.position", s.gate, self._reset_position)
-        for kind in ("gnss.speed", "gnss.course"):
-            self.updates.register(kind, s.gate)
+        register = self.updates.register
+        register("gnss.position", s.gate, self._reset_position, ("gnss.lat", "gnss.lon"), ("position",))
+        register("gnss.speed", s.gate, serves=("vx",))
+        register("gnss.course", s.gate, serves=("yaw",))
         self._kinds = {1: s.single, 2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
 
     # -- before the filter runs ------------------------------------------------------------------------
@@ -206,6 +213,7 @@ class GnssSource(Source[Gnss]):
                 updates.reject(m, "gnss.speed", [v["gnss.speed"]], "not moving")
             else:
                 updates.update(m, "gnss.speed", [v["gnss.speed"]], [velocity**2], latency=self._late)
+        updates.health["gnss.course"].is_expected = moving
         if "gnss.course" in v:
             if not moving:  # nor without a speed beside it, which its noise depends on
                 updates.reject(m, "gnss.course", [v["gnss.course"]], "not moving")
@@ -242,6 +250,15 @@ class GnssSource(Source[Gnss]):
             upright = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2)
             noise = [level, level, upright]
             self.updates.update(m, "gnss.position", place, noise, latency=self._late)
+        self._note_distance(horizontal, v.get("gnss.speed", FASTEST), v.get("gnss.course"))
+
+    def _note_distance(self, sigma: float, speed: float, course: float | None) -> None:
+        """Of the fix that has just been observed from the estimate."""
+        record, most = self.updates.records[-1], self.settings.gate.reject_beyond**2
+        if record.innovation and record.reason != "reset":
+            (east, north), (x, y) = record.innovation[:2], record.value[:2]
+            accepted = all(i * i <= most * s for i, s in zip((east, north), record.variance, strict=False))
+            self._jumps.take(record.t, PlacedFix((x, y), (east, north), sigma, speed, course), accepted)
 
     def _set_wander(self, sigma: float, time: float) -> None:
         """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
@@ -279,6 +296,10 @@ class GnssSource(Source[Gnss]):
         self._counters["alignments"] += 1
         self._world.aligned = True
 
-    def _reset_position(self, observation: Observation, update: Update) -> None:
+    def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set the position to the fix, after the gate has rejected fixes persistently."""
+        if self._jumps.is_in_doubt(observation.t_ns):
+            return False
         self.filter.reset_position(update, observation.variance)
+        self._jumps.reset()
+        return True

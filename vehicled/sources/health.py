@@ -14,11 +14,13 @@ class Health:
     """Counts what becomes of the observations of one kind.
 
     `waiting` until the first one is accepted, `active`, `distrusted` after persistent failures under that policy,
-    `lost` after silence.
+    `lost` after silence. Published as `unused` while it is `active` and yet no measurement is accepted.
     """
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, channels: Sequence[str] = (), serves: tuple[str, ...] = ()) -> None:
+        """`channels`: that it is measured by; `serves`: what is less certain without it."""
         self.set_gate(gate)
+        self.channels, self.serves = channels, serves
         self.state = "waiting"
         self.last_ns: int | None = None
         """Time of the last measurement."""
@@ -29,6 +31,12 @@ class Health:
         self.fused = self.rejected = self.resets = 0
         self.reasons: dict[str, int] = {}
         """Of those not accepted, how many for which reason."""
+        self.last_reason = ""
+        """Why the last of those was not accepted."""
+        self.is_expected = True
+        """Whether its silence would be a fault: a receiver has no course while the car stands."""
+        self.is_used = True
+        """Whether measurements of it correct the filter at present, as `SourceWatch` has found."""
 
     def set_gate(self, gate: Gate) -> None:
         """Other limits from now on."""
@@ -61,12 +69,13 @@ class Health:
     def reject(self, reason: str) -> None:
         """An observation was not used, for `reason`."""
         self.rejected += 1
+        self.last_reason = reason
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def fail(self, rejected: Sequence[bool], accepted: bool) -> bool:
         """Some components were rejected, by component; `accepted`: not all that were measured.
 
-        True when the policy now demands a reset to this source.
+        True while the policy demands a reset to this source.
         """
         if accepted:
             self.fused += 1
@@ -82,9 +91,12 @@ class Health:
         if self.gate.policy == "distrust":
             self.state = "distrusted"
             return False
+        return True
+
+    def count_reset(self) -> None:
+        """The filter has been reset to this source."""
         self.clear_failures()
         self.resets += 1
-        return True
 
     def check_timeout(self, now_ns: int) -> float:
         """Count the source as lost when it has been silent for too long.
@@ -103,7 +115,7 @@ class Health:
     def status(self) -> dict[str, Any]:
         """What `status` publishes of a source."""
         return {
-            "state": self.state,
+            "state": "unused" if self.state == "active" and not self.is_used else self.state,
             "fused": self.fused,
             "rejected": self.rejected,
             "resets": self.resets,

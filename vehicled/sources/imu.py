@@ -360,12 +360,19 @@ class ImuSource(Source[Imu]):
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
         floors, self._floors = self._floors, {}
-        for kind, channels, settings, group, axes in (
-            ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),)),
-            ("imu.accel", ACCELEROMETERS, s.accelerometers, ACCELEROMETER_BIAS, ((1, 1), (2, 0))),
+        for kind, channels, settings, group, axes, serves in (
+            ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),), ("yaw", "sideslip")),
+            (
+                "imu.accel",
+                ACCELEROMETERS,
+                s.accelerometers,
+                ACCELEROMETER_BIAS,
+                ((1, 1), (2, 0)),
+                ("sideslip", "suspension"),
+            ),
         ):
             if settings is not None:
-                self.updates.register(kind, settings.gate)
+                self.updates.register(kind, settings.gate, channels=channels, serves=serves)
                 more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
                 model = [e * e for e in more]
                 variances = [self._variances[kind] + e for e in model]

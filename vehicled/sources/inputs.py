@@ -43,6 +43,19 @@ class Inputs:
         self.brakes.take(t, values)
         self.steering.take(t, values)
 
+    def find_latest(self) -> dict[str, float]:
+        """Times (s) of the last samples by input, −∞ without one."""
+        return {
+            "steering": self.steering.health.seen,
+            "torques": self.torques.measured_at,
+            "brakes": self.brakes.measured_at,
+        }
+
+    @property
+    def wrong_drive(self) -> str | None:
+        """Which of `torques` and `brakes` contradicts the accelerometer."""
+        return None if self._drive_health.is_healthy else self._drive_health.suspect
+
     def is_drive_known(self, t: float) -> bool:
         """Whether both drive torque and brake pressure are measured at t, s, and healthy."""
         return self._drive_health.is_healthy and self.torques.is_measured(t) and self.brakes.is_measured(t)

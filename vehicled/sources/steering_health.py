@@ -44,26 +44,30 @@ class SteeringHealth:
         self.state: SteeringState = "silent"
         self._angle = self._offset = 0.0
         """Measured last, without outliers; and by how much it differs from rolling while the sensor is healthy."""
-        self._seen = self._changed = self._checked = -math.inf
+        self.seen = self._changed = self._checked = -math.inf
+        """Times, s; `seen`: of the last sample."""
         self._jumped_at = math.inf
         self._wrong_since = self._agreeing_since = math.inf
         self._distrusted = self._changed_since = False
+        self._jumped_by = math.nan
+        """Sum of the jumps since it was last healthy, rad; NaN where something else was wrong."""
 
     def take(self, t: float, angle: float) -> bool:
         """Whether a sample of the angle at t, s, is to be followed."""
-        if t <= self._seen:
+        if t <= self.seen:
             return False
-        jumps = abs(angle - self._angle) > _JUMP + _FASTEST * (t - self._seen)
-        self._seen = t
+        jumps = abs(angle - self._angle) > _JUMP + _FASTEST * (t - self.seen)
+        self.seen = t
         if jumps:
             self._jumped_at = min(self._jumped_at, t)
             if t - self._jumped_at < _JUMPING:
                 return False
         self._jumped_at = math.inf
-        if angle != self._angle:
+        jump = angle - self._angle
+        if jump:
             self._angle, self._changed, self._changed_since = angle, t, True
         if jumps:
-            self._distrust()
+            self._note_jump(jump)
         return not self._distrusted
 
     def check(self, t: float, ahead: float, yaw_rate: float | None) -> float | None:
@@ -77,7 +81,7 @@ class SteeringHealth:
             if abs(ahead * yaw_rate) < _LARGEST_LATERAL:
                 self._compare(t, self._angle - rolling)
         self._checked = t
-        silent = t - self._seen > _SILENT
+        silent = t - self.seen > _SILENT
         self.state = "silent" if silent else "distrusted" if self._distrusted else "measured"
         return None if self.state == "measured" or rolling is None else rolling + self._offset
 
@@ -99,5 +103,13 @@ class SteeringHealth:
         elif not self._distrusted and not repeating:
             self._offset += (apart - self._offset) * min((t - self._checked) / _OFFSET_TIME, 1.0)
 
-    def _distrust(self) -> None:
-        self._distrusted, self._changed_since = True, False
+    def _note_jump(self, jump: float) -> None:
+        """By rad. One that takes back those before is the end of the fault."""
+        self._jumped_by = jump if not self._distrusted else self._jumped_by + jump
+        if abs(self._jumped_by) < _APART:
+            self._distrusted = False
+        else:
+            self._distrust(self._jumped_by)
+
+    def _distrust(self, jumped_by: float = math.nan) -> None:
+        self._distrusted, self._changed_since, self._jumped_by = True, False, jumped_by

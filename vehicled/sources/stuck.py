@@ -14,8 +14,9 @@ _REPETITIONS, _TIME = 10, 0.1
 
 Noise changes the last digit of a sample nearly always; a coarse sensor repeats itself only on a smooth and straight
 road, where its samples are missed least."""
-_FIXES = 2
-"""Fixes in a row that repeat the one before: a receiver without reception may do so."""
+_FIXES, _WAY = 2, 2.0
+"""Fixes in a row that repeat the one before, or m driven since the place last changed: a receiver without reception
+may repeat itself. Its digits are finer than that."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _PLACE = ("gnss.lat", "gnss.lon")
 WATCHED = frozenset((*_AXES, *_PLACE))
@@ -59,9 +60,12 @@ class StuckChannels:
                 stuck.append(channel)
         if _PLACE[0] in values and _PLACE[1] in values:
             place, run = tuple(values[c] for c in _PLACE), self._fix
-            run.repetitions = run.repetitions + 1 if place == run.value and moving else 0
-            run.value = place
-            if run.repetitions >= _FIXES:
+            if place != run.value or not moving:
+                run.value, run.begun_ns, run.repetitions = place, t, 0
+            else:
+                run.repetitions += 1
+            driven = abs(speed) * (t - run.begun_ns) * 1e-9
+            if run.repetitions >= _FIXES or (run.repetitions and driven > _WAY):
                 # Speed and course are as old as the place.
                 stuck += [c for c in values if c.startswith("gnss.")]
         return stuck

@@ -56,6 +56,11 @@ class _AxleTorques:
         self._torques[n] = torque
         self._until[n] = t + TIMEOUT
 
+    @property
+    def until(self) -> float:
+        """When the last of them is no longer known, s."""
+        return max(self._until)
+
     def find(self, t: float) -> tuple[float, float, float, float]:
         """At t, s: the torques of both wheels and what the differential can move between them, N·m.
 
@@ -86,6 +91,11 @@ class Torques:
                 axle, n = self._places[channel]
                 axle.take(n, t, self.gain * value)
                 self._next = -math.inf
+
+    @property
+    def measured_at(self) -> float:
+        """s, of the last one."""
+        return max(self._front.until, self._rear.until) - TIMEOUT
 
     def is_measured(self, t: float) -> bool:
         """Whether the torques of all driven axles were measured shortly before t, s."""

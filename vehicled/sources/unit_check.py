@@ -93,6 +93,10 @@ class UnitCheck:
         """Magnitude of the averages by channel."""
         self._beyond = dict.fromkeys(_MAGNITUDES, 0)
         """Intervals in which a channel was beyond its own unit."""
+        self._means: dict[str, float] = {}
+        """Averages of the interval before."""
+        self.averages = Averages()
+        """Of the last interval."""
         self._found: dict[str, str] = {}
         """Sources with the unit that they are in."""
         self._intervals, self._next_search = 0, 0
@@ -156,12 +160,15 @@ class UnitCheck:
                 self._take_interval(now)
 
     def _take_interval(self, now: Averages) -> None:
+        self.averages = now
         self._intervals += 1
         for channel, mean in now.means.items():
             self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
         for channel, (least, most, _) in _MAGNITUDES.items():
-            self._beyond[channel] += least < abs(now.means.get(channel, 0.0)) <= most
+            mean = now.means.get(channel, 0.0)
+            self._beyond[channel] += least < abs(mean) <= most and mean != self._means.get(channel)
         self._compare(now)
+        self._means = now.means
         self._explain()
 
     def find(self) -> dict[str, str]:
@@ -256,7 +263,9 @@ class UnitCheck:
                 yield source, sum(speeds) / len(speeds)
 
     def _find_road_wheel_angle(self, now: Averages) -> float | None:
-        readings = [now.means[c] for c in self._channels["steering"] if c in now.means]
+        means, before = now.means, self._means
+        # One that stays the same is that of a dead sensor.
+        readings = [means[c] for c in self._channels["steering"] if c in means and means[c] != before.get(c)]
         if not readings:
             return None
         reading = sum(readings) / len(readings) - self._steering.offset

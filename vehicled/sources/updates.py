@@ -11,8 +11,8 @@ from vehicled.messages import Innovation, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.health import Health
 
-Reset = Callable[[Observation, Update], None]
-"""Makes the filter begin anew from a source that keeps failing its gate."""
+Reset = Callable[[Observation, Update], bool]
+"""Makes the filter begin anew from a source that keeps failing its gate; False where it had better not yet."""
 OnUpdate = Callable[[Innovation], None]
 """Takes the record of an observation that has been evaluated, while the filter still holds it."""
 
@@ -42,19 +42,26 @@ class MeasurementUpdates:
         self._unregistered, self.health, self._resets = self.health, {}, {}
         self._silent_ns = -math.inf  # gates may have other time-outs
 
-    def register(self, kind: str, gate: Gate, reset: Reset | None = None) -> None:
-        """A kind of observation.
+    def register(
+        self,
+        kind: str,
+        gate: Gate,
+        reset: Reset | None = None,
+        channels: Sequence[str] = (),
+        serves: tuple[str, ...] = (),
+    ) -> None:
+        """A kind of observation, measured by `channels` or the one of its name; `serves`: what gets better by it.
 
         `reset` makes the filter begin anew from it where the gate's policy says so; by default the variances of the
         states that it depends on are inflated.
         """
         health = self._unregistered.get(kind)
         if health is None:
-            health = Health(gate)
+            health = Health(gate, channels or (kind,), serves)
         else:
             health.set_gate(gate)
         self.health[kind] = health
-        self._resets[kind] = self._filter.inflate if reset is None else reset
+        self._resets[kind] = self._inflate if reset is None else reset
 
     def update(
         self,
@@ -82,8 +89,8 @@ class MeasurementUpdates:
             value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
         if not update.rejected:
             health.accept()
-        elif health.fail(update.rejected, update.accepted):
-            self._resets[kind](observation, update)
+        elif health.fail(update.rejected, update.accepted) and self._resets[kind](observation, update):
+            health.count_reset()
             reason = "reset"
         record = Innovation(
             m.t,
@@ -102,6 +109,10 @@ class MeasurementUpdates:
         self.records.append(record)
         if self._on_update is not None:
             self._on_update(record)
+
+    def _inflate(self, observation: Observation, update: Update) -> bool:
+        self._filter.inflate(observation, update)
+        return True
 
     def reject(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """A measurement that cannot be predicted or used."""

@@ -72,7 +72,7 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
 
     def register(self) -> None:
         """Register `vehicle.speed`."""
-        self.updates.register("vehicle.speed", self.settings.gate)
+        self.updates.register("vehicle.speed", self.settings.gate, serves=("vx",))
 
     def observe(self, m: Measurement) -> None:
         """Update with the speed if the measurement has it."""

@@ -104,7 +104,9 @@ class WheelAngleSource(Source[WheelAngles]):
     def register(self) -> None:
         """Register the four angles; a reset sets the wheel's angle in the model."""
         for n, channel in enumerate(ANGLES):
-            self.updates.register(channel, self.settings.gate, partial(self._set_angle, n))
+            self.updates.register(
+                channel, self.settings.gate, partial(self._set_angle, n), serves=("vx", "slip")
+            )
 
     def reset(self) -> None:
         """The filter begins anew: the next reading of each wheel sets its angle again."""
@@ -126,8 +128,9 @@ class WheelAngleSource(Source[WheelAngles]):
             self.filter.set_wheel_angle(wheel, Observation(channel, m.t, value, variance), _KNOWN_ANGLE)
         self.updates.update(m, channel, value, variance)
 
-    def _set_angle(self, wheel: int, observation: Observation, update: Update) -> None:
+    def _set_angle(self, wheel: int, observation: Observation, update: Update) -> bool:
         self.filter.reset_wheel_angle(wheel, update.innovation[0], _KNOWN_ANGLE)
+        return True
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Speed from how far the rear wheels have turned in a while, m/s."""
@@ -149,7 +152,7 @@ class WheelSpeedSource(Source[WheelSpeeds]):
     def register(self) -> None:
         """Register the four rates."""
         for channel in SPEEDS:
-            self.updates.register(channel, self.settings.gate)
+            self.updates.register(channel, self.settings.gate, serves=("vx", "slip"))
 
     def observe(self, m: Measurement) -> None:
         """Update with the rates that the measurement has."""

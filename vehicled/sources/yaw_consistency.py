@@ -23,8 +23,10 @@ _BOUND = 0.1
 """rad: teeth of counters, slip and loads make less of a difference."""
 _SHARES = 0.1, 0.25
 """Of the angle, by which wheels and steering may differ more."""
-_RECOVERY = 1.5
-"""s within half of the bounds, after which the gyroscope is used again."""
+_RECOVERY = 0.5
+"""s within half of the bound of one of them, after which the gyroscope is used again."""
+_DOUBTFUL = 0.4
+"""Share of both bounds beyond which no estimate is held against the gyroscope."""
 _OFFSET_TIME = 5.0
 """s: over which the offsets are averaged."""
 _SLOWEST = 4.0
@@ -63,6 +65,8 @@ class YawConsistency:
     def reset(self) -> None:
         """The filter begins anew; the offsets stay."""
         self.is_plausible, self._agreeing_since = True, math.inf
+        self.is_doubtful = False
+        """Whether both contradict it, though perhaps not yet by so much that it is implausible."""
         self._kept: deque[_Place] = deque()
         self._t, self._gyro, self._steering, self._way = -math.inf, 0.0, 0.0, 0.0
         self._smooth = -math.inf, 0.0
@@ -119,8 +123,9 @@ class YawConsistency:
             residual / (_BOUND + share * min(abs(gyro), abs(angle)))
             for residual, angle, share in zip(residuals, others, _SHARES, strict=True)
         ]
-        largest, least = max(map(abs, ratios)), min(map(abs, ratios))
-        self._agreeing_since = min(self._agreeing_since, t) if largest < 0.5 else math.inf
+        least = min(map(abs, ratios))
+        self._agreeing_since = min(self._agreeing_since, t) if least < 0.5 else math.inf
+        self.is_doubtful = by_wheels * by_steering > 0.0 and least > _DOUBTFUL
         if by_wheels * by_steering > 0.0 and least > 1.0:
             self.is_plausible = False
         elif t - self._agreeing_since > _RECOVERY:

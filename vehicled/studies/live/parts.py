@@ -9,7 +9,7 @@ from typing import Any
 
 from vehicled.daemon.histogram import Histogram
 from vehicled.estimator import Estimator
-from vehicled.messages import Estimate, Innovation, Measurement, SlowState
+from vehicled.messages import Condition, Estimate, Innovation, Measurement, SlowState
 
 PARTS = {
     "predict": ("predict",),
@@ -62,6 +62,11 @@ class ProfiledEstimator:
             histograms["waiting"].add(took - cpu)
             histograms["begun_after"].add(begin - t_ns)
         return estimate
+
+    @property
+    def condition(self) -> Condition:
+        """Of the estimator."""
+        return self._estimator.condition
 
     def innovations(self) -> list[Innovation]:
         """Of the estimator."""

@@ -1,0 +1,58 @@
+"""A gyroscope's bias that jumps is found beside the course; what is usual of a car and its latencies is not."""
+
+import math
+
+import numpy as np
+import pytest
+from estimator_rig import prototype
+
+from vehicled.messages import Measurement
+from vehicled.sources.course_consistency import CourseConsistency
+
+SPEED, REAR = 15.0, 1.3
+
+
+def run(
+    bias=lambda t: 0.0,
+    scale: float = 1.0,
+    late: float = 0.0,
+    noise: float = 0.0013,
+    rate: float = 50.0,
+    seconds=30.0,
+):
+    """Times (s) at which a jump was found on winding roads, where sideslip follows the yaw rate."""
+    random, check, found, yaw = np.random.default_rng(1), CourseConsistency(prototype().sensors.imu), [], 0.0
+    amplitude, f = 0.35, 0.35
+    for k in range(round(100 * seconds)):
+        t = 0.01 * k
+        wz = amplitude * math.sin(2 * math.pi * f * t)
+        at = round(t * 1e9)
+        gyro = {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": scale * wz + bias(t)}
+        check.take(Measurement("imu", at, at, gyro), SPEED)
+        if k % round(100 / rate) == 0:
+            s = t - late
+            yaw = amplitude / (2 * math.pi * f) * (1 - math.cos(2 * math.pi * f * s))
+            beta = (REAR / SPEED - 0.003 * SPEED) * amplitude * math.sin(2 * math.pi * f * s)
+            course = (math.pi / 2 - yaw - beta + noise * random.standard_normal()) % (2 * math.pi)
+            if (
+                check.take(Measurement("gnss", at, at + 50_000_000, {"gnss.course": course}), SPEED)
+                is not None
+            ):
+                found.append(t)
+    return found
+
+
+@pytest.mark.parametrize("late", [-0.1, 0.0, 0.1])
+@pytest.mark.parametrize("scale", [0.99, 1.01])
+def test_lasting_errors_of_scale_and_latency_are_no_jumps(late, scale):
+    assert run(scale=scale, late=late) == []
+
+
+def test_a_bias_that_lasts_is_none_either():
+    assert run(lambda t: 0.01) == []
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(50.0, 0.0013), (5.0, 0.007)])
+def test_a_jump_is_found_within_a_second_and_a_half(rate, noise):
+    found = run(lambda t: 0.1 if t > 10.0 else 0.0, rate=rate, noise=noise)
+    assert 10.0 < found[0] < 11.5

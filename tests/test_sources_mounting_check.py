@@ -1,0 +1,72 @@
+"""Axes of the IMU and sides of wheels, by made-up averages of half a second."""
+
+import math
+
+import pytest
+from estimator_rig import prototype
+
+from vehicled.sources.averages import Averages
+from vehicled.sources.mounting_check import MountingCheck
+
+
+def check(
+    turn_imu=lambda v: v, wheels: float = 1.0, gyro: float = 1.0, steering: float = 1.0, slope: float = 0.0
+):
+    """The wrong channels after a while of bends at 15 m/s, and when the first were found, s."""
+    configuration = prototype()
+    found = MountingCheck(configuration.sensors, configuration.vehicle)
+    axle = configuration.vehicle.axle("fl")
+    per_turn = axle.tyre.radius / (2.0 * axle.hard_points.wheel_center[1])
+    first = None
+    for k in range(60):
+        t = 0.5 * k
+        rate, speed = 0.3 * math.sin(0.5 * t), 15.0 + 2.0 * math.sin(0.3 * t)
+        force = [0.6 * math.cos(0.3 * t) - 9.81 * slope, speed * rate, 9.81 * math.sqrt(1.0 - slope**2)]
+        ax, ay, az = turn_imu(force)
+        wx, wy, wz = turn_imu([0.0, 0.0, rate])
+        means = {"imu.ax": ax, "imu.ay": ay, "imu.az": az, "imu.wx": wx, "imu.wy": wy, "imu.wz": gyro * wz}
+        difference = wheels * rate / per_turn / 2.0
+        rates = {
+            f"wheel.{a}{s}.angle": 48.0 + sign * difference for a in "fr" for s, sign in (("l", -1), ("r", 1))
+        }
+        found.take(Averages({**means, "vehicle.speed": speed}, rates), steering * rate)
+        if found.wrong and first is None:
+            first = t
+    return found.wrong, first
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.2, -0.2])
+def test_nothing_is_wrong_with_a_right_car_on_slopes_either(slope):
+    assert check(slope=slope) == (frozenset(), None)
+
+
+def test_an_imu_that_is_upside_down_is_found_at_once():
+    wrong, first = check(lambda v: [v[0], -v[1], -v[2]])
+    assert {"imu.az", "imu.wz"} <= wrong
+    assert first == 0.0
+
+
+def test_one_on_its_side_within_three_seconds():
+    wrong, first = check(lambda v: [v[0], v[2], -v[1]])
+    assert "imu.ay" in wrong
+    assert first <= 3.0
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_one_that_is_turned_is_found_in_a_bend(sign):
+    wrong, first = check(lambda v: [sign * v[1], -sign * v[0], v[2]])
+    assert "imu.ax" in wrong
+    assert first < 8.0
+
+
+def test_one_that_is_turned_by_twenty_degrees_is_not():
+    c, s = math.cos(math.radians(20)), math.sin(math.radians(20))
+    assert check(lambda v: [c * v[0] + s * v[1], c * v[1] - s * v[0], v[2]])[0] == frozenset()
+
+
+def test_exchanged_wheels_are_found_beside_gyroscope_and_steering():
+    assert {"wheel.fl.angle", "wheel.rr.angle"} <= check(wheels=-1.0)[0]
+
+
+def test_wheels_are_left_alone_where_the_gyroscope_has_the_other_sign():
+    assert not any(c.startswith("wheel.") for c in check(gyro=-1.0)[0])

@@ -1,0 +1,65 @@
+"""`vehicled bench faults`: the daemon under faults of sensors, lines, machine and users."""
+
+import argparse
+import fnmatch
+import json
+import os
+
+DESCRIPTION = """\
+The daemon on emulated devices, in real time, through drives in which something fails: a sensor, a line, a device,
+the machine, a user. Each run says whether the daemon lives, which source it names and how soon, whether it refuses
+healthy ones, how far the estimate is off, and when all is normal again. What misses the limit of its row is marked.
+With `--offline` the estimator alone runs, faster than real time, through the faults that are of sensors only."""
+
+EPILOG = """\
+examples:
+  vehicled bench faults                                       everything, about half a minute per run
+  vehicled bench faults --only 'GNSS*' --drive corner         some of the faults, in one place
+  vehicled bench faults --offline --seed 0 1                  faults of sensors, two seeds, a few minutes
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `vehicled bench faults`."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--only", nargs="+", metavar="PATTERN", help="faults whose names match, such as 'GNSS*'"
+    )
+    parser.add_argument("--drive", nargs="+", metavar="D", help="corner, slalom, braking; all when left out")
+    parser.add_argument(
+        "--seed", nargs="+", type=int, default=[0], metavar="N", help="of all noise; 0 when left out"
+    )
+    parser.add_argument("--offline", action="store_true", help="the estimator alone, without devices")
+    parser.add_argument("--list", action="store_true", help="names of the faults, and no run")
+    parser.add_argument("--json", action="store_true", help="print one JSON list of runs and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a row for each fault, drive and seed; 1 if one misses a limit. Raises UsageError."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from vehicled.errors import UsageError
+    from vehicled.progress import Progress
+    from vehicled.studies.faults import drives, rows, runs, tables
+    from vehicled.studies.jobs import run_jobs
+
+    if min(args.seed) < 0:
+        raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
+    for pattern in args.only or ():
+        if not fnmatch.filter(rows.BY_NAME, pattern):
+            raise UsageError(f"--only: no fault is called {pattern!r}; known: {'; '.join(rows.BY_NAME)}")
+    for drive in args.drive or ():
+        if drive not in drives.DRIVES:
+            raise UsageError(f"--drive: no drive is called {drive!r}; known: {', '.join(drives.DRIVES)}")
+    chosen = [r for r in rows.ROWS if args.only is None or any(fnmatch.fnmatch(r.name, p) for p in args.only)]
+    if args.list:
+        print("\n".join(row.name for row in chosen))
+        return 0
+    jobs = runs.list_jobs(chosen, args.drive or drives.DRIVES, list(dict.fromkeys(args.seed)), args.offline)
+    if not jobs:
+        raise UsageError("no run: these faults need devices, or happen in other drives")
+    # In real time one at a time: two would disturb each other.
+    workers = min(len(os.sched_getaffinity(0)), len(jobs)) if args.offline else 1
+    with Progress("running", len(jobs), "runs", quiet=args.json) as progress:
+        found = run_jobs(runs.run_job, jobs, workers, progress.update)
+    print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(tables.format_rows(found)))
+    return 0 if all(row["ok"] for row in found) else 1

@@ -1,0 +1,130 @@
+"""Sensors that are mounted or wired otherwise than configured: the IMU's axes, wheels left and right.
+
+Gravity says which way the IMU is up; changes of speed, and speed times yaw rate, say where ahead and left are. Wheels
+of an axle that turn the other way than gyroscope and steering are exchanged. All from averages over half a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from statistics import median
+
+from vehicled.messages import Measurement
+from vehicled.sources.averages import Averages
+from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.sensors import Sensors
+from vehicled.vehicle.parameters import Vehicle
+
+_KEPT = 5
+"""Intervals over which the direction of gravity is found."""
+_UPRIGHT = 0.5
+"""Share of gravity along the z axis: on banks, crests and under brakes there is more of it."""
+_FADING = 0.97
+"""Per interval, of what is remembered."""
+_ENOUGH_ACCELERATION, _ENOUGH_TURNING = 20.0, 0.08
+"""m²/s⁴ and rad²/s²: sums of squares over intervals from which on a direction is known."""
+_LEAST_COHERENCE = 0.5
+_LARGEST_ANGLE = math.radians(50.0)
+_COHERENT = 0.8
+"""Correlation of yaw rates that are the same but for sign, scale and noise."""
+_SLOWEST = 4.0
+"""m/s"""
+_IMU = (*ACCELEROMETERS, *GYROSCOPES)
+_SPEEDS = ("vehicle.speed", "gnss.speed")
+
+
+class MountingCheck:
+    """Finds channels that measure along another axis, or on the other side."""
+
+    def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
+        self._gravity = vehicle.gravity
+        self._track = {
+            a: vehicle.axle(f"{a}l").tyre.radius / (2.0 * vehicle.axle(f"{a}l").hard_points.wheel_center[1])
+            for a in "fr"
+        }
+        self.wrong: frozenset[str] = frozenset()
+        """Channels that are not to be used."""
+        self.configure(sensors)
+
+    def configure(self, sensors: Sensors) -> None:
+        """Other settings, also while running: what was found was of other axes."""
+        imu = sensors.imu
+        self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
+        accelerometers = None if imu is None else imu.accelerometers
+        self._has_gravity = accelerometers is not None and not accelerometers.gravity_removed
+        self._upward: deque[float] = deque(maxlen=_KEPT)
+        self._speed: float | None = None
+        self._expected, self._along, self._across = 0.0, 0.0, 0.0
+        self._turned = 0.0
+        self._products = dict.fromkeys(("f", "r", "steering"), 0.0)
+        self._squares = dict(self._products)
+        """Sums over intervals: of squares of the yaw rate, of its products with that by wheels and by steering, and
+        of squares of those."""
+
+    def take(self, now: Averages, steering: float | None) -> None:
+        """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s."""
+        if self._axes is None or any(c not in now.means for c in _IMU):
+            return
+        force, rate = (
+            [sum(r * now.means[c] for r, c in zip(row, channels, strict=True)) for row in self._axes]
+            for channels in (ACCELEROMETERS, GYROSCOPES)
+        )
+        if self._has_gravity:
+            self._upward.append(force[2] / self._gravity)
+        self._compare_forces(now, force, rate[2])
+        self._compare_wheels(now, rate[2], steering)
+        self.wrong = frozenset(_IMU) if self._is_imu_wrong() else frozenset(self._find_exchanged())
+
+    def find(self, m: Measurement) -> list[str]:
+        """The channels of a measurement that are not to be used."""
+        return [c for c in m.values if c in self.wrong] if self.wrong else []
+
+    def _compare_forces(self, now: Averages, force: list[float], yaw_rate: float) -> None:
+        speed = next((now.means[c] for c in _SPEEDS if c in now.means), None)
+        before, self._speed = self._speed, speed
+        if speed is None or before is None or speed < _SLOWEST:
+            return
+        ahead, left = 2.0 * (speed - before), speed * yaw_rate  # of half a second
+        self._expected = _FADING * self._expected + ahead * ahead + left * left
+        self._along = _FADING * self._along + ahead * force[0] + left * force[1]
+        self._across = _FADING * self._across + ahead * force[1] - left * force[0]
+
+    def _compare_wheels(self, now: Averages, yaw_rate: float, steering: float | None) -> None:
+        self._turned = _FADING * self._turned + yaw_rate * yaw_rate
+        by = {"steering": 0.0 if steering is None else steering}
+        for axle, per_turn in self._track.items():
+            sides = [
+                now.rates.get(f"wheel.{axle}{s}.angle", now.means.get(f"wheel.{axle}{s}.speed")) for s in "lr"
+            ]
+            left, right = sides
+            by[axle] = 0.0 if left is None or right is None else per_turn * (right - left)
+        for name, rate in by.items():
+            self._products[name] = _FADING * self._products[name] + rate * yaw_rate
+            self._squares[name] = _FADING * self._squares[name] + rate * rate
+
+    def _is_imu_wrong(self) -> bool:
+        if self._upward:
+            up = median(self._upward)
+            if up < -_UPRIGHT or (len(self._upward) == _KEPT and up < _UPRIGHT):
+                return True
+        if self._expected < _ENOUGH_ACCELERATION:
+            return False
+        coherence = math.hypot(self._along, self._across) / self._expected
+        return coherence > _LEAST_COHERENCE and abs(math.atan2(self._across, self._along)) > _LARGEST_ANGLE
+
+    def _find_exchanged(self) -> list[str]:
+        if self._turned < _ENOUGH_TURNING:
+            return []
+        coherence = {
+            name: product / math.sqrt(max(self._turned * self._squares[name], 1e-12))
+            for name, product in self._products.items()
+        }
+        opposite = [a for a in "fr" if coherence[a] < -_COHERENT]
+        # Otherwise it is the gyroscope that has the other sign.
+        agrees = coherence["steering"] > _COHERENT
+        return (
+            [f"wheel.{a}{s}.{of}" for a in opposite for s in "lr" for of in ("angle", "speed")]
+            if agrees
+            else []
+        )

@@ -1,0 +1,183 @@
+"""Which sources do not serve the filter at present, and why, in words.
+
+Everything here is found from what health and screening have counted, a few times per second and not per measurement.
+A source that has never measured is no fault: any subset of sensors works.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from vehicled.messages import SourceFault
+from vehicled.sources.health import Health
+from vehicled.sources.inputs import Inputs
+from vehicled.sources.screening import Screening
+from vehicled.sources.updates import MeasurementUpdates
+
+_EVERY_NS = 20_000_000
+_UNITS_EVERY_NS = 1_000_000_000
+_SILENT, _MISSED = 0.2, 1.8
+"""s, and usual intervals, without a sample."""
+_UNUSED, _UNUSED_SAMPLES = 0.3, 1.6
+"""s, and usual intervals, in which samples came and none was used."""
+_TOO_OLD_SAMPLES = 3.2
+"""Likewise of samples that come late: where the filter begins anew, one of them may be older than that."""
+_FORGETTING = 0.02
+"""By which the usual interval shrinks per sample that comes sooner."""
+_HELD_NS = 200_000_000
+"""A fault is over when it has not been seen for so long."""
+
+_REASONS = {
+    "absurd": "beyond what any sensor of a car can measure",
+    "stuck": "repeats its last sample while the car moves",
+    "implausible": "other sensors contradict it, or it jumps",
+    "mounting": "mounted or wired otherwise than configured: axes turned, or left and right exchanged",
+    "bias": "its bias has jumped, and is estimated anew",
+    "gate": "rejected: contradicts the other sensors",
+    "no fix": "no fix",
+    "too old": "arrives too late to be used",
+}
+"""By the reason in innovation records. Others, such as `not moving`, are no fault."""
+_INPUTS: Mapping[str, tuple[str, ...]] = {
+    "steering": ("sideslip", "slip"),
+    "torques": ("slip",),
+    "brakes": ("slip",),
+}
+"""Inputs of the model, and what is less certain without them."""
+
+
+class _Arrivals:
+    """When a source was heard last, and how often it is heard."""
+
+    def __init__(self) -> None:
+        self.last = -math.inf
+        """Time of the last sample as far as it has been read."""
+        self.heard_ns = 0
+        self.interval = 0.0
+        """Usual time between samples, s."""
+
+    def read(self, now_ns: int, last: float) -> None:
+        """`last`: the time of the last sample, in any unit that increases."""
+        if last == self.last:
+            return
+        gap = (now_ns - self.heard_ns) * 1e-9
+        if self.last > -math.inf and gap < max(2.0 * self.interval, 1.2):
+            self.interval = max(gap, self.interval - _FORGETTING * (self.interval - gap))
+        self.last, self.heard_ns = last, now_ns
+
+    def is_silent(self, now_ns: int) -> bool:
+        """Whether samples that were to be expected have not come."""
+        return (now_ns - self.heard_ns) * 1e-9 > max(_SILENT, _MISSED * self.interval)
+
+
+class _Use:
+    """Whether the samples of a kind of observation correct the filter."""
+
+    def __init__(self, health: Health, now_ns: int) -> None:
+        self._fused, self._rejected, self._resets = health.fused, health.rejected, health.resets
+        self.used_ns = now_ns
+        """When samples were used last, or left out for a reason that is no fault."""
+        self.failing_since_ns = math.inf
+
+    def read(self, now_ns: int, health: Health) -> None:
+        """Compare the counts with those before."""
+        harmless = health.rejected != self._rejected and health.last_reason not in _REASONS
+        if health.fused != self._fused or harmless:
+            self.used_ns = now_ns
+        self._fused, self._rejected = health.fused, health.rejected
+        if health.failures == 0 and health.resets == self._resets:
+            self.failing_since_ns = math.inf
+        else:
+            self.failing_since_ns = min(self.failing_since_ns, now_ns)
+        self._resets = health.resets
+
+
+class SourceWatch:
+    """Finds the faults of sources and inputs."""
+
+    def __init__(self, updates: MeasurementUpdates, screening: Screening, inputs: Inputs) -> None:
+        self._updates, self._screening, self._inputs = updates, screening, inputs
+        self._arrivals: dict[str, _Arrivals] = {}
+        self._uses: dict[str, _Use] = {}
+        self._seen: dict[str, tuple[SourceFault, int]] = {}
+        """By source: the fault, and when it was seen last, ns."""
+        self._due = self._units_due = 0
+        self._units: list[SourceFault] = []
+        self.faults: tuple[SourceFault, ...] = ()
+        """At present; the same object until something changes."""
+
+    def reset(self, now_ns: int) -> None:
+        """The filter begins anew: samples of all that ever measured are expected from now on."""
+        for arrivals in self._arrivals.values():
+            arrivals.heard_ns = now_ns
+        self._uses.clear()
+        self._due = now_ns
+
+    def check(self, now_ns: int) -> None:
+        """Find them anew if it is time to; for every step."""
+        if now_ns < self._due:
+            return
+        self._due = now_ns + _EVERY_NS
+        for fault in self._find(now_ns):
+            self._seen[fault.source] = fault, now_ns
+        self._seen = {s: (f, at) for s, (f, at) in self._seen.items() if now_ns - at < _HELD_NS}
+        if now_ns >= self._units_due:
+            self._units_due = now_ns + _UNITS_EVERY_NS
+            wrong = self._screening.find_wrong_units()
+            self._units = [SourceFault(channels, text, ()) for channels, text in wrong.items()]
+        faults = (*(fault for fault, _ in self._seen.values()), *self._units)
+        if faults != self.faults:
+            self.faults = faults
+
+    def _find(self, now_ns: int) -> Iterator[SourceFault]:
+        for kind, health in self._updates.health.items():
+            reason = self._find_reason(now_ns, kind, health)
+            health.is_used = reason is None or reason == _REASONS["bias"]
+            if reason is not None:
+                yield SourceFault(kind, reason, health.serves)
+        for name, reason in self._find_input_faults(now_ns).items():
+            yield SourceFault(name, reason, _INPUTS[name])
+
+    def _find_reason(self, now_ns: int, kind: str, health: Health) -> str | None:
+        arrivals = self._arrivals.get(kind)
+        if arrivals is None:
+            if health.last_ns is None:
+                return None
+            arrivals = self._arrivals[kind] = _Arrivals()
+        use = self._uses.get(kind)
+        if use is None:
+            use = self._uses[kind] = _Use(health, now_ns)
+        if health.last_ns is not None:
+            arrivals.read(now_ns, health.last_ns)
+        use.read(now_ns, health)
+        recent = max(_SILENT, _MISSED * arrivals.interval) * 1e9
+        for channel in health.channels:
+            removed = self._screening.latest.get(channel)
+            if removed is not None and now_ns - removed[0] < recent:
+                return _REASONS[removed[1]]
+        if arrivals.is_silent(now_ns):
+            return "silent" if health.is_expected else None
+        samples = _TOO_OLD_SAMPLES if health.last_reason == "too old" else _UNUSED_SAMPLES
+        unused = max(_UNUSED, samples * arrivals.interval) * 1e9
+        if now_ns - use.used_ns > unused:
+            return _REASONS.get(health.last_reason)
+        if now_ns - use.failing_since_ns > unused:
+            return _REASONS["gate"]
+        return None
+
+    def _find_input_faults(self, now_ns: int) -> dict[str, str]:
+        inputs, found = self._inputs, {}
+        for name, last in inputs.find_latest().items():
+            if last == -math.inf and name not in self._arrivals:
+                continue
+            arrivals = self._arrivals.setdefault(name, _Arrivals())
+            if last > -math.inf:
+                arrivals.read(now_ns, last)
+            if arrivals.is_silent(now_ns):
+                found[name] = "silent"
+        if inputs.steering.health.state == "distrusted":
+            found["steering"] = "jumps, or stays the same while the car turns otherwise"
+        if inputs.wrong_drive is not None:
+            found[inputs.wrong_drive] = "contradicts the accelerometer"
+        return found

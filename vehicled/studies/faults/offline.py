@@ -1,0 +1,56 @@
+"""A run of the estimator alone: faults of sensors, without devices, faster than real time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from replay.faults import BadLine, Fault, Unplugged
+from replay.problems import Problems
+from replay.steps import make_steps, sort_by_arrival
+from vehicled.configuration import Configuration
+from vehicled.estimator import Estimator
+from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
+from vehicled.stepping import EstimatorStepper
+from vehicled.studies.faults.scores import Observed
+
+_PERIOD_NS = 4_000_000
+
+
+def spoil(measurements: Sequence[Measurement], faults: Sequence[Fault]) -> Iterator[Measurement]:
+    """What reaches the estimator, in order of arrival."""
+    begin = measurements[0].arrival
+    for m in measurements:
+        changed = [m]
+        for fault in faults:
+            assert not isinstance(fault, Unplugged | BadLine)
+            changed = [n for c in changed for n in fault.apply(c, (c.arrival - begin) * 1e-9)]
+        yield from changed
+
+
+def run_offline(
+    configuration: Configuration, measurements: Sequence[Measurement], faults: Sequence[Fault]
+) -> Observed:
+    """The estimator over a drive with faults of sensors."""
+    problems = Problems("drive")
+    spoilt: Iterable[Measurement] = sort_by_arrival(spoil(measurements, faults), problems)
+    stepper = EstimatorStepper(Estimator(configuration))
+    estimates: list[Estimate] = []
+    innovations: list[Innovation] = []
+    conditions = [stepper.condition]
+    died = None
+    for t, given, _ in make_steps(spoilt, _PERIOD_NS, problems):
+        if stepper.is_reset_due(t):
+            stepper.execute("reset", {})
+        result = stepper.step(t, given)
+        if result.error is not None:
+            died = f"{type(result.error).__name__}: {result.error}"
+        innovations += result.innovations
+        if result.estimate is not None:
+            estimates.append(result.estimate)
+        if stepper.condition is not conditions[-1]:
+            conditions.append(stepper.condition)
+    times = np.array([e.t for e in estimates], dtype=np.int64)
+    values = np.array([e.values for e in estimates]).reshape(-1, len(ESTIMATE_COLUMNS))
+    return Observed(times, values, conditions, innovations, died=died)

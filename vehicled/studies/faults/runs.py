@@ -1,0 +1,53 @@
+"""From a row, a drive and a seed to figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vehicled.configuration import load_configuration
+from vehicled.studies.faults.drives import make_drive
+from vehicled.studies.faults.live import run_live
+from vehicled.studies.faults.offline import run_offline
+from vehicled.studies.faults.rows import BY_NAME, Row
+from vehicled.studies.faults.scores import score
+
+CAR = "prototype"
+
+
+@dataclass(frozen=True)
+class FaultJob:
+    """One run."""
+
+    fault: str
+    """Name of a row."""
+    drive: str
+    seed: int
+    offline: bool
+
+
+def list_jobs(
+    rows: Iterable[Row], drives: Sequence[str], seeds: Sequence[int], offline: bool
+) -> list[FaultJob]:
+    """All runs of these rows; with `offline` those of the estimator alone."""
+    return [
+        FaultJob(row.name, drive, seed, offline)
+        for row in rows
+        for drive in row.drives
+        if drive in drives
+        for seed in seeds
+        if row.offline or not offline
+    ]
+
+
+def run_job(job: FaultJob) -> dict[str, Any]:
+    """The figures of a run, with keys as `bench faults --json` has them."""
+    row = BY_NAME[job.fault]
+    configuration = load_configuration(CAR)
+    drive = make_drive(configuration, job.drive, row.receiver, job.seed)
+    if job.offline:
+        observed = run_offline(configuration, drive.measurements, row.faults)
+    else:
+        observed = run_live(CAR, row, drive.measurements)
+    return asdict(job) | score(row, drive, observed)

@@ -1,0 +1,210 @@
+"""Figures of one run with a fault, and whether the row holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from vehicled.messages import ESTIMATE_INDEX, Condition, Innovation
+from vehicled.studies.faults.drives import FaultDrive
+from vehicled.studies.faults.rows import Row
+
+_COMPARED = ("x", "y", "yaw", "vx", "vy", "sideslip")
+"""Columns with standard deviations."""
+_MOST_SIGMAS = 4.0
+_MOST_REFUSED = 0.5
+"""s."""
+_AFTER = 1.0
+"""s after the end of a fault that its limits of errors still hold for."""
+_NORMAL = 1.0, math.radians(2.0)
+"""m, rad: errors of an estimate that has recovered, beside those of the receiver."""
+_NO_FAULT = ("not moving", "no fix")
+"""Reasons that say nothing against a sensor."""
+_PAUSE = 0.3
+"""s without a rejection, after which another span of them begins."""
+_BY_RECEIVER = {"rtk": 0.0, "conventional": 4.0}
+"""m, of the receiver itself."""
+
+
+@dataclass
+class Observed:
+    """All that a run has published, on the time of the drive."""
+
+    t: np.ndarray
+    """(n,) int64 ns, of the estimates."""
+    values: np.ndarray
+    """(n, len(ESTIMATE_COLUMNS))."""
+    conditions: Sequence[Condition]
+    """In order; `since` on the time of the drive."""
+    innovations: Iterable[Innovation]
+    lost_samples: int = 0
+    missed: int = 0
+    """Deadlines."""
+    died: str | None = None
+    """How, if it did."""
+
+
+def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
+    """The figures, with keys as `bench faults --json` has them."""
+    begin, end = (drive.measurements[0].arrival * 1e-9 + s for s in (row.begin, row.end))
+    observed = _cut(observed, int(drive.t[-1]))
+    named, named_after = _find_named(row, observed.conditions, begin)
+    errors = _calc_errors(drive, observed)
+    t = observed.t * 1e-9
+    scored = t >= max(begin, row.scored_from)
+    if row.scored_from < row.end:
+        scored &= t <= end + _AFTER
+    sigmas = [_ratio(errors[c], observed.values[:, ESTIMATE_INDEX[f"sigma.{c}"]])[scored] for c in _COMPARED]
+    horizontal = np.hypot(errors["x"], errors["y"])
+    figures = {
+        "lives": observed.died is None and len(t) > 0 and t[-1] > drive.t[-1] * 1e-9 - 0.5,
+        "named": named,
+        "named_after": named_after,
+        "wrongly_refused": _find_refused(row, observed, begin),
+        "error_sigma": _largest(np.concatenate(sigmas)),
+        "error_m": _largest(horizontal[scored]),
+        "error_yaw": _largest(errors["yaw"][scored]),
+        "recovered_after": _find_recovery(row, observed, horizontal, errors["yaw"], end),
+        "lost_samples": observed.lost_samples,
+        "missed": observed.missed,
+    }
+    misses = list(_find_misses(row, figures))
+    return figures | {"misses": misses, "ok": not misses, "died": observed.died}
+
+
+def _cut(observed: Observed, end: int) -> Observed:
+    """Up to the end of the drive, after which all devices are silent."""
+    keep = observed.t <= end
+    return replace(
+        observed,
+        t=observed.t[keep],
+        values=observed.values[keep],
+        conditions=[c for c in observed.conditions if (c.since or 0) <= end],
+        innovations=[i for i in observed.innovations if i.step <= end],
+    )
+
+
+def _calc_errors(drive: FaultDrive, observed: Observed) -> dict[str, np.ndarray]:
+    """Estimates less truth; positions on the earth, as the world frame of the estimates begins at the first fix."""
+    values = dict(zip(ESTIMATE_INDEX, observed.values.T, strict=True))
+    east, north = _to_world(drive, values)
+    errors = {}
+    for column in _COMPARED:
+        true = drive.truth[:, ESTIMATE_INDEX[column]]
+        true = np.interp(observed.t, drive.t, np.unwrap(true) if column == "yaw" else true)
+        error = {"x": east, "y": north}.get(column, values[column]) - true
+        errors[column] = (error + np.pi) % (2 * np.pi) - np.pi if column in ("yaw", "sideslip") else error
+    return errors
+
+
+def _to_world(drive: FaultDrive, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    rows = zip(values["lat"].tolist(), values["lon"].tolist(), values["alt"].tolist(), strict=True)
+    places = np.array([drive.origin.to_world(*row)[:2] for row in rows]).reshape(-1, 2)
+    return places[:, 0], places[:, 1]
+
+
+def _ratio(errors: np.ndarray, sigmas: np.ndarray) -> np.ndarray:
+    ratio: np.ndarray = np.abs(errors) / np.maximum(sigmas, 1e-9)
+    return ratio
+
+
+def _largest(values: np.ndarray) -> float | None:
+    known = np.abs(values[np.isfinite(values)])
+    return float(known.max()) if len(known) else None
+
+
+def _is_one_of(source: str, beginnings: Iterable[str]) -> bool:
+    return any(source.startswith(b) for b in beginnings)
+
+
+def _find_named(row: Row, conditions: Sequence[Condition], begin: float) -> tuple[str | None, float | None]:
+    """The source that was named first (a culprit rather than another), and how long after the beginning."""
+    others: tuple[str | None, float | None] = None, None
+    for condition in conditions:
+        after = (condition.since or 0) * 1e-9 - begin
+        for fault in condition.faults if after >= 0.0 else ():
+            if not row.culprits or _is_one_of(fault.source, row.culprits):
+                return fault.source, after
+            if others[0] is None:
+                others = fault.source, after
+    return others
+
+
+def _find_refused(row: Row, observed: Observed, begin: float) -> dict[str, float]:
+    """By healthy source, the longest span in which nothing of it was used, s."""
+    guilty = (*row.culprits, *(row.refused or ()))
+    longest: dict[str, float] = {}
+    spans: dict[str, tuple[float, float]] = {}
+    for i in observed.innovations:
+        t = i.step * 1e-9
+        if t < begin or i.reason in _NO_FAULT or _is_one_of(i.sensor, guilty):
+            continue
+        if i.fused and i.reason != "reset":
+            spans.pop(i.sensor, None)
+            continue
+        first, last = spans.get(i.sensor, (t, t))
+        spans[i.sensor] = (first if t - last < _PAUSE else t, t)
+        longest[i.sensor] = max(longest.get(i.sensor, 0.0), t - spans[i.sensor][0])
+    since: dict[str, float] = {}
+    for condition in observed.conditions:
+        t = (condition.since or 0) * 1e-9
+        present = {f.source for f in condition.faults if f.source in ("steering", "torques", "brakes")}
+        for source in [s for s in since if s not in present]:
+            longest[source] = max(longest.get(source, 0.0), t - since.pop(source))
+        for source in present:
+            if not _is_one_of(source, guilty):
+                since.setdefault(source, t)
+    if len(observed.t):
+        for source, t in since.items():
+            longest[source] = max(longest.get(source, 0.0), observed.t[-1] * 1e-9 - t)
+    return {source: round(float(span), 3) for source, span in sorted(longest.items()) if span > 0.1}
+
+
+def _find_recovery(
+    row: Row, observed: Observed, horizontal: np.ndarray, yaw: np.ndarray, end: float
+) -> float | None:
+    """Time after the end of the fault at which errors and state are normal for good, s; None if it has no end."""
+    if not math.isfinite(end):
+        return None
+    t = observed.t * 1e-9
+    metres, radians = _NORMAL[0] + _BY_RECEIVER[row.receiver], _NORMAL[1]
+    with np.errstate(invalid="ignore"):
+        bad = (t > end) & ~((horizontal < metres) & (np.abs(yaw) < radians))
+    last = float(t[bad][-1]) if bad.any() else end
+    for condition, following in zip_longest(observed.conditions, observed.conditions[1:]):
+        if condition.state in ("waiting", "degraded", "failed"):
+            until = math.inf if following is None else (following.since or 0) * 1e-9
+            if until > end:
+                last = max(last, until)
+    return max(last - end, 0.0)
+
+
+def _find_misses(row: Row, figures: dict[str, Any]) -> Iterable[str]:
+    if not figures["lives"]:
+        yield "lives"
+    if row.culprits and not (
+        figures["named"] is not None
+        and _is_one_of(figures["named"], row.culprits)
+        and figures["named_after"] <= row.named_within
+    ):
+        yield "named"
+    if any(span > _MOST_REFUSED for span in figures["wrongly_refused"].values()):
+        yield "wrongly_refused"
+    for key, limit in (
+        ("error_sigma", _MOST_SIGMAS),
+        ("error_m", row.metres),
+        ("error_yaw", math.radians(row.degrees)),
+        ("recovered_after", row.recovery),
+    ):
+        value = figures[key]
+        if value is not None and value > limit:
+            yield key
+    if figures["error_m"] is None:
+        yield "error_m"
+    if figures["lost_samples"]:
+        yield "lost_samples"

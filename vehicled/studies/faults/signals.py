@@ -1,0 +1,116 @@
+"""Further faults of sensors, beside those of `replay.faults`: mounting, wiring, receivers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from vehicled.messages import Measurement
+from vehicled.points import rotations
+
+_METRES_PER_DEGREE = 111_200.0
+_AXES = (("imu.ax", "imu.ay", "imu.az"), ("imu.wx", "imu.wy", "imu.wz"))
+_FLOAT, _FIXED = 5.0, 4.0
+
+
+@dataclass(kw_only=True)
+class _Fault:
+    begin: float = 0.0
+    """s from the start of the log."""
+    end: float = math.inf
+
+    def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
+        """As `replay.faults.SensorFault`."""
+        if not self.begin <= t < self.end:
+            return (m,)
+        return (msgspec.structs.replace(m, values=self._change(m.values, t - self.begin)),)
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True)
+class Exchanged(_Fault):
+    """Channels are wired to one another's sensors."""
+
+    pairs: Sequence[tuple[str, str]]
+
+    def __post_init__(self) -> None:
+        self._names = dict(self.pairs) | {b: a for a, b in self.pairs}
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        return {self._names.get(c, c): v for c, v in values.items()}
+
+
+@dataclass(kw_only=True)
+class Turned(_Fault):
+    """The IMU is mounted with its axes rolled, pitched and yawed (rad) against those that are configured."""
+
+    roll: float = 0.0
+    pitch: float = 0.0
+    yaw: float = 0.0
+
+    def __post_init__(self) -> None:
+        angles = (np.array([a]) for a in (self.roll, self.pitch, self.yaw))
+        self._R = rotations(*angles)[0]
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        changed = dict(values)
+        for axes in _AXES:
+            if all(a in values for a in axes):
+                turned = np.array([values[a] for a in axes]) @ self._R
+                changed.update(zip(axes, turned.tolist(), strict=True))
+        return changed
+
+
+@dataclass(kw_only=True)
+class Displaced(_Fault):
+    """Fixes are beside the antenna, as by multipath, by spoofing or by another correction service."""
+
+    north: float = 0.0
+    """m."""
+    drift: float = 0.0
+    """m/s, by which it moves north since `begin`."""
+    period: float = math.inf
+    """s, of every second half of which it is there."""
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        if "gnss.lat" not in values or (since / self.period) % 1.0 >= 0.5:
+            return dict(values)
+        by = (self.north + self.drift * since) / _METRES_PER_DEGREE
+        return {c: v + by if c == "gnss.lat" else v for c, v in values.items()}
+
+
+@dataclass(kw_only=True)
+class Flapping(_Fault):
+    """The receiver loses and finds its RTK fix, and says so; float solutions wander about the antenna."""
+
+    period: float = 0.5
+    """s."""
+    error: float = 0.3
+    """m, of float solutions."""
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        if "gnss.lat" not in values:
+            return dict(values)
+        if (since / self.period) % 1.0 >= 0.5:
+            return {**values, "gnss.quality": _FIXED}
+        by = self.error * math.sin(2.0 * math.pi * since / 7.0) / _METRES_PER_DEGREE
+        accuracy = {"gnss.h_acc": self.error, "gnss.v_acc": 2.0 * self.error}
+        known = {c: v for c, v in accuracy.items() if c in values}
+        return {**values, "gnss.quality": _FLOAT, "gnss.lat": values["gnss.lat"] + by, **known}
+
+
+@dataclass(kw_only=True)
+class NoReception(_Fault):
+    """The receiver goes on sending, without a position: its antenna cable is off."""
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        if "gnss.quality" not in values:
+            return dict(values)
+        rest = {c: v for c, v in values.items() if not c.startswith("gnss.")}
+        return {**rest, "gnss.quality": 0.0}
