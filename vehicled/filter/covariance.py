@@ -384,7 +384,7 @@ class Covariance:
         self.x[:] = x
 
     def record(self, tape: Tape | None) -> None:
-        """Tell `tape` all that is done from now on; None: no longer."""
+        """Write all that is done from now on to `tape`; None: no longer."""
         self.tape = tape
 
     def set_variance(self, i: int, variance: float) -> None:

@@ -44,7 +44,7 @@ _LATE_PITCHING = (0.02, 0.002)
 _NO_ROWS = np.zeros((len(_OWN_PRIOR), len(_SHARED) + 1))
 _ITERATIONS = 3
 _MODEL_ERROR = 0.003
-"""s: roll and pitch follow their accelerations late, and look like a latency of this size."""
+"""s: roll and pitch follow their accelerations late, which has the effect of a latency of this size."""
 _CONTRADICTION = 3.5
 """Standard deviations from which on the configured latency is taken as wrong."""
 _LARGEST = 0.1
