@@ -41,6 +41,7 @@ from cantools.database.can import Signal as DbcSignal
 
 from drivers.base import Driver
 from drivers.serial_port import nanoseconds
+from drivers.slcan import BITRATES, SlcanPort
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import (
@@ -101,15 +102,18 @@ class CanOptions:
     signals: dict[str, CanSignal]
     """Channel to signal."""
     interface: str = "socketcan"
-    """Interface of python-can: `socketcan` on the car; `udp_multicast` and `virtual` need no hardware."""
+    """`socketcan`; `slcan` for an adapter on a serial port; or another interface of python-can."""
     channel: str = "can0"
+    """Name of the network interface; with `slcan` the path of the port, such as `/dev/ttyACM0`."""
     bitrate: Annotated[int, Positive] | None = None
     """Bits per second, where the interface is not configured by the system as SocketCAN is."""
     latency: Annotated[Seconds, NonNegative] = 0.0
     """Least time from measurement to the arrival of the frame, s."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for names that are no channels."""
+        """Yield (key, what is wrong) for names that are no channels, and a bit rate that slcan does not have."""
+        if self.interface == "slcan" and self.bitrate not in (None, *BITRATES):
+            yield "bitrate", f"expected one of {', '.join(map(str, BITRATES))} with slcan, got {self.bitrate}"
         for channel in self.signals:
             if channel not in CHANNELS:
                 yield f"signals.{channel}", f"unknown channel; expected one of {', '.join(CHANNELS)}"
@@ -285,7 +289,7 @@ def _source(channel: str, signal: CanSignal, dbc_signal: DbcSignal) -> _Source:
 
 
 class Can(Driver):
-    """Reads the mapped frames of a CAN bus through python-can."""
+    """Reads the mapped frames of a CAN bus: through python-can, or from an slcan adapter."""
 
     Options = CanOptions
     FAULTS = (OSError, can.CanError)
@@ -293,10 +297,13 @@ class Can(Driver):
     def __init__(self, name: str, options: CanOptions, emit: Callable[[Measurement], None]) -> None:
         super().__init__(name, options, emit)
         self.decoder: CanDecoder = CanDecoder(name, options)
-        self._bus: can.BusABC | None = None
+        self._bus: can.BusABC | SlcanPort | None = None
 
     def _open(self) -> None:
         o: CanOptions = self.options
+        if o.interface == "slcan":
+            self._bus = SlcanPort(o.channel, o.bitrate, self.decoder.counters)
+            return
         extra: dict[str, Any] = {} if o.bitrate is None else {"bitrate": o.bitrate}
         if o.interface == "socketcan":  # elsewhere python-can filters itself, and error frames with the rest
             extra["can_filters"] = self.decoder.filters

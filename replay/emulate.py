@@ -1,62 +1,28 @@
-"""Emulated devices: a log is sent as bytes to pseudo-terminals and to a CAN bus in real time.
+"""Emulated devices: the other ends of the lines that drivers read, on pseudo-terminals and CAN interfaces.
 
 For the drivers there is no difference to real devices, including unplugging and noise on the line.
 """
 
+import contextlib
 import os
-import random
-import threading
 import time
 import tty
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import can
-import msgspec
 
 from replay.encoders import CanEncoder, DeviceEncoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
+from replay.slcan_adapter import SlcanAdapter
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 
+_CHUNK = 4096
+_NS_PER_MS = 1_000_000
 
-@dataclass(frozen=True, kw_only=True)
-class Faults:
-    """Faults of a bad line, each with its probability per message."""
-
-    garbage: float = 0.0
-    """1 to 40 random bytes before it."""
-    dropped: float = 0.0
-    """One of its bytes missing."""
-    flipped: float = 0.0
-    """One of its bits wrong."""
-    seed: int = 0
-
-
-class LineNoise:
-    """Applies `Faults` to a stream, reproducibly, and counts them."""
-
-    def __init__(self, faults: Faults) -> None:
-        self._faults = faults
-        self._random = random.Random(faults.seed)
-        self.counters = {"garbage": 0, "dropped": 0, "flipped": 0}
-
-    def apply(self, data: bytes) -> bytes:
-        """The bytes as they arrive: perhaps with a bit flipped, a byte lost, or up to 40 random bytes before them."""
-        damaged = bytearray(data)
-        if self._hits("flipped"):
-            damaged[self._random.randrange(len(damaged))] ^= 1 << self._random.randrange(8)
-        if self._hits("dropped"):
-            del damaged[self._random.randrange(len(damaged))]
-        if self._hits("garbage"):
-            damaged[:0] = self._random.randbytes(self._random.randint(1, 40))
-        return bytes(damaged)
-
-    def _hits(self, fault: str) -> bool:
-        hit: bool = self._random.random() < getattr(self._faults, fault)
-        self.counters[fault] += hit
-        return hit
+Damage = Callable[[bytes], bytes]
+"""What a line does to a message."""
 
 
 class EmulatedDevice(Protocol):
@@ -65,12 +31,22 @@ class EmulatedDevice(Protocol):
     channels: tuple[str, ...]
     """What the device measures."""
     counters: dict[str, int]
+    """`messages` that were put on the line, and what became of their bytes."""
 
-    def pack(self, m: Measurement) -> Any:
-        """What the device will send of a measurement."""
+    def pack(self, m: Measurement) -> Sequence[Any]:
+        """The messages or frames in which the device will send a measurement; none without such channels."""
 
-    def send(self, packed: Any, due_ns: int) -> None:
-        """Put it on the line. due_ns: when a real device would have, host monotonic clock."""
+    def send(self, packed: Sequence[Any], damage: Sequence[Damage] = ()) -> int:
+        """Put them on the line: how many there were to put. None while unplugged."""
+
+    def write(self, data: bytes) -> None:
+        """Put raw bytes on the line."""
+
+    def fileno(self) -> int | None:
+        """What becomes readable when the host has sent something; None if the device takes nothing."""
+
+    def reply(self) -> None:
+        """Take what the host has sent, and reply."""
 
     def unplug(self) -> None:
         """Take the device off the line; what is sent meanwhile is lost."""
@@ -82,27 +58,14 @@ class EmulatedDevice(Protocol):
         """Take it off the line for good and free what it holds."""
 
 
-class EmulatedSerial:
-    """A serial device on a pseudo-terminal. The driver opens `link`, which stays the same when replugged."""
+class PseudoTerminal:
+    """A serial line. The driver opens `link`, which stays the same when the device is replugged."""
 
-    def __init__(self, link: Path, encoder: DeviceEncoder, faults: Faults | None = None) -> None:
+    def __init__(self, link: Path) -> None:
         self.link = link
-        self.channels = encoder.channels
-        self.noise = LineNoise(faults or Faults())
         self.counters = {"messages": 0, "bytes": 0, "unread_bytes": 0}
-        self._encoder = encoder
         self._ends: tuple[int, int] | None = None
         self.replug()
-
-    def pack(self, m: Measurement) -> bytes:
-        """The bytes of the device's messages for a measurement; none if it has no such channels."""
-        return self._encoder.encode(m)
-
-    def send(self, packed: bytes, due_ns: int) -> None:
-        """Write the bytes, with the faults, at once; a serial line carries no time, so `due_ns` is not used."""
-        if packed:
-            self.counters["messages"] += 1
-            self.write(self.noise.apply(packed))
 
     def write(self, data: bytes) -> None:
         """Raw bytes onto the line. Bytes that are not read in time are lost, as on a real line, but counted."""
@@ -140,36 +103,117 @@ class EmulatedSerial:
         """Unplug it; the link is removed."""
         self.unplug()
 
+    def _put(self, messages: Sequence[bytes], damage: Sequence[Damage]) -> int:
+        if self._ends is None:
+            return 0
+        if damage:
+            messages = [_damaged(message, damage) for message in messages]
+        if messages:
+            self.counters["messages"] += len(messages)
+            self.write(b"".join(messages))
+        return len(messages)
+
+
+def _damaged(message: bytes, damage: Sequence[Damage]) -> bytes:
+    for change in damage:
+        message = change(message)
+    return message
+
+
+class EmulatedSerial(PseudoTerminal):
+    """A serial device that sends without being asked."""
+
+    def __init__(self, link: Path, encoder: DeviceEncoder) -> None:
+        self.channels = encoder.channels
+        self._encoder = encoder
+        super().__init__(link)
+
+    def pack(self, m: Measurement) -> list[bytes]:
+        """The bytes of the device's messages for a measurement."""
+        data = self._encoder.encode(m)
+        return [data] if data else []
+
+    def send(self, packed: Sequence[bytes], damage: Sequence[Damage] = ()) -> int:
+        """Write them at once."""
+        return self._put(packed, damage)
+
+    def fileno(self) -> None:
+        """It takes nothing."""
+
+    def reply(self) -> None:
+        """It takes nothing."""
+
+
+class EmulatedSlcan(PseudoTerminal):
+    """All control units of a bus behind an slcan adapter; it sends while the host has its channel open."""
+
+    def __init__(self, link: Path, encoder: CanEncoder) -> None:
+        self.channels = encoder.channels
+        self._encoder = encoder
+        self.adapter = SlcanAdapter()
+        super().__init__(link)
+
+    def pack(self, m: Measurement) -> list[can.Message]:
+        """The frames that the measurement makes due."""
+        return self._encoder.encode(m)
+
+    def send(self, packed: Sequence[can.Message], damage: Sequence[Damage] = ()) -> int:
+        """Write the frames as lines, if the channel is open."""
+        return self._put(self.adapter.lines(list(packed), time.monotonic_ns() // _NS_PER_MS), damage)
+
+    def fileno(self) -> int | None:
+        """The line, where it is plugged in."""
+        return None if self._ends is None else self._ends[0]
+
+    def reply(self) -> None:
+        """Execute the host's commands."""
+        if self._ends is not None:
+            with contextlib.suppress(BlockingIOError):
+                self.write(self.adapter.feed(os.read(self._ends[0], _CHUNK)))
+
+    def replug(self) -> None:
+        """The adapter starts anew, its channel closed."""
+        self.adapter = SlcanAdapter()
+        super().replug()
+
 
 class EmulatedCan:
-    """All control units of a bus, on one of python-can's interfaces.
-
-    On the virtual one, frames bear the time at which they were due: as on a real bus, whose controller stamps what
-    comes in, they do not age while this process waits for its turn.
-    """
+    """All control units of a bus, on one of python-can's interfaces, such as a virtual one of SocketCAN."""
 
     def __init__(self, interface: str, channel: str, encoder: CanEncoder) -> None:
         self.channels = encoder.channels
         self.counters = {"messages": 0, "send_errors": 0}
         self._encoder = encoder
-        stamped: dict[str, Any] = {"preserve_timestamps": True} if interface == "virtual" else {}
-        self._bus = can.Bus(interface=interface, channel=channel, **stamped)
+        self._bus = can.Bus(interface=interface, channel=channel)
         self._plugged = True
 
     def pack(self, m: Measurement) -> list[can.Message]:
         """The frames that the measurement makes due."""
         return self._encoder.encode(m)
 
-    def send(self, packed: list[can.Message], due_ns: int) -> None:
-        """Send the frames, stamped with the wall-clock time at which they were due (monotonic ns)."""
-        for frame in packed:
-            frame.timestamp = time.time() - (time.monotonic_ns() - due_ns) * 1e-9
-            if self._plugged:
-                try:
-                    self._bus.send(frame)
-                    self.counters["messages"] += 1
-                except (can.CanError, OSError):
-                    self.counters["send_errors"] += 1
+    def send(self, packed: Sequence[can.Message], damage: Sequence[Damage] = ()) -> int:
+        """Send the frames. A bus has checksums: what damages bytes makes it lose the frame."""
+        sent = 0
+        for frame in packed if self._plugged else ():
+            data = bytes(frame.data)
+            if _damaged(data, damage) != data:
+                continue
+            try:
+                self._bus.send(frame)
+                sent += 1
+            except (can.CanError, OSError):
+                self.counters["send_errors"] += 1
+        self.counters["messages"] += sent
+        return sent
+
+    def write(self, data: bytes) -> None:
+        """Bytes that are no frame get lost."""
+
+    def fileno(self) -> None:
+        """It takes nothing."""
+
+    def reply(self) -> None:
+        """It takes nothing."""
 
     def unplug(self) -> None:
         """Send nothing from now on; the bus stays open."""
@@ -184,17 +228,18 @@ class EmulatedCan:
         self._bus.shutdown()
 
 
-def _emulate_can(options: Any, _: Faults | None) -> EmulatedDevice:
-    return EmulatedCan(options.interface, options.channel, CanEncoder(options))
+def _emulate_can(options: Any) -> EmulatedDevice:
+    encoder = CanEncoder(options)
+    if options.interface == "slcan":
+        return EmulatedSlcan(Path(options.channel.partition("@")[0]), encoder)
+    return EmulatedCan(options.interface, options.channel, encoder)
 
 
-def _on_serial(
-    make_encoder: Callable[[Any], DeviceEncoder],
-) -> Callable[[Any, Faults | None], EmulatedDevice]:
-    return lambda options, faults: EmulatedSerial(Path(options.port), make_encoder(options), faults)
+def _on_serial(make_encoder: Callable[[Any], DeviceEncoder]) -> Callable[[Any], EmulatedDevice]:
+    return lambda options: EmulatedSerial(Path(options.port), make_encoder(options))
 
 
-_EMULATED: dict[str, Callable[[Any, Faults | None], EmulatedDevice]] = {
+_EMULATED: dict[str, Callable[[Any], EmulatedDevice]] = {
     "can": _emulate_can,
     "nmea": _on_serial(
         lambda options: NmeaEncoder(separation=0.0 if options.altitude == "as sent" else 45.0)
@@ -205,19 +250,19 @@ _EMULATED: dict[str, Callable[[Any, Faults | None], EmulatedDevice]] = {
 """By kind of driver: from its options to the emulated device."""
 
 
-def emulate(kind: str, options: Any, faults: Faults | None = None) -> EmulatedDevice:
+def emulate(kind: str, options: Any) -> EmulatedDevice:
     """The counterpart of a driver with these options: `options.port` or bus is what the driver will open.
 
     kind, options: as for `drivers.registry.load_driver` and its `Options`. Raises UsageError for a kind that
     cannot be emulated.
     """
-    return _EMULATED[_check_kind(kind)](options, faults)
+    return _EMULATED[_check_kind(kind)](options)
 
 
 def connect_options(kind: str, name: str, folder: Path) -> dict[str, str]:
     """The options with which a driver opens the emulated device `name`, its port in `folder`. Raises UsageError."""
     if _check_kind(kind) == "can":
-        return {"interface": "virtual", "channel": str(folder)}
+        return {"interface": "slcan", "channel": str(folder / name)}
     return {"port": str(folder / name)}
 
 
@@ -225,96 +270,3 @@ def _check_kind(kind: str) -> str:
     if kind not in _EMULATED:
         raise UsageError(f"no emulation of {kind!r}: expected one of {', '.join(_EMULATED)}")
     return kind
-
-
-class Emulation:
-    """Plays a log on emulated devices: every sample is sent when it arrived, relative to the start.
-
-    measurements: in any order. devices: name to device; a measurement whose source is one of the names goes
-    to that device, any other to every device that has a channel for it.
-    outages: device to spans, seconds from the start, during which it is unplugged.
-    One thread sends everything, at absolute deadlines; what is late is sent at once, nothing is left out.
-    """
-
-    def __init__(
-        self,
-        measurements: Iterable[Measurement],
-        devices: Mapping[str, EmulatedDevice],
-        outages: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    ) -> None:
-        self._devices = dict(devices)
-        self._schedule = sorted(measurements, key=lambda m: m.arrival)
-        self._begin_ns = self._schedule[0].arrival if self._schedule else 0
-        self._plugs = sorted(
-            ((round(at * 1e9), plug) for plug, at in _plugs(self._devices, outages or {})), key=lambda p: p[0]
-        )
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="emulation", daemon=True)
-        self.offset_ns = 0
-        """Host time less the log's time, ns; set by `start`."""
-        self.sent = 0
-        """Measurements sent so far."""
-        self.latest_ns = 0
-        """How late the latest of them was, ns."""
-
-    def start(self, start_ns: int | None = None) -> None:
-        """Begins at `start_ns`, host monotonic clock, or now."""
-        self.offset_ns = (time.monotonic_ns() if start_ns is None else start_ns) - self._begin_ns
-        self._thread.start()
-
-    def join(self, timeout_s: float | None = None) -> bool:
-        """Waits for the end of the log: whether it was reached."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def stop(self) -> None:
-        """Ends the play and closes all devices; harmless if called again."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        while self._devices:
-            self._devices.popitem()[1].close()
-
-    def _run(self) -> None:
-        plugs = iter(self._plugs)
-        plug = next(plugs, None)
-        for m in self._schedule:
-            while plug is not None and plug[0] <= m.arrival - self._begin_ns:
-                if not self._wait(self._begin_ns + plug[0]):
-                    return
-                plug[1]()
-                plug = next(plugs, None)
-            packed = self._pack(m)
-            if not self._wait(m.arrival):
-                return
-            for device, message in packed:
-                device.send(message, m.arrival + self.offset_ns)
-            self.sent += 1
-
-    def _wait(self, log_ns: int) -> bool:
-        """Waits for a time of the log; whether to go on."""
-        due = log_ns + self.offset_ns
-        while (left := due - time.monotonic_ns()) > 0:
-            if self._stopping.wait(left * 1e-9):
-                return False
-        self.latest_ns = max(self.latest_ns, -left)
-        return not self._stopping.is_set()
-
-    def _pack(self, m: Measurement) -> list[tuple[EmulatedDevice, Any]]:
-        """Before it is due, which takes longer than sending."""
-        named = self._devices.get(m.source)
-        packed = []
-        for device in [named] if named is not None else self._devices.values():
-            values = {c: v for c, v in m.values.items() if c in device.channels}
-            if values:
-                packed.append((device, device.pack(msgspec.structs.replace(m, values=values))))
-        return packed
-
-
-def _plugs(
-    devices: Mapping[str, EmulatedDevice], outages: Mapping[str, Sequence[tuple[float, float]]]
-) -> Iterable[tuple[Callable[[], None], float]]:
-    for name, spans in outages.items():
-        for begin, end in spans:
-            yield devices[name].unplug, begin
-            yield devices[name].replug, end

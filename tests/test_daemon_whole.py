@@ -1,4 +1,4 @@
-"""The whole daemon with a stand-in estimator and a device emulated in the process."""
+"""The whole daemon with a stand-in estimator, on a device that another process emulates."""
 
 import contextlib
 import json
@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import types
-from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -17,8 +16,9 @@ import zmq
 from daemon_fakes import FakeEstimator
 from recording_rig import Disk
 
-import vehicled.daemon.daemon as daemon_module
-from drivers.base import Driver
+from drivers.xsens import XsensOptions
+from replay.emulator import Emulator
+from replay.laps import Laps
 from replay.mcap_log import McapLog
 from vehicled import settings
 from vehicled.cli import main
@@ -28,45 +28,25 @@ from vehicled.daemon.signals import Signals
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement, SlowState
 
-
-class _Decoder:
-    def __init__(self):
-        self.counters = {"samples": 0}
-
-    def reset(self):
-        pass
-
-
-class Emulated(Driver):
-    """A device that measures once a millisecond."""
-
-    @dataclass(frozen=True, kw_only=True)
-    class Options:
-        gain: float = 1.0
-
-    def __init__(self, name, options, emit):
-        super().__init__(name, options, emit)
-        self.decoder = _Decoder()
-
-    def _open(self):
-        pass
-
-    def _receive(self):
-        time.sleep(0.001)
-        self.decoder.counters["samples"] += 1
-        now = time.monotonic_ns()
-        return True, [Measurement(self.name, now - 1000, now, {"imu.ax": self.options.gain})]
-
-    def _close(self):
-        pass
-
-
 CONFIGURATION = """\
 devices:
-  imu: {driver: emulated, options: {gain: 2.5}}
+  imu: {driver: xsens, options: {port: "%s"}}
 loop: {realtime_priority: 0}
 publish: {endpoint: "tcp://127.0.0.1:*", command_endpoint: "tcp://127.0.0.1:*"}
 """
+SAMPLE = {"imu.ax": 2.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
+
+
+@pytest.fixture(scope="module")
+def configuration(tmp_path_factory):
+    """With a device, emulated in another process, that measures every two milliseconds."""
+    port = tmp_path_factory.mktemp("ports") / "imu"
+    sample = Measurement("imu", 0, 0, SAMPLE)
+    with Emulator(
+        {"imu": ("xsens", XsensOptions(port=str(port)))}, Laps([sample], 2_000_000, {}, 10**18)
+    ) as emulator:
+        emulator.start()
+        yield CONFIGURATION % port
 
 
 @pytest.fixture
@@ -76,10 +56,9 @@ def estimator():
 
 
 @pytest.fixture
-def make(monkeypatch, tmp_path, estimator):
-    monkeypatch.setattr(daemon_module, "load_driver", {"emulated": Emulated}.__getitem__)
-
-    def make(text=CONFIGURATION, read_noise=dict):
+def make(tmp_path, estimator, configuration):
+    def make(change=str, read_noise=dict):
+        text = change(configuration)
         if "record" not in text:
             text += f"record: {{directory: {tmp_path}/runs}}\n"
         options = settings.loads(text, DaemonOptions)
@@ -134,7 +113,7 @@ def test_from_device_to_subscriber_and_file(make, estimator, client, tmp_path):
     assert [(s.t, s.measurements) for s in steps] == estimator.steps
     given = [m for _, ms in estimator.steps for m in ms]
     assert len(given) > 20
-    assert all(m.values == {"imu.ax": 2.5} for m in given)
+    assert all(m.values == SAMPLE for m in given)
     assert [(c.name, c.arguments) for s in steps for c in s.commands] == [
         ("set_position", {"x": 1.0, "y": 2.0})
     ]
@@ -231,13 +210,13 @@ def test_a_bad_configuration_at_hangup_changes_nothing(make, estimator, caplog):
     assert estimator.commands == []
 
 
-def test_the_command_runs_it_until_a_signal(make, estimator, monkeypatch, capsys):
+def test_the_command_runs_it_until_a_signal(configuration, estimator, monkeypatch, capsys):
     """`vehicled run` with a stand-in for the vehicle and its filter."""
-    text = CONFIGURATION
-    configuration = types.SimpleNamespace(
+    text = configuration
+    loaded = types.SimpleNamespace(
         daemon=settings.loads(text, DaemonOptions), text=text, noise_arguments=lambda: {"imu.gyro": 0.5}
     )
-    load = {"car.yaml": configuration}.__getitem__
+    load = {"car.yaml": loaded}.__getitem__
     for name, member, value in (
         ("vehicled.configuration", "load_configuration", load),
         ("vehicled.daemon.configuration", "load_daemon_configuration", load),
@@ -285,11 +264,8 @@ def test_signals_reach_the_main_thread_from_any_other_and_none_is_lost():
 
 def test_a_start_that_fails_leaves_nothing_open(make):
     with make() as first:
-        second = make(
-            CONFIGURATION.replace(
-                'command_endpoint: "tcp://127.0.0.1:*"', f'command_endpoint: "{first.command_endpoint}"'
-            )
-        )
+        taken = f'command_endpoint: "{first.command_endpoint}"'
+        second = make(lambda text: text.replace('command_endpoint: "tcp://127.0.0.1:*"', taken))
         before = threading.active_count()
         with pytest.raises(UsageError, match="cannot be bound"):
             second.start()
@@ -298,7 +274,7 @@ def test_a_start_that_fails_leaves_nothing_open(make):
 
 def test_estimation_goes_on_where_nothing_can_be_recorded(make, estimator, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with make(CONFIGURATION + f"record: {{directory: {tmp_path}/file}}\n") as daemon:
+    with make(lambda text: text + f"record: {{directory: {tmp_path}/file}}\n") as daemon:
         wait_until(lambda: daemon.status is not None and daemon.status.counters["recorder"]["lost"] > 0)
         recorder = daemon.status.counters["recorder"]
         assert (recorder["state"], recorder["path"]) == ("failed", f"{tmp_path}/file")
@@ -323,7 +299,7 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
     (tmp_path / "learned.json").write_text("{}")
     if since == "the start":
         disk.responds.clear()
-    daemon = make(CONFIGURATION + f"learned: {tmp_path}/learned.json\n")
+    daemon = make(lambda text: text + f"learned: {tmp_path}/learned.json\n")
     with daemon:
         wait_until(lambda: len(estimator.steps) > 50)
         disk.responds.clear()
@@ -341,6 +317,6 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
 
 
 def test_options_of_a_device_are_checked_with_file_and_line(make):
-    daemon = make(CONFIGURATION.replace("gain", "pain"))
-    with pytest.raises(UsageError, match=r":2: devices\.imu\.options\.pain: unknown key"):
+    daemon = make(lambda text: text.replace("port:", "prot:"))
+    with pytest.raises(UsageError, match=r":2: devices\.imu\.options\.prot: unknown key"):
         daemon.start()

@@ -18,20 +18,23 @@ import pytest
 from replay.mcap_log import McapLog
 from vehicled.cli import main
 from vehicled.daemon.configuration import load_daemon_configuration
-from vehicled.demo.configuration import write_configuration
 from vehicled.demo.result import DemoResult
-from vehicled.demo.rig import Ended
 from vehicled.demo.screen import Screen, make_map, swing_bar
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
+from vehicled.rig.configuration import write_configuration
+from vehicled.rig.rig import DriveEnd
 from vehicled.scoring import Score, Scores
 from vehicled.simulation.drive import Truth
 
 RTK_RMSE = 0.02 * math.sqrt(2)
 """m: of the simulated receiver, horizontally."""
-NIS = {"imu.gyro": (0.1, 0.5), "imu.accel": (0.4, 3.0)}
+NIS = {"imu.gyro": (0.1, 0.5), "imu.accel": (0.4, 3.0)} | {
+    f"wheel.{w}.angle": (0.5, math.inf) for w in WHEELS
+}
 """Where it is not 0.5 to 1.5. Measured: gyroscopes 0.23, as `model_error` is large beside the noise of two of their
 axes; accelerometers 0.8, with other load up to twice that of a replay, as samples are delayed on
-their pseudo-terminal; all others 0.60 to 0.95."""
+their pseudo-terminal; all others 0.60 to 0.95. Wheels turn by their standard deviation in 0.2 ms at 120 km/h, and
+nothing stamps the frames of a CAN adapter on such a terminal: 1.1 to 4.2, depending on what else the machine does."""
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +147,7 @@ def test_only_the_devices_are_exchanged(tmp_path):
     from drivers.nmea import NmeaOptions
 
     can = [d.daemon.devices["can"].options.to(CanOptions) for d in (ours, shipped)]
-    assert can[0].interface == "virtual"
+    assert can[0].interface == "slcan"
     assert can[0].dbc.is_file()
     assert can[0].signals == can[1].signals
     gnss = ours.daemon.devices["gnss"].options.to(NmeaOptions)
@@ -180,7 +183,7 @@ def make_result(**changes):
     for path, value in changes.items():
         part, _, key = path.partition("__")
         counters[part] = counters[part] | {key: value}
-    end = Ended(counters, {"imu": 100, "gnss": 50}, 0, 0, 0.1)
+    end = DriveEnd(counters, {"imu": 100, "gnss": 50}, 0, 0, 0.1)
     scores = Scores({"horizontal": Score(0.01, 0.1, "m", 9, None)}, {}, (0.0, 1.0))
     return DemoResult(1.0, {"horizontal": Score(0.03, 0.1, "m", 9, None)}, scores, end)
 

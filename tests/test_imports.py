@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.demo.configuration import write_configuration
+from vehicled.rig.configuration import write_configuration
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("vehicled", "drivers", "replay")
@@ -52,6 +52,7 @@ ROWS = (
     "vehicled.daemon",
     "vehicled.scoring",
     "vehicled.report",
+    "vehicled.rig",
     "vehicled.studies",
     "vehicled.api",
     "vehicled.demo",

@@ -13,6 +13,7 @@ BENCHMARKS = {
     "particles": "the particle filter on a four-bar linkage: cost per particle, and how often it converges",
     "identify": "parameters of a suspension from motions and forces: how many, and which are worth having",
     "robustness": "estimators on cars and sensors that differ from their configuration, beside a kinematic filter",
+    "live": "a live daemon on emulated devices: step, latency, deadlines, memory; beside a warm loop",
 }
 """Name and one line of each; the rest is in `benches`."""
 

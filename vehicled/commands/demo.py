@@ -5,7 +5,6 @@ import dataclasses
 import json
 import math
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -13,7 +12,10 @@ from typing import TYPE_CHECKING
 from vehicled.errors import RunError, UsageError
 
 if TYPE_CHECKING:
-    from vehicled.demo.rig import Begun, Ended, Rig, Simulated
+    from vehicled.daemon.configuration import DaemonConfiguration
+    from vehicled.messages import Measurement
+    from vehicled.rig.rig import DriveEnd, Rig
+    from vehicled.simulation.drive import Truth
     from vehicled.simulation.scenario import Scenario
 
 HELP = "the whole chain on an emulated vehicle; nothing to configure"
@@ -30,9 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = fill(
         "Simulates a drive of a car that is heavier and has less grip than its model, with the "
-        "errors of real sensors; sends it, in real time, as the bytes of an IMU and a GNSS receiver on "
-        "pseudo-terminals and as frames on a virtual CAN bus; runs the real daemon on them; subscribes "
-        "to what that publishes; and compares with the truth.",
+        "errors of real sensors; sends it, in real time, as the bytes of an IMU, a GNSS receiver and a CAN "
+        "adapter on pseudo-terminals; runs the real daemon on them; subscribes to what that publishes; and "
+        "compares with the truth. Devices and daemon are processes of their own.",
         90,
     )
     parser.epilog = """\
@@ -67,13 +69,13 @@ examples:
 def run(args: argparse.Namespace) -> int:
     """Simulate, run the daemon on emulated devices, score, report; the exit status. Raises UsageError, RunError."""
     from replay.csv_log import EstimatesWriter
-    from vehicled.configuration import load_configuration
-    from vehicled.demo.configuration import write_configuration
+    from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.demo.result import DemoResult
-    from vehicled.demo.rig import Job, Rig
     from vehicled.geodesy import WorldOrigin
     from vehicled.messages import ESTIMATE_COLUMNS
     from vehicled.progress import Progress
+    from vehicled.rig.configuration import write_configuration
+    from vehicled.rig.rig import Rig
     from vehicled.scoring import score_receiver
     from vehicled.simulation.drive import Truth
     from vehicled.simulation.equipment import find_equipment
@@ -88,14 +90,19 @@ def run(args: argparse.Namespace) -> int:
     configuration = folder / "configuration.yaml"
     with tempfile.TemporaryDirectory(prefix="vehicled-demo-") as ports:
         write_configuration(_CAR, configuration, Path(ports), folder, latency)
-        with Rig(Job(scenario, args.seed, configuration, folder / "daemon.log")) as rig:
-            drive, begun = _prepare(rig, args.json)
+        car = load_daemon_configuration(configuration)
+        measurements, simulated = _simulate(car, scenario, args.seed, args.json)
+        with Rig(car, configuration, folder / "daemon.log", measurements) as rig:
+            start = rig.begin()
+            offset = start - measurements[0].arrival
             title = f"{Path(args.scenario).stem}, {'RTK' if args.gnss == 'rtk' else args.gnss} receiver"
-            end = _watch(rig, drive, begun, title, args.json)
+            end = _watch(rig, simulated, offset, title, args.json)
 
-    (recording,) = set(folder.glob("*.mcap")) - recordings
-    recording = recording.replace(folder / "run.mcap")
-    truth = Truth(drive.truth.t + begun.offset, drive.truth.values)
+    made = set(folder.glob("*.mcap")) - recordings
+    if len(made) != 1:
+        raise RunError(f"{folder}: expected one recording, found {len(made)}; see {folder / 'daemon.log'}")
+    recording = made.pop().replace(folder / "run.mcap")
+    truth = Truth(simulated.t + offset, simulated.values)
     files = {"recording": recording, "truth": folder / "truth.csv", "configuration": configuration}
     with Progress("comparing with the truth", 2, "parts", quiet=args.json) as progress:
         with EstimatesWriter(files["truth"]) as writer:
@@ -113,13 +120,12 @@ def run(args: argparse.Namespace) -> int:
             data = write_report(recording, files["report"], files["truth"])
         progress.update(2)
     assert data.scores is not None
-    car = load_configuration(configuration)
     gnss = car.sensors.gnss
     assert gnss is not None
     latitude, longitude, height = scenario.sensors.find_origin(find_equipment(car, ()))
     origin = WorldOrigin(math.degrees(latitude), math.degrees(longitude), height)
-    columns = dict(zip(ESTIMATE_COLUMNS, drive.truth.values.T, strict=True))
-    receiver = score_receiver(drive.measurements, drive.truth.t, columns, gnss.antenna, origin)
+    columns = dict(zip(ESTIMATE_COLUMNS, simulated.values.T, strict=True))
+    receiver = score_receiver(measurements, simulated.t, columns, gnss.antenna, origin)
     result = DemoResult(scenario.length, receiver, data.scores, end)
     if args.json:
         print(json.dumps(result.as_json() | {"files": {k: str(v) for k, v in files.items()}}))
@@ -149,39 +155,33 @@ def _scenario(args: argparse.Namespace) -> "tuple[Scenario, float]":
     return dataclasses.replace(scenario, duration=duration, sensors=sensors), gnss.latency
 
 
-def _prepare(rig: "Rig", quiet: bool) -> "tuple[Simulated, Begun]":
-    """Until the drive begins: every stage with its progress."""
-    from vehicled.demo.rig import Begun, Simulated, Stage
+def _simulate(
+    car: "DaemonConfiguration", scenario: "Scenario", seed: int, quiet: bool
+) -> "tuple[list[Measurement], Truth]":
+    """What the sensors will measure, in order of arrival, and the truth, both on the time of the drive."""
+    from vehicled.estimator import Estimator
     from vehicled.progress import Progress
+    from vehicled.simulation.drive import simulate
+    from vehicled.simulation.equipment import find_equipment
+    from vehicled.simulation.plant import make_plant
 
-    with ExitStack() as stack:
-        shown = ""
-        progress, done = Progress("starting", quiet=True), 0.0
-        while True:
-            message = rig.poll(_REDRAW_S)
-            if isinstance(message, Simulated):
-                drive = message
-            if isinstance(message, Begun):
-                return drive, message
-            if isinstance(message, Stage):
-                done = message.done
-                if message.what != shown:
-                    shown = message.what
-                    stack.close()
-                    progress = stack.enter_context(Progress(shown, message.total, message.unit, quiet=quiet))
-            progress.update(done)
+    with Progress("compiling the model, once", 2, "parts", quiet=quiet) as progress:
+        plant = make_plant(car, scenario.plant)
+        progress.update(1)
+        Estimator(car)  # for the daemon, which then finds it on the disk
+        progress.update(2)
+    equipment = find_equipment(car, car.find_signals())
+    with Progress("simulating", scenario.length, "s", quiet=quiet) as progress:
+        return simulate(scenario, plant, seed, progress.update, equipment)
 
 
-def _watch(rig: "Rig", drive: "Simulated", begun: "Begun", title: str, quiet: bool) -> "Ended":
+def _watch(rig: "Rig", truth: "Truth", offset: int, title: str, quiet: bool) -> "DriveEnd":
     """Subscribe, and show what comes until the drive has ended."""
     from vehicled.demo.feed import Feed
-    from vehicled.demo.rig import Ended
     from vehicled.demo.screen import Screen
 
-    with Feed(begun.endpoint) as feed, Screen(title, drive.truth, begun.offset, quiet) as screen:
-        while True:
+    with Feed(rig.endpoint) as feed, Screen(title, truth, offset, quiet) as screen:
+        while not rig.is_over():
             feed.take(_REDRAW_S)
-            message = rig.poll(0)
             screen.show(feed)
-            if isinstance(message, Ended):
-                return message
+        return rig.finish()

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from vehicled.demo.rig import Ended
 from vehicled.messages import WHEELS
+from vehicled.rig.rig import DriveEnd
 from vehicled.scoring import Score, Scores
 
 
@@ -18,7 +18,7 @@ class DemoResult:
     seconds: float
     receiver: dict[str, Score]
     scores: Scores
-    end: Ended
+    end: DriveEnd
 
     @property
     def estimate(self) -> dict[str, Score]:
@@ -127,7 +127,7 @@ class DemoResult:
             f"{'begun late by':<26}{woken}",
             f"{'deadlines':<26}{loop['missed']} of {loop['steps']} missed",
             f"{'measurements':<26}{sum(self.end.sent.values())} sent, {c['queue']['put']} received, {lost}",
-            f"{'processor':<26}{100 * self.end.cpu:.0f} % of one, devices and recording included",
+            f"{'processor':<26}{100 * self.end.cpu:.0f} % of one, recording included",
         ]
         return lines
 

@@ -29,14 +29,16 @@ _UNKNOWNS: Sequence[Path] = (
     ("sensors", "gnss", "antenna_sigma"),
     ("sensors", "gnss", "latency_sigma"),
 )
-"""σ of what the running filter estimates of car and sensors."""
+"""σ of what the running filter estimates of car and sensors, but for the scale of the car's own speed.
+
+That stays estimated: taken as exact, it would be the measure of the rolling radii that are searched."""
 
 
 _RATES: Path = ("sensors", "imu", "gyroscopes", "model_error")
 
 
 def without_unknowns(file: File) -> File:
-    """The configuration of which the filter estimates no parameter of car or sensors."""
+    """The configuration of which the filter estimates no parameter of car or sensors that may be searched."""
     for path in _UNKNOWNS:
         if get_at(file, path) is not None:
             file = put_at(file, path, 0.0)

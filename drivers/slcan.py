@@ -1,0 +1,140 @@
+"""CAN adapters on serial ports with the ASCII protocol of LAWICEL, known as slcan.
+
+Protocol: CANUSB manual, LAWICEL AB. A command or frame is a line of ASCII that ends with CR: `Sn` sets the bit rate,
+`O` opens the channel, `C` closes it; `tiiiln…` is a data frame with a standard identifier (three hexadecimal digits,
+length, data), `T` one with an extended identifier (eight digits), `r` and `R` are remote frames. Where the adapter
+is set to it, four more digits follow with its time in ms, which is coarser than the time of arrival and not used. The
+adapter acknowledges a command with CR, or with BEL if it rejects it.
+
+python-can has this interface too, but reads each byte by a system call of its own and waits 2 s at each opening.
+"""
+
+import contextlib
+import os
+import re
+import select
+import time
+from binascii import unhexlify
+from collections import deque
+
+import can
+import serial
+
+BITRATES = {
+    10_000: "S0",
+    20_000: "S1",
+    50_000: "S2",
+    100_000: "S3",
+    125_000: "S4",
+    250_000: "S5",
+    500_000: "S6",
+    800_000: "S7",
+    1_000_000: "S8",
+}
+"""Bits per second to the command that sets them."""
+
+_BAUD = 115200
+_REOPEN_S = 1.0
+"""An adapter that has been reset, as many are by the opening of their port, has its channel closed."""
+_WRITE_WITHIN_S = 0.5
+_LONGEST_LINE = 64
+_CHUNK = 4096
+_FRAME = re.compile(
+    rb"(?:[tr]([0-9A-Fa-f]{3})|[TR]([01][0-9A-Fa-f]{7}))([0-8])((?:[0-9A-Fa-f]{2})*)", re.ASCII
+)
+_STAMP_DIGITS = 4
+
+
+class SlcanPort:
+    """Frames from an adapter, with the methods of a bus of python-can that a driver needs.
+
+    Lines that are no frames and no acknowledgements are counted as `truncated`. While nothing comes, the channel is
+    opened again every second.
+    """
+
+    def __init__(self, channel: str, bitrate: int | None, counters: dict[str, int]) -> None:
+        """Open the port and the adapter's channel. Raises OSError.
+
+        channel: path of the port, `/dev/ttyACM0`; with `@115200` behind it also its baud rate. bitrate: of the bus,
+        bits per second, one of `BITRATES`; None leaves the adapter's own.
+        """
+        path, _, baud = channel.partition("@")
+        try:
+            self._port = serial.Serial(
+                path, int(baud or _BAUD), timeout=0, write_timeout=_WRITE_WITHIN_S, exclusive=True
+            )
+        except ValueError as error:  # no baud rate, or one that pyserial rejects
+            raise OSError(f"{channel}: {error}") from None
+        with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every port can
+            self._port.set_low_latency_mode(True)  # USB adapters otherwise hold bytes back for 16 ms
+        self._setup = [] if bitrate is None else [BITRATES[bitrate]]
+        self._counters = counters
+        self._buffer = b""
+        self._frames: deque[can.Message] = deque()
+        self._received = time.monotonic()
+        try:
+            # An empty line ends whatever command the adapter had received half of.
+            self._command("", "C", *self._setup, "O")
+        except OSError:
+            self._port.close()
+            raise
+
+    def recv(self, timeout: float) -> can.Message | None:
+        """The next frame, stamped with the time of day (s) at which it was read; None without one in `timeout`, s."""
+        if not self._frames:
+            ready = select.select([self._port.fileno()], [], [], timeout)[0]
+            data = os.read(self._port.fileno(), _CHUNK) if ready else b""
+            now = time.monotonic()
+            if ready and not data:
+                raise OSError(f"{self._port.port}: hung up")
+            if data:
+                self._received = now
+                self._buffer += data
+                self._cut(time.time())
+            elif now - self._received > _REOPEN_S:
+                self._received = now
+                self._command(*self._setup, "O")
+        return self._frames.popleft() if self._frames else None
+
+    def shutdown(self) -> None:
+        """Close the adapter's channel, where it is still there, and the port."""
+        try:
+            with contextlib.suppress(OSError):
+                self._command("C")
+        finally:
+            self._port.close()
+
+    def _command(self, *commands: str) -> None:
+        self._port.write("".join(f"{command}\r" for command in commands).encode("ascii"))
+
+    def _cut(self, stamp: float) -> None:
+        *lines, rest = self._buffer.replace(b"\a", b"\r").split(b"\r")
+        for line in lines:
+            frame = _parse(line, stamp)
+            if frame is not None:
+                self._frames.append(frame)
+            elif line and line not in (b"z", b"Z"):  # z: a frame that was sent is acknowledged
+                self._counters["truncated"] += 1
+        if len(rest) > _LONGEST_LINE:
+            self._counters["truncated"] += 1
+            rest = b""
+        self._buffer = rest
+
+
+def _parse(line: bytes, stamp: float) -> can.Message | None:
+    found = _FRAME.fullmatch(line)
+    if found is None:
+        return None
+    standard, extended, length, digits = found.groups()
+    remote = line.startswith((b"r", b"R"))
+    wanted = 0 if remote else 2 * int(length)
+    if len(digits) - wanted not in (0, _STAMP_DIGITS):
+        return None
+    return can.Message(
+        timestamp=stamp,
+        arbitration_id=int(extended if standard is None else standard, 16),
+        is_extended_id=standard is None,
+        is_remote_frame=remote,
+        dlc=int(length),
+        data=None if remote else unhexlify(digits[:wanted]),
+    )

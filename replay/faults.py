@@ -1,0 +1,167 @@
+"""Faults of sensors and lines for emulated devices, each in a window of the log's time.
+
+Faults of sensors change measurements before they are encoded; anything with the interface of `SensorFault` can be
+one. Faults of lines damage bytes, or take devices off the line. Nothing here depends on the time of day: the same log
+and faults give the same bytes.
+"""
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from vehicled.messages import Measurement
+
+
+class SensorFault(Protocol):
+    """Changes measurements. Several are applied one after the other; each is used for one play of a log."""
+
+    def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
+        """What is measured instead: nothing, one, or several. t: of its arrival, s from the start of the log.
+
+        Each arrives no earlier than `m` did.
+        """
+
+
+@dataclass(kw_only=True)
+class _ChannelFault:
+    channels: Sequence[str]
+    """Of `vehicled.messages.CHANNELS`; one that ends in a dot stands for all that begin with it, as in `imu.`."""
+    begin: float = 0.0
+    """s from the start of the log."""
+    end: float = math.inf
+
+    def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
+        chosen = {
+            c for c in m.values if any(c == w or (w[-1] == "." and c.startswith(w)) for w in self.channels)
+        }
+        if not chosen:
+            return (m,)
+        if not self.begin <= t < self.end:
+            self._before(m, chosen)
+            return (m,)
+        return self._change(m, chosen, t)
+
+    def _before(self, m: Measurement, chosen: set[str]) -> None:
+        """Take a measurement outside the window."""
+
+    def _change(self, m: Measurement, chosen: set[str], t: float) -> Iterable[Measurement]:
+        raise NotImplementedError
+
+
+def _with(m: Measurement, values: dict[str, float]) -> Iterator[Measurement]:
+    if values:
+        yield msgspec.structs.replace(m, values=values)
+
+
+@dataclass(kw_only=True)
+class Silence(_ChannelFault):
+    """The channels are not measured."""
+
+    def _change(self, m: Measurement, chosen: set[str], t: float) -> Iterable[Measurement]:
+        return _with(m, {c: v for c, v in m.values.items() if c not in chosen})
+
+
+@dataclass(kw_only=True)
+class Freeze(_ChannelFault):
+    """The channels keep the value that they had last."""
+
+    def __post_init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def _before(self, m: Measurement, chosen: set[str]) -> None:
+        self._last |= {c: m.values[c] for c in chosen}
+
+    def _change(self, m: Measurement, chosen: set[str], t: float) -> Iterable[Measurement]:
+        return _with(m, m.values | {c: self._last.setdefault(c, m.values[c]) for c in chosen})
+
+
+@dataclass(kw_only=True)
+class Offset(_ChannelFault):
+    """The channels measure too much."""
+
+    by: float
+    """In the unit of the channel."""
+    per_second: float = 0.0
+    """Its increase since `begin`."""
+    factor: float = 1.0
+    """On the value, before the offset is added."""
+
+    def _change(self, m: Measurement, chosen: set[str], t: float) -> Iterable[Measurement]:
+        offset = self.by + self.per_second * (t - self.begin)
+        return _with(m, m.values | {c: self.factor * m.values[c] + offset for c in chosen})
+
+
+@dataclass(kw_only=True)
+class Multiply(_ChannelFault):
+    """Measurements with one of the channels come several times, as from a device at a higher rate."""
+
+    times: int
+    interval: float = 0.0
+    """Between two of them, s."""
+
+    def _change(self, m: Measurement, chosen: set[str], t: float) -> Iterable[Measurement]:
+        for k in range(self.times):
+            later = round(k * self.interval * 1e9)
+            yield msgspec.structs.replace(m, t=m.t + later, arrival=m.arrival + later)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unplugged:
+    """Devices are off the line, and come back under the same name."""
+
+    devices: Sequence[str]
+    """By name."""
+    begin: float
+    """s from the start of the log."""
+    end: float = math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadLine:
+    """A bad line, with the probability per message of each kind of damage."""
+
+    device: str
+    begin: float = 0.0
+    """s from the start of the log."""
+    end: float = math.inf
+    garbage: float = 0.0
+    """1 to 40 random bytes before it."""
+    dropped: float = 0.0
+    """One of its bytes missing."""
+    flipped: float = 0.0
+    """One of its bits wrong."""
+    seed: int = 0
+
+
+class LineNoise:
+    """Applies `BadLine` to the messages of a device, reproducibly, and counts the damage."""
+
+    def __init__(self, noise: BadLine) -> None:
+        self.noise = noise
+        self._random = random.Random(noise.seed)
+        self.counters = {"garbage": 0, "dropped": 0, "flipped": 0}
+
+    def apply(self, message: bytes, t: float) -> bytes:
+        """The bytes as they arrive, t seconds after the start of the log."""
+        if not self.noise.begin <= t < self.noise.end:
+            return message
+        damaged = bytearray(message)
+        if self._hits("flipped"):
+            damaged[self._random.randrange(len(damaged))] ^= 1 << self._random.randrange(8)
+        if self._hits("dropped"):
+            del damaged[self._random.randrange(len(damaged))]
+        if self._hits("garbage"):
+            damaged[:0] = self._random.randbytes(self._random.randint(1, 40))
+        return bytes(damaged)
+
+    def _hits(self, fault: str) -> bool:
+        hit: bool = self._random.random() < getattr(self.noise, fault)
+        self.counters[fault] += hit
+        return hit
+
+
+Fault = SensorFault | Unplugged | BadLine

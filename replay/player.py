@@ -1,0 +1,162 @@
+"""Plays a log on emulated devices in real time, from one thread, on absolute deadlines."""
+
+import math
+import time
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby
+from typing import Any
+
+import msgspec
+
+from replay.emulate import Damage, EmulatedDevice
+from replay.faults import BadLine, Fault, LineNoise, Unplugged
+from replay.problems import Problems
+from replay.steps import sort_by_arrival
+from vehicled.messages import Measurement
+
+Wait = Callable[[float], bool]
+"""Waits so many seconds or less: whether to go on."""
+
+
+@dataclass(frozen=True)
+class PlayReport:
+    """How far a play is."""
+
+    done: bool
+    """Whether the log has ended."""
+    sent: int
+    """Measurements so far."""
+    latest_ns: int
+    """How late the latest of them was, ns."""
+    counters: dict[str, dict[str, int]]
+    """Of each device: `messages` on the line; of a pseudo-terminal `bytes`, `unread_bytes`; of noise its damage."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """That no driver took from its port in time."""
+        return sum(c.get("unread_bytes", 0) for c in self.counters.values())
+
+
+class Player:
+    """Every sample is sent when it arrived, relative to the start; what is late is sent at once.
+
+    A measurement whose source is the name of a device goes to that device, any other to every device that has a
+    channel for it.
+    """
+
+    def __init__(
+        self,
+        devices: Mapping[str, EmulatedDevice],
+        measurements: Iterable[Measurement],
+        faults: Sequence[Fault] = (),
+        timed: Collection[str] = (),
+    ) -> None:
+        """measurements: in order of arrival to within a second. timed: devices whose times of sending are kept."""
+        self._devices = devices
+        self._measurements = measurements
+        self._faults = [f for f in faults if not isinstance(f, Unplugged | BadLine)]
+        self._noise: dict[str, list[LineNoise]] = {name: [] for name in devices}
+        for fault in faults:
+            if isinstance(fault, BadLine):
+                self._noise[fault.device].append(LineNoise(fault))
+        self._plugs = sorted(_plugs(devices, faults), key=lambda p: p[0])
+        self.times = {name: array("q") for name in timed}
+        """Of each message: when its bytes were written, ns, CLOCK_MONOTONIC."""
+        self._begin_ns = 0
+        self._done = False
+        self._sent = 0
+        self._latest_ns = 0
+
+    def report(self) -> PlayReport:
+        """How far it is."""
+        counters = {
+            name: dict(device.counters)
+            | {k: n for noise in self._noise[name] for k, n in noise.counters.items()}
+            for name, device in self._devices.items()
+        }
+        return PlayReport(self._done, self._sent, self._latest_ns, counters)
+
+    def play(self, start_ns: int, wait: Wait) -> None:
+        """The whole log, its first sample at start_ns, host monotonic clock; ends early where `wait` is False."""
+        plugs = iter(self._plugs)
+        plug = next(plugs, None)
+        for since, together in groupby(self._schedule(), lambda m: m.arrival - self._begin_ns):
+            while plug is not None and plug[0] <= since:
+                if not self._wait_until(start_ns + plug[0], wait):
+                    return
+                plug[1]()
+                plug = next(plugs, None)
+            samples = list(together)
+            packed = self._pack(samples)  # before they are due, which takes longer than sending
+            if not self._wait_until(start_ns + since, wait):
+                return
+            self._send(packed, since * 1e-9)
+            self._sent += len(samples)
+        self._done = True
+
+    def send(self, m: Measurement) -> None:
+        """Send a measurement at once, on lines without noise that is limited in time."""
+        self._send(self._pack([m]), 0.0)
+
+    def _schedule(self) -> Iterator[Measurement]:
+        """What is sent, in order of arrival."""
+        ordered = sort_by_arrival(self._measurements, Problems("log"))
+        first = next(ordered, None)
+        if first is None:
+            return
+        self._begin_ns = first.arrival
+        stream: Iterator[Measurement] = chain((first,), ordered)
+        if self._faults:
+            stream = sort_by_arrival(self._change(stream), Problems("faults"))
+        yield from stream
+
+    def _change(self, stream: Iterable[Measurement]) -> Iterator[Measurement]:
+        for m in stream:
+            changed = [m]
+            for fault in self._faults:
+                changed = [n for c in changed for n in fault.apply(c, (c.arrival - self._begin_ns) * 1e-9)]
+            yield from changed
+
+    def _wait_until(self, due: int, wait: Wait) -> bool:
+        """Wait for a time, ns; whether to go on."""
+        while True:
+            left = due - time.monotonic_ns()
+            if not wait(max(left, 0) * 1e-9):
+                return False
+            if left <= 0:
+                self._latest_ns = max(self._latest_ns, -left)
+                return True
+
+    def _pack(self, measurements: Iterable[Measurement]) -> dict[str, list[Any]]:
+        """By device, its messages for measurements that are due together."""
+        packed: dict[str, list[Any]] = {}
+        for m in measurements:
+            for name in (m.source,) if m.source in self._devices else self._devices:
+                device = self._devices[name]
+                values = {c: v for c, v in m.values.items() if c in device.channels}
+                if values:
+                    messages = device.pack(msgspec.structs.replace(m, values=values))
+                    packed.setdefault(name, []).extend(messages)
+        return packed
+
+    def _send(self, packed: Mapping[str, Sequence[Any]], t: float) -> None:
+        for name, messages in packed.items():
+            damage: list[Damage] = [partial(noise.apply, t=t) for noise in self._noise[name]]
+            now = time.monotonic_ns()
+            sent = self._devices[name].send(messages, damage)
+            if name in self.times:
+                self.times[name].extend([now] * sent)
+
+
+def _plugs(
+    devices: Mapping[str, EmulatedDevice], faults: Sequence[Fault]
+) -> Iterator[tuple[int, Callable[[], None]]]:
+    for fault in faults:
+        if isinstance(fault, Unplugged):
+            for name in fault.devices:
+                yield round(fault.begin * 1e9), devices[name].unplug
+                if math.isfinite(fault.end):
+                    yield round(fault.end * 1e9), devices[name].replug
