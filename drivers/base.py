@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
+from drivers.flood import FloodGuard
 from vehicled.messages import Measurement
 
 _FIRST_PAUSE_S = 0.1
@@ -14,7 +15,10 @@ _LONGEST_PAUSE_S = 2.0
 _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
 
-_FAULT_COUNTERS = ("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off")
+_FAULT_COUNTERS = (
+    *("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off"),
+    *("decimated", "discarded_bytes"),
+)
 
 
 class Decoder(Protocol):
@@ -30,7 +34,8 @@ class Driver(ABC):
     """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
 
     A subclass says how to open, read and close, and which decoder to use. When the device is lost the thread goes
-    on: it opens the device again, with pauses that grow from 0.1 s to 2 s, until `stop`.
+    on: it opens the device again, with pauses that grow from 0.1 s to 2 s, until `stop`. Of a device that measures
+    far too often, measurements are left out.
     """
 
     Options: ClassVar[type[Any]]
@@ -45,7 +50,12 @@ class Driver(ABC):
         self.options = options
         self._emit = emit
         self._log = logging.getLogger(f"drivers.{name}")
-        self._counters = {"open_errors": 0, "disconnects": 0, "reconnects": 0, "internal_errors": 0}
+        self._counters = {
+            **{"open_errors": 0, "disconnects": 0, "reconnects": 0, "internal_errors": 0},
+            **{"decimated": 0, "discarded_bytes": 0},
+        }
+        self.guard = FloodGuard()
+        """Bounds what is taken of the device."""
         self._state = "stopped"
         self._received_ns = 0
         self._connections = 0
@@ -74,9 +84,17 @@ class Driver(ABC):
 
     @property
     def state(self) -> str:
-        """`stopped`, `disconnected`, `connected`, or `silent`: open, but nothing came for two seconds."""
-        if self._state == "connected" and time.monotonic_ns() - self._received_ns > _SILENT_NS:
-            return "silent"
+        """`stopped`, `disconnected`, `connected`, `silent` or `flooding`.
+
+        `silent`: open, but nothing came for two seconds. `flooding`: within two seconds too much came, of which
+        measurements or bytes were left out.
+        """
+        if self._state == "connected":
+            now = time.monotonic_ns()
+            if now - self._received_ns > _SILENT_NS:
+                return "silent"
+            if self.guard.is_flooding(now):
+                return "flooding"
         return self._state
 
     @abstractmethod
@@ -117,7 +135,11 @@ class Driver(ABC):
             self._received_ns = now
             self._pause_s = _FIRST_PAUSE_S
         for measurement in measurements:
-            self._emit(measurement)
+            channel = next(iter(measurement.values), "")
+            if self.guard.admits(channel, channel, now):
+                self._emit(measurement)
+            else:
+                self._counters["decimated"] += 1
         if now >= self._next_report_ns:
             self._next_report_ns = now + _LOG_EVERY_NS
             self._report()

@@ -42,6 +42,7 @@ from cantools.database.can import Signal as DbcSignal
 from drivers.base import Driver
 from drivers.serial_port import nanoseconds
 from drivers.slcan import BITRATES, SlcanPort
+from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import (
@@ -59,6 +60,8 @@ from vehicled.units import (
 _WAIT_S = 0.1
 _OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
 _SPEED, _TURNING = parse_unit("m/s")[1], parse_unit("rad/s")[1]
+_LARGEST_DBC = 16 << 20  # bytes; those of whole cars have up to 5 MB
+_DBC_ENCODING = "cp1252"
 _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
 
 
@@ -185,6 +188,11 @@ class CanDecoder:
             for number, extended in self._sources
         ]
 
+    def channel_of(self, frame: can.Message) -> str | None:
+        """The first channel that a frame carries; None if it carries none."""
+        _, sources = self._sources.get((frame.arbitration_id, frame.is_extended_id), (None, []))
+        return sources[0].channel if sources and not frame.is_error_frame else None
+
     def feed(self, frame: can.Message, arrival_ns: int, age_ns: int = 0) -> list[Measurement]:
         """The measurement in a frame, if there is one.
 
@@ -227,12 +235,15 @@ class CanDecoder:
 def load_dbc(path: Path) -> Database:
     """The database of a DBC file. Raises UsageError where it cannot be read."""
     try:
-        database = cantools.database.load_file(path, database_format="dbc")
+        text = read_bounded(path, _LARGEST_DBC).decode(_DBC_ENCODING, errors="replace")
+        database = cantools.database.load_string(text, database_format="dbc")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
     except (cantools.database.errors.Error, ValueError) as error:
         raise UsageError(f"{path}: expected a DBC file, got: {' '.join(str(error).split())}") from None
-    assert isinstance(database, Database)  # what load_file gives for a DBC file
+    assert isinstance(database, Database)  # what load_string gives for a DBC file
     return database
 
 
@@ -314,11 +325,17 @@ class Can(Driver):
         frame = self._bus.recv(_WAIT_S)
         if frame is None:
             return False, []
+        now = time.monotonic_ns()
+        channel = self.decoder.channel_of(frame)
+        # To decode a frame takes longer than all that is done with it before.
+        if channel is not None and not self.guard.admits(frame.arbitration_id, channel, now):
+            self._counters["decimated"] += 1
+            return True, []
         offs = self.decoder.counters["bus_off"]
         # The kernel stamps a frame when it comes in; this thread may be woken milliseconds later.
         age = time.time() - frame.timestamp
         age_ns = round(age * 1e9) if 0.0 < age < _OLDEST_S else 0
-        measurements = self.decoder.feed(frame, time.monotonic_ns(), age_ns)
+        measurements = self.decoder.feed(frame, now, age_ns)
         if self.decoder.counters["bus_off"] > offs:
             raise can.CanOperationError("bus off")
         return True, measurements

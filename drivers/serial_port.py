@@ -12,9 +12,16 @@ import serial
 from drivers.base import Driver
 from drivers.framing import FrameDecoder
 from vehicled.messages import Measurement
+from vehicled.token_bucket import TokenBucket
 from vehicled.units import NonNegative, Positive, Seconds
 
 _WAIT_S = 0.02
+_BITS_PER_BYTE = 10  # with start and stop bit
+_LEAST_LINE = 2_000_000
+"""Bits per second that are read at least: adapters that are USB devices themselves keep to no baud rate."""
+_BURST_S = 0.1
+_REST_S = 0.005
+"""Pause of the reading thread once a line carries too much: so it is woken seldom."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +31,7 @@ class SerialOptions:
     port: str
     """Path of the device; best a stable one (`/dev/serial/by-id/…` or from a udev rule)."""
     baud: Annotated[int, Positive] = 115200
-    """Bits per second."""
+    """Bits per second. A line that carries more is read up to this or 2 Mbit/s; what comes beyond is discarded."""
     latency: Annotated[Seconds, NonNegative] = 0.0
     """Least time from measurement to the arrival of the message, s: filtering in the device, transmission."""
 
@@ -45,6 +52,8 @@ class SerialDriver(Driver):
         super().__init__(name, options, emit)
         self.decoder: FrameDecoder = decoder
         self._port: Any = None
+        line = max(options.baud, _LEAST_LINE) / _BITS_PER_BYTE
+        self._bytes = TokenBucket(line, _BURST_S * line)
 
     def _open(self) -> None:
         # The path is looked up afresh each time, so a device that comes back under its stable name is found.
@@ -57,7 +66,13 @@ class SerialDriver(Driver):
 
     def _receive(self) -> tuple[bool, list[Measurement]]:
         data = self._port.read(self._port.in_waiting or 1)
-        return bool(data), self.decoder.feed(data, time.monotonic_ns())
+        now = time.monotonic_ns()
+        if not self._bytes.take(now, len(data)):
+            self._counters["discarded_bytes"] += len(data)
+            self.guard.exceeded(now)
+            data = b""
+            time.sleep(_REST_S)
+        return bool(data), self.decoder.feed(data, now)
 
     def _close(self) -> None:
         if self._port is not None:

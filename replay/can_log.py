@@ -9,6 +9,8 @@ import can
 from can.io.canutils import CanutilsLogReader
 
 from drivers.can import CanDecoder, CanOptions
+from replay.blf_check import check_blf
+from replay.lines import bounded_lines
 from replay.problems import Problems
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
@@ -55,11 +57,15 @@ class CanLog:
         reader: Iterable[can.Message] | None = None
         frames = 0
         try:
-            if self.path.suffix.lower() == ".log":
-                file = open(self.path, encoding="utf-8", errors="replace")  # noqa: SIM115
-                reader = CanutilsLogReader(_GoodLines(file, self.problems))  # type: ignore[arg-type]
+            if self.path.suffix.lower() == ".blf":
+                check_blf(self.path)
+                reader = can.BLFReader(self.path)
             else:
-                reader = can.LogReader(self.path)
+                file = open(self.path, encoding="utf-8", errors="replace")  # noqa: SIM115
+                if self.path.suffix.lower() == ".log":
+                    reader = CanutilsLogReader(_GoodLines(file, self.problems, _CANDUMP))  # type: ignore[arg-type]
+                else:
+                    reader = can.ASCReader(_GoodLines(file, self.problems))  # type: ignore[arg-type]
             for frame in reader:
                 frames += 1
                 yield frame
@@ -74,15 +80,16 @@ class CanLog:
 
 
 class _GoodLines:
-    """A candump file without the lines that its reader cannot parse."""
+    """A text file without the lines that its reader cannot parse: too long, or other than `pattern`."""
 
-    def __init__(self, file: TextIO, problems: Problems) -> None:
+    def __init__(self, file: TextIO, problems: Problems, pattern: re.Pattern[str] | None = None) -> None:
         self._file = file
         self._problems = problems
+        self._pattern = pattern
 
     def __iter__(self) -> Iterator[str]:
-        for number, line in enumerate(self._file, start=1):
-            if _CANDUMP.fullmatch(line):
+        for number, line in bounded_lines(self._file, self._problems):
+            if self._pattern is None or self._pattern.fullmatch(line):
                 yield line
             elif line.strip():
                 self._problems.add("bad line", f"line {number}", repr(line[:40]))

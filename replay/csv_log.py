@@ -11,6 +11,7 @@ from typing import NamedTuple, Self, TextIO
 import msgspec
 import numpy as np
 
+from replay.lines import LONGEST_LINE, bounded_lines
 from replay.problems import Problems
 from replay.steps import LOOK_AHEAD_NS, MAX_GAP_NS
 from vehicled.errors import UsageError
@@ -89,7 +90,7 @@ class CsvLog:
         self.path = Path(path)
         self.problems = Problems(self.path.name)
         with self._open() as file:
-            self._header = _parse_header(self.path, file.readline())
+            self._header = _parse_header(self.path, _read_header(self.path, file))
 
     def _open(self) -> TextIO:
         return open(self.path, encoding="utf-8-sig", errors="replace", newline="\n")
@@ -124,8 +125,8 @@ class CsvLog:
         """(line number, t in ns, fields) of every row that has a time and the right number of fields."""
         width, time_column = self._header.width, self._header.time
         with self._open() as file:
-            next(file, None)
-            for number, line in enumerate(file, start=2):
+            _read_header(self.path, file)
+            for number, line in bounded_lines(file, self.problems, first=2):
                 if not line.strip():
                     continue
                 fields = line.rstrip("\r\n").split(",")
@@ -189,6 +190,13 @@ class CsvLog:
             self.problems.add("bad arrival", f"line {number}", f"{ARRIVAL} = {format_seconds(arrival)} s")
             return t
         return arrival
+
+
+def _read_header(path: Path, file: TextIO) -> str:
+    line = file.readline(LONGEST_LINE)
+    if len(line) == LONGEST_LINE:
+        raise UsageError(f"{path}: line 1: longer than {LONGEST_LINE} characters; expected a header line")
+    return line
 
 
 def _parse_header(path: Path, line: str) -> _Header:
@@ -348,10 +356,10 @@ def read_estimates(path: str | Path) -> Table:
     times: list[int] = []
     rows: list[list[float]] = []
     with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as file:
-        names = [name.strip().strip('"') for name in file.readline().rstrip("\r\n").split(",")]
+        names = [name.strip().strip('"') for name in _read_header(path, file).rstrip("\r\n").split(",")]
         _check_estimate_columns(path, names)
         time_column = names.index("t")
-        for number, line in enumerate(file, start=2):
+        for number, line in bounded_lines(file, problems, first=2):
             fields = line.rstrip("\r\n").split(",")
             if len(fields) != len(names):
                 if line.strip():

@@ -2,17 +2,25 @@
 
 import io
 import os
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk
-from mcap.stream_reader import get_chunk_data_stream
 
 from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
 from replay.problems import Problems
+
+_LARGEST = 64 << 20
+"""Bytes of a record or of what a chunk holds: writers use 1 to 4 MB."""
+_LARGEST_RATIO = 256
+"""Of what a chunk holds to the chunk itself: measurements and estimates have 5 to 20."""
+_SMALL = 1 << 14
+"""Bytes in a chunk that have any ratio."""
 
 
 def is_mcap(path: str | Path) -> bool:
@@ -50,6 +58,12 @@ def read_messages(path: Path, topics: Collection[str], problems: Problems) -> It
                 # Power failed, or the file is still being written: what came before is good.
                 problems.add("truncated", f"byte {begin}", f"{size - begin} bytes without a complete record")
                 return
+            if length > _LARGEST and opcode in (Opcode.CHUNK, Opcode.CHANNEL, Opcode.MESSAGE):
+                problems.add(
+                    "too large", f"byte {begin}", f"a record of {length} bytes, expected {_LARGEST}; skipped"
+                )
+                file.seek(length, os.SEEK_CUR)
+                continue
             if opcode == Opcode.CHUNK:
                 body = _decompress(file.read(length), begin, problems)
             elif opcode in (Opcode.CHANNEL, Opcode.MESSAGE):
@@ -64,11 +78,38 @@ def _decompress(record: bytes, begin: int, problems: Problems) -> bytes:
     """The records in a chunk at byte `begin` of the file; none, and a problem, if it is damaged."""
     try:
         chunk = Chunk.read(ReadDataStream(io.BytesIO(record)))
-        stream, length = get_chunk_data_stream(chunk, validate_crc=True)
-        return stream.read(length)
+        return _contents(chunk)
     except Exception as error:  # Every library below has exceptions of its own for the same damage.
         problems.add("damaged chunk", f"byte {begin}", f"{error or type(error).__name__}; skipped")
         return b""
+
+
+def _contents(chunk: Chunk) -> bytes:
+    """What a chunk holds. Raises ValueError where that is not what its head says, or more than can be.
+
+    Whatever the head of a compressed frame says, no more is decompressed than the chunk's own head declares.
+    """
+    size, packed = chunk.uncompressed_size, chunk.data
+    most = min(_LARGEST, max(_SMALL, _LARGEST_RATIO * len(packed)))
+    if size > most:
+        raise ValueError(f"{size} bytes from {len(packed)}, expected at most {most}")
+    match chunk.compression:
+        case "zstd":
+            decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST)
+            data = decompressor.stream_reader(packed).read(size + 1)
+        case "lz4":
+            from lz4.frame import LZ4FrameDecompressor  # not what this program writes
+
+            data = LZ4FrameDecompressor().decompress(packed, max_length=size + 1)
+        case "":
+            data = packed
+        case other:
+            raise ValueError(f"compression {other[:20]!r}, expected zstd or lz4")
+    if len(data) != size:
+        raise ValueError(f"{'more' if len(data) > size else 'less'} than the {size} bytes that it declares")
+    if chunk.uncompressed_crc not in (0, zlib.crc32(data)):
+        raise ValueError("wrong checksum")
+    return data
 
 
 def _read_records(

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from drivers.nmea import NmeaDecoder, NmeaOptions
+from replay.lines import bounded_lines
 from replay.problems import Problems
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
@@ -32,7 +34,7 @@ class NmeaLog:
         self.problems = Problems(self.path.name)
         self._name, self._options = name, options
         with open(self.path, "rb") as file:
-            if not any(_TIME.search(line) for _, line in zip(range(_PROBE), file, strict=False)):
+            if not any(_TIME.search(line) for _, line in islice(bounded_lines(file, self.problems), _PROBE)):
                 raise UsageError(f"{self.path}: no NMEA sentences with a time in the first {_PROBE} lines")
 
     def measurements(self) -> Iterator[Measurement]:
@@ -42,7 +44,7 @@ class NmeaLog:
         latency = round(self._options.latency * 1e9)
         arrival: int | None = None
         with open(self.path, "rb") as file:
-            for line in file:
+            for _, line in bounded_lines(file, self.problems):
                 found = _TIME.search(line)
                 if found is not None:
                     hours, minutes, seconds = (int(n) for n in found.groups()[:3])

@@ -2,6 +2,10 @@
 
 import gc
 import os
+import tempfile
+from pathlib import Path
+
+import pytest
 
 # There is a process per core, and matrices are small: threads of the linear algebra would only wait for each other.
 # Before NumPy is imported; programs that tests start inherit it.
@@ -30,3 +34,31 @@ LONG = (
 def pytest_collection_modifyitems(items):
     order = {name: k for k, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.name, len(LONG)))
+
+
+@pytest.fixture
+def socket_folder():
+    """A folder for sockets: the path of one must not be longer than 107 bytes, and that of `tmp_path` may be."""
+    with tempfile.TemporaryDirectory(prefix="v") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def connect():
+    """Makes ZeroMQ sockets of a client and closes them."""
+    import zmq
+
+    context = zmq.Context()
+
+    def make(kind, endpoint, server_key=None, keys=None):
+        socket = context.socket(kind)
+        socket.linger = 0
+        socket.rcvtimeo = 5000
+        if server_key is not None:
+            socket.curve_serverkey = server_key
+            socket.curve_publickey, socket.curve_secretkey = keys or zmq.curve_keypair()
+        socket.connect(endpoint)
+        return socket
+
+    yield make
+    context.destroy(linger=0)

@@ -1,6 +1,7 @@
 """`vehicled check`: counts of the model from the model, and mistakes in one line with their place."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -200,3 +201,10 @@ def test_no_such_configuration(capsys):
     assert (status, out) == (2, "")
     assert "prototpye" in err
     assert "prototype" in err
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
+def test_what_is_no_regular_file_is_one_line(tmp_path, capsys, path):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["check", str(tmp_path / path)]) == 2
+    assert "expected a regular file, got a " in capsys.readouterr().err

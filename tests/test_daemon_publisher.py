@@ -1,30 +1,22 @@
-"""The publishing and command sockets as their users see them."""
+"""The publishing socket as its users see it, and what endpoints are accepted."""
 
 import json
 import os
-import random
-import re
 import socket as sockets
 import time
-from concurrent.futures import Future
 
-import msgspec
 import numpy as np
 import pytest
 import zmq
 import zmq.auth
 from daemon_fakes import make_innovation
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.daemon.publisher import Publisher
-from vehicled.errors import RunError, UsageError
+from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Parameters, SlowState, Status
 
-LOCAL = {"endpoint": "tcp://127.0.0.1:*", "command_endpoint": "tcp://127.0.0.1:*"}
-WAIT_MS = 5000
+LOCAL = {"endpoint": "tcp://127.0.0.1:*"}
 
 
 def estimate(t, x=1.5):
@@ -42,25 +34,6 @@ def publisher():
     yield publisher
     publisher.close()
     endpoints.close()
-
-
-@pytest.fixture
-def connect():
-    """Makes sockets of a client and closes them."""
-    context = zmq.Context()
-
-    def make(kind, endpoint, server_key=None, keys=None):
-        socket = context.socket(kind)
-        socket.linger = 0
-        socket.rcvtimeo = WAIT_MS
-        if server_key is not None:
-            socket.curve_serverkey = server_key
-            socket.curve_publickey, socket.curve_secretkey = keys or zmq.curve_keypair()
-        socket.connect(endpoint)
-        return socket
-
-    yield make
-    context.destroy(linger=0)
 
 
 def receive(socket):
@@ -112,7 +85,7 @@ def test_other_transports(endpoint, tmp_path, connect):
     context = zmq.Context()
     with context.socket(zmq.SUB) as subscriber:
         subscriber.ipv6 = True
-        subscriber.rcvtimeo = WAIT_MS
+        subscriber.rcvtimeo = 5000
         subscriber.connect(publisher.endpoint)
         subscriber.subscribe("")
         assert receive(subscriber)[1]["t"] == 5
@@ -208,9 +181,7 @@ def test_local_binds_are_accepted(endpoint):
 
 
 def test_a_public_bind_is_accepted_when_asked_for_in_as_many_words(connect):
-    options = PublishOptions(
-        endpoint="tcp://0.0.0.0:*", command_endpoint="tcp://127.0.0.1:*", insecure_public_bind=True
-    )
+    options = PublishOptions(endpoint="tcp://0.0.0.0:*", insecure_public_bind=True)
     endpoints = Endpoints(options)
     publisher = Publisher(endpoints, options)
     publisher.start()
@@ -303,115 +274,9 @@ def test_client_keys_are_checked(certificates):
         Endpoints(PublishOptions(**LOCAL, allowed_clients=(zmq.curve_keypair()[0].decode(),)))
 
 
-class Server:
-    """A command server whose estimator replies at once, or never (`silent`)."""
-
-    def __init__(self):
-        self.submitted = []
-        self.status = None
-        options = PublishOptions(**LOCAL)
-        self.endpoints = Endpoints(options)
-        self.server = CommandServer(
-            self.endpoints, options, self.submit, lambda: self.status, lambda: {"imu.gyro": 0.01}
-        )
-        self.server.start()
-
-    def submit(self, name, arguments):
-        self.submitted.append((name, arguments))
-        future: Future = Future()
-        if arguments.get("x") == 13.0:
-            future.set_exception(RunError("no luck there"))
-        else:
-            future.set_result({"executed": name})
-        return future
-
-
-@pytest.fixture(scope="module")
-def server():
-    server = Server()
-    yield server
-    server.server.close()
-    server.endpoints.close()
-
-
-@pytest.fixture
-def ask(server, connect):
-    socket = connect(zmq.REQ, server.server.endpoint)
-
-    def ask(request):
-        socket.send(request if isinstance(request, bytes) else json.dumps(request).encode())
-        return json.loads(socket.recv())
-
-    return ask
-
-
-def test_each_command_is_submitted_and_replied_to(server, ask):
-    server.submitted.clear()
-    assert ask({"command": "status"}) == {"ok": False, "error": "not yet running"}
-    server.status = Status(5, "running", {"loop": {"steps": 3}})
-    assert ask({"command": "status"})["status"]["counters"] == {"loop": {"steps": 3}}
-    assert ask({"command": "reset"}) == {"ok": True, "executed": "reset"}
-    assert ask({"command": "set_position", "lat": 48.1, "lon": 11.5, "yaw": 0.1})["ok"]
-    assert ask({"command": "set_position", "x": 13.0, "y": 0}) == {"ok": False, "error": "no luck there"}
-    assert ask({"command": "reload_noise"})["ok"]
-    assert server.submitted == [
-        ("reset", {}),
-        ("set_position", {"lat": 48.1, "lon": 11.5, "yaw": 0.1}),
-        ("set_position", {"x": 13.0, "y": 0.0}),
-        ("reload_noise", {"imu.gyro": 0.01}),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("request_", "message"),
-    [
-        (b"", "truncated"),
-        (b"\x00\xff\xfe", "malformed"),
-        (b"{", "truncated"),
-        (b"[]", "Expected `object`"),
-        (b"{}", "missing required field `command`"),
-        ({"command": "self_destruct"}, "Invalid value 'self_destruct'"),
-        ({"command": "reset", "hard": True}, "unknown field `hard`"),
-        ({"command": "set_position"}, "either `lat` and `lon`, or `x` and `y`"),
-        ({"command": "set_position", "lat": 48.1}, "either"),
-        ({"command": "set_position", "x": 1, "y": 1, "lat": 48.1, "lon": 11.5}, "either"),
-        ({"command": "set_position", "x": 1, "y": 1, "alt": 5}, "either"),
-        ({"command": "set_position", "lat": 91, "lon": 0}, "<= 90.*lat"),
-        ({"command": "set_position", "lat": "48", "lon": 0}, "Expected `float | null`, got `str`"),
-        (b'{"command": "set_position", "x": NaN, "y": 0}', "malformed"),
-        (b'{"command": "set_position", "x": 1e999, "y": 0}', "out of range"),
-        (b"[" * 10_000, "recursion|depth|truncated|Expected"),
-    ],
-)
-def test_bad_requests_get_one_line_back(ask, request_, message):
-    reply = ask(request_)
-    assert reply["ok"] is False
-    assert "\n" not in reply["error"]
-    assert re.search(message, reply["error"]), reply["error"]
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
-@given(st.binary(max_size=200))
-def test_every_request_gets_a_reply(ask, request_):
-    assert isinstance(ask(request_)["ok"], bool)
-
-
-def test_an_oversized_request_costs_only_its_sender_the_connection(server, connect, ask):
-    rude = connect(zmq.REQ, server.server.endpoint)
-    rude.send(b"x" * 100_000)
-    assert rude.poll(200) == 0
-    assert ask({"command": "reset"})["ok"]
-
-
-def test_garbage_on_the_wire_is_refused_and_the_next_request_served(server, ask):
-    host, port = server.server.endpoint.removeprefix("tcp://").rsplit(":", 1)
-    for seed in range(20):
-        with sockets.create_connection((host, int(port))) as raw:
-            raw.sendall(random.Random(seed).randbytes(1000))
-        assert ask({"command": "reset"})["ok"]
-
-
-def test_several_frames_are_refused(server, connect):
-    client = connect(zmq.REQ, server.server.endpoint)
-    client.send_multipart([b'{"command":"reset"}', b"more"])
-    assert msgspec.json.decode(client.recv()) == {"ok": False, "error": "Expected one frame, got 2"}
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:5551", "tcp://[::1]:*"])
+def test_commands_over_tcp_need_keys(endpoint, certificates):
+    with pytest.raises(UsageError, match=r"publish\.command_endpoint: every user .*expected 'ipc://PATH'"):
+        Endpoints(PublishOptions(command_endpoint=endpoint, insecure_public_bind=True))
+    options = PublishOptions(command_endpoint=endpoint, curve_secret_key_file=certificates)
+    assert list(options.check()) == []

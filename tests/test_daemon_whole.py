@@ -32,7 +32,7 @@ CONFIGURATION = """\
 devices:
   imu: {driver: xsens, options: {port: "%s"}}
 loop: {realtime_priority: 0}
-publish: {endpoint: "tcp://127.0.0.1:*", command_endpoint: "tcp://127.0.0.1:*"}
+publish: {endpoint: "tcp://127.0.0.1:*", command_endpoint: "ipc://FOLDER/commands"}
 """
 SAMPLE = {"imu.ax": 2.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 
@@ -56,11 +56,12 @@ def estimator():
 
 
 @pytest.fixture
-def make(tmp_path, estimator, configuration):
+def make(tmp_path, socket_folder, estimator, configuration):
     def make(change=str, read_noise=dict):
         text = change(configuration)
         if "record" not in text:
             text += f"record: {{directory: {tmp_path}/runs}}\n"
+        text = text.replace("FOLDER", str(socket_folder))
         options = settings.loads(text, DaemonOptions)
         return Daemon(options, estimator, text, read_noise)
 
@@ -117,6 +118,16 @@ def test_from_device_to_subscriber_and_file(make, estimator, client, tmp_path):
     assert [(c.name, c.arguments) for s in steps for c in s.commands] == [
         ("set_position", {"x": 1.0, "y": 2.0})
     ]
+
+
+def test_a_device_that_floods_is_decimated_and_named_in_the_status(make, estimator):
+    daemon = make(lambda text: text.replace("driver: xsens,", "driver: xsens, max_rate: 50 Hz,"))
+    with daemon:
+        wait_until(lambda: len(estimator.steps) > 2)
+        wait_until(lambda: daemon.status.counters["devices"]["imu"]["state"] == "flooding")
+        wait_until(lambda: daemon.status.counters["devices"]["imu"]["decimated"] > 100)
+        device = daemon.status.counters["devices"]["imu"]
+    assert sum(len(ms) for _, ms in estimator.steps) < device["measurements"] / 3
 
 
 def test_stops_with_everything_counted(make, estimator):
@@ -210,15 +221,37 @@ def test_a_bad_configuration_at_hangup_changes_nothing(make, estimator, caplog):
     assert estimator.commands == []
 
 
-def test_the_command_runs_it_until_a_signal(configuration, estimator, monkeypatch, capsys):
+def test_a_configuration_that_takes_for_ever_at_hangup_delays_nothing(make, estimator, caplog):
+    never = threading.Event()
+
+    def read_noise():
+        never.wait(20)
+        return {}
+
+    def reload_twice():
+        def refused():
+            os.kill(os.getpid(), signal.SIGHUP)
+            return any("still being read" in r.getMessage() for r in caplog.records)
+
+        wait_until(refused)
+
+    def go_on():
+        steps = len(estimator.steps)
+        wait_until(lambda: len(estimator.steps) > steps + 10)
+
+    begun = time.monotonic()
+    run_and_signal(make(read_noise=read_noise), estimator, [reload_twice, go_on])
+    assert time.monotonic() - begun < 10
+    never.set()
+
+
+def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estimator, monkeypatch, capsys):
     """`vehicled run` with a stand-in for the vehicle and its filter."""
-    text = configuration
-    loaded = types.SimpleNamespace(
-        daemon=settings.loads(text, DaemonOptions), text=text, noise_arguments=lambda: {"imu.gyro": 0.5}
-    )
+    text = configuration.replace("FOLDER", str(socket_folder))
+    loaded = types.SimpleNamespace(daemon=settings.loads(text, DaemonOptions), text=text)
     load = {"car.yaml": loaded}.__getitem__
     for name, member, value in (
-        ("vehicled.configuration", "load_configuration", load),
+        ("vehicled.daemon.noise_reader", "read_noise", {"car.yaml": {"imu.gyro": 0.5}}.__getitem__),
         ("vehicled.daemon.configuration", "load_daemon_configuration", load),
         ("vehicled.estimator", "Estimator", lambda c: estimator),
     ):
@@ -263,11 +296,10 @@ def test_signals_reach_the_main_thread_from_any_other_and_none_is_lost():
 
 
 def test_a_start_that_fails_leaves_nothing_open(make):
-    with make() as first:
-        taken = f'command_endpoint: "{first.command_endpoint}"'
-        second = make(lambda text: text.replace('command_endpoint: "tcp://127.0.0.1:*"', taken))
+    with make():
+        second = make()  # its results at a free port, its commands where those of the first are
         before = threading.active_count()
-        with pytest.raises(UsageError, match="cannot be bound"):
+        with pytest.raises(UsageError, match=r"commands: cannot be bound: Address already in use"):
             second.start()
         assert threading.active_count() == before
 
@@ -294,7 +326,7 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
     monkeypatch.setattr(learned, "_LOAD_WITHIN_S", 0.2)
     monkeypatch.setattr(estimator, "parameters", lambda: {"gyro_scale": SlowState(0.1, 0.01, "")})
     disk = Disk(monkeypatch)
-    monkeypatch.setattr(learned.Path, "read_bytes", lambda path: disk.check() or b"")
+    monkeypatch.setattr(learned, "read_bounded", lambda path, most: disk.check() or b"")
     monkeypatch.setattr(learned.os, "fsync", lambda descriptor: disk.check())
     (tmp_path / "learned.json").write_text("{}")
     if since == "the start":

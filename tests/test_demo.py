@@ -89,9 +89,8 @@ def running_in_group(group):
     return found
 
 
-def test_ctrl_c_ends_all_processes_and_leaves_no_ports(tmp_path):
-    ports, out = tmp_path / "tmp", tmp_path / "out"
-    ports.mkdir()
+def test_ctrl_c_ends_all_processes_and_leaves_no_ports(tmp_path, socket_folder):
+    ports, out = socket_folder, tmp_path / "out"
     demo = subprocess.Popen(
         [sys.executable, "-m", "vehicled", "demo", "--output", out],
         stdout=subprocess.PIPE,

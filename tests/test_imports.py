@@ -20,9 +20,11 @@ only its version is used: so it stands beside the rows, and every module may hav
 
 PLAIN = {
     FACADE,
+    "vehicled.bounded_file",
     "vehicled.errors",
     "vehicled.angles",
     "vehicled.units",
+    "vehicled.ownership",
     "vehicled.settings",
     "vehicled.expectations",
     "vehicled.messages",
@@ -32,6 +34,7 @@ PLAIN = {
     "vehicled.points",
     "vehicled.progress",
     "vehicled.terminal",
+    "vehicled.token_bucket",
 }
 """Modules that any other may import, and that import none but each other."""
 
@@ -63,7 +66,7 @@ ROWS = (
 """Each may import what stands before it."""
 
 ONLY: dict[str, set[str]] = {
-    "vehicled.symbolic": set(),
+    "vehicled.symbolic": {"vehicled.ownership"},
     "drivers": PLAIN,
     "replay": PLAIN | {"drivers"},
     "vehicled.simulation": {row for row in ROWS if row != "vehicled.identification"} | PLAIN,

@@ -2,6 +2,7 @@
 
 import enum
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -305,14 +306,26 @@ def test_paths_start_at_the_file(tmp_path: Path) -> None:
 def test_unreadable_files_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere.yaml: no such file$"):
         load(tmp_path / "nowhere.yaml", Car)
-    with pytest.raises(SettingsError, match=r": cannot be read: Is a directory$"):
+    with pytest.raises(SettingsError, match=r": expected a regular file, got a folder$"):
         load(tmp_path, Car)
     (tmp_path / "b").write_bytes(b"name: a\nmass: \xff\xfe")
     with pytest.raises(SettingsError, match=r"b:2: expected UTF-8 text$"):
         load(tmp_path / "b", Car)
-    (tmp_path / "c").write_bytes(b"#" * (5 << 20))
-    with pytest.raises(SettingsError, match=r"c: larger than 4 MiB"):
+    (tmp_path / "c").write_bytes(b"#" * (2 << 20))
+    with pytest.raises(SettingsError, match=r"c: larger than 1 MiB"):
         load(tmp_path / "c", Car)
+
+
+def test_only_regular_files_of_bounded_size_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingsError, match=r"pipe: expected a regular file, got a pipe$"):
+        load(tmp_path / "pipe", Car)
+    with pytest.raises(SettingsError, match=r"zero: expected a regular file, got a device$"):
+        load("/dev/zero", Car)
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(SettingsError, match=r"large: larger than 1 MiB"):
+        load(tmp_path / "large", Car)
 
 
 def test_shipped_configurations_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

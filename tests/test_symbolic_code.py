@@ -312,6 +312,44 @@ def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch, c
     assert "cannot be kept" in caplog.text
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+@pytest.mark.parametrize("place", ["folder", "entry"])
+def test_code_that_others_could_have_written_is_not_run(folder, caplog, place, mode):
+    cache.load_or_build("source", "target", lambda: b"foreign code")
+    (entry,) = folder.iterdir()
+    spoilt = folder if place == "folder" else entry
+    spoilt.chmod(mode)
+    assert cache.load_or_build("source", "target", lambda: b"own code") == b"own code"
+    (warning,) = [r.getMessage() for r in caplog.records if "not taken from there" in r.getMessage()]
+    assert warning.startswith(f"{spoilt}: ")
+    assert f"mode {mode:04o}" in warning
+    if place == "entry":  # it was replaced, so that it can be used again
+        assert cache.load_or_build("source", "target", lambda: b"never built") == b"own code"
+    else:  # what is in it was left alone
+        folder.chmod(0o700)
+        assert cache.load_or_build("source", "target", lambda: b"never built") == b"foreign code"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_code_of_another_user_is_not_run(folder):
+    cache.load_or_build("source", "target", lambda: b"foreign code")
+    (entry,) = folder.iterdir()
+    os.chown(entry, 4711, -1)
+    assert cache.load_or_build("source", "target", lambda: b"own code") == b"own code"
+    os.chown(folder, 4711, -1)
+    assert cache.load_or_build("source", "target", lambda: b"other code") == b"other code"
+
+
+def test_a_new_folder_is_its_owners_alone(folder):
+    before = os.umask(0)
+    try:
+        cache.load_or_build("source", "target", lambda: b"code")
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(entry.stat().st_mode & 0o777 == 0o600 for entry in folder.iterdir())
+
+
 def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -5,19 +5,22 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from drivers.registry import load_driver
+from vehicled.daemon.connections import MAX_CONNECTIONS
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.daemon.loop import LoopOptions
+from vehicled.daemon.runtime_folder import SERVICE_FOLDER
 from vehicled.settings import loads
 
 FOLDER = Path(__file__).parent.parent / "systemd"
 UNIT = FOLDER / "vehicled.service"
-EXPOSURE = 2.5
+EXPOSURE = 1.5
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
 
@@ -82,7 +85,21 @@ def test_real_time_scheduling_is_allowed_as_far_as_the_loop_wants_it():
     # Each of these would take away what the daemon needs.
     for key in ("RestrictRealtime", "MemoryDenyWriteExecute", "PrivateDevices", "PrivateNetwork"):
         assert key not in service
-    assert set(service["RestrictAddressFamilies"].split()) >= {"AF_UNIX", "AF_INET", "AF_CAN", "AF_NETLINK"}
+    assert set(service["RestrictAddressFamilies"].split()) >= {"AF_UNIX", "AF_INET", "AF_CAN"}
+
+
+def test_what_the_service_may_take_is_bounded():
+    service = settings()
+    assert {"MemoryMax", "TasksMax", "LimitNOFILE"} <= set(service)
+    # Room for all clients of both sockets, twice over.
+    assert int(service["LimitNOFILE"]) >= 4 * MAX_CONNECTIONS
+
+
+def test_the_command_socket_is_in_the_folder_of_the_service_and_its_group():
+    service = settings()
+    assert str(SERVICE_FOLDER) == f"/run/{service['RuntimeDirectory']}"
+    assert service["RuntimeDirectoryMode"] == "0750"
+    assert "Group" in service
 
 
 def test_the_command_is_one_that_exists(capsys):
@@ -127,3 +144,14 @@ def test_the_install_notes_name_every_file():
     notes = (FOLDER / "README.md").read_text()
     for file in FOLDER.iterdir():
         assert file.name == "README.md" or f"`{file.name}" in notes
+
+
+def test_every_dependency_is_locked_with_its_hashes_and_names_no_registry():
+    lock = (FOLDER / "requirements.lock").read_text()
+    assert "//" not in lock
+    entries = re.findall(r"(?m)^([a-z0-9._-]+)==\S+[^\n]*((?:\\\n[^\n]*)+)", lock)
+    assert len(entries) == len(re.findall(r"(?m)^\w", lock)) > 20
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", hashes) for _, hashes in entries)
+    project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())
+    wanted = project["project"]["dependencies"] + project["build-system"]["requires"]
+    assert {re.match(r"[\w.-]+", d)[0].lower() for d in wanted} <= {name for name, _ in entries}

@@ -66,7 +66,8 @@ class Configuration:
 def load_configuration(name_or_path: str | Path) -> Configuration:
     """The configuration in a file, or the shipped one of that name. Raises SettingsError."""
     path = settings.config_path(name_or_path)
-    return configure(settings.load(path, File), path.read_text(encoding="utf-8"))
+    text = settings.read(path)
+    return configure(settings.loads(text, File, str(path), path.parent), text)
 
 
 def parse_configuration(text: str) -> Configuration:

@@ -27,10 +27,11 @@ import re
 import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
 import yaml
 
+from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
 from vehicled.expectations import (
     DIMENSIONLESS,
@@ -51,7 +52,7 @@ from vehicled.units import Range, Unit, UnitBy, UnitError, parse_unit, split_qua
 
 T = TypeVar("T")
 
-MAX_BYTES = 4 << 20
+MAX_BYTES = 1 << 20
 MAX_VALUES = 400_000
 """Values in one file after its aliases are expanded."""
 
@@ -70,28 +71,57 @@ class SettingsError(UsageError):
 
 def load(path: str | Path, cls: type[T]) -> T:
     """The settings in a YAML file as an instance of the dataclass `cls`. Raises SettingsError."""
-    path = Path(path)
+    return loads(read(path), cls, str(path), Path(path).parent)
+
+
+def read(path: str | Path) -> str:
+    """The text of a settings file: a regular file of bounded size. Raises SettingsError."""
+    name = printable(str(path))
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_bounded(path, MAX_BYTES)
     except FileNotFoundError:
-        raise SettingsError(f"{printable(str(path))}: no such file") from None
+        raise SettingsError(f"{name}: no such file") from None
+    except UsageError as error:
+        raise SettingsError(f"{name}: {error}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise SettingsError(f"{printable(str(path))}: cannot be read: {reason}") from None
-    if len(data) > MAX_BYTES:
-        raise SettingsError(f"{printable(str(path))}: larger than {MAX_BYTES >> 20} MiB, so hardly settings")
+        raise SettingsError(f"{name}: cannot be read: {reason}") from None
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise SettingsError(f"{printable(str(path))}:{line}: expected UTF-8 text") from None
-    return _loads(text, cls, str(path), path.parent)
+        raise SettingsError(f"{name}:{line}: expected UTF-8 text") from None
 
 
-def loads(text: str, cls: type[T], name: str = "<text>") -> T:
-    """Read settings from a text; `name` stands for the file in messages. Raises SettingsError."""
-    return _loads(text, cls, name, Path())
+def loads(text: str, cls: type[T], name: str = "<text>", folder: Path | None = None) -> T:
+    """Read settings from a text. Raises SettingsError.
+
+    `name` stands for the file in messages; relative paths start at `folder`, by default the current one.
+    """
+    name = printable(name)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise SettingsError(f"{name}{line}: expected YAML, got: {printable(error.problem or '')}") from None
+    except yaml.reader.ReaderError as error:
+        line = f":{text.count(chr(10), 0, error.position) + 1}"
+        raise SettingsError(f"{name}{line}: expected text, got an unprintable character") from None
+    except RecursionError:
+        raise SettingsError(f"{name}: nested too deeply") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as \UFFFFFFFF in double quotes
+        raise SettingsError(f"{name}: expected YAML, got: {printable(str(error))}") from None
+    if node is None:
+        raise SettingsError(f"{name}: expected settings, got an empty file")
+    reader = _Reader(name, folder or Path())
+    if not isinstance(node, yaml.MappingNode):
+        reader.fail(node, "", f"expected keys and values at the top level, got {describe(node)}")
+    try:
+        value: T = reader.convert(node, cls, (), "")
+        return value
+    except RecursionError:
+        raise SettingsError(f"{name}: nested too deeply") from None
 
 
 def find_fault(instance: Any, path: str = "") -> str | None:
@@ -101,7 +131,7 @@ def find_fault(instance: Any, path: str = "") -> str | None:
 
 def _fault(value: Any, metadata: tuple[Any, ...], path: str) -> str | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = get_type_hints(type(value), include_extras=True)
+        hints = type_hints(type(value))
         for field in dataclasses.fields(value):
             hint = hints[field.name]
             own = getattr(hint, "__metadata__", ())
@@ -169,33 +199,6 @@ class Deferred:
     def fail(self, message: str) -> NoReturn:
         """Raise SettingsError with `message` at this part's place."""
         self._reader.fail(self._node, self._path, message)
-
-
-def _loads(text: str, cls: type[T], name: str, folder: Path) -> T:
-    name = printable(name)
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark else ""
-        raise SettingsError(f"{name}{line}: expected YAML, got: {printable(error.problem or '')}") from None
-    except yaml.reader.ReaderError as error:
-        line = f":{text.count(chr(10), 0, error.position) + 1}"
-        raise SettingsError(f"{name}{line}: expected text, got an unprintable character") from None
-    except RecursionError:
-        raise SettingsError(f"{name}: nested too deeply") from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as \UFFFFFFFF in double quotes
-        raise SettingsError(f"{name}: expected YAML, got: {printable(str(error))}") from None
-    if node is None:
-        raise SettingsError(f"{name}: expected settings, got an empty file")
-    reader = _Reader(name, folder)
-    if not isinstance(node, yaml.MappingNode):
-        reader.fail(node, "", f"expected keys and values at the top level, got {describe(node)}")
-    try:
-        value: T = reader.convert(node, cls, (), "")
-        return value
-    except RecursionError:
-        raise SettingsError(f"{name}: nested too deeply") from None
 
 
 class _Reader:

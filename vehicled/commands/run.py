@@ -16,10 +16,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the daemon until a signal ends it; returns the exit status. Raises SettingsError."""
-    from vehicled.configuration import load_configuration
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.daemon import Daemon
     from vehicled.daemon.log import Logging
+    from vehicled.daemon.noise_reader import read_noise
     from vehicled.estimator import Estimator
 
     configuration = load_daemon_configuration(args.config)
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
             configuration.daemon,
             Estimator(configuration),
             configuration.text,
-            read_noise=lambda: load_configuration(args.config).noise_arguments(),
+            read_noise=lambda: read_noise(args.config),
             counters=lambda: {"log": {"dropped": log.dropped}},
         ).run()
     return 0

@@ -2,8 +2,10 @@
 
 import contextlib
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -11,16 +13,24 @@ from typing import Any
 import msgspec
 import zmq
 
+from vehicled.daemon.connections import Connections
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
+from vehicled.daemon.runtime_folder import default_command_endpoint
 from vehicled.errors import VehicledError
 from vehicled.messages import Status
 from vehicled.requests import SetPosition
+from vehicled.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
 
 _MAX_REQUEST = 16384
 """Bytes. ZeroMQ disconnects a client that sends more."""
 _REPLY_WITHIN_S = 2.0
+_REQUESTS_PER_S = 100.0
+_REQUESTS_AT_ONCE = 50.0
+_CHANGES_PER_S = 1.0
+"""A change of the filter takes time of the step before which it is executed."""
+_CHANGES_AT_ONCE = 3.0
 
 
 class _Request(msgspec.Struct, tag_field="command", forbid_unknown_fields=True, omit_defaults=True):
@@ -47,7 +57,8 @@ class CommandServer:
     """Serves REQ sockets in a thread of its own; the estimator's thread executes what changes the filter.
 
     A reply is `{"ok": true, …}` or `{"ok": false, "error": "…"}`; the latter also if the request is not valid
-    JSON, or if the estimator does not execute it in time.
+    JSON, if the estimator does not execute it in time, or if it is one too many of those that change the filter.
+    Requests beyond what is served per second wait, each client's in its turn.
     """
 
     def __init__(
@@ -61,13 +72,17 @@ class CommandServer:
         """`submit`: `Loop.submit`; `read_noise` gives the arguments of `reload_noise`. Raises UsageError."""
         # Does what REP does: but after a malformed request whose sender has disconnected, a REP socket would lose
         # its next reply.
-        self._socket = endpoints.bind(zmq.ROUTER, options.command_endpoint, _MAX_REQUEST)
+        endpoint = options.command_endpoint or default_command_endpoint()
+        self._socket = endpoints.bind(zmq.ROUTER, endpoint, _MAX_REQUEST)
+        self._connections = Connections(self._socket, lambda: None)
         self.endpoint = endpoint_of(self._socket)
         self._submit = submit
         self._status = status
         self._read_noise = read_noise
         self._decoder = msgspec.json.Decoder(GetStatus | Reset | SetPositionRequest | ReloadNoise)
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+        self._requests = TokenBucket(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
+        self._changes = TokenBucket(_CHANGES_PER_S, _CHANGES_AT_ONCE)
         self._done = 0
         self._refused = 0
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
@@ -89,12 +104,21 @@ class CommandServer:
     def _run(self) -> None:
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._connections.monitor, zmq.POLLIN)
         poller.register(self._wake, zmq.POLLIN)
+        pause = zmq.Poller()
+        pause.register(self._wake, zmq.POLLIN)
         try:
             while True:
                 ready = dict(poller.poll())
                 if self._wake in ready:
                     return
+                self._connections.update()
+                if self._socket not in ready:
+                    continue
+                if not self._requests.take(time.monotonic_ns()):
+                    pause.poll(math.ceil(1e3 * self._requests.wait_s(time.monotonic_ns())))
+                    continue
                 try:
                     frames = self._socket.recv_multipart(zmq.DONTWAIT)
                 except zmq.Again:
@@ -108,6 +132,7 @@ class CommandServer:
                 with contextlib.suppress(zmq.ZMQError):
                     self._socket.send_multipart([frames[0], b"", reply], zmq.DONTWAIT)
         finally:
+            self._connections.close()
             self._socket.close()
 
     def _reply_to(self, frames: list[bytes]) -> bytes:
@@ -131,6 +156,8 @@ class CommandServer:
             if status is None:
                 raise RuntimeError("not yet running")
             return {"status": status}
+        if not self._changes.take(time.monotonic_ns()):
+            raise RuntimeError("too many changes of the filter at once: expected one per second")
         if isinstance(request, ReloadNoise):
             name, arguments = "reload_noise", self._read_noise()
         else:

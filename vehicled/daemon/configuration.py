@@ -26,7 +26,8 @@ class DaemonConfiguration(Configuration):
 def load_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     """The configuration in a file, or the shipped one of that name. Raises SettingsError."""
     path = settings.config_path(name_or_path)
-    file = settings.load(path, File)
-    c = configure(file, path.read_text(encoding="utf-8"))
+    text = settings.read(path)
+    file = settings.loads(text, File, str(path), path.parent)
+    c = configure(file, text)
     daemon = DaemonOptions(devices={}) if file.daemon is None else file.daemon.to(DaemonOptions)
     return DaemonConfiguration(c.vehicle, c.sensors, c.filter, c.world, c.point, c.text, daemon)

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from drivers.base import Driver
+from drivers.flood import FloodGuard
 from drivers.registry import load_driver
 from vehicled.daemon.clock import MonotonicClock
 from vehicled.daemon.commands import CommandServer
@@ -27,6 +28,7 @@ from vehicled.errors import RunError, UsageError
 from vehicled.messages import Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
+from vehicled.units import Hertz, Positive
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,11 @@ class DeviceOptions:
     """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
     options: Deferred
     """The driver's own settings."""
+    max_rate: Annotated[Hertz, Positive] | None = None
+    """Measurements per second of one channel, of which a fifth more are taken; the device is then `flooding`.
+
+    Without: 1 kHz of an IMU, 100 Hz of a receiver, 250 Hz of anything else.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +102,11 @@ class Daemon:
         self._drivers: list[Driver] = []
         self._loop: Loop
         self._loop_thread: threading.Thread
+        self._reload: threading.Thread | None = None
         self.endpoint = options.publish.endpoint
         """Where results are published; the real port once started."""
         self.command_endpoint = options.publish.command_endpoint
+        """Where commands are taken; the default one only once started."""
 
     def start(self) -> None:
         """Open everything and begin to step. Raises UsageError or RunError, and then leaves nothing open."""
@@ -193,7 +202,7 @@ class Daemon:
         while True:
             caught = signals.wait(check_every if steps else _STARTING_S)
             if caught == signal.SIGHUP:
-                self._reload_noise()
+                self._begin_reload()
                 continue
             if caught is not None:
                 _log.info("%s: ending", caught.name)
@@ -219,6 +228,14 @@ class Daemon:
     def _save_learned(self) -> None:
         if self._learned is not None:
             self._learned.save(self._loop.last_parameters)
+
+    def _begin_reload(self) -> None:
+        """In a thread, as it may take seconds, in which the watchdog must go on."""
+        if self._reload is not None and self._reload.is_alive():
+            _log.warning("noise settings not reloaded: they are still being read")
+            return
+        self._reload = threading.Thread(target=self._reload_noise, name="reload", daemon=True)
+        self._reload.start()
 
     def _reload_noise(self) -> None:
         try:
@@ -247,11 +264,13 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
     """The driver of a device. Raises SettingsError, with file and line, also for faults that only it can find."""
     try:
         kind = load_driver(device.driver)
-        return kind(name, device.options.to(kind.Options), emit)
+        driver = kind(name, device.options.to(kind.Options), emit)
     except SettingsError:
         raise
     except UsageError as error:
         device.options.fail(str(error))
+    driver.guard = FloodGuard(device.max_rate)
+    return driver
 
 
 def statistics_line(status: Status) -> str:

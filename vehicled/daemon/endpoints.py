@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import socket as sockets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import zmq
 import zmq.auth
@@ -18,6 +20,14 @@ from vehicled.units import Range
 
 if TYPE_CHECKING:
     from zmq.auth.thread import ThreadAuthenticator
+
+
+_MAX_WAITING = 16
+"""Requests of one client that wait for their turn; of its further ones, its own system keeps what has room there."""
+_BACKLOG = 100
+"""Clients that wait to be accepted."""
+_HANDSHAKE_WITHIN_MS = 2000
+"""A client that has not said by then what it is, is disconnected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +40,11 @@ class PublishOptions:
 
     endpoint: str = "tcp://127.0.0.1:5550"
     """ZeroMQ endpoint of the published results: `tcp://ADDRESS:PORT` or `ipc://PATH`."""
-    command_endpoint: str = "tcp://127.0.0.1:5551"
-    """ZeroMQ endpoint of the command socket."""
+    command_endpoint: str | None = None
+    """ZeroMQ endpoint of the command socket: `ipc://PATH`, which owner and group may use; with CURVE also TCP.
+
+    Without: `commands` in the service's folder `/run/vehicled`, or in the user's, `$XDG_RUNTIME_DIR/vehicled`.
+    """
     curve_secret_key_file: Path | None = None
     """The server's certificate file with its secret key; readable by nobody else. Encrypts both sockets."""
     allowed_clients: tuple[str, ...] = ()
@@ -45,6 +58,8 @@ class PublishOptions:
         """(key, message) for every mistake; the settings loader turns them into errors with file and line."""
         for key in ("endpoint", "command_endpoint"):
             endpoint = getattr(self, key)
+            if endpoint is None:
+                continue
             fault = _endpoint_fault(endpoint)
             if fault:
                 yield key, f"{fault}, got '{endpoint}'"
@@ -53,6 +68,14 @@ class PublishOptions:
                     key,
                     f"'{endpoint}' can be reached from the network: expected a loopback address, "
                     "a curve_secret_key_file, or insecure_public_bind: true",
+                )
+            elif key == "command_endpoint" and not (
+                endpoint.startswith("ipc:") or self.curve_secret_key_file
+            ):
+                yield (
+                    key,
+                    f"every user of this machine could send commands to '{endpoint}': expected 'ipc://PATH', "
+                    "or a curve_secret_key_file",
                 )
         for i, key in enumerate(self.allowed_clients):
             if not _is_public_key(key):
@@ -72,6 +95,7 @@ class Endpoints:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._keys: tuple[bytes, bytes] | None = None
+        self._files: list[str] = []
         if options.curve_secret_key_file is not None:
             self._keys = _read_keys(options.curve_secret_key_file)
         if options.allowed_clients:
@@ -87,19 +111,23 @@ class Endpoints:
 
         Raises UsageError.
         """
+        try:
+            listener = _listen(endpoint)
+        except OSError as error:
+            raise UsageError(f"{endpoint}: cannot be bound: {error.strerror or error}") from None
         socket = self._context.socket(kind)
-        socket.ipv6 = "[" in endpoint
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark
+        socket.rcvhwm = _MAX_WAITING
         socket.setsockopt(zmq.MAXMSGSIZE, max_message)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN_MS)
         if self._keys is not None:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._keys
-        try:
-            socket.bind(endpoint)
-        except zmq.ZMQError as error:
-            socket.close()
-            raise UsageError(f"{endpoint}: cannot be bound: {error.strerror}") from None
+        if endpoint.startswith("ipc:"):
+            self._files.append(endpoint.removeprefix("ipc://"))
+        socket.setsockopt(zmq.USE_FD, listener.detach())
+        socket.bind(endpoint)
         return socket
 
     def close(self) -> None:
@@ -107,11 +135,56 @@ class Endpoints:
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
+        for file in self._files:
+            Path(file).unlink(missing_ok=True)
 
 
 def endpoint_of(socket: zmq.Socket[bytes]) -> str:
     """Where a socket is bound."""
     return socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+
+
+def _listen(endpoint: str) -> sockets.socket:
+    """A socket that listens at an endpoint. Raises OSError.
+
+    ZeroMQ itself would list the network's interfaces first, give an ipc socket the permissions of the process' umask,
+    and take the path of one away from whoever listens there.
+    """
+    transport, _, address = endpoint.partition("://")
+    if transport == "ipc":
+        listener = sockets.socket(sockets.AF_UNIX)
+        place: Any = address
+        _remove_left_behind(address)
+    else:
+        host, _, port = address.rpartition(":")
+        host = "0.0.0.0" if host == "*" else host.strip("[]")
+        number = 0 if port == "*" else int(port)
+        family, kind, _, _, place = sockets.getaddrinfo(host, number, type=sockets.SOCK_STREAM)[0]
+        listener = sockets.socket(family, kind)
+        listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+    try:
+        listener.setblocking(False)
+        listener.bind(place)
+        if transport == "ipc":
+            os.chmod(address, 0o660)  # nobody can connect yet
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_left_behind(path: str) -> None:
+    """Remove the file of an ipc socket at which nobody listens any more. Raises OSError where somebody does."""
+    with sockets.socket(sockets.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except FileNotFoundError:
+            return
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 class _AllowedClients:

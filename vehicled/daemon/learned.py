@@ -16,13 +16,15 @@ from typing import Any
 import msgspec
 import yaml
 
+from vehicled.bounded_file import read_bounded
+from vehicled.errors import UsageError
 from vehicled.messages import SlowState
 from vehicled.requests import SetParameters
 
 _log = logging.getLogger(__name__)
 
 _VERSION = 1
-_LARGEST = 1_000_000
+_LARGEST = 1 << 20
 """Bytes: no such file is larger."""
 _LONGEST_S = 365 * 86400.0
 """What is older than a year is not used."""
@@ -56,14 +58,12 @@ class LearnedFile:
     def load(self) -> dict[str, Any] | None:
         """Arguments of the estimator's command `set_parameters`; None without a file that can be used."""
         try:
-            if self._path.stat().st_size > _LARGEST:
-                raise ValueError("larger than any such file")
-            learned = msgspec.json.decode(self._path.read_bytes(), type=_Learned)
+            learned = msgspec.json.decode(read_bounded(self._path, _LARGEST), type=_Learned)
             self._check(learned)
             arguments = SetParameters(learned.parameters, max(time.time() - learned.utc, 0.0))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, msgspec.DecodeError) as error:
+        except (OSError, ValueError, UsageError, msgspec.DecodeError) as error:
             _log.warning("%s: what was learned before is not used: %s", self._path, error)
             return None
         found: dict[str, Any] = msgspec.to_builtins(arguments)

@@ -11,11 +11,12 @@ import zmq
 
 from vehicled import schemas
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
+from vehicled.daemon.subscribers import Subscribers
 from vehicled.messages import Estimate, Innovation, Parameters, Status
 
 _BACKLOG = 256
 """Steps that may wait for the publishing thread: one second of them at 250 Hz."""
-_MAX_SUBSCRIPTION = 4096
+_MAX_SUBSCRIPTION = 512
 """Bytes: far more than a topic has, but the handshake of CURVE also has to fit."""
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
@@ -30,19 +31,19 @@ class Publisher:
     """Owns an XPUB socket, to which SUB sockets connect as to any PUB.
 
     XPUB reports subscriptions: a topic without subscribers is not even encoded, and a new subscriber gets the last
-    value of a topic at once (so, then, do its other subscribers: the same message again). The estimator's
-    thread only appends to a bounded queue; encoding and sockets live in a thread of their own. What a
-    subscriber is too slow to take, ZeroMQ drops for that one alone, beyond `high_water_mark` messages.
+    value of a topic at once (so, then, do its other subscribers: the same message again), unless very many come at
+    once. The estimator's thread only appends to a bounded queue; encoding and sockets live in a thread of their own.
+    What a subscriber is too slow to take, ZeroMQ drops for that one alone, beyond `high_water_mark` messages. A
+    client with more subscriptions than any needs is disconnected.
     """
 
     def __init__(self, endpoints: Endpoints, options: PublishOptions) -> None:
         """Binds at once. Raises UsageError."""
         self._socket = endpoints.bind(zmq.XPUB, options.endpoint, _MAX_SUBSCRIPTION)
-        self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self._socket.setsockopt(zmq.XPUB_VERBOSER, 1)
         self.endpoint = endpoint_of(self._socket)
         """Where it is bound; the real port if the options said `*`."""
-        self._wanted: set[str] = set()
-        self._prefixes: set[bytes] = set()
+        self._subscribers = Subscribers(self._socket, schemas.PUBLISHED)
         self._last: dict[str, Any] = {}
         self._backlog: deque[tuple[Estimate | None, list[Innovation], Status | Parameters | None]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -50,7 +51,6 @@ class Publisher:
         self._dropped = 0
         self._sent = dict.fromkeys(schemas.PUBLISHED, 0)
         self._errors = 0
-        self._ignored = 0
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
     def start(self) -> None:
@@ -73,14 +73,15 @@ class Publisher:
         """What it has done since its start.
 
         Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `ignored` requests, `subscribed`
-        topics.
+        topics, connections that were `refused`.
         """
         return {
             "sent": dict(self._sent),
             "dropped": self._dropped,
             "errors": self._errors,
-            "ignored": self._ignored,
-            "subscribed": sorted(self._wanted),
+            "ignored": self._subscribers.ignored,
+            "subscribed": sorted(self._subscribers.wanted),
+            "refused": self._subscribers.refused,
         }
 
     def close(self) -> None:
@@ -102,6 +103,7 @@ class Publisher:
     def _run(self) -> None:
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._subscribers.monitor, zmq.POLLIN)
         poller.register(self._wake, zmq.POLLIN)
         try:
             while not self._stopping or self._backlog:
@@ -109,11 +111,12 @@ class Publisher:
                 if self._wake in ready:
                     os.eventfd_read(self._wake)
                 # Subscriptions first: a new subscriber gets the last value, then what is new.
-                if self._socket in ready:
-                    self._take_subscriptions()
+                if self._socket in ready or self._subscribers.monitor in ready:
+                    self._welcome(self._subscribers.update())
                 while self._backlog:
                     self._publish(*self._backlog.popleft())
         finally:
+            self._subscribers.close()
             self._socket.close()
 
     def _publish(
@@ -129,7 +132,7 @@ class Publisher:
 
     def _offer(self, topic: str, message: Any) -> None:
         self._last[topic] = message
-        if topic in self._wanted:
+        if topic in self._subscribers.wanted:
             self._send(topic, message)
 
     def _send(self, topic: str, message: Any) -> None:
@@ -140,26 +143,7 @@ class Publisher:
             # A message that cannot be encoded or sent must not prevent the others.
             self._errors += 1
 
-    def _take_subscriptions(self) -> None:
-        while True:
-            try:
-                frames = self._socket.recv_multipart(zmq.DONTWAIT)
-            except zmq.Again:
-                return
-            request = frames[0]
-            topics = [t for t in schemas.PUBLISHED if t.encode().startswith(request[1:])]
-            if len(frames) > 1 or request[:1] not in (b"\x00", b"\x01") or not topics:
-                self._ignored += 1
-                continue
-            # Only prefixes of real topics are kept, so that clients cannot make this grow.
-            if request[:1] == b"\x01":
-                self._prefixes.add(request[1:])
-            else:
-                self._prefixes.discard(request[1:])
-            self._wanted = {
-                t for t in schemas.PUBLISHED if any(t.encode().startswith(p) for p in self._prefixes)
-            }
-            if request[:1] == b"\x01":
-                for topic in topics:
-                    if topic in self._last:
-                        self._send(topic, self._last[topic])
+    def _welcome(self, topics: list[str]) -> None:
+        for topic in topics:
+            if topic in self._last:
+                self._send(topic, self._last[topic])

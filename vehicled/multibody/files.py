@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vehicled import settings
+
 
 def mechanisms_folder() -> Path:
     """Where the mechanisms that come with the program are."""
@@ -16,6 +18,6 @@ def is_mechanism(name_or_path: str | Path) -> bool:
     if len(path.parts) == 1 and (mechanisms_folder() / f"{path}.yaml").is_file():
         return True
     try:
-        return any(line.startswith("space:") for line in path.read_text(encoding="utf-8").splitlines())
-    except (OSError, ValueError):
+        return any(line.startswith("space:") for line in settings.read(path).splitlines())
+    except settings.SettingsError:
         return False

@@ -65,6 +65,7 @@ class Rig:
                 Emulator(plan_devices(configuration), measurements, faults, timed)
             )
             commands = configuration.daemon.publish.command_endpoint
+            assert commands is not None  # see `write_configuration`
             self.daemon = opened.enter_context(DaemonProcess(path, commands, log, module))
             self._opened = opened.pop_all()
         self._start_ns = 0

@@ -2,7 +2,8 @@
 
 An entry is written by rename, so that any number of processes may start at once. Whatever an entry depends on is in
 its key; an entry that is damaged or belongs to another key fails its checksum and is made anew. Entries are data:
-reading one runs no code from it. A cache that cannot be written only costs time.
+reading one runs no code from it. But its object code is run later, so that one that others own or can write to, or
+whose folder they can, is not used. A cache that cannot be used or written only costs time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
+
+from vehicled import ownership
 
 _log = logging.getLogger(__name__)
 
@@ -43,9 +47,16 @@ def object_key(source: str, target: str) -> str:
 def load(key: str, suffix: str) -> bytes | None:
     """Content that `keep` has kept under `key`, if there is a valid entry. `suffix` of the file: its kind."""
     path = _path(key, suffix)
+    if not _is_safe(path.parent):
+        return None
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            fault = ownership.find_fault(os.fstat(file.fileno()))
+            data = file.read() if fault is None else b""
     except OSError:
+        return None
+    if fault is not None:
+        _warn(path, fault)
         return None
     size = len(_head(key, b""))
     head, content = data[:size], data[size:]
@@ -59,7 +70,9 @@ def keep(key: str, suffix: str, content: bytes) -> bool:
     """Keep an entry, replacing a present one. Returns whether it could be written."""
     path, temporary = _path(key, suffix), None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_safe(path.parent):
+            return False
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
             file.write(_head(key, content) + content)
@@ -87,6 +100,23 @@ def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes
         else:
             _log.warning("compiled in %.1f s, but cannot be kept in %s", took, directory())
     return code
+
+
+def _is_safe(folder: Path) -> bool:
+    """Whether a folder can have been written by nobody else; warns if not. One that is not there is no danger."""
+    try:
+        fault = ownership.find_fault(folder.stat())
+    except OSError:
+        return True
+    if fault is not None:
+        _warn(folder, fault)
+    return fault is None
+
+
+@lru_cache
+def _warn(path: Path, fault: str) -> None:
+    """Once for each file or folder."""
+    _log.warning("%s: compiled code is not taken from there: %s; expected your own, mode 0700", path, fault)
 
 
 def _path(key: str, suffix: str) -> Path:

@@ -86,8 +86,8 @@ def run(
     Raises UsageError for wrong names and unsuitable logs, RunError on failure.
     """
     path = settings.config_path(config)
-    given = settings.load(path, File)
-    text = path.read_text(encoding="utf-8")
+    text = settings.read(path)
+    given = settings.loads(text, File, str(path), path.parent)
     in_form, notes = calc_filter_form(given, tuning)
     file = with_defaults(in_form)
     parameters = choose(names, file, NOISE if tuning else PARAMETERS)

@@ -1,0 +1,44 @@
+"""How often a device may measure: what comes more often is decimated before the filter has to spend time on it."""
+
+from collections.abc import Hashable
+
+from vehicled.token_bucket import TokenBucket
+
+MAX_RATES = {"imu": 1000.0, "gnss": 100.0}
+"""By first part of a channel's name, Hz: what the fastest IMUs and receivers on the market send."""
+MAX_RATE = 250.0
+"""Of all other channels, Hz: control units send at 10 to 100 Hz."""
+_MARGIN = 1.2
+"""A device's clock may run fast, and its messages come unevenly."""
+_BURST_S = 0.1
+"""What a device may send at once after a pause of this or of the thread that reads it, as time at the full rate."""
+_REMEMBERED_NS = 2_000_000_000
+
+
+class FloodGuard:
+    """Admits the measurements of one device up to a rate, each channel by itself."""
+
+    def __init__(self, max_rate: float | None = None) -> None:
+        """`max_rate`: Hz, of every channel; without, by kind of channel."""
+        self._max_rate = max_rate
+        self._buckets: dict[Hashable, TokenBucket] = {}
+        self._exceeded_ns: int | None = None
+
+    def admits(self, key: Hashable, channel: str, now_ns: int) -> bool:
+        """Whether one more of `key` is within the rate of `channel`. `now_ns`: host monotonic clock."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            rate = _MARGIN * (self._max_rate or MAX_RATES.get(channel.partition(".")[0], MAX_RATE))
+            bucket = self._buckets[key] = TokenBucket(rate, max(_BURST_S * rate, 1.0))
+        admitted = bucket.take(now_ns)
+        if not admitted:
+            self.exceeded(now_ns)
+        return admitted
+
+    def exceeded(self, now_ns: int) -> None:
+        """The device has sent too much in another way."""
+        self._exceeded_ns = now_ns
+
+    def is_flooding(self, now_ns: int) -> bool:
+        """Whether something was too much within the last two seconds."""
+        return self._exceeded_ns is not None and now_ns - self._exceeded_ns < _REMEMBERED_NS

@@ -1,0 +1,77 @@
+"""Whether a BLF log can be read in bounded memory and time: what its reader in python-can takes for granted.
+
+A BLF file (Vector, as python-can reads it) is a header and containers of zlib data, which together are a stream of
+objects. Each object begins with `LOBJ`, the size of its own head, a version, its whole size and its type.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+_FILE_HEAD = struct.Struct("<4sL")
+_OBJECT_HEAD = struct.Struct("<4sHHLL")
+_CONTAINER_HEAD = struct.Struct("<H6xL4x")
+_SIGNATURE = b"LOBJ"
+_CONTAINER = 10
+_ZLIB = 2
+_LEAST = 32
+"""Bytes of an object with a time."""
+_LARGEST = 16 << 20
+"""Bytes in a container, and of an object: writers use 128 kB."""
+
+
+def check_blf(path: Path) -> None:
+    """Raises ValueError where a container or an object is larger, or an object smaller, than any can be.
+
+    OSError if the file cannot be read. What is damaged otherwise is left to the reader.
+    """
+    tail = b""
+    with open(path, "rb") as file:
+        for begin, data in _containers(file):
+            tail = _check_objects(tail + data, begin)
+
+
+def _containers(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """First byte in the file, and contents, of each container."""
+    head = file.read(_FILE_HEAD.size)
+    if len(head) < _FILE_HEAD.size:
+        return
+    begin: int = _FILE_HEAD.unpack(head)[1]
+    while True:
+        file.seek(begin)
+        head = file.read(_OBJECT_HEAD.size)
+        if len(head) < _OBJECT_HEAD.size or not head.startswith(_SIGNATURE):
+            return
+        _, _, _, size, kind = _OBJECT_HEAD.unpack(head)
+        if not _OBJECT_HEAD.size <= size <= _LARGEST:
+            raise ValueError(f"byte {begin}: an object of {size} bytes")
+        if kind == _CONTAINER:
+            body = file.read(size - _OBJECT_HEAD.size)
+            if len(body) >= _CONTAINER_HEAD.size:
+                yield begin, _contents(body, begin)
+        begin += size + size % 4
+
+
+def _contents(body: bytes, begin: int) -> bytes:
+    method, _ = _CONTAINER_HEAD.unpack_from(body)
+    data = body[_CONTAINER_HEAD.size :]
+    if method == _ZLIB:
+        data = zlib.decompressobj().decompress(data, _LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ValueError(f"byte {begin}: a container of more than {_LARGEST} bytes")
+    return data
+
+
+def _check_objects(data: bytes, begin: int) -> bytes:
+    """The rest of an object at the end, which goes on in the next container."""
+    at = 0
+    while (found := data.find(_SIGNATURE, at, at + 8)) >= 0 and found + _OBJECT_HEAD.size <= len(data):
+        size = _OBJECT_HEAD.unpack_from(data, found)[3]
+        if not _LEAST <= size <= _LARGEST:
+            raise ValueError(f"container at byte {begin}: an object of {size} bytes")
+        if found + size > len(data):
+            break
+        at = found + size
+    return data[at:]

@@ -1,0 +1,146 @@
+"""Clients that want to harm the daemon: its memory stays bounded, and the others are served."""
+
+import contextlib
+import json
+import os
+import socket as sockets
+import struct
+import time
+
+import numpy as np
+import pytest
+import zmq
+
+from vehicled.daemon.connections import MAX_CONNECTIONS
+from vehicled.daemon.endpoints import Endpoints, PublishOptions
+from vehicled.daemon.publisher import Publisher
+from vehicled.daemon.subscribers import MAX_BYTES, MAX_SUBSCRIPTIONS
+from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Status
+
+MB = 1e6
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def wait_until(condition):
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("did not happen within 5 s")
+
+
+@pytest.fixture
+def publisher():
+    options = PublishOptions(endpoint="tcp://127.0.0.1:*")
+    endpoints = Endpoints(options)
+    publisher = Publisher(endpoints, options)
+    publisher.start()
+    yield publisher
+    publisher.close()
+    endpoints.close()
+
+
+def publish(publisher, t):
+    publisher.publish_step(Estimate(t, np.zeros(len(ESTIMATE_COLUMNS))), [])
+
+
+def receive_t(subscriber):
+    return json.loads(subscriber.recv_multipart()[1])["t"]
+
+
+def handshake(endpoint):
+    """A connection that speaks ZMTP 3.0 (rfc.zeromq.org/spec/23) as XSUB, but keeps nothing of what it sends."""
+    host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
+    connection = sockets.create_connection((host, int(port)))
+    connection.settimeout(5.0)
+    ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 4) + b"XSUB"
+    connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+    connection.sendall(b"\x04" + bytes([len(ready)]) + ready)
+    return connection
+
+
+def frame(message):
+    return b"\x02" + struct.pack(">Q", len(message)) + message
+
+
+@pytest.mark.parametrize(("count", "size"), [(2000, 4000), (4000, 400), (50_000, 16)])
+def test_subscriptions_without_end_cost_no_memory_and_nobody_else_a_message(publisher, connect, count, size):
+    good = connect(zmq.SUB, publisher.endpoint)
+    good.subscribe("position")
+    wait_until(lambda: publisher.counters()["subscribed"] == ["position"])
+    before = resident_bytes()
+    rounds = 20
+    with contextlib.ExitStack() as opened:
+        for t in range(rounds):  # whoever is disconnected comes again
+            with contextlib.suppress(ConnectionError):
+                hostile = opened.enter_context(handshake(publisher.endpoint))
+                hostile.sendall(b"".join(frame(b"\x01" + os.urandom(size)) for _ in range(count // rounds)))
+            publish(publisher, t)
+            assert receive_t(good) == t
+        time.sleep(0.2)  # for what was sent last
+        assert resident_bytes() - before < 20 * MB
+
+
+@pytest.mark.parametrize(
+    "prefixes",
+    [
+        [b"%d" % i for i in range(MAX_SUBSCRIPTIONS + 1)],
+        [os.urandom(500) for _ in range(MAX_BYTES // 500 + 1)],
+    ],
+)
+def test_a_client_with_too_many_subscriptions_is_disconnected(publisher, connect, prefixes):
+    client = connect(zmq.XSUB, publisher.endpoint)
+    for prefix in prefixes:
+        client.send(b"\x01" + prefix)
+    wait_until(lambda: publisher.counters()["refused"])
+
+
+def test_a_client_that_takes_back_what_it_asked_for_may_go_on(publisher, connect):
+    client = connect(zmq.SUB, publisher.endpoint)
+    for i in range(40):
+        client.subscribe(f"position {i}")
+        client.unsubscribe(f"position {i}")
+    client.subscribe("status")
+    wait_until(lambda: publisher.counters()["subscribed"] == ["status"])
+    assert publisher.counters()["refused"] == 0
+
+
+def test_a_client_that_changes_its_mind_for_ever_is_disconnected(publisher, connect):
+    publisher.publish_status(Status(1, "running", {}))
+    client = connect(zmq.XSUB, publisher.endpoint)
+    for _ in range(500):
+        client.send(b"\x01status")
+        client.send(b"\x00status")
+    wait_until(lambda: publisher.counters()["refused"])
+    assert publisher.counters()["sent"]["status"] <= 100
+
+
+def test_what_a_client_wanted_is_forgotten_when_it_goes(publisher, connect):
+    client, other = (connect(zmq.SUB, publisher.endpoint) for _ in range(2))
+    client.subscribe("")
+    other.subscribe("slip")
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
+    client.close()
+    wait_until(lambda: publisher.counters()["subscribed"] == ["slip"])
+
+
+def test_connections_are_bounded_and_those_that_are_there_stay(publisher, connect):
+    good = connect(zmq.SUB, publisher.endpoint)
+    good.subscribe("position")
+    wait_until(lambda: publisher.counters()["subscribed"] == ["position"])
+    host, port = publisher.endpoint.removeprefix("tcp://").rsplit(":", 1)
+    idle = [sockets.create_connection((host, int(port))) for _ in range(MAX_CONNECTIONS + 20)]
+    try:
+        wait_until(lambda: publisher.counters()["refused"] == 21)
+        publish(publisher, 7)
+        assert receive_t(good) == 7
+    finally:
+        for connection in idle:
+            connection.close()
+    late = connect(zmq.SUB, publisher.endpoint)
+    late.subscribe("slip")
+    wait_until(lambda: "slip" in publisher.counters()["subscribed"])

@@ -1,0 +1,49 @@
+"""Noise settings are read again by a process of its own, whatever the file has become."""
+
+import os
+import shutil
+
+import msgspec
+import pytest
+
+from vehicled.configuration import load_configuration
+from vehicled.daemon import noise_reader
+from vehicled.daemon.noise_reader import read_noise
+from vehicled.errors import RunError, UsageError
+from vehicled.filter.settings import Filter
+from vehicled.settings import shipped_folder
+from vehicled.sources.sensors import Sensors
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """On a machine that is busy with other tests it may take longer than in the car."""
+    monkeypatch.setattr(noise_reader, "_WITHIN_S", 60.0)
+
+
+def test_it_is_what_the_file_says(tmp_path):
+    path = tmp_path / "car.yaml"
+    shutil.copy(shipped_folder() / "prototype.yaml", path)
+    path.write_text(path.read_text().replace("memory: 0.6 s", "memory: 0.5 s"))
+    arguments = read_noise(str(path))
+    expected = load_configuration(path)
+    assert msgspec.convert(arguments["sensors"], Sensors, strict=False) == expected.sensors
+    assert msgspec.convert(arguments["filter"], Filter, strict=False) == expected.filter
+    assert expected.filter.memory == 0.5
+
+
+def test_what_is_no_configuration_is_one_line(tmp_path):
+    path = tmp_path / "car.yaml"
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match=r"^\S*car\.yaml: expected a regular file, got a pipe$"):
+        read_noise(str(path))
+    path.unlink()
+    path.write_text("vehicle: {}\nfilter: {memory: -1 s}\n")
+    with pytest.raises(UsageError, match=r"^\S*car\.yaml:1: vehicle[^\n]*$"):
+        read_noise(str(path))
+
+
+def test_a_process_that_does_not_end_is_ended(monkeypatch):
+    monkeypatch.setattr(noise_reader, "_WITHIN_S", 0.01)
+    with pytest.raises(RunError, match=r"^prototype: not read within 0\.01 s$"):
+        read_noise("prototype")

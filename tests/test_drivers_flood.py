@@ -1,0 +1,146 @@
+"""Devices that send far more than they should: decimated, counted and named; real ones pass untouched."""
+
+import itertools
+import threading
+import time
+from pathlib import Path
+
+import can
+import pytest
+
+from drivers.can import Can, CanOptions, CanSignal
+from drivers.flood import FloodGuard
+from drivers.xsens import Xsens, XsensOptions
+from replay.emulate import EmulatedSerial
+from replay.encoders import XsensEncoder
+from vehicled.messages import Measurement
+from vehicled.token_bucket import TokenBucket
+
+SECOND = 1_000_000_000
+IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
+
+
+def until(condition, timeout_s=20.0):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.002)
+
+
+def admitted(guard, channel, rate, seconds, begin_ns=5 * SECOND):
+    """The times of those measurements of a device at `rate` that are admitted, s."""
+    times = [round(i / rate * SECOND) for i in range(round(rate * seconds))]
+    return [t / SECOND for t in times if guard.admits(channel, channel, begin_ns + t)]
+
+
+def test_a_bucket_gives_no_more_than_it_is_filled_with():
+    bucket = TokenBucket(10.0, 5.0)
+    assert [bucket.take(0) for _ in range(7)] == [True] * 5 + [False] * 2
+    assert bucket.wait_s(0) == pytest.approx(0.1)
+    assert [bucket.take(SECOND // 5) for _ in range(3)] == [True, True, False]
+    assert not bucket.take(100 * SECOND, 5.1)
+    assert bucket.take(100 * SECOND, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("channel", "rate"),
+    [("imu.ax", 100), ("imu.ax", 1000), ("imu.wz", 1010), ("gnss.lat", 100), ("wheel.fl.speed", 250)],
+)
+def test_a_real_device_passes_untouched(channel, rate):
+    guard = FloodGuard()
+    assert len(admitted(guard, channel, rate, 20)) == rate * 20
+    assert not guard.is_flooding(25 * SECOND)
+
+
+def test_a_pause_of_the_reading_thread_loses_nothing():
+    guard = FloodGuard()
+    assert len(admitted(guard, "imu.ax", 1000, 1)) == 1000
+    # 100 ms of samples at once, then on.
+    assert all(guard.admits("imu.ax", "imu.ax", round(6.1 * SECOND)) for _ in range(100))
+    assert len(admitted(guard, "imu.ax", 1000, 1, round(6.1 * SECOND))) == 1000
+
+
+@pytest.mark.parametrize(
+    ("channel", "rate", "most"), [("imu.ax", 2500, 1200), ("imu.ax", 50_000, 1200), ("gnss.lat", 500, 120)]
+)
+def test_ten_times_the_rate_is_decimated_evenly_and_named(channel, rate, most):
+    guard = FloodGuard()
+    times = admitted(guard, channel, rate, 5)
+    assert 5 * most <= len(times) <= 5.2 * most
+    later = [t for t in times if t > 2]
+    assert max(b - a for a, b in itertools.pairwise(later)) < 2.5 / most
+    assert guard.is_flooding(10 * SECOND)
+    assert not guard.is_flooding(13 * SECOND)
+
+
+def test_a_faster_device_is_admitted_where_the_settings_say_so():
+    assert len(admitted(FloodGuard(2000.0), "imu.ax", 2000, 10)) == 20_000
+
+
+def test_channels_do_not_take_from_each_other():
+    guard = FloodGuard()
+    admitted(guard, "wheel.fl.speed", 5000, 1)
+    assert len(admitted(guard, "brake.pressure", 100, 1)) == 100
+
+
+@pytest.fixture
+def imu(tmp_path):
+    """(the device's end of the line, its driver, what the driver has emitted)"""
+    device = EmulatedSerial(tmp_path / "imu", XsensEncoder())
+    out: list[Measurement] = []
+    driver = Xsens("imu", XsensOptions(port=str(device.link)), out.append)
+    driver.start()
+    until(lambda: driver.state == "connected")
+    yield device, driver, out
+    driver.stop()
+    device.close()
+
+
+def test_a_flooding_device_is_counted_and_named(imu):
+    device, driver, out = imu
+    begun = time.monotonic()
+    message = b"".join(device.pack(Measurement("imu", 0, 0, IMU)))
+    while not driver.counters()["decimated"]:
+        device.write(message * 20)
+        time.sleep(0.001)
+    assert driver.state == "flooding"
+    assert len(out) <= 120 + 1200 * (time.monotonic() - begun)
+    until(lambda: driver.state != "flooding")
+    assert driver.counters()["internal_errors"] == 0
+
+
+def test_garbage_without_end_is_not_even_looked_at(imu):
+    device, driver, out = imu
+    begun = time.monotonic()
+    while time.monotonic() < begun + 1.0:
+        device.write(b"\xfa\xff" * 2000)
+    read = driver.counters()["bytes"]
+    assert read <= 200_000 * (time.monotonic() - begun + 0.1)
+    assert driver.counters()["discarded_bytes"] > 0
+    assert driver.state == "flooding"
+    until(lambda: driver.state != "flooding")  # its buffer is empty by then
+    device.send(device.pack(Measurement("imu", 0, 0, IMU)))
+    until(lambda: out)
+
+
+def test_frames_are_left_out_before_they_are_decoded():
+    options = CanOptions(
+        dbc=Path(__file__).parent.parent / "config" / "prototype.dbc",
+        signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
+        interface="virtual",
+        channel="test_drivers_flood",
+    )
+    out: list[Measurement] = []
+    driver = Can("can", options, out.append)
+    driver.start()
+    frame = can.Message(arbitration_id=0x130, data=bytes(8), is_extended_id=False)
+    with can.Bus(interface="virtual", channel="test_drivers_flood") as bus:
+        until(lambda: driver.state == "connected")
+        begun = time.monotonic()
+        for _ in range(2000):
+            bus.send(frame)
+        until(lambda: driver.counters()["decimated"] + len(out) == 2000)
+    assert driver.state == "flooding"
+    assert len(out) <= driver.counters()["messages"] <= 30 + 300 * (time.monotonic() - begun)
+    driver.stop()
+    assert not [t for t in threading.enumerate() if t.name == "driver-can"]

@@ -1,0 +1,197 @@
+"""Logs made to exhaust memory or time: one line says what is wrong, and what is good in them is read."""
+
+import io
+import resource
+import struct
+import zlib
+
+import lz4.frame
+import pytest
+import zstandard
+from mcap.data_stream import RecordBuilder
+from mcap.records import Chunk
+
+from drivers.can import CanOptions, CanSignal
+from drivers.nmea import NmeaOptions
+from replay.blf_check import check_blf
+from replay.can_log import CanLog
+from replay.csv_log import CsvLog, read_estimates
+from replay.lines import LONGEST_LINE, bounded_lines
+from replay.mcap_format import MAGIC, RECORD
+from replay.mcap_log import McapLog
+from replay.mcap_messages import read_messages
+from replay.nmea_log import NmeaLog
+from replay.problems import Problems
+from vehicled.cli import main
+from vehicled.errors import UsageError
+from vehicled.settings import shipped_folder
+
+MB = 1 << 20
+ZEROS = bytes(MB)
+DATA_END = RECORD.pack(15, 4) + bytes(4)
+
+
+def zstd_bomb(size):
+    compressor = zstandard.ZstdCompressor(level=1).compressobj(size=size)
+    return b"".join(compressor.compress(ZEROS) for _ in range(size // MB)) + compressor.flush()
+
+
+def lz4_bomb(size):
+    with lz4.frame.LZ4FrameCompressor() as compressor:
+        parts = [compressor.begin(size), *(compressor.compress(ZEROS) for _ in range(size // MB))]
+        return b"".join(parts) + compressor.flush()
+
+
+def mcap(path, *chunks):
+    """A file of chunks: (compression, data, the size that it declares)."""
+    builder = RecordBuilder()
+    for compression, data, size in chunks:
+        chunk = Chunk(
+            compression=compression,
+            data=data,
+            message_start_time=0,
+            message_end_time=0,
+            uncompressed_crc=0,
+            uncompressed_size=size,
+        )
+        chunk.write(builder)
+    path.write_bytes(MAGIC + builder.end() + DATA_END)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("compression", "make", "declared", "what"),
+    [
+        ("zstd", zstd_bomb, 512 * MB, "bytes from"),
+        ("zstd", zstd_bomb, 1000, "more than the 1000 bytes"),
+        ("zstd", zstd_bomb, 1 << 63, "bytes from"),
+        ("lz4", lz4_bomb, 512 * MB, "bytes from"),
+        ("lz4", lz4_bomb, 1000, "more than the 1000 bytes"),
+        ("", lambda size: bytes(100), 1000, "less than the 1000 bytes"),
+        ("zstd", lambda size: zstandard.compress(bytes(100)), 1000, "less than the 1000 bytes"),
+        ("bzip2", lambda size: bytes(100), 1000, "compression 'bzip2'"),
+    ],
+)
+def test_a_chunk_that_decompresses_to_more_than_can_be_is_one_line(
+    tmp_path, capsys, compression, make, declared, what
+):
+    path = mcap(tmp_path / "bomb.mcap", (compression, make(512 * MB), declared))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert main(["convert", str(path), str(tmp_path / "out.csv")]) != 0
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 150 * MB
+    lines = capsys.readouterr().err.splitlines()
+    assert [what in line for line in lines].count(True) == 1
+    assert len(lines) <= 5  # two of progress, and the total
+
+
+def test_many_chunks_hold_no_more_than_a_multiple_of_the_file(tmp_path):
+    small = zstandard.compress(bytes(1 << 14))
+    path = mcap(
+        tmp_path / "bombs.mcap", *[("zstd", small, 1 << 14)] * 50, ("zstd", zstd_bomb(64 * MB), 64 * MB)
+    )
+    problems = Problems(path.name)
+    assert list(read_messages(path, ("measurement",), problems)) == []
+    assert problems.counts == {"damaged chunk": 1}
+
+
+def test_what_stands_between_bombs_is_read(tmp_path):
+    good = tmp_path / "drive.csv"
+    good.write_text("t,imu.ax\n" + "".join(f"{t / 100},{t}\n" for t in range(100)))
+    assert main(["convert", str(good), str(tmp_path / "drive.mcap")]) == 0
+    bomb = mcap(tmp_path / "bomb.mcap", ("zstd", zstd_bomb(64 * MB), 64 * MB)).read_bytes()[
+        len(MAGIC) : -len(DATA_END)
+    ]
+    whole = (tmp_path / "drive.mcap").read_bytes()
+    (tmp_path / "drive.mcap").write_bytes(whole[: len(MAGIC)] + bomb + whole[len(MAGIC) :])
+    log = McapLog(tmp_path / "drive.mcap")
+    assert len(list(log.measurements())) == 100
+    assert log.problems.counts == {"damaged chunk": 1}
+
+
+def test_a_record_larger_than_any_is_not_read(tmp_path):
+    path = tmp_path / "large.mcap"
+    with path.open("wb") as file:
+        file.write(MAGIC + RECORD.pack(5, 1 << 30))
+        file.seek(1 << 30, io.SEEK_CUR)
+        file.write(DATA_END)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    log = McapLog(path)
+    assert list(log.measurements()) == []
+    assert log.problems.counts == {"too large": 1}
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 100 * MB
+
+
+def test_lines_are_bounded_and_numbered():
+    problems = Problems("x")
+    text = "a\n" + "b" * (3 * LONGEST_LINE) + "\nc\n" + "d" * (LONGEST_LINE - 1) + "\n" + "e" * LONGEST_LINE
+    found = list(bounded_lines(io.StringIO(text), problems))
+    assert [(n, line[:2]) for n, line in found] == [(1, "a\n"), (3, "c\n"), (4, "dd")]
+    assert problems.counts == {"line too long": 2}
+    assert [n for n, _ in bounded_lines(io.BytesIO(text.encode()), Problems("x"))] == [1, 3, 4]
+
+
+def test_a_csv_log_of_one_line_is_one_problem(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("t,imu.ax\n0,1\n" + "1," * (16 * MB) + "\n2,3\n")
+    log = CsvLog(path)
+    assert [m.values["imu.ax"] for m in log.measurements()] == [1.0, 3.0]
+    assert log.problems.counts == {"line too long": 1}
+    path.write_text("t,x\n0,1\n" + "1," * MB)
+    assert len(read_estimates(path).t) == 1
+    path.write_text("t,imu.ax" * MB)
+    for read in (CsvLog, read_estimates):
+        with pytest.raises(UsageError, match=r"^\S*long.csv: line 1: longer than 65536 characters"):
+            read(path)
+
+
+def test_other_text_logs_are_read_by_bounded_lines(tmp_path):
+    options = CanOptions(
+        dbc=shipped_folder() / "prototype.dbc",
+        signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
+    )
+    for name, line in (("x.log", "(1.0) can0 130#0000"), ("x.asc", "1.0 1 130 Rx d 2 00 00")):
+        path = tmp_path / name
+        path.write_text(
+            "date Mon Jan 1 10:00:00 am 2024\n" * name.endswith("asc") + "7" * (4 * MB) + f"\n{line}\n"
+        )
+        log = CanLog(path, {"can": options})
+        list(log.measurements())
+        assert log.problems.counts["line too long"] == 1
+    path = tmp_path / "x.nmea"
+    path.write_bytes(b"$" * (4 * MB) + b"\n$GPGGA,120000.00,,,,,0,00,,,M,,M,,*66\n")
+    log = NmeaLog(path, "gnss", NmeaOptions(port="x"))
+    list(log.measurements())
+    assert log.problems.counts["line too long"] == 1
+
+
+def blf(path, *containers):
+    """A BLF file of zlib containers of these bytes."""
+    head = struct.pack("<4sL", b"LOGG", 144).ljust(144, b"\0")
+    for data in containers:
+        body = struct.pack("<H6xL4x", 2, len(data)) + zlib.compress(data)
+        head += struct.pack("<4sHHLL", b"LOBJ", 16, 1, 16 + len(body), 10) + body + bytes(len(body) % 4)
+    path.write_bytes(head)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("contents", "what"),
+    [
+        (bytes(64 * MB), "container of more than"),
+        (struct.pack("<4sHHLL", b"LOBJ", 32, 1, 0, 1) + bytes(100), "object of 0 bytes"),
+        (struct.pack("<4sHHLL", b"LOBJ", 32, 9, 0, 99) + bytes(100), "object of 0 bytes"),
+        (struct.pack("<4sHHLL", b"LOBJ", 32, 1, 1 << 31, 1) + bytes(100), "object of 2147483648 bytes"),
+    ],
+)
+def test_a_blf_log_that_would_not_end_is_one_problem(tmp_path, contents, what):
+    path = blf(tmp_path / "bomb.blf", contents)
+    with pytest.raises(ValueError, match=what):
+        check_blf(path)
+    options = CanOptions(
+        dbc=shipped_folder() / "prototype.dbc",
+        signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
+    )
+    log = CanLog(path, {"can": options})
+    assert list(log.measurements()) == []
+    assert log.problems.counts == {"unreadable": 1}
+    assert what in log.problems.details[0]

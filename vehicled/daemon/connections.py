@@ -1,0 +1,94 @@
+"""Who is connected to a bound ZeroMQ socket, by file descriptor: how many at most, and how one is cut off.
+
+ZeroMQ itself bounds neither connections nor what subscriptions occupy. It reports on a monitor socket which
+connections begin and end, and a message knows the descriptor of the connection that it came from; a connection whose
+descriptor is shut down ends as if its client had gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+MAX_CONNECTIONS = 64
+"""Per socket: programs that use the daemon, several times over."""
+
+C = TypeVar("C")
+
+
+class Connections(Generic[C]):
+    """The connections of one bound socket with what is known of each: `C`, by file descriptor.
+
+    For the thread that owns the socket, which polls `monitor` and calls `update`.
+    """
+
+    def __init__(self, bound: zmq.Socket[bytes], make: Callable[[], C]) -> None:
+        """`make` gives what is known of a connection at its begin."""
+        self.monitor = bound.get_monitor_socket(zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED)
+        """Readable when connections began or ended."""
+        self._bound = bound
+        self._make = make
+        self._present: dict[int, C] = {}
+        self._cut: set[int] = set()
+        self._address = _local_address(bound)
+        self.refused = 0
+        """Connections cut off: one too many, or `cut_off` was called."""
+
+    def update(self) -> list[C]:
+        """Take note of connections that began and ended; returns what was known of those that ended."""
+        gone: list[C] = []
+        while self.monitor.poll(0):
+            event = recv_monitor_message(self.monitor)
+            descriptor = event["value"]
+            # A descriptor that begins again has ended, whether that was seen or not.
+            if descriptor in self._present:
+                gone.append(self._present.pop(descriptor))
+            self._cut.discard(descriptor)
+            if event["event"] == zmq.Event.ACCEPTED:
+                if len(self._present) < MAX_CONNECTIONS:
+                    self._present[descriptor] = self._make()
+                else:
+                    self.cut_off(descriptor)
+        return gone
+
+    def of(self, frame: zmq.Frame) -> tuple[int, C] | None:
+        """Descriptor and what is known of the connection that a frame came from; None if it ends or has ended."""
+        try:
+            descriptor: int = frame.get(zmq.SRCFD)
+        except zmq.ZMQError:  # of no connection: ZeroMQ itself unsubscribes for one that has ended
+            return None
+        known = self._present.get(descriptor)
+        return None if known is None or descriptor in self._cut else (descriptor, known)
+
+    def cut_off(self, descriptor: int) -> None:
+        """End a connection. What ZeroMQ keeps of it, subscriptions included, is then freed."""
+        self.refused += 1
+        self._cut.add(descriptor)
+        with contextlib.suppress(OSError):  # it has ended by itself
+            peer = socket.socket(fileno=descriptor)
+            try:
+                # The number may by now belong to another file; to one of this socket it does no lasting harm.
+                if _port_or_path(peer.getsockname()) == self._address:
+                    peer.shutdown(socket.SHUT_RDWR)
+            finally:
+                peer.detach()
+
+    def close(self) -> None:
+        """Before the socket is closed: receive no more reports."""
+        self._bound.disable_monitor()
+        self.monitor.close(linger=0)
+
+
+def _local_address(bound: zmq.Socket[bytes]) -> int | str:
+    """Port or path of a bound socket."""
+    transport, _, address = bound.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0").partition("://")
+    return address if transport == "ipc" else int(address.rpartition(":")[2])
+
+
+def _port_or_path(name: object) -> object:
+    return name[1] if isinstance(name, tuple) else name
