@@ -262,7 +262,7 @@ def test_the_recordings_can_be_read():
         assert {m.source for m in run.measurements} == DEVICES
         assert run.innovations
         assert run.estimates.t[0] - run.steps[0].t < S
-        assert run.estimates.columns["vx"][-1] == pytest.approx(SPEED, abs=0.3)
+        assert run.estimates.columns["vx"][-1] == pytest.approx(SPEED, rel=0.1)  # wheels differ
         times = [step.t for step in run.steps]
         assert all(a < b for a, b in pairwise(times))
     ends = [run.steps[-1].t for run in runs.values()]
