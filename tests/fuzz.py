@@ -31,7 +31,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz_targets import Frame, Target, make_targets
+from fuzz_devices import make_devices
+from fuzz_documents import make_documents
+from fuzz_frames import Frame, Target
 
 CORPUS = Path(__file__).parent / "fuzz_corpus"
 SESSION = 20_000
@@ -63,6 +65,11 @@ class Result:
     seconds: float = 0.0
     failure: tuple[str, list[Frame]] | None = None
     """What was raised, and the frames that lead to it."""
+
+
+def make_targets() -> dict[str, Target]:
+    """All of them, by name."""
+    return {target.name: target for target in (*make_devices(), *make_documents())}
 
 
 def run(target: Target, frames: float, seconds: float, seed: int, session: int = SESSION) -> Result:

@@ -5,8 +5,8 @@ import time
 
 import fuzz
 import pytest
-from fuzz import CORPUS, Frame, load, replay, run, save
-from fuzz_targets import make_targets
+from fuzz import CORPUS, load, make_targets, replay, run, save
+from fuzz_frames import Frame
 
 TARGETS = make_targets()
 FRAMES = {"mcap": 100, "commands": 500, "configuration": 12}
