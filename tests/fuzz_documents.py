@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from unittest import mock
 
 import zmq
 from fuzz_frames import Feed, Frame, Rng, Target, damage
+from mcap.reader import make_reader
+from mcap.writer import CompressionType, Writer
 from recording_rig import write_recording
 
 from replay.mcap_log import McapLog
@@ -34,9 +37,25 @@ class McapTarget:
     limit_ms = 100.0
 
     @functools.cached_property
-    def _whole(self) -> bytes:
+    def _recordings(self) -> tuple[bytes, bytes]:
+        """As this program writes it; and as one may be, in small chunks without checksums or compression."""
         with tempfile.TemporaryDirectory() as folder:
-            return write_recording(Path(folder) / "whole.mcap", STEPS)
+            ours = write_recording(Path(folder) / "whole.mcap", STEPS)
+        reader, copy = make_reader(io.BytesIO(ours)), io.BytesIO()
+        writer = Writer(copy, chunk_size=2000, compression=CompressionType.NONE, enable_crcs=False)
+        writer.start()
+        channels: dict[int, int] = {}
+        for schema, channel, message in reader.iter_messages(log_time_order=False):
+            if channel.id not in channels:
+                known = writer.register_schema(schema.name, schema.encoding, schema.data) if schema else 0
+                channels[channel.id] = writer.register_channel(
+                    channel.topic, channel.message_encoding, known, channel.metadata
+                )
+            writer.add_message(
+                channels[channel.id], message.log_time, message.data, message.publish_time, message.sequence
+            )
+        writer.finish()
+        return ours, copy.getvalue()
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Feed]:
@@ -55,7 +74,8 @@ class McapTarget:
 
     def frames(self, rng: Rng) -> Iterator[Frame]:
         while True:
-            yield Frame(0, damage(rng, self._whole, self._whole, b"\x89MCAP\x05\x06\x01\x0f"))
+            whole = rng.choice(self._recordings)
+            yield Frame(0, damage(rng, whole, whole, b"\x89MCAP\x05\x06\x01\x0f{}[]:,-9n"))
 
 
 def _read(path: Path) -> int:
