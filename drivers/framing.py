@@ -52,7 +52,9 @@ class FrameDecoder:
             "clock_restarts": 0,
         }
         self._buffer = bytearray()
-        self._chunks: deque[tuple[int, int]] = deque()  # (end in the stream, arrival) of what is in the buffer
+        self._chunks: deque[tuple[int, int]] = (
+            deque()
+        )  # (end in the stream, arrival) of what is in the buffer
         self._last_ns: int | None = None  # arrival of the newest byte
 
     def feed(self, data: bytes, arrival_ns: int) -> list[Measurement]:
