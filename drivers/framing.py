@@ -52,7 +52,9 @@ class FrameDecoder:
             "clock_restarts": 0,
         }
         self._buffer = bytearray()
-        self._chunks: deque[tuple[int, int]] = deque()  # (end in the buffer, arrival) of what is in it
+        self._chunks: deque[tuple[int, int]] = (
+            deque()
+        )  # (end in the stream, arrival) of what is in the buffer
         self._last_ns: int | None = None  # arrival of the newest byte
 
     def feed(self, data: bytes, arrival_ns: int) -> list[Measurement]:
@@ -65,9 +67,9 @@ class FrameDecoder:
             self._silence(arrival_ns - self._last_ns, arrival_ns, out)
         if data:
             self._buffer += data
-            self._chunks.append((len(self._buffer), arrival_ns))
             self._last_ns = arrival_ns
             self.counters["bytes"] += len(data)
+            self._chunks.append((self.counters["bytes"], arrival_ns))
             self._scan(arrival_ns, out)
         self.counters["measurements"] += len(out)
         return out
@@ -125,11 +127,19 @@ class FrameDecoder:
         self._drop(at)
 
     def _stamp(self, end: int) -> int:
-        return next(arrival for chunk_end, arrival in self._chunks if chunk_end >= end)
+        """When the byte before this place of the buffer arrived; asked for ever later places."""
+        chunks = self._chunks
+        end += self.counters["bytes"] - len(self._buffer)
+        while chunks[0][0] < end:
+            chunks.popleft()
+        return chunks[0][1]
 
     def _drop(self, count: int) -> None:
         del self._buffer[:count]
-        self._chunks = deque((end - count, arrival) for end, arrival in self._chunks if end > count)
+        chunks = self._chunks
+        begin = self.counters["bytes"] - len(self._buffer)
+        while chunks and chunks[0][0] <= begin:
+            chunks.popleft()
 
 
 _LINE_BREAKERS = re.compile(rb"[^ -#%-~]")  # whatever is not printable, and the dollar sign

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -53,6 +53,12 @@ class _InnovationRecord(msgspec.Struct, gc=False):
     test_ratio: float | None
     fused: bool
     reason: str
+
+
+class _Time(msgspec.Struct, gc=False):
+    """When a message is of, ns. By itself: as a float, it would be rounded."""
+
+    t: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class McapLog:
@@ -202,14 +208,15 @@ def _table(rows: dict[str, list[bytes]], problems: Problems) -> Table:
     """The three topics of each step as one row again, at the times of `position`."""
     times: dict[str, np.ndarray] = {}
     values: dict[str, np.ndarray] = {}
-    decode = msgspec.json.Decoder(dict[str, float | int | None]).decode
+    decode_time = msgspec.json.Decoder(_Time).decode
+    decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
     for topic, columns in TOPIC_COLUMNS.items():
         decoded = []
         for data in rows[topic]:
             try:
-                fields = decode(data)
-                decoded.append((int(fields["t"] or 0), [fields.get(c) for c in columns]))
-            except (msgspec.DecodeError, KeyError) as error:
+                fields = decode_values(data)
+                decoded.append((decode_time(data).t, [fields.get(c) for c in columns]))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 problems.add("bad message", f"/{topic}", str(error))
         times[topic] = np.array([t for t, _ in decoded], dtype=np.int64)
         values[topic] = np.array([v for _, v in decoded], dtype=float).reshape(len(decoded), len(columns))

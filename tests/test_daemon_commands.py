@@ -94,6 +94,7 @@ def test_an_error_of_the_estimator_is_the_reply(ask):
         (b"[]", "Expected `object`"),
         (b"{}", "missing required field `command`"),
         ({"command": "self_destruct"}, "Invalid value 'self_destruct'"),
+        ({"command": "self\n destruct"}, "Invalid value 'self destruct'"),
         ({"command": "reset", "hard": True}, "unknown field `hard`"),
         ({"command": "set_position"}, "either `lat` and `lon`, or `x` and `y`"),
         ({"command": "set_position", "lat": 48.1}, "either"),

@@ -1,6 +1,7 @@
 """What holds for the decoder of every serial device: one contract, run on each family."""
 
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -221,6 +222,28 @@ def test_losing_the_connection_forgets_the_begun_message(family):
     decoder.feed(good[1], MS)
     c = decoder.counters
     assert (c["messages"], c["truncated"], c["garbage_bytes"]) == (1, 1, len(good[0]) - 3)
+
+
+def test_the_work_for_a_byte_does_not_depend_on_how_many_wait():
+    """Single bytes of a false start that is full of false starts, then silence. Counted in calls of functions."""
+    decoder = XsensDecoder("d", XsensOptions(port="p"))
+    stream = b"\xfa\xff\x36\xff\x08\x00" * 340
+    calls = 0
+
+    def count(*_):
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        for i in range(len(stream)):
+            decoder.feed(stream[i : i + 1], i)
+        assert decoder.waiting == len(stream)
+        flush(decoder, len(stream))
+    finally:
+        sys.setprofile(None)
+    assert decoder.waiting == 0
+    assert calls < 50 * len(stream)
 
 
 def test_what_waited_behind_damage_keeps_the_time_of_its_own_bytes():

@@ -18,7 +18,7 @@ from recording_rig import OFFSET, PERIOD, START, UTC, messages, step
 from replay import mcap_writer
 from replay.mcap_format import MAGIC
 from replay.mcap_log import McapLog
-from replay.mcap_writer import McapLogWriter, McapWriter
+from replay.mcap_writer import CHANNEL, McapLogWriter, McapWriter
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, Command, Innovation, Measurement, Status
@@ -135,6 +135,29 @@ def test_a_damaged_chunk_costs_that_chunk_only_and_is_reported(tmp_path: Path) -
     assert 500 < len(steps) < 1000
     assert all((s.t, s.measurements) == step((s.t - START) // PERIOD)[:2] for s in steps)
     assert log.problems.counts == {"damaged chunk": 1, "steps missing": 1}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"t": 5, "\xb2": 1}',
+        b'{"t": 1e300, "x": 1}',
+        b'{"t": null}',
+        b'{"t": %d}' % 2**70,
+        b'{"x": 1}',
+        b"[",
+        b'{"t": 5, "x": "1"}',
+    ],
+)
+def test_a_damaged_row_of_estimates_is_counted_and_skipped(tmp_path: Path, bad: bytes) -> None:
+    path = tmp_path / "run.mcap"
+    writer = McapWriter(path)
+    for data in (b'{"t": 9007199254740993, "x": 1}', bad):
+        writer.write(CHANNEL["position"], START, START, data)
+    writer.close()
+    run = McapLog(path).read_run()
+    assert list(run.estimates.t) == [9007199254740993]
+    assert run.problems.counts == {"bad message": 1}
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,8 @@ class CommandServer:
             expected = isinstance(error, VehicledError | ValueError | RuntimeError | TimeoutError)
             if not expected:
                 _log.error("a command failed", exc_info=error)
-            reply = {"ok": False, "error": str(error) or type(error).__name__}
+            # In one line, though the text may quote a request with several.
+            reply = {"ok": False, "error": " ".join(str(error).split()) or type(error).__name__}
         return msgspec.json.encode(reply)
 
     def _execute(self, request: _Request | SetPositionRequest) -> dict[str, Any]:

@@ -1,0 +1,238 @@
+"""Targets of `tests/fuzz.py`: the decoders of devices.
+
+Half of the damaged messages get a checksum that holds: otherwise hardly any damage would get beyond the checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pickle
+import re
+import struct
+import tty
+from binascii import crc_hqx
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import can
+from fuzz_frames import MS, Feed, Frame, Rng, Target, damage, in_pieces
+
+from drivers.can import CanDecoder, CanOptions, load_dbc
+from drivers.framing import FrameDecoder, xor_checksum
+from drivers.nmea import NmeaDecoder, NmeaOptions
+from drivers.slcan import SlcanPort
+from drivers.vectornav import VectorNavDecoder, VectorNavOptions
+from drivers.xsens import FLOAT64, FP1632, XsensDecoder, XsensOptions
+from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder, xbus_message
+from vehicled.daemon.configuration import load_daemon_configuration
+from vehicled.messages import Measurement
+from vehicled.settings import config_path
+
+_IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
+_GNSS = {
+    **{"gnss.lat": 47.376886, "gnss.lon": -8.541694, "gnss.alt": 412.5, "gnss.quality": 4.0},
+    **{"gnss.h_acc": 0.014, "gnss.v_acc": 0.021, "gnss.speed": 12.5, "gnss.course": 3.0},
+}
+
+
+DECODER_BYTES = 100_000
+"""Of a decoder's state, with the longest begun message, whose bytes have arrived one by one."""
+
+
+class SerialTarget:
+    limit_ms = 2.0
+
+    def __init__(
+        self,
+        name: str,
+        make_decoder: Callable[[], FrameDecoder],
+        encoders: Sequence[Callable[[], Any]],
+        values: dict[str, float],
+        syncs: bytes,
+        seal: Callable[[bytes], bytes],
+    ) -> None:
+        self.name = name
+        self._make_decoder, self._encoders, self._values = make_decoder, encoders, values
+        self._syncs, self._seal = syncs, seal
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Feed]:
+        decoder = self._make_decoder()
+        now = 0
+
+        def feed(frame: Frame) -> bool:
+            nonlocal now
+            now += frame.gap_ns
+            found = decoder.feed(frame.data, now)
+            c = decoder.counters
+            assert decoder.waiting < decoder.LONGEST
+            assert min(c.values()) >= 0
+            assert c["garbage_bytes"] + decoder.waiting <= c["bytes"]
+            for m in found:
+                assert m.values
+                assert all(map(math.isfinite, m.values.values())), m
+                assert m.t <= m.arrival <= now, m
+            return bool(found)
+
+        yield feed
+        assert len(pickle.dumps(decoder)) < DECODER_BYTES, "the decoder grows"
+
+    def frames(self, rng: Rng) -> Iterator[Frame]:
+        encoder = rng.choice(self._encoders)()
+        before, t = b"", 0
+        while True:
+            t += rng.choice((1, 10, 10, 10, 100, 5000)) * MS
+            values = {c: v * rng.choice((1.0, 1.0, 0.0, rng.random())) for c, v in self._values.items()}
+            data = encoder.encode(Measurement("d", t, t, values))
+            kind = rng.random()
+            if kind < 0.7:
+                whole, data = data, damage(rng, data, before, self._syncs)
+                before = whole
+                if kind < 0.35:
+                    data = self._seal(data)
+            elif kind < 0.75:
+                data = rng.randbytes(rng.randint(1, 300))
+            elif kind < 0.8:
+                data = bytes(rng.choices(self._syncs, k=rng.randint(1, 300)))
+            yield from in_pieces(rng, data)
+
+
+def _seal_nmea(data: bytes) -> bytes:
+    def seal(found: re.Match[bytes]) -> bytes:
+        return b"$%s*%02X\r\n" % (found[1], xor_checksum(found[1]))
+
+    return re.sub(rb"\$([^$*\r\n]*)(?:\*[^\r\n$]*)?[\r\n]*", seal, data)
+
+
+def _seal_xsens(data: bytes) -> bytes:
+    return xbus_message(data[2] if len(data) > 2 else 0x36, data[4:-1])
+
+
+def _seal_vectornav(data: bytes) -> bytes:
+    if data.startswith(b"$"):
+        return _seal_nmea(data)
+    return data[:-2] + crc_hqx(data[1:-2], 0).to_bytes(2)
+
+
+_DBC = config_path("prototype").parent / "prototype.dbc"
+
+
+class CanTarget:
+    """Frames as python-can has them: identifier and kind, then the data."""
+
+    name = "can"
+    limit_ms = 2.0
+
+    def __init__(self) -> None:
+        daemon = load_daemon_configuration("prototype").daemon
+        self._options = daemon.devices["can"].options.to(CanOptions)
+        self._messages = load_dbc(_DBC).messages
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Feed]:
+        decoder = CanDecoder("can", self._options)
+        now = 0
+
+        def feed(frame: Frame) -> bool:
+            nonlocal now
+            now += frame.gap_ns
+            number, kind = struct.unpack_from(">IB", frame.data)
+            message = can.Message(
+                arbitration_id=number,
+                is_extended_id=bool(kind & 1),
+                is_remote_frame=bool(kind & 2),
+                is_error_frame=bool(kind & 4),
+                data=None if kind & 2 else frame.data[5:],
+            )
+            found = decoder.feed(message, now)
+            assert all(math.isfinite(v) for m in found for v in m.values.values())
+            return bool(found)
+
+        yield feed
+
+    def frames(self, rng: Rng) -> Iterator[Frame]:
+        while True:
+            known = rng.choice(self._messages)
+            number, kind = known.frame_id, int(known.is_extended_frame)
+            if rng.random() < 0.1:
+                kind = rng.randrange(8)
+                number = rng.getrandbits(29 if kind & 1 else 11)
+            length = known.length if rng.random() < 0.9 else rng.randint(0, 64)
+            yield Frame(rng.randrange(20 * MS), struct.pack(">IB", number, kind) + rng.randbytes(length))
+
+
+class SlcanTarget:
+    """Lines of an adapter, on a pseudo-terminal."""
+
+    name = "slcan"
+    limit_ms = 20.0  # most of it is the kernel's
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Feed]:
+        ours, theirs = os.openpty()
+        tty.setraw(theirs)
+        os.set_blocking(ours, False)
+        counters = {"truncated": 0}
+        port = SlcanPort(os.ttyname(theirs), None, counters)
+
+        def feed(frame: Frame) -> bool:
+            os.write(ours, frame.data)
+            found = 0
+            while (message := port.recv(0.0)) is not None:
+                found += 1
+                assert message.dlc <= 8
+            with contextlib.suppress(BlockingIOError):
+                os.read(ours, 4096)
+            return found > 0
+
+        try:
+            yield feed
+        finally:
+            port.shutdown()
+            os.close(ours)
+            os.close(theirs)
+
+    def frames(self, rng: Rng) -> Iterator[Frame]:
+        syncs, before = b"tTrRzZ\r\a\n0F", b""
+        while True:
+            length = rng.randint(0, 8)
+            data = b"t%03X%d%s\r" % (rng.getrandbits(11), length, rng.randbytes(length).hex().encode())
+            if rng.random() < 0.5:
+                data = b"T%08X%d%s\r" % (rng.getrandbits(29), length, rng.randbytes(length).hex().encode())
+            if rng.random() < 0.7:
+                data, before = damage(rng, data, before, syncs), data
+            yield from in_pieces(rng, data)
+
+
+def make_devices() -> list[Target]:
+    xsens = (XsensEncoder, lambda: XsensEncoder(FP1632), lambda: XsensEncoder(FLOAT64))
+    return [
+        SerialTarget(
+            "nmea",
+            lambda: NmeaDecoder("d", NmeaOptions(port="p")),
+            (NmeaEncoder,),
+            _GNSS,
+            b"$*,\r\nGPA019.NE\x80",
+            _seal_nmea,
+        ),
+        SerialTarget(
+            "xsens",
+            lambda: XsensDecoder("d", XsensOptions(port="p")),
+            xsens,
+            _IMU,
+            b"\xfa\xff\x36\x00\x08\x10\x20\x40",
+            _seal_xsens,
+        ),
+        SerialTarget(
+            "vectornav",
+            lambda: VectorNavDecoder("d", VectorNavOptions(port="p")),
+            (VectorNavEncoder, lambda: VectorNavEncoder("ascii")),
+            _IMU,
+            b"\xfa\x01\x7f\x08\x36$VN,*\r\n",
+            _seal_vectornav,
+        ),
+        CanTarget(),
+        SlcanTarget(),
+    ]

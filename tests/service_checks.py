@@ -1,0 +1,274 @@
+"""The service under a real systemd, on emulated devices: from its first start to what it has recorded, in this order.
+
+`.ci/service` boots that systemd and runs this file, which pytest does not collect by itself.
+"""
+
+import contextlib
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+import zmq
+
+from replay.emulator import Emulator
+from replay.laps import Laps
+from replay.mcap_log import McapLog
+from vehicled.daemon.configuration import load_daemon_configuration
+from vehicled.messages import WHEELS, Measurement
+from vehicled.rig.configuration import plan_devices
+
+CONFIGURATION = Path("/etc/vehicled/vehicled.yaml")
+COMMANDS = "ipc:///run/vehicled/commands"
+STATE = Path("/var/lib/private/vehicled")
+DISK_MB = 256
+DEVICES = {"imu", "gnss", "can"}
+IMU_HZ = 100
+S = 1_000_000_000
+SPEED, WHEEL_RADIUS = 12.0, 0.3
+KILLED: list[int] = []
+"""When the process was killed, ns."""
+
+
+def straight_drive():
+    """An hour straight to the north at constant speed."""
+    turn, north = SPEED / WHEEL_RADIUS, math.degrees(SPEED / 6_361_000.0)
+    imu = {"imu.ax": 0.0, "imu.ay": 0.0, "imu.az": 9.81, "imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": 0.0}
+    gnss = {"gnss.lon": -8.41, "gnss.alt": 100.0, "gnss.quality": 4.0}
+    gnss |= {"gnss.speed": SPEED, "gnss.course": 0.0}
+    lap = []
+    for i in range(IMU_HZ):
+        t = i * S // IMU_HZ
+        can = {f"wheel.{w}.angle": turn * t / S for w in WHEELS} | {"steer.rack": 0.0, "brake.pressure": 0.0}
+        lap += [Measurement("imu", t, t, imu), Measurement("can", t, t, can)]
+        if i % 10 == 0:
+            lap.append(Measurement("gnss", t, t, gnss | {"gnss.lat": 43.33 + north * t / S}))
+    gained = {"gnss.lat": north} | {f"wheel.{w}.angle": turn for w in WHEELS}
+    return Laps(lap, S, gained, 3600 * S)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulator():
+    """Ports with the names of the udev rules, and a small disk for the state directory."""
+    whole = yaml.safe_load(Path("/opt/tree/config/prototype.yaml").read_text())
+    daemon = whole["daemon"]
+    daemon["devices"]["can"]["options"] |= {"interface": "slcan", "channel": "/dev/vehicled-can"}
+    daemon["publish"]["command_endpoint"] = COMMANDS
+    daemon["record"] = {"directory": "/var/lib/vehicled", "keep_free": 0.0}
+    CONFIGURATION.write_text(yaml.safe_dump(whole, allow_unicode=True))
+    STATE.mkdir(parents=True)
+    STATE.parent.chmod(0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "disk", STATE], check=True)
+    plan = plan_devices(load_daemon_configuration(CONFIGURATION))
+    assert set(plan) == DEVICES
+    with Emulator(plan, straight_drive()) as emulator:
+        emulator.start()
+        yield emulator
+
+
+def systemctl(*arguments):
+    return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
+
+
+def show(name):
+    return systemctl("show", "--value", f"--property={name}", "vehicled").stdout.strip()
+
+
+def main_pid():
+    return int(show("MainPID"))
+
+
+def journal(since):
+    """What systemd and the service have logged about it since then, seconds of the epoch."""
+    command = ["journalctl", "--output=cat", "--unit=vehicled", f"--since=@{since:.6f}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def wait_for(condition, seconds, what):
+    give_up = time.monotonic() + seconds
+    while not (result := condition()):
+        status = systemctl("status", "vehicled").stdout
+        assert time.monotonic() < give_up, f"not within {seconds} s: {what}\n{status}"
+        time.sleep(0.1)
+    return result
+
+
+def counters(seconds=5.0):
+    """The daemon's own, by the command socket."""
+    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+        socket.linger = 0
+        socket.connect(COMMANDS)
+        socket.send(b'{"command": "status"}')
+        assert socket.poll(round(seconds * 1e3)), "no reply to the command status"
+        return json.loads(socket.recv())["status"]["counters"]
+
+
+def wait_for_device_states(states, seconds=10.0):
+    def are_so():
+        devices = counters()["devices"]
+        return all(devices[name]["state"] in states[name] for name in states)
+
+    wait_for(are_so, seconds, f"devices {states}")
+
+
+def start():
+    systemctl("reset-failed", "vehicled")  # and how often it has been started
+    began = time.monotonic()
+    done = systemctl("start", "vehicled")
+    assert done.returncode == 0, done.stderr + systemctl("status", "vehicled").stdout
+    print(f"ready after {time.monotonic() - began:.1f} s")
+
+
+def wait_for_restart(old_pid, since, result, seconds):
+    """Wait until another process is ready. result: pattern of how the old one ended, in systemd's words."""
+    ended = re.compile(f"Failed with result '{result}'")
+    wait_for(lambda: ended.search(journal(since)), seconds, f"end with {result}")
+    wait_for(lambda: main_pid() not in (0, old_pid) and show("SubState") == "running", 60.0, "the restart")
+    wait_for_device_states(dict.fromkeys(DEVICES, ("connected",)))
+    wait_for(lambda: counters()["loop"]["steps"] > 500, 10.0, "steps")
+
+
+def test_it_is_ready_by_notification_and_has_a_status_line():
+    start()  # with a model that is still to be compiled
+    assert (show("Type"), show("ActiveState"), show("SubState")) == ("notify", "active", "running")
+    status = wait_for(lambda: show("StatusText"), 10.0, "a status line")
+    assert re.search(r"\d[\d,]* steps", status), status
+
+
+def test_it_has_a_user_of_its_own_without_capabilities():
+    lines = Path(f"/proc/{main_pid()}/status").read_text().splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines)
+    assert 61184 <= int(fields["Uid"].split()[0]) <= 65519  # of dynamic users
+    for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(fields[kind], 16) == 0
+    assert fields["NoNewPrivs"] == "1"
+    assert fields["Seccomp"] == "2"
+
+
+def test_all_its_threads_go_before_ordinary_processes_and_the_estimator_before_those():
+    threads = [int(thread.name) for thread in Path(f"/proc/{main_pid()}/task").iterdir()]
+    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_FIFO}
+    if "Max realtime priority     40" not in Path(f"/proc/{main_pid()}/limits").read_text():
+        pytest.skip("not even root may raise the limit of priorities on this machine")
+    priorities = sorted(os.sched_getparam(thread).sched_priority for thread in threads)
+    assert priorities == [20] * (len(threads) - 1) + [30]
+
+
+def test_all_devices_send_and_nothing_is_lost():
+    wait_for_device_states(dict.fromkeys(DEVICES, ("connected",)))
+    before = counters()
+    time.sleep(3.0)
+    after = counters()
+    for name in DEVICES:
+        counted = after["devices"][name]["measurements"] - before["devices"][name]["measurements"]
+        assert counted >= 3 * 10 * 0.9, name
+    assert after["queue"]["dropped"] == before["queue"]["dropped"]
+
+
+def test_reload_reads_the_noise_settings_again():
+    since, pid, whole = time.time(), main_pid(), CONFIGURATION.read_text()
+    assert systemctl("reload", "vehicled").returncode == 0
+    wait_for(lambda: "noise settings reloaded" in journal(since), 10.0, "the reload")
+    CONFIGURATION.write_text(whole.replace("filter:", "filtre:", 1))
+    systemctl("reload", "vehicled")
+    wait_for(lambda: "noise settings not reloaded" in journal(since), 10.0, "the refusal")
+    CONFIGURATION.write_text(whole)
+    assert (main_pid(), show("SubState")) == (pid, "running")
+
+
+def test_a_device_that_is_unplugged_comes_back(emulator):
+    emulator.unplug("gnss")
+    wait_for_device_states({"gnss": ("disconnected",), "imu": ("connected",)})
+    emulator.replug("gnss")
+    wait_for_device_states({"gnss": ("connected",)})
+
+
+def test_a_killed_process_is_restarted():
+    since, pid = time.time(), main_pid()
+    KILLED.append(time.monotonic_ns())
+    os.kill(pid, signal.SIGKILL)
+    wait_for_restart(pid, since, "signal", 10.0)
+
+
+def test_a_stopped_process_is_restarted_by_the_watchdog():
+    since, pid = time.time(), main_pid()
+    KILLED.append(time.monotonic_ns())
+    os.kill(pid, signal.SIGSTOP)
+    wait_for_restart(pid, since, "watchdog", 40.0)  # 5 s, and 20 s for its end
+
+
+def test_a_full_state_directory_costs_recordings_only():
+    pid = main_pid()
+    wait_for(lambda: counters()["recorder"]["state"] == "recording", 10.0, "recording")
+    filler = STATE / "filler"
+    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(65536))
+    wait_for(lambda: counters()["recorder"]["state"] == "failed", 20.0, "the recorder's failure")
+    before = counters()["loop"]["steps"]
+    wait_for(lambda: counters()["loop"]["steps"] > before + 250, 10.0, "further steps")
+    filler.unlink()
+    wait_for(lambda: counters()["recorder"]["state"] == "recording", 60.0, "recording again")
+    assert main_pid() == pid
+
+
+def test_reaching_the_memory_limit_is_an_end_with_a_restart():
+    """What it records counts as its memory here, where the disk is in memory: so it reaches any limit."""
+    since, pid = time.time(), main_pid()
+    limit = int(show("MemoryCurrent")) + 2_000_000
+    assert systemctl("set-property", "--runtime", "vehicled", f"MemoryMax={limit}").returncode == 0
+    wait_for(lambda: main_pid() != pid, 60.0, "the end by the kernel")
+    KILLED.append(time.monotonic_ns())
+    systemctl("set-property", "--runtime", "vehicled", "MemoryMax=infinity")
+    # With control groups of version 1, systemd does not know why the kernel has killed it.
+    wait_for_restart(pid, since, "(oom-kill|signal)", 10.0)
+
+
+def test_a_stop_is_an_end_in_order():
+    began = time.time()
+    assert systemctl("stop", "vehicled").returncode == 0
+    assert time.time() - began < 10.0
+    assert (show("Result"), show("ExecMainStatus"), show("ActiveState")) == ("success", "0", "inactive")
+    assert "SIGTERM: ending" in journal(began)
+    assert not Path("/run/vehicled").exists()
+
+
+def test_a_bad_configuration_fails_once_with_its_line():
+    whole = CONFIGURATION.read_text()
+    lines = whole.splitlines()
+    line = next(i for i, text in enumerate(lines, 1) if text.startswith("world:"))
+    CONFIGURATION.write_text(whole.replace("world:", "wolrd:", 1))
+    systemctl("reset-failed", "vehicled")
+    assert systemctl("start", "vehicled").returncode != 0
+    time.sleep(3.0)  # RestartSec is one second
+    CONFIGURATION.write_text(whole)
+    assert (show("ActiveState"), show("ExecMainStatus"), show("NRestarts")) == ("failed", "2", "0")
+    assert f"vehicled.yaml:{line}" in systemctl("status", "vehicled").stdout
+
+
+def test_the_recordings_can_be_read():
+    """Each is whole; a killed process has lost no more than its last second."""
+    runs = {path: McapLog(path).read_run() for path in sorted(STATE.glob("*.mcap"))}
+    assert len(runs) > len(KILLED)
+    for path, run in runs.items():
+        assert not run.problems, f"{path}: {run.problems}"
+        assert {m.source for m in run.measurements} == DEVICES
+        assert run.innovations
+        assert run.estimates.t[0] - run.steps[0].t < S
+        assert run.estimates.columns["vx"][-1] == pytest.approx(SPEED, rel=0.1)  # wheels differ
+        times = [step.t for step in run.steps]
+        assert all(a < b for a, b in pairwise(times))
+    ends = [run.steps[-1].t for run in runs.values()]
+    for killed in KILLED:
+        assert any(killed - 2 * S < end < killed + S for end in ends), (killed, ends)
+    last = list(runs.values())[-1]
+    seconds = (last.steps[-1].t - last.steps[0].t) / S
+    samples = sum(m.source == "imu" for m in last.measurements)
+    assert samples == pytest.approx(seconds * IMU_HZ, rel=0.05, abs=10)
