@@ -42,7 +42,7 @@ PLAIN_FIELDS = {
         "realtime_priority",
         "roll_over",
     ),
-    *("pulses_per_revolution", "weigh_beyond", "reject_beyond"),
+    *("pulses_per_revolution", "weigh_beyond", "reject_beyond", "file_size_mb", "keep_free"),
     *("locking", "torque_split"),
     *("bank", "damping_ratio", "friction", "gain", "rolling_resistance", "scale", "slope", "sm", "ss"),
     *(
