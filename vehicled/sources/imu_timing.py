@@ -37,8 +37,11 @@ _OWN_PRIOR = np.eye(len(_OWN))[_YAW + 1 :] / 0.3
 """Rows that hold the biases: 1/σ, s²/m."""
 _SHARED = ("latency", "antenna ahead", "antenna left", "pitching", "rolling", "gyroscope", "late pitching")
 """Unknowns of all windows. Pitching, rolling: by how much forces are greater than measured as the body inclines."""
-_PRIORS = (1.0, 1.0, 0.1, 0.1, 0.001)
-"""1 σ of them but the latency and the last one: m, relative, and what is left of the gyroscope's bias, rad/s."""
+_MOVED, _NOT_MOVED = 1.0, 0.05
+"""m, 1 σ of the antenna's place, if it is elsewhere and if it is where it is said to be. Small errors of integrated
+accelerations have the effect of some centimetres."""
+_PRIORS = (0.1, 0.1, 0.001)
+"""1 σ of pitching and rolling (relative) and of what is left of the gyroscope's bias, rad/s."""
 _LATE_PITCHING = (0.02, 0.002)
 """s, 1 σ: by how much the estimated pitch follows too late, without and with measured drive torque."""
 _NO_ROWS = np.zeros((len(_OWN_PRIOR), len(_SHARED) + 1))
@@ -103,7 +106,7 @@ class ImuTiming:
         """The latency with its σ; None if it is not estimated."""
         if self.sigma == 0.0:
             return None
-        _, sigma = self._solve()
+        _, sigma, _ = self._solve()
         return SlowState(self.latency, math.hypot(sigma, _MODEL_ERROR), "s")
 
     def take_fix(self, t: float, place: complex, sigma: float, latency: float) -> None:
@@ -200,25 +203,38 @@ class ImuTiming:
         self._squares += float(products[-1, -1])
         self._freedom += 2 * len(at) - own.shape[1]
 
-    def _solve(self) -> tuple[float, float]:
-        """Change of the latency and its σ, s."""
-        sigmas = [self._given.sigma or self.sigma, *_PRIORS, _LATE_PITCHING[self.is_drive_known]]
-        prior = 1.0 / np.array(sigmas) ** 2
-        vector = self._vector.copy()
-        vector[0] += prior[0] * (self._given.value - self.latency - self._fix_latency)
-        inverse = np.linalg.inv(self._information + np.diag(prior))
-        found = inverse @ vector
-        # Where fixes scatter by more than they claim, the result does as well.
+    def _solve(self, late: bool = True, moved: bool = True) -> tuple[float, float, float]:
+        """Explain the windows by samples that are `late` and an antenna that has `moved`, or not.
+
+        Returns the change of the latency and its σ, s, and −2 ln of the evidence of that explanation.
+        """
+        known = self._given.sigma or self.sigma
+        sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
+        prior = 1.0 / np.array([*sigmas, *_PRIORS, _LATE_PITCHING[self.is_drive_known]]) ** 2
+        mean = np.zeros(len(prior))
+        mean[0] = self._given.value - self.latency - self._fix_latency
+        matrix = self._information + np.diag(prior)
+        inverse = np.linalg.inv(matrix)
+        found = inverse @ (self._vector + prior * mean)
         left = self._squares - 2.0 * found @ self._vector + found @ self._information @ found
-        excess = max(1.0, left / max(self._freedom, 1))
-        return float(found[0]) + self._fix_latency, math.sqrt(inverse[0, 0] * excess)
+        # Where fixes scatter by more than they claim, the result does as well.
+        excess = max(1.0, float(left) / max(self._freedom, 1))
+        cost = float(left / excess + prior @ (found - mean) ** 2 - np.log(prior).sum())
+        cost += float(np.linalg.slogdet(matrix).logabsdet)
+        change = float(found[0]) + self._fix_latency
+        return change, math.sqrt(inverse[0, 0] * excess), cost
 
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
-        change, sigma = self._solve()
-        sigma = math.hypot(sigma, _MODEL_ERROR)
-        is_wrong = self._found or abs(change) > _CONTRADICTION * sigma
+        change, sigma, moved = self._solve()
+        if not self._found:
+            # Neither an antenna elsewhere nor nothing must be the better explanation.
+            right = min(self._solve(late=False, moved=m)[2] for m in (False, True))
+            late = min(moved, self._solve(moved=False)[2])
+            is_wrong = abs(change) > _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR) and late < right
+        else:
+            is_wrong = True
         if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
             return 0.0
         self._found = True
