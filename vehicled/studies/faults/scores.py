@@ -62,7 +62,7 @@ def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
     sigmas = [_ratio(errors[c], observed.values[:, ESTIMATE_INDEX[f"sigma.{c}"]])[scored] for c in _COMPARED]
     horizontal = np.hypot(errors["x"], errors["y"])
     figures = {
-        "lives": observed.died is None and len(t) > 0 and t[-1] > drive.t[-1] * 1e-9 - 0.5,
+        "lives": observed.died is None and len(t) > 0 and bool(t[-1] > drive.t[-1] * 1e-9 - 0.5),
         "named": named,
         "named_after": named_after,
         "wrongly_refused": _find_refused(row, observed, begin),
