@@ -20,15 +20,16 @@ from typing import Self
 import zstandard
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
-from mcap.records import Channel, Chunk, ChunkIndex, Header, Schema
+from mcap.records import Attachment, Channel, Chunk, ChunkIndex, Header, Metadata, Schema
 
 from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS
-from replay.mcap_summary import UNINDEXED_END, McapSummary
+from replay.mcap_summary import UNINDEXED_END, McapSummary, index_beside
 from vehicled import __version__
 from vehicled.messages import Measurement
 from vehicled.schemas import TOPICS, ClockRecord, encode, encode_measurement, viewer_schema
+from vehicled.viewer_messages import VIEWER_TOPICS
 
-CHANNEL = {topic: i for i, topic in enumerate(TOPICS, start=1)}
+CHANNEL = {topic: i for i, topic in enumerate((*TOPICS, *VIEWER_TOPICS), start=1)}
 """Channel (and schema) number of every topic in a file that is written here."""
 
 LIBRARY = "vehicled"
@@ -102,6 +103,15 @@ class McapWriter:
             publish_time if publish_time > 0 else 0,
         )
         body += data
+
+    def add_beside(self, record: Attachment | Metadata) -> None:
+        """Add an attachment or a record of metadata, before the first chunk: a repair finds it there. OSError."""
+        builder = RecordBuilder()
+        record.write(builder)
+        data = builder.end()
+        index = index_beside(record, self._size, len(data))
+        self._append(data)
+        self._summary.add_beside(index)
 
     @property
     def chunk_is_full(self) -> bool:
@@ -198,8 +208,9 @@ def _describe_topics() -> tuple[list[bytes], list[bytes]]:
     schemas, channels = [], []
     for topic, number in CHANNEL.items():
         builder = RecordBuilder()
-        text = json.dumps(viewer_schema(topic), ensure_ascii=False).encode()
-        Schema(id=number, data=text, encoding="jsonschema", name=f"vehicled.{topic}").write(builder)
+        name, schema = viewer_schema(topic)
+        text = json.dumps(schema, ensure_ascii=False).encode()
+        Schema(id=number, data=text, encoding="jsonschema", name=name).write(builder)
         schemas.append(builder.end())
         Channel(id=number, topic=f"/{topic}", message_encoding="json", metadata={}, schema_id=number).write(
             builder

@@ -18,10 +18,12 @@ from recording_rig import PERIOD, START, Disk, messages, step, wait_until
 from replay.mcap_log import McapLog
 from vehicled.daemon import live_recorder
 from vehicled.daemon.live_recorder import LiveRecorder
+from vehicled.daemon.recording_file import RecordRates
 from vehicled.daemon.recordings import RecordOptions, list_recordings
 from vehicled.messages import Status
 
 HEAD = len(["configuration", "clock"])
+EVERYTHING = RecordRates(slip=None, suspension=None, innovation=None)
 
 
 @pytest.fixture
@@ -30,7 +32,9 @@ def start(tmp_path, request):
 
     def start(folder: Path = tmp_path, limit: int = 2048, **options: Any) -> LiveRecorder:
         options = {"keep_free": 0.0, **options}
-        recorder = LiveRecorder(RecordOptions(directory=folder, **options), "rate: 250 Hz\n", limit)
+        recorder = LiveRecorder(
+            RecordOptions(directory=folder, rates=EVERYTHING, **options), "rate: 250 Hz\n", limit
+        )
         recorder.start()
         request.addfinalizer(recorder.close)
         return recorder

@@ -158,7 +158,9 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     from vehicled.daemon.endpoints import Endpoints
     from vehicled.daemon.publisher import Publisher
     from vehicled.daemon.recorder import Recorder
+    from vehicled.daemon.recording_file import Contents, RecordRates
     from vehicled.estimator import Estimator
+    from vehicled.foxglove.scene import Scene
     from vehicled.messages import Estimate
     from vehicled.progress import Progress
     from vehicled.stepping import Sink, play_back
@@ -180,7 +182,13 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             sinks.append(keep)
         if args.record is not None:
             offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
-            recorder = stack.enter_context(Recorder(args.record, configuration.text, 0, offset))
+            record = configuration.daemon.record
+            contents = Contents(
+                RecordRates() if record is None else record.rates, Scene(configuration.vehicle)
+            )
+            recorder = stack.enter_context(
+                Recorder(args.record, configuration.text, 0, offset, contents=contents)
+            )
             sinks.append(recorder.record_step)
             statuses = _StatusSink(estimator, recorder.record_status)
             sinks.append(statuses.take)

@@ -25,6 +25,7 @@ from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
+from vehicled.foxglove.scene import Scene
 from vehicled.messages import SourceFault, Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
@@ -87,14 +88,16 @@ class Daemon:
         configuration: str,
         read_noise: Callable[[], dict[str, Any]],
         counters: Callable[[], dict[str, Any]] = dict,
+        scene: Scene | None = None,
     ) -> None:
         """Nothing is opened before `start`.
 
         `configuration`: the text that is written to the recording. `read_noise` reads the noise settings again
         and gives the arguments of the estimator's command `reload_noise`; it may raise VehicledError.
-        `counters`: further counters for `status`, beside the daemon's own.
+        `counters`: further counters for `status`, beside the daemon's own. `scene` draws the car in recordings.
         """
         self._options = options
+        self._scene = scene
         self._configuration = configuration
         self._read_noise = read_noise
         self._estimator = estimator
@@ -151,7 +154,7 @@ class Daemon:
         opened.callback(publisher.close)
         recorder = None
         if options.record is not None:
-            recorder = LiveRecorder(options.record, self._configuration)
+            recorder = LiveRecorder(options.record, self._configuration, scene=self._scene)
             recorder.start()
             opened.callback(recorder.close)
 

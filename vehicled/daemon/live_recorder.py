@@ -11,6 +11,7 @@ from typing import Any
 from vehicled.daemon.recording_file import (
     CHUNK_NS,
     QUEUE_LIMIT,
+    Contents,
     Intake,
     Item,
     RecordingFile,
@@ -18,6 +19,7 @@ from vehicled.daemon.recording_file import (
     messages_of,
 )
 from vehicled.daemon.recordings import Housekeeper, RecordOptions, open_recording, size_limit
+from vehicled.foxglove.scene import Scene
 
 _log = logging.getLogger(__name__)
 
@@ -42,9 +44,15 @@ class LiveRecorder(Intake):
     whole steps beyond `limit` are counted as `dropped`, and the file has a gap in its step numbers.
     """
 
-    def __init__(self, options: RecordOptions, configuration: str, limit: int = QUEUE_LIMIT) -> None:
-        """`configuration`: the text that the program runs with. Nothing is opened before `start`."""
+    def __init__(
+        self, options: RecordOptions, configuration: str, limit: int = QUEUE_LIMIT, scene: Scene | None = None
+    ) -> None:
+        """`configuration`: the text that the program runs with; `scene` draws the car.
+
+        Nothing is opened before `start`.
+        """
         super().__init__()
+        self._contents = Contents(options.rates, scene)
         self._options = options
         self._configuration = configuration
         self._limit = limit
@@ -182,7 +190,7 @@ class LiveRecorder(Intake):
             self._size_limit = size_limit(self._options)
             # The time of day may have been set since the last file.
             recording, self._path = open_recording(
-                self._options.directory, self._configuration, t, time.time_ns() - t
+                self._options.directory, self._configuration, t, time.time_ns() - t, self._contents
             )
         except OSError as error:
             self._fail(error, self._options.directory)

@@ -6,13 +6,13 @@ import os
 import re
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from replay.mcap_recovery import recover
 from replay.mcap_writer import McapWriter
-from vehicled.daemon.recording_file import RecordingFile
+from vehicled.daemon.recording_file import Contents, RecordingFile, RecordRates
 from vehicled.errors import UsageError
 from vehicled.units import Range, Seconds
 
@@ -35,10 +35,12 @@ class RecordOptions:
     """A new file begins after this size, MB; on a small disk, after a tenth of it."""
     keep_free: Annotated[float, Range(0.0, 0.95)] = 0.05
     """Part of the file system below which the oldest recordings are removed; 0: they never are."""
+    rates: RecordRates = field(default_factory=RecordRates)
+    """How often results are recorded."""
 
 
 def open_recording(
-    folder: Path, configuration: str, t: int, utc_offset_ns: int
+    folder: Path, configuration: str, t: int, utc_offset_ns: int, contents: Contents | None = None
 ) -> tuple[RecordingFile, Path]:
     """Begin a new file, never one that exists, and have it on the disk; arguments as of `RecordingFile`.
 
@@ -57,7 +59,7 @@ def open_recording(
             path.unlink(missing_ok=True)
             raise
     try:
-        recording = RecordingFile(writer, configuration, t, utc_offset_ns)
+        recording = RecordingFile(writer, configuration, t, utc_offset_ns, contents)
         writer.sync()
         _sync_folder(folder)
     except OSError:
