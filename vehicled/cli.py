@@ -29,6 +29,7 @@ COMMANDS = {
     "identify": "find parameters of a car from recorded drives",
     "tune": "find the noise of sensors and model from recorded drives",
     "bench": "measure speed on this machine",
+    "foxglove": "show a running daemon in Foxglove",
     "schema": "print the JSON Schemas of the published messages",
 }
 """Name and one line of every sub-command: here, so that the list of them is shown without importing any."""
