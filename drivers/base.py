@@ -91,10 +91,10 @@ class Driver(ABC):
         """
         if self._state == "connected":
             now = time.monotonic_ns()
+            if self.guard.is_flooding(now):  # perhaps with what is not even a message
+                return "flooding"
             if now - self._received_ns > _SILENT_NS:
                 return "silent"
-            if self.guard.is_flooding(now):
-                return "flooding"
         return self._state
 
     @abstractmethod
@@ -110,7 +110,12 @@ class Driver(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Closes the device if it is open; may raise one of FAULTS."""
+        """Closes the device if it is open; what it raises is only logged."""
+
+    def _discarded(self, count: int) -> None:
+        """The device's line carried so many bytes too much, which are not decoded."""
+        self._counters["discarded_bytes"] += count
+        self.guard.exceeded(time.monotonic_ns())
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -166,7 +171,7 @@ class Driver(ABC):
     def _shut(self) -> None:
         try:
             self._close()
-        except self.FAULTS as error:  # a lost device cannot always be closed cleanly
+        except Exception as error:  # a lost device cannot always be closed cleanly
             self._log_limited(logging.DEBUG, f"closing: {error}")
         self.decoder.reset()
 
