@@ -39,10 +39,13 @@ class Message(NamedTuple):
     data: bytes
 
 
-def read_messages(path: Path, topics: Collection[str], problems: Problems) -> Iterator[Message]:
+def read_messages(
+    path: Path, topics: Collection[str], problems: Problems, name: str = ""
+) -> Iterator[Message]:
     """The messages of these topics in the order in which they were written.
 
-    The file starts with `MAGIC`. Damage is added to `problems`. OSError if the file cannot be read.
+    The file starts with `MAGIC`. Damage is added to `problems`, each place with `name` in front. OSError if the file
+    cannot be read.
     """
     channels: dict[int, str] = {}
     size = path.stat().st_size
@@ -50,37 +53,38 @@ def read_messages(path: Path, topics: Collection[str], problems: Problems) -> It
         file.seek(len(MAGIC))
         while True:
             begin = file.tell()
+            where = f"{name}byte {begin}"
             head = file.read(RECORD.size)
             opcode, length = RECORD.unpack(head) if len(head) == RECORD.size else (0, 0)
             if opcode == Opcode.DATA_END:
                 return
             if opcode == 0 or length > size - begin - RECORD.size:
                 # Power failed, or the file is still being written: what came before is good.
-                problems.add("truncated", f"byte {begin}", f"{size - begin} bytes without a complete record")
+                problems.add("truncated", where, f"{size - begin} bytes without a complete record")
                 return
             if length > _LARGEST and opcode in (Opcode.CHUNK, Opcode.CHANNEL, Opcode.MESSAGE):
                 problems.add(
-                    "too large", f"byte {begin}", f"a record of {length} bytes, expected {_LARGEST}; skipped"
+                    "too large", where, f"a record of {length} bytes, expected at most {_LARGEST}; skipped"
                 )
                 file.seek(length, os.SEEK_CUR)
                 continue
             if opcode == Opcode.CHUNK:
-                body = _decompress(file.read(length), begin, problems)
+                body = _decompress(file.read(length), where, problems)
             elif opcode in (Opcode.CHANNEL, Opcode.MESSAGE):
                 body = head + file.read(length)
             else:
                 file.seek(length, os.SEEK_CUR)
                 continue
-            yield from _read_records(body, begin, channels, topics, problems)
+            yield from _read_records(body, where, channels, topics, problems)
 
 
-def _decompress(record: bytes, begin: int, problems: Problems) -> bytes:
-    """The records in a chunk at byte `begin` of the file; none, and a problem, if it is damaged."""
+def _decompress(record: bytes, where: str, problems: Problems) -> bytes:
+    """The records in a chunk; none, and a problem, if it is damaged."""
     try:
         chunk = Chunk.read(ReadDataStream(io.BytesIO(record)))
         return _contents(chunk)
     except Exception as error:  # Every library below has exceptions of its own for the same damage.
-        problems.add("damaged chunk", f"byte {begin}", f"{error or type(error).__name__}; skipped")
+        problems.add("damaged chunk", where, f"{error or type(error).__name__}; skipped")
         return b""
 
 
@@ -113,12 +117,9 @@ def _contents(chunk: Chunk) -> bytes:
 
 
 def _read_records(
-    body: bytes, begin: int, channels: dict[int, str], topics: Collection[str], problems: Problems
+    body: bytes, where: str, channels: dict[int, str], topics: Collection[str], problems: Problems
 ) -> Iterator[Message]:
-    """Messages of `topics` in a run of complete records.
-
-    `begin` is the run's first byte in the file, or in the chunk. Channels that it declares are added to `channels`.
-    """
+    """Messages of `topics` in a run of complete records. Channels that it declares are added to `channels`."""
     position, end = 0, len(body)
     while position + RECORD.size <= end:
         opcode, length = RECORD.unpack_from(body, position)
@@ -134,5 +135,5 @@ def _read_records(
                 channels[declared.id] = declared.topic.lstrip("/")
             except Exception as error:  # As for chunks.
                 what = str(error) or type(error).__name__
-                problems.add("damaged channel", f"byte {begin}", f"{what}; skipped")
+                problems.add("damaged channel", where, f"{what}; skipped")
         position = following
