@@ -1,4 +1,4 @@
-"""Who is connected to a bound ZeroMQ socket, by file descriptor: how many at most, and how one is cut off.
+"""The connections of a bound ZeroMQ socket, by file descriptor: how many at most, and how one is cut off.
 
 ZeroMQ itself bounds neither connections nor what subscriptions occupy. It reports on a monitor socket which
 connections begin and end, and a message knows the descriptor of the connection that it came from; a connection whose
