@@ -12,11 +12,9 @@ from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk
 
-from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
+from replay.mcap_format import LARGEST, MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
 from replay.problems import Problems
 
-_LARGEST = 64 << 20
-"""Bytes of a record or of what a chunk holds: writers use 1 to 4 MB."""
 _LARGEST_RATIO = 256
 """Of what a chunk holds to the chunk itself: measurements and estimates have 5 to 20."""
 _SMALL = 1 << 14
@@ -62,9 +60,9 @@ def read_messages(
                 # Power failed, or the file is still being written: what came before is good.
                 problems.add("truncated", where, f"{size - begin} bytes without a complete record")
                 return
-            if length > _LARGEST and opcode in (Opcode.CHUNK, Opcode.CHANNEL, Opcode.MESSAGE):
+            if length > LARGEST and opcode in (Opcode.CHUNK, Opcode.CHANNEL, Opcode.MESSAGE):
                 problems.add(
-                    "too large", where, f"a record of {length} bytes, expected at most {_LARGEST}; skipped"
+                    "too large", where, f"a record of {length} bytes, expected at most {LARGEST}; skipped"
                 )
                 file.seek(length, os.SEEK_CUR)
                 continue
@@ -94,12 +92,12 @@ def _contents(chunk: Chunk) -> bytes:
     Whatever the head of a compressed frame says, no more is decompressed than the chunk's own head declares.
     """
     size, packed = chunk.uncompressed_size, chunk.data
-    most = min(_LARGEST, max(_SMALL, _LARGEST_RATIO * len(packed)))
+    most = min(LARGEST, max(_SMALL, _LARGEST_RATIO * len(packed)))
     if size > most:
         raise ValueError(f"{size} bytes from {len(packed)}, expected at most {most}")
     match chunk.compression:
         case "zstd":
-            decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST)
+            decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST)
             data = decompressor.stream_reader(packed).read(size + 1)
         case "lz4":
             from lz4.frame import LZ4FrameDecompressor  # not what this program writes

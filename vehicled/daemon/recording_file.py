@@ -4,17 +4,8 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from replay.mcap_writer import CHANNEL, McapWriter, write_clock
+from vehicled import schemas
 from vehicled.messages import Estimate, Innovation, Measurement, Parameters, Status
-from vehicled.schemas import (
-    TOPIC_COLUMNS,
-    CommandRecord,
-    ConfigurationRecord,
-    StepRecord,
-    encode,
-    encode_estimate,
-    encode_innovation,
-    encode_measurement,
-)
 
 CHUNK_NS = 250_000_000
 """A chunk is written at least this often. Power loss costs it and what the disk was just writing: at most 0.5 s."""
@@ -34,14 +25,14 @@ class StepItem(NamedTuple):
     duration: int | None
 
 
-Item = StepItem | CommandRecord | Status | Parameters
+Item = StepItem | schemas.CommandRecord | Status | Parameters
 
 
 def messages_of(item: Item | None) -> int:
     """How many messages an item becomes."""
     if not isinstance(item, StepItem):
         return int(item is not None)
-    topics = len(TOPIC_COLUMNS) * (item.estimate is not None)
+    topics = len(schemas.TOPIC_COLUMNS) * (item.estimate is not None)
     return 1 + len(item.measurements) + len(item.innovations) + topics
 
 
@@ -70,7 +61,7 @@ class Intake(ABC):
 
     def record_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
         """What changed the filter before the step at `step_ns`; call it before that step is recorded."""
-        self._put(CommandRecord(step_ns, name, arguments))
+        self._put(schemas.CommandRecord(step_ns, name, arguments))
 
     def record_status(self, status: Status) -> None:
         """Take the status as it is now."""
@@ -96,7 +87,9 @@ class RecordingFile:
         self.writer = writer
         self._offset = utc_offset_ns
         utc = t + utc_offset_ns
-        writer.write(CHANNEL["configuration"], utc, utc, encode(ConfigurationRecord(t, configuration)))
+        writer.write(
+            CHANNEL["configuration"], utc, utc, schemas.encode(schemas.ConfigurationRecord(t, configuration))
+        )
         write_clock(writer, t, utc_offset_ns)
         writer.end_chunk()
         self._head = writer.messages
@@ -114,21 +107,21 @@ class RecordingFile:
             t = item.t
             now = t + offset
             for m in item.measurements:
-                write(_MEASUREMENT, m.arrival + offset, m.t + offset, encode_measurement(t, m))
+                write(_MEASUREMENT, m.arrival + offset, m.t + offset, schemas.encode_measurement(t, m))
             if item.estimate is not None:
                 for topic, channel in _ESTIMATE_CHANNELS:
-                    write(channel, now, now, encode_estimate(topic, item.estimate))
+                    write(channel, now, now, schemas.encode_estimate(topic, item.estimate))
             for innovation in item.innovations:
-                write(_INNOVATION, now, innovation.t + offset, encode_innovation(innovation))
-            record = StepRecord(t, len(item.measurements), item.duration)
-            write(_STEP, now, now, encode(record), item.number)
-        elif isinstance(item, CommandRecord):
-            write(CHANNEL["command"], item.step + offset, item.step + offset, encode(item))
+                write(_INNOVATION, now, innovation.t + offset, schemas.encode_innovation(innovation))
+            record = schemas.StepRecord(t, len(item.measurements), item.duration)
+            write(_STEP, now, now, schemas.encode(record), item.number)
+        elif isinstance(item, schemas.CommandRecord):
+            write(CHANNEL["command"], item.step + offset, item.step + offset, schemas.encode(item))
         elif isinstance(item, Status):
-            write(CHANNEL["status"], item.t + offset, item.t + offset, encode(item))
+            write(CHANNEL["status"], item.t + offset, item.t + offset, schemas.encode(item))
         else:
-            write(CHANNEL["parameters"], item.t + offset, item.t + offset, encode(item))
+            write(CHANNEL["parameters"], item.t + offset, item.t + offset, schemas.encode(item))
 
 
 _MEASUREMENT, _INNOVATION, _STEP = CHANNEL["measurement"], CHANNEL["innovation"], CHANNEL["step"]
-_ESTIMATE_CHANNELS = [(topic, CHANNEL[topic]) for topic in TOPIC_COLUMNS]
+_ESTIMATE_CHANNELS = [(topic, CHANNEL[topic]) for topic in schemas.TOPIC_COLUMNS]
