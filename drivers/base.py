@@ -33,7 +33,7 @@ class Decoder(Protocol):
 class Driver(ABC):
     """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
 
-    A subclass says how to open, read and close, and which decoder to use. When the device is lost the thread goes
+    A subclass opens, reads and closes the device, and names the decoder. When the device is lost the thread goes
     on: it opens the device again, with pauses that grow from 0.1 s to 0.5 s, until `stop`. Of a device that measures
     far too often, measurements are left out.
     """

@@ -27,7 +27,7 @@ class SerialLine:
 
         baud: bits per second. most: bytes per second that are taken. discarded: gets the number of others.
         """
-        # The path is looked up afresh each time, so a device that comes back under its stable name is found.
+        # The path is resolved afresh each time, so a device that comes back under its stable name is found.
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=_WRITE_WITHIN_S, exclusive=True)
         except (ValueError, termios.error) as error:  # a baud rate that pyserial rejects; a port just lost

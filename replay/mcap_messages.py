@@ -87,9 +87,9 @@ def _decompress(record: bytes, where: str, problems: Problems) -> bytes:
 
 
 def _contents(chunk: Chunk) -> bytes:
-    """What a chunk holds. Raises ValueError where that is not what its head says, or more than can be.
+    """What a chunk holds. Raises ValueError where that is not what its head declares, or more than can be.
 
-    Whatever the head of a compressed frame says, no more is decompressed than the chunk's own head declares.
+    Whatever the head of a compressed frame declares, no more is decompressed than that of the chunk does.
     """
     size, packed = chunk.uncompressed_size, chunk.data
     most = min(LARGEST, max(_SMALL, _LARGEST_RATIO * len(packed)))

@@ -135,7 +135,7 @@ class Daemon:
     def run(self) -> None:
         """Start, and run until SIGTERM or SIGINT; SIGHUP reads the noise settings again.
 
-        For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread dies.
+        For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread ends.
         """
         with Signals() as signals, contextlib.closing(Notifier()) as notifier, self:
             self._watch(signals, notifier)

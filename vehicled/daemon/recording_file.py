@@ -40,7 +40,7 @@ class Intake(ABC):
     """Takes steps, commands and status from the estimator's thread. What is passed must not be changed afterwards."""
 
     def __init__(self) -> None:
-        """Steps are numbered from 1, so that a reader sees a gap."""
+        """Steps are numbered from 1, so that a gap can be found."""
         self._number = 0
 
     @abstractmethod
