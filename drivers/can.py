@@ -313,7 +313,7 @@ class Can(Driver):
     def _open(self) -> None:
         o: CanOptions = self.options
         if o.interface == "slcan":
-            self._bus = SlcanPort(o.channel, o.bitrate, self.decoder.counters)
+            self._bus = SlcanPort(o.channel, o.bitrate, self.decoder.counters, self._discarded)
             return
         extra: dict[str, Any] = {} if o.bitrate is None else {"bitrate": o.bitrate}
         if o.interface == "socketcan":  # elsewhere python-can filters itself, and error frames with the rest

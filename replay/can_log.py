@@ -69,8 +69,6 @@ class CanLog:
             for frame in reader:
                 frames += 1
                 yield frame
-        except GeneratorExit:
-            raise
         except Exception as error:  # python-can raises all kinds of exceptions on damage
             detail = " ".join(f"{type(error).__name__}: {error}".split())
             self.problems.add("unreadable", f"after frame {frames}", f"{detail}; the rest is skipped")

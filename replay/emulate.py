@@ -121,7 +121,7 @@ def _damaged(message: bytes, damage: Sequence[Damage]) -> bytes:
 
 
 class EmulatedSerial(PseudoTerminal):
-    """A serial device that sends without being asked."""
+    """A serial device that sends of its own accord, and takes nothing."""
 
     def __init__(self, link: Path, encoder: DeviceEncoder) -> None:
         self.channels = encoder.channels

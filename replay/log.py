@@ -1,6 +1,6 @@
 """Logs of any format: recognised by content or extension, with their measurements and filter steps."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -70,17 +70,23 @@ def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOp
     }
 
 
-def open_log(path: str | Path, devices: LogDevices | None = None) -> Log:
+def open_log(
+    path: str | Path, devices: LogDevices | None = None, following: Sequence[str | Path] = ()
+) -> Log:
     """The log at `path`, recognised by its content (MCAP) or extension.
 
-    `devices` names the signals of CAN logs and the latency of NMEA receivers. UsageError if the file cannot be read,
-    is of no known kind, or not of the kind of its extension.
+    `devices` names the signals of CAN logs and the latency of NMEA receivers; `following` are the further files of a
+    recorded run, in their order. UsageError if a file cannot be read, is of no known kind, or not of the kind of its
+    extension, or if files do not follow each other.
     """
     path = Path(path)
     try:
-        return _open_log(path, devices or {})
+        for other in (path, *following) if following else ():
+            if not is_mcap(other):
+                raise UsageError(f"{other}: expected a recording (.mcap), as several files were given")
+        return McapLog(path, *following) if following else _open_log(path, devices or {})
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        raise UsageError(f"{error.filename or path}: {error.strerror}") from None
 
 
 def _open_log(path: Path, devices: LogDevices) -> Log:
@@ -127,6 +133,6 @@ def read_steps_as_measured(log: Log, period_ns: int) -> Iterator[Step]:
     measurements = sort_by_arrival(as_measured(log.measurements()), log.problems)
     steps = make_steps(measurements, period_ns, log.problems)
     if isinstance(log, McapLog) and log.recorded:
-        commands = [(step.t, step.commands) for step in McapLog(log.path).recorded_steps() if step.commands]
+        commands = [(step.t, step.commands) for step in log.recorded_steps() if step.commands]
         return with_commands(steps, commands)
     return steps

@@ -14,7 +14,7 @@ from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Attachment, AttachmentIndex, ChunkIndex, Header, Metadata, MetadataIndex
 
-from replay.mcap_format import MAGIC, MESSAGE, RECORD
+from replay.mcap_format import LARGEST, MAGIC, MESSAGE, RECORD
 from replay.mcap_summary import UNINDEXED_END, McapSummary, index_beside
 from replay.mcap_writer import LIBRARY
 from vehicled.errors import UsageError
@@ -25,8 +25,6 @@ _INDEX_HEAD = struct.Struct("<HI")
 """Channel, and bytes of entries of 16 bytes each."""
 _END = struct.Struct("<BQQQI8s")
 """Footer and magic bytes: opcode, length, begin of the summary and of its offsets, CRC of the summary, magic."""
-_LARGEST_CHUNK = 64 << 20
-"""Bytes, uncompressed: far more than the writer puts into one."""
 _LARGEST_HEAD = 16 << 20
 """Bytes of a record before the chunks: of a schema, a channel, or the configuration."""
 _BESIDE: dict[int, type[Attachment] | type[Metadata]] = {
@@ -202,7 +200,7 @@ def _is_intact(file: io.BufferedRandom, chunk: _Chunk) -> bool:
     data = file.read(chunk.data[1])
     size = chunk.record.uncompressed_size
     try:
-        if zstandard.frame_content_size(data) != size or size > _LARGEST_CHUNK:
+        if zstandard.frame_content_size(data) != size or size > LARGEST:
             return False
         records = zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError:

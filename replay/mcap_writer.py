@@ -47,7 +47,7 @@ class McapWriter:
     """
 
     def __init__(self, path: str | Path, exclusive: bool = False) -> None:
-        """Creates the file; with `exclusive`, FileExistsError if there is one already."""
+        """Creates the file; with `exclusive`, FileExistsError if there is one already, and none is left on errors."""
         # Unbuffered: after `end_chunk` the data are with the operating system.
         self._file = open(path, "xb" if exclusive else "wb", buffering=0)  # noqa: SIM115
         self._path = path
@@ -68,6 +68,8 @@ class McapWriter:
             self.sync()
         except OSError:
             self._file.close()
+            if exclusive:
+                os.unlink(path)
             raise
 
     @property
@@ -86,15 +88,13 @@ class McapWriter:
         return sum(len(entries) // 2 for entries in self._index.values())
 
     def write(self, channel: int, log_time: int, publish_time: int, data: bytes, sequence: int = 0) -> None:
-        """Add a message to the chunk in progress; times in ns since 1970 UTC, negative ones as 0."""
-        body = self._body
+        """Add a message to the chunk in progress; times in ns since 1970 UTC, negative ones as 0.
+
+        struct.error, and nothing is added, for a time that does not fit 64 bits.
+        """
         log_time = log_time if log_time > 0 else 0
-        entries = self._index.get(channel)
-        if entries is None:
-            entries = self._index[channel] = array("Q")
-        entries.append(log_time)
-        entries.append(len(body))
-        body += MESSAGE.pack(
+        # First, as it raises for times that do not fit: the index must not name a message that is not there.
+        head = MESSAGE.pack(
             Opcode.MESSAGE,
             MESSAGE_FIELDS + len(data),
             channel,
@@ -102,7 +102,12 @@ class McapWriter:
             log_time,
             publish_time if publish_time > 0 else 0,
         )
-        body += data
+        entries = self._index.get(channel)
+        if entries is None:
+            entries = self._index[channel] = array("Q")
+        entries.append(log_time)
+        entries.append(len(self._body))
+        self._body += head + data
 
     def add_beside(self, record: Attachment | Metadata) -> None:
         """Add an attachment or a record of metadata, before the first chunk: a repair finds it there. OSError."""

@@ -175,7 +175,7 @@ class SlcanTarget:
         tty.setraw(theirs)
         os.set_blocking(ours, False)
         counters = {"truncated": 0}
-        port = SlcanPort(os.ttyname(theirs), None, counters)
+        port = SlcanPort(os.ttyname(theirs), None, counters, lambda count: None)
 
         def feed(frame: Frame) -> bool:
             os.write(ours, frame.data)

@@ -256,6 +256,7 @@ def test_only_listed_clients_may_connect(certificates, connect):
         (lambda path: path.unlink(), "No such file"),
         (lambda path: path.write_text("nonsense"), "expected a CURVE certificate"),
         (lambda path: path.write_bytes(os.urandom(500)), "expected a CURVE certificate"),
+        (lambda path: path.write_text(path.read_text()[:-3] + '"'), "expected two keys of 40 Z85 characters"),
         (lambda path: path.write_bytes(path.with_suffix(".key").read_bytes()), "with the secret key"),
     ],
 )

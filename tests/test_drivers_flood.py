@@ -1,8 +1,11 @@
 """Devices that send far more than they should: decimated, counted and named; real ones pass untouched."""
 
+import contextlib
 import itertools
+import os
 import threading
 import time
+import tty
 from pathlib import Path
 
 import can
@@ -123,13 +126,64 @@ def test_garbage_without_end_is_not_even_looked_at(imu):
     until(lambda: out)
 
 
-def test_frames_are_left_out_before_they_are_decoded():
-    options = CanOptions(
-        dbc=Path(__file__).parent.parent / "config" / "prototype.dbc",
-        signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
-        interface="virtual",
-        channel="test_drivers_flood",
+BRAKE = {"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")}
+DBC = Path(__file__).parent.parent / "config" / "prototype.dbc"
+
+
+@pytest.fixture
+def slcan():
+    """(adapter's end of the line, the driver at the other end, what that has emitted)"""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    os.set_blocking(ours, False)
+    out: list[Measurement] = []
+    driver = Can(
+        "can", CanOptions(dbc=DBC, signals=BRAKE, interface="slcan", channel=os.ttyname(theirs)), out.append
     )
+    driver.start()
+    until(lambda: driver.state == "connected")
+    yield ours, driver, out
+    driver.stop()
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    "line", [b"t7FF0\r", b"\r", b"x" * 30 + b"\r", b"\xff\x00\a"], ids=["frames", "empty", "text", "noise"]
+)
+def test_an_slcan_adapter_is_read_no_faster_than_any_bus_sends(slcan, line):
+    end, driver, out = slcan
+    begun = time.monotonic()
+    written = 0
+    while time.monotonic() < begun + 1.0:
+        with contextlib.suppress(BlockingIOError):
+            written += os.write(end, line * (4000 // len(line)))
+    until(lambda: driver.counters()["discarded_bytes"])
+    assert driver.state == "flooding"
+    taken = written - driver.counters()["discarded_bytes"]
+    assert taken <= 250_000 * (time.monotonic() - begun + 0.1) + 100_000  # still on the line
+    until(lambda: driver.state != "flooding")
+    assert not out
+    os.write(end, b"\rt1308" + b"00" * 8 + b"\r")  # the driver is in step again
+    until(lambda: out)
+    assert driver.counters()["internal_errors"] == driver.counters()["disconnects"] == 0
+
+
+def test_no_frame_is_made_of_what_stands_before_and_after_discarded_bytes(slcan):
+    end, driver, out = slcan
+    good, pressures = b"t1308" + b"00" * 8 + b"\r", set()
+    begun = time.monotonic()
+    while not driver.counters()["discarded_bytes"] or time.monotonic() < begun + 1.0:
+        with contextlib.suppress(BlockingIOError):
+            os.write(end, good * 150)
+    until(lambda: driver.state != "flooding")
+    assert out
+    pressures = {m.values["brake.pressure"] for m in out}
+    assert pressures == {0.0}
+
+
+def test_frames_are_left_out_before_they_are_decoded():
+    options = CanOptions(dbc=DBC, signals=BRAKE, interface="virtual", channel="test_drivers_flood")
     out: list[Measurement] = []
     driver = Can("can", options, out.append)
     driver.start()

@@ -281,6 +281,23 @@ def test_the_live_driver_survives_bus_off_and_a_missing_bus(monkeypatch):
     assert driver.state == "stopped"
 
 
+def test_a_device_that_cannot_be_closed_is_opened_again(monkeypatch):
+    """python-can's interfaces raise whatever their libraries raise."""
+
+    def fail(bus):
+        shut(bus)
+        raise RuntimeError("not initialised")
+
+    shut = can.interfaces.virtual.VirtualBus.shutdown
+    monkeypatch.setattr("can.interfaces.virtual.VirtualBus.shutdown", fail)
+    monkeypatch.setattr("can.interfaces.virtual.VirtualBus.recv", lambda *_: 1 / 0)
+    driver = Can("can", dataclasses.replace(BRAKE, interface="virtual", channel="closing"), lambda m: None)
+    driver.start()
+    until(lambda: driver.counters()["reconnects"] >= 2)
+    driver.stop()
+    assert driver.state == "stopped"
+
+
 def test_the_registry_knows_the_kinds_and_names_them():
     assert {"can", "nmea", "vectornav", "xsens"} <= set(known_drivers())
     for kind in ("can", "nmea", "vectornav", "xsens"):

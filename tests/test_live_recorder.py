@@ -91,9 +91,12 @@ def test_everything_is_on_disk_soon_though_nothing_else_comes(start):
     assert recorder.counters()["state"] == "recording"
 
 
-def test_a_message_that_cannot_be_encoded_is_counted_and_the_rest_written(start):
+@pytest.mark.parametrize(
+    "status", [Status(START, "running", {"what": object()}), Status(1 << 70, "running", {})]
+)
+def test_a_message_that_cannot_be_encoded_is_counted_and_the_rest_written(start, status):
     recorder = start()
-    recorder.record_status(Status(START, "running", {"what": object()}))
+    recorder.record_status(status)
     recorder.record_step(*step(0))
     recorder.close()
     counters = recorder.counters()

@@ -106,6 +106,7 @@ class Daemon:
         self._drivers: list[Driver] = []
         self._loop: Loop
         self._loop_thread: threading.Thread
+        self._learned: LearnedKeeper | None = None
         self._reload: threading.Thread | None = None
         self.endpoint = options.publish.endpoint
         """Where results are published; the real port once started."""
@@ -137,7 +138,7 @@ class Daemon:
     def run(self) -> None:
         """Start, and run until SIGTERM or SIGINT; SIGHUP reads the noise settings again.
 
-        For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread dies.
+        For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread ends.
         """
         with Signals() as signals, contextlib.closing(Notifier()) as notifier, self:
             self._watch(signals, notifier)
@@ -183,13 +184,7 @@ class Daemon:
         self.command_endpoint = commands.endpoint
         commands.start()
         opened.callback(commands.close)
-        self._learned = None
-        if options.learned is not None:
-            self._learned = LearnedKeeper(options.learned, self._configuration)
-            opened.callback(self._learned.close)
-            before = self._learned.load()
-            if before is not None:
-                self._loop.submit("set_parameters", before).add_done_callback(_log_learned)
+        self._load_learned(opened)
         self._loop_thread = threading.Thread(target=self._loop.run, name="estimator", daemon=True)
         self._loop_thread.start()
         opened.callback(self._save_learned)
@@ -197,6 +192,15 @@ class Daemon:
         for driver in self._drivers:
             driver.start()
             opened.callback(driver.stop)
+
+    def _load_learned(self, opened: contextlib.ExitStack) -> None:
+        """Have the estimator begin with what was learned in earlier drives."""
+        if self._options.learned is not None:
+            self._learned = LearnedKeeper(self._options.learned, self._configuration)
+            opened.callback(self._learned.close)
+            before = self._learned.load()
+            if before is not None:
+                self._loop.submit("set_parameters", before).add_done_callback(_log_learned)
 
     def _find_device_faults(self) -> tuple[SourceFault, ...]:
         return tuple(

@@ -192,7 +192,7 @@ class LiveRecorder(Intake):
             recording, self._path = open_recording(
                 self._options.directory, self._configuration, t, time.time_ns() - t, self._contents
             )
-        except OSError as error:
+        except Exception as error:
             self._fail(error, self._options.directory)
             return None
         self._written += recording.writer.messages
@@ -206,7 +206,7 @@ class LiveRecorder(Intake):
             recording.writer.end_chunk()
             recording.writer.sync()
             recording.writer.check_place()
-        except OSError as error:
+        except Exception as error:  # of the disk, or no memory to compress: the next file may do
             self._lost += pending
             self._fail(error, self._path)
             self._abandon(recording)
@@ -219,7 +219,7 @@ class LiveRecorder(Intake):
 
     def _abandon(self, recording: RecordingFile) -> None:
         """Leave a file on a disk that has failed, with its index if there is room for that, or without."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Exception):
             recording.writer.close()
         if recording.is_empty:
             with contextlib.suppress(OSError):
@@ -235,17 +235,18 @@ class LiveRecorder(Intake):
         try:
             recording.writer.close()
             self._written += pending
-        except OSError as error:
+        except Exception as error:
             self._lost += pending
             self._fail(error, self._path)
         self._closed_bytes += recording.writer.size
         self._recording = None
 
-    def _fail(self, error: OSError, path: Path) -> None:
+    def _fail(self, error: Exception, path: Path) -> None:
         self._note(error)
         if not self._failed:
             self._failed = True
-            _log.error("%s: cannot record: %s; estimation goes on", path, error.strerror or error)
+            what = getattr(error, "strerror", None) or repr(error)
+            _log.error("%s: cannot record: %s; estimation goes on", path, what)
         self._retry_at = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
 

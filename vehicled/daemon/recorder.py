@@ -78,7 +78,7 @@ class Recorder(Intake):
                     self._error = error
         try:
             self._recording.writer.close()
-        except OSError as error:
+        except Exception as error:
             self._error = self._error or error
 
     def _write(self, item: Item) -> None:

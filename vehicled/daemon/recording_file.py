@@ -7,19 +7,9 @@ from typing import Annotated, Any, NamedTuple
 from mcap.records import Attachment, Metadata
 
 from replay.mcap_writer import CHANNEL, McapWriter, write_clock
-from vehicled import __version__
+from vehicled import __version__, schemas
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import SCHEMA_VERSION, Estimate, Innovation, Measurement, Parameters, Status
-from vehicled.schemas import (
-    TOPIC_COLUMNS,
-    CommandRecord,
-    ConfigurationRecord,
-    StepRecord,
-    encode,
-    encode_estimate,
-    encode_innovation,
-    encode_measurement,
-)
 from vehicled.units import Hertz, Range
 
 CHUNK_NS = 250_000_000
@@ -66,14 +56,14 @@ class StepItem(NamedTuple):
     duration: int | None
 
 
-Item = StepItem | CommandRecord | Status | Parameters
+Item = StepItem | schemas.CommandRecord | Status | Parameters
 
 
 def messages_of(item: Item | None) -> int:
     """How many messages an item becomes, if none is left out for its rate."""
     if not isinstance(item, StepItem):
         return int(item is not None)
-    topics = len(TOPIC_COLUMNS) * (item.estimate is not None)
+    topics = len(schemas.TOPIC_COLUMNS) * (item.estimate is not None)
     return 1 + len(item.measurements) + len(item.innovations) + topics
 
 
@@ -81,7 +71,7 @@ class Intake(ABC):
     """Takes steps, commands and status from the estimator's thread. What is passed must not be changed afterwards."""
 
     def __init__(self) -> None:
-        """Steps are numbered from 1, so that a reader sees a gap."""
+        """Steps are numbered from 1, so that a gap can be found."""
         self._number = 0
 
     @abstractmethod
@@ -102,7 +92,7 @@ class Intake(ABC):
 
     def record_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
         """What changed the filter before the step at `step_ns`; call it before that step is recorded."""
-        self._put(CommandRecord(step_ns, name, arguments))
+        self._put(schemas.CommandRecord(step_ns, name, arguments))
 
     def record_status(self, status: Status) -> None:
         """Take the status as it is now."""
@@ -143,7 +133,9 @@ class RecordingFile:
         at = max(utc, 0)
         writer.add_beside(Attachment(at, at, "configuration.yaml", "application/yaml", text))
         writer.add_beside(Metadata("vehicled", {"version": __version__, "schema": str(SCHEMA_VERSION)}))
-        writer.write(CHANNEL["configuration"], utc, utc, encode(ConfigurationRecord(t, configuration)))
+        writer.write(
+            CHANNEL["configuration"], utc, utc, schemas.encode(schemas.ConfigurationRecord(t, configuration))
+        )
         write_clock(writer, t, utc_offset_ns)
         writer.end_chunk()
         self._head = writer.messages
@@ -161,16 +153,16 @@ class RecordingFile:
             t = item.t
             now = t + offset
             for m in item.measurements:
-                write(_MEASUREMENT, m.arrival + offset, m.t + offset, encode_measurement(t, m))
+                write(_MEASUREMENT, m.arrival + offset, m.t + offset, schemas.encode_measurement(t, m))
             self._write_results(item, now)
-            record = StepRecord(t, len(item.measurements), item.duration)
-            write(_STEP, now, now, encode(record), item.number)
-        elif isinstance(item, CommandRecord):
-            write(CHANNEL["command"], item.step + offset, item.step + offset, encode(item))
+            record = schemas.StepRecord(t, len(item.measurements), item.duration)
+            write(_STEP, now, now, schemas.encode(record), item.number)
+        elif isinstance(item, schemas.CommandRecord):
+            write(CHANNEL["command"], item.step + offset, item.step + offset, schemas.encode(item))
         elif isinstance(item, Status):
-            write(CHANNEL["status"], item.t + offset, item.t + offset, encode(item))
+            write(CHANNEL["status"], item.t + offset, item.t + offset, schemas.encode(item))
         else:
-            write(CHANNEL["parameters"], item.t + offset, item.t + offset, encode(item))
+            write(CHANNEL["parameters"], item.t + offset, item.t + offset, schemas.encode(item))
 
     def _write_results(self, item: StepItem, now: int) -> None:
         """What came of a step, as far as it is due; `now`: its time since 1970 UTC, ns."""
@@ -178,13 +170,13 @@ class RecordingFile:
         if item.estimate is not None:
             for topic, channel in _ESTIMATE_CHANNELS:
                 if self._is_due(topic, getattr(rates, topic), t):
-                    write(channel, now, now, encode_estimate(topic, item.estimate))
+                    write(channel, now, now, schemas.encode_estimate(topic, item.estimate))
             if self._contents.scene is not None and self._is_due("scene", rates.scene, t):
                 for topic, message in self._contents.scene.draw(item.estimate, now):
                     write(CHANNEL[topic], now, now, message)
         for innovation in item.innovations:
             if self._is_due(innovation.sensor, rates.innovation, t):
-                write(_INNOVATION, now, innovation.t + self._offset, encode_innovation(innovation))
+                write(_INNOVATION, now, innovation.t + self._offset, schemas.encode_innovation(innovation))
 
     def _is_due(self, what: str, rate: float | None, t: int) -> bool:
         if rate is None:
@@ -197,4 +189,4 @@ class RecordingFile:
 
 
 _MEASUREMENT, _INNOVATION, _STEP = CHANNEL["measurement"], CHANNEL["innovation"], CHANNEL["step"]
-_ESTIMATE_CHANNELS = [(topic, CHANNEL[topic]) for topic in TOPIC_COLUMNS]
+_ESTIMATE_CHANNELS = [(topic, CHANNEL[topic]) for topic in schemas.TOPIC_COLUMNS]
