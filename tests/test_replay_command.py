@@ -76,7 +76,7 @@ def rotated(logs, tmp_path_factory) -> tuple[list[Path], Path]:
             patched.setattr("vehicled.daemon.live_recorder._CHUNK_S", 0.01)
             patched.setattr(
                 "vehicled.daemon.live_recorder.open_recording",
-                lambda folder, text, t, offset: open_recording(folder, text, t, UTC_OFFSET_NS),
+                lambda folder, text, t, *_: open_recording(folder, text, t, UTC_OFFSET_NS),
             )
             recorder = LiveRecorder(RecordOptions(directory=folder, keep_free=0.0), "text")
             recorder.start()
