@@ -423,8 +423,9 @@ class Estimator:
     def _widen_gyro_bias(self, jump: BiasJump) -> None:
         """Let the bias about the vertical axis, and the heading that it has falsified, be estimated anew."""
         f = self._filter
+        variances = f.variances
         for group, element, sigma in ((GYRO_BIAS, "z", jump.rate), (ATTITUDE, "yaw", jump.angle)):
-            if f.variances[f.states.index(group, element)] < 0.25 * sigma**2:
+            if variances[f.states.index(group, element)] < 0.25 * sigma**2:
                 f.set_variance(group, element, sigma**2)
 
     def _find_loss(self, dt: float) -> str | None:
