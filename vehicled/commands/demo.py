@@ -165,11 +165,8 @@ def _simulate(
     from vehicled.simulation.equipment import find_equipment
     from vehicled.simulation.plant import make_plant
 
-    with Progress("compiling the model, once", 2, "parts", quiet=quiet) as progress:
-        plant = make_plant(car, scenario.plant)
-        progress.update(1)
-        Estimator(car)  # for the daemon, which then finds it on the disk
-        progress.update(2)
+    plant = make_plant(car, scenario.plant)
+    Estimator(car)  # compiles its model for the daemon, which then finds it on the disk
     equipment = find_equipment(car, car.find_signals())
     with Progress("simulating", scenario.length, "s", quiet=quiet) as progress:
         return simulate(scenario, plant, seed, progress.update, equipment)
