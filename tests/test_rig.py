@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from live_rig import IMU, is_running
 
 from replay.faults import Unplugged
 from replay.mcap_log import McapLog
@@ -19,7 +20,6 @@ from vehicled.rig.daemon_process import DaemonProcess
 from vehicled.rig.rig import Rig
 
 MS = 1_000_000
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 
 
 @pytest.fixture
@@ -40,13 +40,6 @@ def wait_for_status(daemon):
 def start(car):
     configuration, path, log = car
     return DaemonProcess(path, configuration.daemon.publish.command_endpoint, log)
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_daemon_runs_until_it_is_stopped(car):
