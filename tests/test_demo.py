@@ -120,7 +120,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_ports(tmp_path, socket_folder):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--duration", "1"], ["--duration", "nan"], ["--duration", "60"], ["--seed", "-1"]]
+    "arguments", [["--duration", "24"], ["--duration", "nan"], ["--duration", "60"], ["--seed", "-1"]]
 )
 def test_bad_arguments_are_one_line_each(arguments, tmp_path, capsys):
     assert main(["demo", "--output", str(tmp_path / "out"), *arguments]) == 2
