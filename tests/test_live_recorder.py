@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from live_rig import wait_until
 from mcap.reader import make_reader
-from recording_rig import PERIOD, START, Disk, messages, step, wait_until
+from recording_rig import PERIOD, START, Disk, messages, step
 
 from replay.mcap_log import McapLog
 from vehicled.daemon import live_recorder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 from typing import Self, TextIO
@@ -14,7 +13,7 @@ from vehicled.angles import wrap
 from vehicled.demo.feed import Feed
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.drive import Truth
-from vehicled.terminal import DIM, HIDE_CURSOR, PLAIN, RED, SHOW_CURSOR, Canvas
+from vehicled.terminal import DIM, HIDE_CURSOR, PLAIN, RED, SHOW_CURSOR, Canvas, get_size
 
 _SPARSE_S = 5.0
 _WIDTH = 78
@@ -45,11 +44,13 @@ class Screen:
         self._next_line = time.monotonic() + _SPARSE_S
 
     def show(self, feed: Feed) -> None:
-        """The present state of affairs."""
+        """What is estimated now. After the end of the drive, of which there is no truth, the last page stays."""
         if self._quiet:
             return
         now = (time.monotonic_ns() - self._offset) * 1e-9
         estimate = feed.estimate()
+        if estimate is not None and _number(estimate["t"]) - self._offset > self._truth.t[-1]:
+            return
         if self._terminal:
             self._draw(self._page(now, estimate, feed))
         elif estimate is not None and time.monotonic() >= self._next_line:
@@ -68,7 +69,7 @@ class Screen:
             self._stream.flush()
 
     def _draw(self, lines: list[str]) -> None:
-        columns, rows = os.get_terminal_size(self._stream.fileno())
+        columns, rows = get_size(self._stream)
         lines = lines[: rows - 1]
         up = f"\x1b[{self._drawn}A" if self._drawn else ""
         styled = (_style(line[: columns - 1]) + "\x1b[K\n" for line in lines)
