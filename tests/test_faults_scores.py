@@ -20,7 +20,7 @@ from vehicled.messages import (
     SourceFault,
 )
 from vehicled.studies.faults.drives import FaultDrive
-from vehicled.studies.faults.rows import Row
+from vehicled.studies.faults.row import Row
 from vehicled.studies.faults.scores import Observed, score
 from vehicled.studies.faults.tables import format_rows
 

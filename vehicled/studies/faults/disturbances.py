@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import json
 import multiprocessing
 import os
@@ -10,33 +12,39 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import zmq
 
-if TYPE_CHECKING:
-    from vehicled.rig.rig import Rig
+from vehicled.errors import RunError
+from vehicled.rig.configuration import plan_devices
+from vehicled.rig.rig import Rig
 
-Disturbance = Callable[["Rig", str, float], None]
-"""Disturbs a rig, whose command endpoint it gets, until a time (CLOCK_MONOTONIC, s)."""
+Disturbance = Callable[[Rig, float], None]
+"""Disturbs a rig until a time (CLOCK_MONOTONIC, s)."""
 
 _HOG_PRIORITY = 30
 """That of the estimator's thread."""
 _PAUSE = 0.01
+_RESTART_AFTER = 1.0
+"""s: RestartSec of the unit."""
+_PROCESS_MADVISE = 440
+"""Number of the system call on all platforms of Linux."""
+_MADV_PAGEOUT = 21
 
 
-def send_hangups(rig: Rig, commands: str, until: float) -> None:
+def send_hangups(rig: Rig, until: float) -> None:
     """SIGHUP a hundred times a second: the configuration is read again and again."""
     while time.monotonic() < until:
         os.kill(rig.daemon.pid, signal.SIGHUP)
         time.sleep(_PAUSE)
 
 
-def send_commands(rig: Rig, commands: str, until: float) -> None:
+def send_commands(rig: Rig, until: float) -> None:
     """Requests in a loop: unknown, not even JSON, too long, `reload_noise` and `status`."""
     requests = [b'{"command": "status"}', b"\xff{", b'{"command": "none"}', b'{"command": "reload_noise"}']
     requests += [json.dumps({"command": "set_position", "x": "far"}).encode(), b"[" * 16000]
-    with _connected(zmq.REQ, commands) as socket:
+    with _connected(zmq.REQ, rig.command_endpoint) as socket:
         number = 0
         while time.monotonic() < until:
             socket.send(requests[number % len(requests)])
@@ -46,7 +54,7 @@ def send_commands(rig: Rig, commands: str, until: float) -> None:
             socket.recv()
 
 
-def subscribe_hostile(rig: Rig, commands: str, until: float) -> None:
+def subscribe_hostile(rig: Rig, until: float) -> None:
     """Thousands of subscriptions, of random bytes too, by a subscriber that reads nothing."""
     with _connected(zmq.SUB, rig.endpoint) as socket:
         socket.rcvhwm = 1
@@ -57,21 +65,21 @@ def subscribe_hostile(rig: Rig, commands: str, until: float) -> None:
             time.sleep(_PAUSE / 10)
 
 
-def reset_filter(rig: Rig, commands: str, until: float) -> None:
+def reset_filter(rig: Rig, until: float) -> None:
     """The command `reset`, once."""
-    with _connected(zmq.REQ, commands) as socket:
+    with _connected(zmq.REQ, rig.command_endpoint) as socket:
         socket.send(b'{"command": "reset"}')
         socket.poll(3000)
 
 
-def suspend(rig: Rig, commands: str, until: float) -> None:
+def suspend(rig: Rig, until: float) -> None:
     """The daemon stands still, as with the whole PC: its clock goes on."""
     os.kill(rig.daemon.pid, signal.SIGSTOP)
-    time.sleep(max(until - time.monotonic(), 0.0))
+    sleep_until(until)
     os.kill(rig.daemon.pid, signal.SIGCONT)
 
 
-def hog_processor(rig: Rig, commands: str, until: float) -> None:
+def hog_processor(rig: Rig, until: float) -> None:
     """A process that computes all the time at the estimator's priority, on one processor."""
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_compute, args=(until,), daemon=True)
@@ -79,12 +87,90 @@ def hog_processor(rig: Rig, commands: str, until: float) -> None:
     process.join(max(until - time.monotonic(), 0.0) + 5.0)
 
 
-def fill_disk(rig: Rig, commands: str, until: float) -> None:
+def limit_files(rig: Rig, until: float) -> None:
     """Files of the daemon cannot grow."""
     before = resource.prlimit(rig.daemon.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(rig.daemon.pid, resource.RLIMIT_FSIZE, (1024, before[1]))
-    time.sleep(max(until - time.monotonic(), 0.0))
+    sleep_until(until)
     resource.prlimit(rig.daemon.pid, resource.RLIMIT_FSIZE, before)
+
+
+def configure_with_pipe(rig: Rig, until: float) -> None:
+    """The configuration file becomes a pipe that nobody writes to, and is to be read again by all ways.
+
+    It stays so to the end, which must come in time all the same.
+    """
+    rig.path.unlink()
+    os.mkfifo(rig.path)
+    with _connected(zmq.REQ, rig.command_endpoint) as socket:
+        while time.monotonic() < until:
+            os.kill(rig.daemon.pid, signal.SIGHUP)
+            socket.send(b'{"command": "reload_noise"}')
+            if not socket.poll(3000):
+                raise RunError("no reply to reload_noise within 3 s")
+            if json.loads(socket.recv())["ok"]:
+                raise RunError("noise settings were read from a pipe")
+            time.sleep(10 * _PAUSE)
+
+
+def kill(rig: Rig, until: float) -> None:
+    """SIGKILL, and a start a second later, as by the service manager."""
+    rig.daemon.restart(_RESTART_AFTER)
+
+
+def share_port(rig: Rig, until: float) -> None:
+    """The receiver's name leads to the IMU's port, as by a rule for udev that matches both."""
+    devices = plan_devices(rig.configuration)
+    imu, gnss = (Path(devices[name][1].port) for name in ("imu", "gnss"))
+    rig.emulator.unplug("gnss")
+    gnss.symlink_to(imu.readlink())
+    sleep_until(until)
+    gnss.unlink()
+    rig.emulator.replug("gnss")
+
+
+def evict_memory(rig: Rig, until: float) -> None:
+    """The kernel takes the daemon's pages away, ten times a second, as it does where memory is short.
+
+    Without swap, these are the pages of programs and files: they have to be read again.
+    """
+    with contextlib.closing(_Process(rig.daemon.pid)) as process:
+        while time.monotonic() < until:
+            process.page_out()
+            time.sleep(10 * _PAUSE)
+
+
+def sleep_until(t: float) -> None:
+    """Until a time (CLOCK_MONOTONIC, s)."""
+    time.sleep(max(t - time.monotonic(), 0.0))
+
+
+class _Process:
+    """Another process, whose memory is advised on."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._descriptor = os.pidfd_open(pid)
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def page_out(self) -> None:
+        """All of its pages. Raises RunError where that is not permitted."""
+        for line in Path(f"/proc/{self._pid}/maps").read_text().splitlines():
+            begin, _, end = line.split(maxsplit=1)[0].partition("-")
+            place = _Extent(int(begin, 16), int(end, 16) - int(begin, 16))
+            extents = ctypes.byref(place)
+            call = (_PROCESS_MADVISE, self._descriptor, extents, ctypes.c_size_t(1), _MADV_PAGEOUT, 0)
+            if self._libc.syscall(*call) < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
+                raise RunError(f"pages cannot be taken away: {os.strerror(ctypes.get_errno())}")
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _Extent(ctypes.Structure):
+    """`struct iovec`."""
+
+    _fields_ = [("base", ctypes.c_size_t), ("length", ctypes.c_size_t)]
 
 
 def _compute(until: float) -> None:
