@@ -89,8 +89,8 @@ _COURSES = {
     ),
 }
 """For faults, from 15 m/s: at 5.5 m/s² through a bend; to and fro; accelerating, braking and accelerating in a wide
-bend. For starts also: standing; straight ahead; backwards through a bend; uphill from a stop, on banked ground; sliding,
-by 14° to one side at `START`, by 28° to the other side three seconds later.
+bend. For starts also: standing; straight ahead; backwards through a bend; uphill from a stop, on banked ground; in a
+skid, by 14° to one side at `START`, by 28° to the other side three seconds later.
 """
 DRIVES = tuple(_COURSES)
 PLACES = ("corner", "slalom", "braking")
