@@ -26,6 +26,8 @@ Disturbance = Callable[[Rig, float], None]
 _HOG_PRIORITY = 30
 """That of the estimator's thread."""
 _PAUSE = 0.01
+_REPLY_WITHIN_S = 12
+"""For a process that reads the configuration again, on a busy machine; the daemon waits 10 s for it."""
 _RESTART_AFTER = 1.0
 """s: RestartSec of the unit."""
 _PROCESS_MADVISE = 440
@@ -106,8 +108,8 @@ def configure_with_pipe(rig: Rig, until: float) -> None:
         while time.monotonic() < until:
             os.kill(rig.daemon.pid, signal.SIGHUP)
             socket.send(b'{"command": "reload_noise"}')
-            if not socket.poll(3000):
-                raise RunError("no reply to reload_noise within 3 s")
+            if not socket.poll(_REPLY_WITHIN_S * 1000):
+                raise RunError(f"no reply to reload_noise within {_REPLY_WITHIN_S} s")
             if json.loads(socket.recv())["ok"]:
                 raise RunError("noise settings were read from a pipe")
             time.sleep(10 * _PAUSE)
