@@ -217,9 +217,12 @@ def read_at(message: bytes, ratio: float) -> bytes:
     read = bytearray()
     edge = line.find(b"\1\0") + 1
     while edge:
-        data = sum(sample(edge, k + 1) << k for k in range(8))
-        read.append(data if sample(edge, 9) else 0)
-        edge = line.find(b"\1\0", int(edge + 9.5 * ratio)) + 1
+        last = 0
+        if not sample(edge, 0):  # else the start bit was too short to be one
+            last = 9
+            data = sum(sample(edge, k + 1) << k for k in range(8))
+            read.append(data if sample(edge, last) else 0)
+        edge = line.find(b"\1\0", int(edge + (last + 0.5) * ratio)) + 1
     return bytes(read)
 
 

@@ -25,6 +25,8 @@ _NORMAL = 1.0, math.radians(2.0)
 """m, rad: errors of an estimate that has recovered, beside those of the receiver."""
 _NO_FAULT = ("not moving", "no fix")
 """Reasons that say nothing against a sensor."""
+_LEAST_SPEED = 1.0
+"""m/s, for a direction of motion."""
 _PAUSE = 0.3
 """s without a rejection, after which another span of them begins."""
 _BY_RECEIVER = {"rtk": 0.0, "conventional": 4.0}
@@ -98,11 +100,14 @@ def _calc_errors(drive: FaultDrive, observed: Observed) -> dict[str, np.ndarray]
     values = dict(zip(ESTIMATE_INDEX, observed.values.T, strict=True))
     east, north = _to_world(drive, values)
     errors = {}
+    speed = np.hypot(*(drive.truth[:, ESTIMATE_INDEX[c]] for c in ("vx", "vy")))
+    moves = np.interp(observed.t, drive.t, speed) >= _LEAST_SPEED
     for column in _COMPARED:
         true = drive.truth[:, ESTIMATE_INDEX[column]]
         true = np.interp(observed.t, drive.t, np.unwrap(true) if column == "yaw" else true)
         error = {"x": east, "y": north}.get(column, values[column]) - true
         errors[column] = (error + np.pi) % (2 * np.pi) - np.pi if column in ("yaw", "sideslip") else error
+    errors["sideslip"][~moves] = np.nan
     return errors
 
 
