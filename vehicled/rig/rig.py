@@ -65,10 +65,10 @@ class Rig:
         commands = configuration.daemon.publish.command_endpoint
         assert commands is not None  # see `write_configuration`
         self.command_endpoint = commands
+        self.devices = plan_devices(configuration)
+        """Driver and options of each."""
         with contextlib.ExitStack() as opened:
-            self.emulator = opened.enter_context(
-                Emulator(plan_devices(configuration), measurements, faults, timed)
-            )
+            self.emulator = opened.enter_context(Emulator(self.devices, measurements, faults, timed))
             self.daemon = opened.enter_context(DaemonProcess(path, commands, log, module))
             self._opened = opened.pop_all()
         self._start_ns = 0

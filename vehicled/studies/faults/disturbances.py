@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import json
 import multiprocessing
 import os
@@ -13,14 +11,16 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import zmq
 
 from vehicled.errors import RunError
-from vehicled.rig.configuration import plan_devices
-from vehicled.rig.rig import Rig
 
-Disturbance = Callable[[Rig, float], None]
+if TYPE_CHECKING:  # so that the processes that are started here start soon
+    from vehicled.rig.rig import Rig
+
+Disturbance = Callable[["Rig", float], None]
 """Disturbs a rig until a time (CLOCK_MONOTONIC, s)."""
 
 _HOG_PRIORITY = 30
@@ -30,9 +30,6 @@ _REPLY_WITHIN_S = 12
 """For a process that reads the configuration again, on a busy machine; the daemon waits 10 s for it."""
 _RESTART_AFTER = 1.0
 """s: RestartSec of the unit."""
-_PROCESS_MADVISE = 440
-"""Number of the system call on all platforms of Linux."""
-_MADV_PAGEOUT = 21
 
 
 def send_hangups(rig: Rig, until: float) -> None:
@@ -122,8 +119,7 @@ def kill(rig: Rig, until: float) -> None:
 
 def share_port(rig: Rig, until: float) -> None:
     """The receiver's name leads to the IMU's port, as by a rule for udev that matches both."""
-    devices = plan_devices(rig.configuration)
-    imu, gnss = (Path(devices[name][1].port) for name in ("imu", "gnss"))
+    imu, gnss = (Path(rig.devices[name][1].port) for name in ("imu", "gnss"))
     rig.emulator.unplug("gnss")
     gnss.symlink_to(imu.readlink())
     sleep_until(until)
@@ -131,48 +127,9 @@ def share_port(rig: Rig, until: float) -> None:
     rig.emulator.replug("gnss")
 
 
-def evict_memory(rig: Rig, until: float) -> None:
-    """The kernel takes the daemon's pages away, ten times a second, as it does where memory is short.
-
-    Without swap, these are the pages of programs and files: they have to be read again.
-    """
-    with contextlib.closing(_Process(rig.daemon.pid)) as process:
-        while time.monotonic() < until:
-            process.page_out()
-            time.sleep(10 * _PAUSE)
-
-
 def sleep_until(t: float) -> None:
     """Until a time (CLOCK_MONOTONIC, s)."""
     time.sleep(max(t - time.monotonic(), 0.0))
-
-
-class _Process:
-    """Another process, whose memory is advised on."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._descriptor = os.pidfd_open(pid)
-        self._libc = ctypes.CDLL(None, use_errno=True)
-
-    def page_out(self) -> None:
-        """All of its pages. Raises RunError where that is not permitted."""
-        for line in Path(f"/proc/{self._pid}/maps").read_text().splitlines():
-            begin, _, end = line.split(maxsplit=1)[0].partition("-")
-            place = _Extent(int(begin, 16), int(end, 16) - int(begin, 16))
-            extents = ctypes.byref(place)
-            call = (_PROCESS_MADVISE, self._descriptor, extents, ctypes.c_size_t(1), _MADV_PAGEOUT, 0)
-            if self._libc.syscall(*call) < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
-                raise RunError(f"pages cannot be taken away: {os.strerror(ctypes.get_errno())}")
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
-class _Extent(ctypes.Structure):
-    """`struct iovec`."""
-
-    _fields_ = [("base", ctypes.c_size_t), ("length", ctypes.c_size_t)]
 
 
 def _compute(until: float) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from vehicled.studies.faults import disks
 from vehicled.studies.faults.disturbances import (
     configure_with_pipe,
-    evict_memory,
     hog_processor,
     kill,
     limit_files,
@@ -18,6 +17,7 @@ from vehicled.studies.faults.disturbances import (
     suspend,
 )
 from vehicled.studies.faults.drives import BEGIN, END
+from vehicled.studies.faults.memory import squeeze
 from vehicled.studies.faults.row import ALL, Row
 
 _NEXT_ATTEMPT = 8.0
@@ -57,7 +57,7 @@ MACHINE_ROWS: tuple[Row, ...] = (
         offline=False,
     ),
     Row(name="processor busy at the same priority", disturbance=hog_processor, offline=False),
-    Row(name="memory taken away", disturbance=evict_memory, offline=False),
+    Row(name="memory short", disturbance=squeeze, offline=False),
     Row(
         name="files cannot grow",
         disturbance=limit_files,
