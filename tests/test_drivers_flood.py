@@ -134,7 +134,7 @@ def slcan():
         "can", CanOptions(dbc=DBC, signals=BRAKE, interface="slcan", channel=os.ttyname(theirs)), out.append
     )
     driver.start()
-    until(lambda: driver.state == "connected")
+    wait_until(lambda: driver.state == "connected")
     yield ours, driver, out
     driver.stop()
     os.close(ours)
@@ -151,14 +151,14 @@ def test_an_slcan_adapter_is_read_no_faster_than_any_bus_sends(slcan, line):
     while time.monotonic() < begun + 1.0:
         with contextlib.suppress(BlockingIOError):
             written += os.write(end, line * (4000 // len(line)))
-    until(lambda: driver.counters()["discarded_bytes"])
+    wait_until(lambda: driver.counters()["discarded_bytes"])
     assert driver.state == "flooding"
     taken = written - driver.counters()["discarded_bytes"]
     assert taken <= 250_000 * (time.monotonic() - begun + 0.1) + 100_000  # still on the line
-    until(lambda: driver.state != "flooding")
+    wait_until(lambda: driver.state != "flooding")
     assert not out
     os.write(end, b"\rt1308" + b"00" * 8 + b"\r")  # the driver is in step again
-    until(lambda: out)
+    wait_until(lambda: out)
     assert driver.counters()["internal_errors"] == driver.counters()["disconnects"] == 0
 
 
@@ -169,7 +169,7 @@ def test_no_frame_is_made_of_what_stands_before_and_after_discarded_bytes(slcan)
     while not driver.counters()["discarded_bytes"] or time.monotonic() < begun + 1.0:
         with contextlib.suppress(BlockingIOError):
             os.write(end, good * 150)
-    until(lambda: driver.state != "flooding")
+    wait_until(lambda: driver.state != "flooding")
     assert out
     pressures = {m.values["brake.pressure"] for m in out}
     assert pressures == {0.0}

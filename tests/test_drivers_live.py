@@ -284,7 +284,7 @@ def test_a_device_that_cannot_be_closed_is_opened_again(monkeypatch):
     monkeypatch.setattr("can.interfaces.virtual.VirtualBus.recv", lambda *_: 1 / 0)
     driver = Can("can", dataclasses.replace(BRAKE, interface="virtual", channel="closing"), lambda m: None)
     driver.start()
-    until(lambda: driver.counters()["reconnects"] >= 2)
+    wait_until(lambda: driver.counters()["reconnects"] >= 2)
     driver.stop()
     assert driver.state == "stopped"
 

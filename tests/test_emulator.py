@@ -14,7 +14,7 @@ from live_rig import IMU, is_running, wait_until
 from drivers.xsens import Xsens, XsensDecoder, XsensOptions
 from replay.emulator import Emulator
 from replay.encoders import XsensEncoder
-from replay.faults import BadLine, Freeze, Multiply, Offset, Silence, Unplugged
+from replay.faults import BadLine, Freeze, Multiply, Offset, Silence, Unplugged, WrongBaud, read_at
 from replay.laps import Laps
 from replay.player import Player
 from vehicled.errors import RunError, UsageError
@@ -268,3 +268,25 @@ def test_laps_continue_one_another():
     assert all(b.values["wheel.fl.angle"] - a.values["wheel.fl.angle"] == 0.5 for a, b in pairwise(found))
     assert [m.values["imu.wz"] for m in found[10:20]] == [m.values["imu.wz"] for m in found[:10]]
     assert list(Laps(lap, 1000 * MS, {}, 450 * MS)) == lap[:5]
+
+
+@pytest.mark.parametrize(
+    ("sent", "ratio", "read"),
+    [
+        (bytes(range(256)), 1.0, bytes(range(256))),
+        (bytes(range(256)), 1.03, bytes(range(256))),  # half a bit in ten is what a port bears
+        (b"\xff", 0.1, b"\x00"),  # the start bit alone lasts a whole byte: a break
+        (b"\xff", 0.5, b"\xfe"),  # the start bit reads as start bit and lowest bit
+        (b"\xff", 0.25, b"\xf8"),
+        (b"\x00", 10.0, b"\xff"),  # all of it in the port's start bit
+        (b"\xff", 10.0, b""),  # over before the middle of the port's start bit
+    ],
+)
+def test_bytes_at_another_baud_rate_are_what_a_port_samples(sent, ratio, read):
+    assert read_at(sent, ratio) == read
+
+
+def test_a_device_at_another_baud_rate_sends_garbage_while_it_lasts():
+    fault = WrongBaud(device="imu", ratio=0.5, begin=0.2, end=0.8)
+    assert play(LOG, [fault]).sent != play(LOG).sent
+    assert play(LOG, [WrongBaud(device="imu", ratio=1.0)]).sent == play(LOG).sent

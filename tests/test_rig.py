@@ -106,6 +106,19 @@ def test_a_daemon_that_dies_is_an_error(car):
         fail(daemon, signal.SIGKILL)
 
 
+def test_a_daemon_that_is_killed_is_started_again(car):
+    with start(car) as daemon:
+        wait_for_status(daemon)
+        before = daemon.pid
+        daemon.restart(0.1)
+        assert daemon.pid != before
+        assert not is_running(before)
+        wait_for_status(daemon)
+    recordings = sorted((car[1].parent / "runs").iterdir())
+    assert len(recordings) == 2
+    assert not any(McapLog(recording).read_run().problems for recording in recordings)
+
+
 def test_its_last_line_is_the_error(car):
     path = car[1]
     path.write_text(path.read_text().replace("realtime_priority", "priority_of_realtime"))
