@@ -10,15 +10,14 @@ python-can has this interface too, but reads each byte by a system call of its o
 """
 
 import contextlib
-import os
 import re
-import select
 import time
 from binascii import unhexlify
 from collections import deque
 
 import can
-import serial
+
+from drivers.ports import check_port, open_port
 
 BITRATES = {
     10_000: "S0",
@@ -36,13 +35,19 @@ BITRATES = {
 _BAUD = 115200
 _REOPEN_S = 1.0
 """An adapter that has been reset, as many are by the opening of their port, has its channel closed."""
-_WRITE_WITHIN_S = 0.5
 _LONGEST_LINE = 64
-_CHUNK = 4096
 _FRAME = re.compile(
     rb"(?:[tr]([0-9A-Fa-f]{3})|[TR]([01][0-9A-Fa-f]{7}))([0-8])((?:[0-9A-Fa-f]{2})*)", re.ASCII
 )
 _STAMP_DIGITS = 4
+
+
+def check_channel(channel: str) -> str | None:
+    """What is wrong with a channel (see `SlcanPort`), in words; None if nothing is."""
+    port, _, baud = channel.partition("@")
+    if port.startswith("udp://") or (baud and not baud.isdecimal()):
+        return f"expected a path, a path with @BAUD or socket://HOST:PORT with slcan, got {channel!r}"
+    return check_port(port)
 
 
 class SlcanPort:
@@ -55,18 +60,16 @@ class SlcanPort:
     def __init__(self, channel: str, bitrate: int | None, counters: dict[str, int]) -> None:
         """Open the port and the adapter's channel. Raises OSError.
 
-        channel: path of the port, `/dev/ttyACM0`; with `@115200` behind it also its baud rate. bitrate: of the bus,
+        channel: path of the port, `/dev/ttyACM0`; with `@115200` behind it also its baud rate; or
+        `socket://HOST:PORT`. bitrate: of the bus,
         bits per second, one of `BITRATES`; None leaves the adapter's own.
         """
         path, _, baud = channel.partition("@")
         try:
-            self._port = serial.Serial(
-                path, int(baud or _BAUD), timeout=0, write_timeout=_WRITE_WITHIN_S, exclusive=True
-            )
-        except ValueError as error:  # no baud rate, or one that pyserial rejects
+            number = int(baud or _BAUD)
+        except ValueError as error:
             raise OSError(f"{channel}: {error}") from None
-        with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every port can
-            self._port.set_low_latency_mode(True)  # USB adapters otherwise hold bytes back for 16 ms
+        self._port = open_port(path, number)
         self._setup = [] if bitrate is None else [BITRATES[bitrate]]
         self._counters = counters
         self._buffer = b""
@@ -82,11 +85,8 @@ class SlcanPort:
     def recv(self, timeout: float) -> can.Message | None:
         """The next frame, stamped with the time of day (s) at which it was read; None without one in `timeout`, s."""
         if not self._frames:
-            ready = select.select([self._port.fileno()], [], [], timeout)[0]
-            data = os.read(self._port.fileno(), _CHUNK) if ready else b""
+            data = self._port.read(timeout)
             now = time.monotonic()
-            if ready and not data:
-                raise OSError(f"{self._port.port}: hung up")
             if data:
                 self._received = now
                 self._buffer += data
