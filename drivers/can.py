@@ -41,7 +41,7 @@ from cantools.database.can import Signal as DbcSignal
 
 from drivers.base import Driver
 from drivers.serial_port import nanoseconds
-from drivers.slcan import BITRATES, SlcanPort
+from drivers.slcan import BITRATES, SlcanPort, check_channel
 from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
@@ -107,16 +107,18 @@ class CanOptions:
     interface: str = "socketcan"
     """`socketcan`; `slcan` for an adapter on a serial port; or another interface of python-can."""
     channel: str = "can0"
-    """Name of the network interface; with `slcan` the path of the port, such as `/dev/ttyACM0`."""
+    """Name of the network interface; with `slcan` the port: a path such as `/dev/ttyACM0`, or `socket://HOST:PORT`."""
     bitrate: Annotated[int, Positive] | None = None
     """Bits per second, where the interface is not configured by the system as SocketCAN is."""
     latency: Annotated[Seconds, NonNegative] = 0.0
     """Least time from measurement to the arrival of the frame, s."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for names that are no channels, and a bit rate that slcan does not have."""
+        """Yield (key, what is wrong) for names that are no channels, and what slcan does not have."""
         if self.interface == "slcan" and self.bitrate not in (None, *BITRATES):
             yield "bitrate", f"expected one of {', '.join(map(str, BITRATES))} with slcan, got {self.bitrate}"
+        if self.interface == "slcan" and (wrong := check_channel(self.channel)):
+            yield "channel", wrong
         for channel in self.signals:
             if channel not in CHANNELS:
                 yield f"signals.{channel}", f"unknown channel; expected one of {', '.join(CHANNELS)}"

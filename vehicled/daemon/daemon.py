@@ -48,7 +48,7 @@ class DeviceOptions:
     """One device: which driver reads it, and that driver's options."""
 
     driver: str
-    """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
+    """Kind of device: `xsens`, `vectornav`, `ubx`, `nmea`, `can`, or one that another package adds."""
     options: Deferred
     """The driver's own settings."""
     max_rate: Annotated[Hertz, Positive] | None = None
@@ -162,7 +162,7 @@ class Daemon:
         def counters() -> dict[str, Any]:
             return {
                 **self._other_counters(),
-                "devices": {d.name: {"state": d.state, **d.counters()} for d in self._drivers},
+                "devices": {d.name: d.describe() for d in self._drivers},
                 "publisher": publisher.counters(),
                 "commands": commands.counters(),
                 "recorder": None if recorder is None else recorder.counters(),
