@@ -178,8 +178,7 @@ class GnssSource(Source[Gnss]):
         register(f"{name}course", s.gate, serves=("yaw",))
         velocity = f"{name}vn", f"{name}ve", f"{name}vd"
         register(f"{name}velocity", s.gate, channels=velocity, serves=("vx", "yaw"))
-        if s.heading is not None:
-            register(f"{name}heading", s.heading.gate, serves=("yaw",))
+        register(f"{name}heading", (s.heading or Baseline()).gate, serves=("yaw",))
         self._heading_check.forget()
         self._kinds = {1: s.single, 2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
 
@@ -298,8 +297,8 @@ class GnssSource(Source[Gnss]):
     def _observe_heading(self, m: Measurement, v: Mapping[str, float]) -> None:
         baseline, kind = self.settings.heading, f"{self._prefix}heading"
         if baseline is None:
-            return
-        if self._heading_check.is_wrong:
+            self.updates.reject(m, kind, [v["heading"]], "no baseline")
+        elif self._heading_check.is_wrong:
             self.updates.reject(m, kind, [v["heading"]], "mounting")
         else:
             sigma = self._find_accuracy(v.get("heading_acc"), baseline.noise, _LEAST_HEADING_ACCURACY)
