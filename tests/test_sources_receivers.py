@@ -11,7 +11,7 @@ from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
-from vehicled.simulation.scenario import Scenario, find_scenario
+from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
 from vehicled.simulation.sensor_settings import RTK
 from vehicled.sources.gnss import Baseline, Gnss2
 
@@ -74,7 +74,7 @@ def test_a_vector_takes_the_place_of_speed_and_course(seed):
 
 
 def test_a_moving_car_with_a_vector_is_aligned_by_its_first_one():
-    moving = Drive(Scenario(duration=2.0, initial=InitialMotion(speed=15.0, yaw=2.0)))
+    moving = Drive(Scenario(duration=2.0, initial=InitialMotion(speed=15.0, yaw=2.0), inputs=DriveInputs()))
     run = Run(prototype(), steps(moving.measurements(31, gnss=VECTOR)))
     assert run.t[0] < 0.1 * SECOND
     assert np.abs(run.error(moving, "yaw")).max() < 0.02
