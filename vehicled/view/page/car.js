@@ -2,7 +2,7 @@
 
 import { DEG, WHEELS, fixed, isMoving } from "./format.js";
 
-const NEWTON_TO_PIXEL = 46 / 5000;
+const NEWTON_TO_PIXEL = 70 / 5000;
 const LOAD_RADIUS = 30;
 const LOAD_AT = 5000;
 const TRAVEL = 0.08;
@@ -23,14 +23,17 @@ function element(parent, name, attributes = {}, text = "") {
 
 export class Car {
   constructor(parent) {
-    const svg = element(parent, "svg", { viewBox: "0 22 360 376", role: "img", "aria-label": "The four corners of the car" });
+    const svg = element(parent, "svg", { viewBox: "0 34 360 358", role: "img", "aria-label": "The four corners of the car" });
     element(svg, "path", {
       class: "body",
-      d: "M140 130 C138 70 150 44 180 42 C210 44 222 70 220 130 L222 310 C222 360 210 378 180 380 C150 378 138 360 138 310 Z",
+      d: "M132 120 C130 74 146 48 180 46 C214 48 230 74 228 120 L230 168 L230 262 L232 312 C232 356 214 376 180 378 C146 376 128 356 128 312 L130 262 L130 168 Z",
     });
-    element(svg, "path", { class: "glass", d: "M148 168 Q180 146 212 168 L207 194 Q180 184 153 194 Z" });
-    element(svg, "path", { class: "glass", d: "M152 300 Q180 310 208 300 L205 280 Q180 287 155 280 Z" });
+    element(svg, "path", { class: "glass", d: "M142 172 Q180 146 218 172 L210 200 Q180 188 150 200 Z" });
+    element(svg, "path", { class: "glass", d: "M146 306 Q180 320 214 306 L208 282 Q180 290 152 282 Z" });
     this.heading = element(svg, "line", { class: "heading", x1: CENTRE.x, y1: CENTRE.y });
+    const legend = document.createElement("p");
+    legend.textContent = "load (disc), slip angle, slip ratio, deflection (bar), tyre force (line)";
+    parent.append(legend);
     this.corners = Object.fromEntries(WHEELS.map((wheel) => [wheel, this.makeCorner(svg, PLACES[wheel])]));
   }
 

@@ -2,7 +2,7 @@
 
 import { fixed } from "./format.js";
 
-const LEVELS = { active: "good", measured: "good", connected: "good", estimated: "good", lost: "bad", distrusted: "bad", disconnected: "bad" };
+const LEVELS = { active: "good", measured: "good", connected: "good", estimated: "good", distrusted: "warn" };
 const STATES = { running: "good", waiting: "none", aligning: "warn", degraded: "warn", recovering: "warn", failed: "bad" };
 
 export function levelOfState(state) {
