@@ -33,12 +33,13 @@ def receive(socket):
 def test_topics_and_payloads(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 7)
     publisher.publish_step(estimate(7), [make_innovation(6)])
     publisher.publish_status(Status(8, "running", {"a": {"b": 1}}))
     publisher.publish_parameters(Parameters.of(8, {"gyro_scale": SlowState(0.5, 0.1, "–")}))
-    got = [receive(subscriber) for _ in range(6)]
-    topics = ["position", "slip", "suspension", "innovation", "status", "parameters"]
+    publisher.publish_command(9, "mark", {"text": "kerb"})
+    got = [receive(subscriber) for _ in range(7)]
+    topics = ["position", "slip", "suspension", "innovation", "status", "parameters", "command"]
     assert [topic for topic, _ in got] == topics
     assert all(message["schema"] == 1 for _, message in got)
     assert got[0][1]["x"] == 1.5
@@ -46,6 +47,7 @@ def test_topics_and_payloads(publisher, connect):
     assert got[3][1]["sensor"] == "imu.gyro"
     assert got[4][1]["counters"] == {"a": {"b": 1}}
     assert (got[5][1]["value"], got[5][1]["sigma"]) == ({"gyro_scale": 0.5}, {"gyro_scale": 0.1})
+    assert got[6][1] == {"schema": 1, "step": 9, "name": "mark", "arguments": {"text": "kerb"}}
     once = dict.fromkeys(topics, 1)
     wait_until(lambda: publisher.counters()["sent"] == once)
 
@@ -139,7 +141,7 @@ def test_the_backlog_is_bounded_and_drops_are_counted():
 def test_a_message_that_cannot_be_encoded_does_not_stop_the_others(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 7)
     publisher.publish_status(Status(1, "running", {"what": object()}))
     publisher.publish_status(Status(2, "running", {}))
     assert receive(subscriber)[1]["t"] == 2

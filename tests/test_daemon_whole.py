@@ -28,6 +28,7 @@ from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
 from vehicled.daemon.signals import Signals
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement, SlowState
+from vehicled.stepping import run_steps
 
 CONFIGURATION = """\
 devices:
@@ -78,8 +79,11 @@ def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
         commands = connect(zmq.REQ, daemon.command_endpoint)
         commands.send(b'{"command": "set_position", "x": 1, "y": 2}')
         assert json.loads(commands.recv()) == {"ok": True, "executed": "set_position"}
+        commands.send(b'{"command": "mark", "text": "kerb"}')
+        assert json.loads(commands.recv()) == {"ok": True}
         commands.send(b'{"command": "status"}')
         status = json.loads(commands.recv())["status"]
+    assert status["counters"]["commands"]["endpoint"] == daemon.command_endpoint
     assert all(b["t"] > a["t"] and b["x"] >= a["x"] for a, b in pairwise(messages))
     assert messages[-1]["x"] > messages[0]["x"]
     assert set(status["counters"]) == {
@@ -95,8 +99,17 @@ def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
     assert len(given) > 20
     assert all(m.values == SAMPLE for m in given)
     assert [(c.name, c.arguments) for s in steps for c in s.commands] == [
-        ("set_position", {"x": 1.0, "y": 2.0})
+        ("set_position", {"x": 1.0, "y": 2.0}),
+        ("mark", {"text": "kerb"}),
     ]
+
+    # A replay hands the mark on with its step, and the estimator does not see it.
+    again, executed = FakeEstimator(), []
+    for _ in run_steps(again, iter(steps), on_command=lambda *command: executed.append(command)):
+        pass
+    assert [name for name, _ in again.commands] == ["set_position"]
+    (marked,) = (s.t for s in steps for c in s.commands if c.name == "mark")
+    assert executed[-1] == (marked, "mark", {"text": "kerb"}, None)
 
 
 def test_a_device_that_floods_is_decimated_and_named_in_the_status(make, estimator):

@@ -20,7 +20,8 @@ from replay.mcap_log import McapLog
 from vehicled.cli import main
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.demo.result import DemoResult
-from vehicled.demo.screen import Screen, make_map, swing_bar
+from vehicled.demo.screen import Screen
+from vehicled.live.lines import make_map, swing_bar
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.rig.configuration import write_configuration
 from vehicled.rig.rig import DriveEnd

@@ -61,6 +61,8 @@ ROWS = (
     "vehicled.rig",
     "vehicled.studies",
     "vehicled.api",
+    "vehicled.live",
+    "vehicled.view",
     "vehicled.demo",
     "vehicled.commands",
     "vehicled.cli",

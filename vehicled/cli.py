@@ -20,6 +20,8 @@ COMMANDS = {
     "demo": "the whole chain on an emulated vehicle; nothing to configure",
     "run": "the daemon: read the sensors, estimate, publish, record",
     "replay": "run the same estimator on a recorded log",
+    "top": "a running daemon in the terminal",
+    "view": "a running daemon or a recording in a browser",
     "simulate": "drive the plant model and write what its sensors would measure",
     "convert": "convert a log into another format",
     "recover": "repair recordings that power loss has cut off",

@@ -74,7 +74,7 @@ class Measurement(msgspec.Struct, frozen=True, gc=False):
 
 
 class Command(NamedTuple):
-    """Something that changes the filter from outside (`reset`, `set_position`, …)."""
+    """Something that comes from outside (`reset`, `set_position`, `mark`, …)."""
 
     name: str
     arguments: dict[str, Any]

@@ -48,7 +48,7 @@ class StepRecord(msgspec.Struct, gc=False):
 
 
 class CommandRecord(msgspec.Struct):
-    """Something that changed the filter from outside, before this step."""
+    """A command from outside that was executed before this step: it changed the filter, or marks a moment."""
 
     step: int
     name: str
@@ -153,7 +153,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": ClockRecord,
 }
 
-PUBLISHED = (*TOPIC_COLUMNS, "status", "parameters", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "status", "parameters", "command", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)

@@ -175,8 +175,8 @@ def _simulate(
 
 def _watch(rig: "Rig", truth: "Truth", offset: int, title: str, quiet: bool) -> "DriveEnd":
     """Subscribe, and show what comes until the drive has ended."""
-    from vehicled.demo.feed import Feed
     from vehicled.demo.screen import Screen
+    from vehicled.live.feed import Feed
 
     with Feed(rig.endpoint) as feed, Screen(title, truth, offset, quiet) as screen:
         while not rig.is_over():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +170,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     from vehicled.daemon.recording_file import Contents, RecordRates
     from vehicled.estimator import Estimator
     from vehicled.foxglove.scene import Scene
-    from vehicled.messages import Estimate
+    from vehicled.messages import Estimate, Parameters
     from vehicled.progress import Progress
     from vehicled.stepping import Sink, play_back
 
@@ -180,7 +180,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     estimator = Estimator(configuration)
     with contextlib.ExitStack() as stack:
         sinks: list[Sink] = []
-        on_command = None
+        take_command: list[Callable[[int, str, dict[str, Any]], None]] = []
         if args.estimates is not None:
             write = stack.enter_context(EstimatesWriter(args.estimates, configuration.point)).write
 
@@ -202,7 +202,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             statuses = _StatusSink(estimator, recorder.record_status)
             sinks.append(statuses.take)
             stack.callback(statuses.finish)
-            on_command = recorder.record_command
+            take_command.append(recorder.record_command)
         if args.publish is not None:
             options = dataclasses.replace(configuration.daemon.publish, endpoint=args.publish)
             endpoints = Endpoints(options)
@@ -213,6 +213,20 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             sinks.append(
                 lambda t, measurements, estimate, innovations: publisher.publish_step(estimate, innovations)
             )
+
+            def publish(status: Status) -> None:
+                publisher.publish_status(status)
+                publisher.publish_parameters(Parameters.of(status.t, estimator.parameters()))
+
+            published = _StatusSink(estimator, publish)
+            sinks.append(published.take)
+            stack.callback(published.finish)
+            take_command.append(publisher.publish_command)
+
+        def on_command(t: int, name: str, arguments: dict[str, Any]) -> None:
+            for take in take_command:
+                take(t, name, arguments)
+
         progress = stack.enter_context(Progress("replaying", unit="s"))
         summary = play_back(estimator, steps, sinks, on_command, progress.update)
         progress.update(summary.drive_seconds)
