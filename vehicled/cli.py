@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "the whole chain on an emulated vehicle; nothing to configure",
     "run": "the daemon: read the sensors, estimate, publish, record",
     "replay": "run the same estimator on a recorded log",
+    "batch": "replay many logs with many configurations into one table",
     "simulate": "drive the plant model and write what its sensors would measure",
     "convert": "convert a log into another format",
     "recover": "repair recordings that power loss has cut off",
