@@ -10,7 +10,8 @@ import jobs_rig
 import pytest
 from jobs_rig import get_n, square
 
-from vehicled.errors import RunError, UsageError
+from vehicled.errors import UsageError
+from vehicled.jobs.failures import ExecutorError
 from vehicled.jobs.ledger import Ledger
 from vehicled.jobs.local import LocalProcesses
 from vehicled.jobs.run import run_jobs, run_resumable
@@ -59,7 +60,7 @@ def test_the_job_of_a_process_that_is_killed_is_done_by_another(tmp_path, execut
 
 def test_a_job_that_kills_each_of_its_processes_is_an_error_after_the_others_are_done(tmp_path, executor):
     done = []
-    with pytest.raises(RunError, match="its process was killed 4 times"):
+    with pytest.raises(ExecutorError, match="its process was killed each time"):
         run_jobs(jobs_rig.die_by_number, range(4), executor, lambda _: None, done.append)
     assert sorted(map(get_n, done)) == [0, 2]
 
@@ -68,7 +69,7 @@ def test_a_job_that_is_lost_can_have_a_row_of_its_own(executor):
     rows = run_jobs(
         jobs_rig.die_by_number, [1, 2], executor, print, lost=lambda n, e: {"n": n, "error": str(e)}
     )
-    assert "killed 4 times" in rows[0]["error"]
+    assert "killed each time" in rows[0]["error"]
     assert rows[1]["square"] == 4
 
 
@@ -100,3 +101,8 @@ def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
     with pytest.raises(UsageError, match=r"notes.txt:1: expected a square"):
         Ledger(path, get_n, "a square")
     assert path.read_text() == text
+
+
+def test_a_shared_value_reaches_its_jobs(executor):
+    shared = executor.share(list(range(1000)))
+    assert [executor.submit(sum, shared, n).result() for n in range(3)] == [499500, 499501, 499502]

@@ -10,9 +10,10 @@ import jobs_rig
 import pytest
 from jobs_rig import square
 
-from vehicled.errors import RunError, UsageError
+from vehicled.errors import UsageError
 from vehicled.jobs import cluster as jobs_cluster
 from vehicled.jobs.cluster import Cluster
+from vehicled.jobs.failures import ExecutorError
 from vehicled.jobs.run import run_jobs
 
 distributed = pytest.importorskip("distributed")
@@ -61,9 +62,17 @@ def test_the_job_of_a_worker_that_is_killed_is_done_by_another(tmp_path, executo
 
 def test_a_job_that_kills_each_of_its_workers_is_an_error_after_the_others_are_done(executor):
     done = []
-    with pytest.raises(RunError, match="its process was killed 4 times"):
-        run_jobs(jobs_rig.die_by_number, [1, 2, 4, 6], executor, lambda _: None, done.append)
+    with pytest.raises(ExecutorError, match="its process was killed each time"):
+        run_jobs(jobs_rig.die_by_number, [1, 2, 3, 4, 6], executor, lambda _: None, done.append)
     assert sorted(row["n"] for row in done) == [2, 4, 6]
+
+
+def test_a_shared_value_reaches_its_jobs_also_after_its_worker_was_killed(executor, workers):
+    shared = executor.share(list(range(1000)))
+    assert executor.submit(sum, shared, 1).result(60) == 499501
+    for worker in tuple(workers.workers.values()):
+        os.kill(worker.process.pid, signal.SIGKILL)
+    assert executor.submit(sum, shared, 2).result(60) == 499502
 
 
 def test_leaving_cancels_what_has_not_begun(tmp_path, workers):
@@ -85,13 +94,13 @@ def test_another_version_is_said_in_one_line(monkeypatch, workers):
     monkeypatch.setattr(jobs_cluster, "describe_program", lambda: here._replace(versions=older))
     with Cluster(workers.scheduler_address) as executor:
         pattern = r"^tcp://\S+: numpy [\d.]+ on the worker and 1.0 here; expected the same versions$"
-        with pytest.raises(RunError, match=pattern):
+        with pytest.raises(ExecutorError, match=pattern):
             run_jobs(square, [1], executor, print)
 
 
 def test_a_scheduler_that_is_not_there_is_said_in_one_line(monkeypatch):
     monkeypatch.setattr(jobs_cluster, "_CONNECT_S", 0.5)
-    with pytest.raises(RunError, match=r"^tcp://127.0.0.1:9: no Dask scheduler: [^\n]+$"):
+    with pytest.raises(ExecutorError, match=r"^tcp://127.0.0.1:9: no Dask scheduler: [^\n]+$"):
         Cluster("tcp://127.0.0.1:9")
 
 
@@ -99,7 +108,7 @@ def test_a_scheduler_without_workers_is_said_in_one_line(monkeypatch):
     monkeypatch.setattr(jobs_cluster, "_CONNECT_S", 2.0)
     with (
         jobs_rig.start_cluster(0) as empty,
-        pytest.raises(RunError, match="the scheduler has no workers"),
+        pytest.raises(ExecutorError, match="the scheduler has no workers"),
     ):
         Cluster(empty.scheduler_address)
 
@@ -111,5 +120,5 @@ def test_a_scheduler_that_goes_ends_the_run():
         with ThreadPoolExecutor(1) as thread:
             thread.submit(cluster.close)
         for future in futures:
-            with pytest.raises(RunError, match="the scheduler has gone"):
+            with pytest.raises(ExecutorError, match="the scheduler has gone"):
                 future.result(60)

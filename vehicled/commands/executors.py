@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vehicled.jobs.interface import SharingExecutor
 
 
 def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +38,8 @@ def count_workers(args: argparse.Namespace, jobs: int) -> int:
     return max(min(args.workers or len(os.sched_getaffinity(0)), jobs), 1)
 
 
-def open_executor(args: argparse.Namespace, jobs: int) -> Executor:
-    """For so many jobs: a context manager that ends what runs. Raises UsageError, RunError."""
+def open_executor(args: argparse.Namespace, jobs: int) -> SharingExecutor:
+    """For so many jobs: a context manager that ends what runs. Raises UsageError, ExecutorError."""
     if args.scheduler is not None:
         from vehicled.jobs.cluster import Cluster
 

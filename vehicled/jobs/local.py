@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import pickle
 import signal
+import tempfile
 import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from vehicled.jobs.lost import RETRIES, WorkerLostError
+from vehicled.jobs.failures import WorkerLostError
+from vehicled.jobs.interface import SharingExecutor
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+RETRIES = 3
+"""How often a job is begun again after its process was killed: as often as Dask's schedulers do by default."""
 
 # Not by fork, which would copy the numerical libraries with their threads in an undefined state.
 _CONTEXT = get_context("spawn")
 
 
-class LocalProcesses(ThreadPoolExecutor):
+class LocalProcesses(ThreadPoolExecutor, SharingExecutor):
     """At most so many processes that share nothing with this one, each with one job at a time.
 
     So it is known which job a process had when it was killed: that one is begun again in another process, RETRIES
@@ -35,10 +41,17 @@ class LocalProcesses(ThreadPoolExecutor):
         self._idle: list[_Process] = []
         self._running: set[_Process] = set()
         self._ended = False
+        self._shared = tempfile.TemporaryDirectory(prefix="vehicled-")
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """`fn` must be importable; it, its arguments and its result cross between processes."""
-        return super().submit(self._call, partial(fn, *args, **kwargs))
+        return super().submit(self._call, partial(_resolve, fn, *args, **kwargs))
+
+    def share(self, value: Any) -> Any:
+        """To be passed to `submit` in place of the value, which goes through a file."""
+        with tempfile.NamedTemporaryFile(dir=self._shared.name, delete=False) as file:
+            pickle.dump(value, file)
+        return _Shared(file.name)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes; without `wait` at once, with jobs that run."""
@@ -48,6 +61,7 @@ class LocalProcesses(ThreadPoolExecutor):
         super().shutdown(wait=False, cancel_futures=True)
         for process in (*self._running, *self._idle):
             process.end()
+        self._shared.cleanup()
 
     def __exit__(self, *_: object) -> None:
         self.shutdown(wait=False)
@@ -81,6 +95,23 @@ class LocalProcesses(ThreadPoolExecutor):
             return self._idle.pop()
         except IndexError:
             return _Process()
+
+
+class _Shared(NamedTuple):
+    """A value in a file."""
+
+    path: str
+
+
+@lru_cache(maxsize=4)
+def _load(shared: _Shared) -> Any:
+    """The last ones are kept: a process often takes the same ones again."""
+    return pickle.loads(Path(shared.path).read_bytes())
+
+
+def _resolve(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """In such a process."""
+    return fn(*(_load(a) if isinstance(a, _Shared) else a for a in args), **kwargs)
 
 
 class _RemoteError(Exception):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor, as_completed
 from typing import Any, TypeVar
 
+from vehicled.jobs.failures import WorkerLostError
 from vehicled.jobs.ledger import Ledger
-from vehicled.jobs.lost import WorkerLostError
 
 J = TypeVar("J", bound=Hashable)
 R = TypeVar("R")

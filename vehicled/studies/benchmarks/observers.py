@@ -205,7 +205,7 @@ def bench_observers(
 ) -> list[dict[str, Any]]:
     """`vehicled bench observers --json`: a row for each run, in their order, from the ledger or calculated now.
 
-    `progress` receives how many have been made. RunError when its process is killed each time.
+    `progress` receives how many have been made. Raises WorkerLostError when a process is killed again and again.
     """
     return run_resumable(run_case, runs, executor, progress, ledger)
 
