@@ -22,6 +22,7 @@ COMMANDS = {
     "replay": "run the same estimator on a recorded log",
     "top": "a running daemon in the terminal",
     "view": "a running daemon or a recording in a browser",
+    "batch": "replay many logs with many configurations into one table",
     "simulate": "drive the plant model and write what its sensors would measure",
     "convert": "convert a log into another format",
     "recover": "repair recordings that power loss has cut off",
