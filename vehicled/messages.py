@@ -17,6 +17,16 @@ WHEELS = ("fl", "fr", "rl", "rr")
 SCHEMA_VERSION = 1
 """The field `schema` of every published message; increases when a field changes its meaning."""
 
+REFERENCE: dict[str, str] = {
+    **{f"reference.{c}": "deg" for c in ("lat", "lon")},
+    "reference.alt": "m",
+    **{f"reference.{c}": "rad" for c in ("roll", "pitch", "yaw")},
+    **{f"reference.{c}": "m/s" for c in ("vn", "ve", "vd", "vx", "vy", "vz")},
+    **{f"reference.{c}": "rad/s" for c in ("wx", "wy", "wz")},
+    "reference.sideslip": "rad",
+}
+"""Channels of a reference, such as the solution of an INS, and their units: recorded and compared, never fused."""
+
 CHANNELS: dict[str, str] = {
     "imu.ax": "m/s²",
     "imu.ay": "m/s²",
@@ -43,6 +53,7 @@ CHANNELS: dict[str, str] = {
     "torque.front": "N·m",
     "torque.rear": "N·m",
     "vehicle.speed": "m/s",
+    **REFERENCE,
 }
 """Every channel that a measurement may carry, and its unit."""
 
