@@ -66,7 +66,7 @@ class TruthWriter:
     def _calc_columns(self, given: Mapping[str, float]) -> dict[str, float]:
         found = {c: given[c] for c in self._columns if c in given}
         if "yaw" in found:
-            found["yaw"] = wrap(found["yaw"])
+            found["yaw"] = float(wrap(found["yaw"]))
         if {"lat", "lon"} <= given.keys():
             lat, lon = given["lat"], given["lon"]
             if self.origin is None:

@@ -55,6 +55,7 @@ ROWS = (
     "replay",
     "vehicled.daemon",
     "vehicled.scoring",
+    "vehicled.log_check",
     "vehicled.report",
     "vehicled.rig",
     "vehicled.studies",

@@ -40,6 +40,7 @@ _POSE = {
     **dict.fromkeys(("pose.roll", "pose.pitch", "pose.yaw"), "rad"),
 }
 """What is made of `global_pose`: angles of the axes forward, left, up against east, north, up."""
+_OF_CAMERA = ("pose.roll", "pose.pitch")
 _POSE_ARRAYS = ("frame_times", "frame_positions", "frame_velocities", "frame_orientations")
 
 
@@ -62,10 +63,11 @@ MAPPING: LogMapping = map_names(
         "gnss.course": "gnss.bearing",
         "steer.wheel": "steering_angle",
         "vehicle.speed": "speed",
-        **{f"reference.{name.removeprefix('pose.')}": name for name in _POSE},
+        **{f"reference.{name.removeprefix('pose.')}": name for name in _POSE if name not in _OF_CAMERA},
     }
 )
-"""Wheel speeds are in m/s: a mapping file gives the radius that makes them rates."""
+"""The camera is inclined against the car, by which angles is not published: roll and pitch are left out. Wheel speeds
+are in m/s: a mapping file gives the radius that makes them rates."""
 
 
 def is_comma2k19(path: Path, head: bytes) -> bool:

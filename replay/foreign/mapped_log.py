@@ -137,7 +137,8 @@ class MappedLog:
             if not t <= arrived <= t + MAX_GAP_NS:
                 self.problems.add("bad arrival", where, f"{source} arrived at {format_seconds(arrived)} s")
                 arrived = t
-            if is_new(source, t, latest, where, self.problems):
+            # By channel: accelerations and rates of one IMU may be records of their own, at the same instant.
+            if is_new(next(iter(group)), t, latest, where, self.problems):
                 yield Measurement(source, t, arrived, group)
 
 
