@@ -2,8 +2,7 @@
 
 import contextlib
 import heapq
-import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +78,11 @@ class MdfSignals:
             # Each stream gives the same fragments of the group's records, one channel of them.
             streams = [mdf.iter_get(group=group, index=index) for _, index in channels]
             for parts in zip(*streams, strict=True):
-                times = np.asarray(parts[0].timestamps, dtype=float)
+                times = _find_times(parts)
                 good = np.abs(times) < 1e9
                 if not good.all():
                     self.problems.add("bad time", f"group {group}", "", int((~good).sum()))
-                columns = [_numbers(part) for part in parts]
+                columns = [_align(part, times) for part in parts]
                 ns = np.rint(np.where(good, times, 0.0) * 1e9).astype(np.int64)
                 for t, use, *values in zip(ns.tolist(), good.tolist(), *columns, strict=True):
                     if use:
@@ -91,19 +90,25 @@ class MdfSignals:
                 done += len(times)
         except GeneratorExit:
             raise
-        except Exception as error:  # asammdf raises all kinds of exceptions on damage
+        except Exception as error:  # on damage, of all kinds
             self.problems.add("unreadable", f"group {group} after sample {done}", one_line(error))
 
 
-def _numbers(part: Any) -> list[float]:
-    """The samples of a channel, NaN where they are marked as invalid or are no numbers."""
+def _find_times(parts: Sequence[Any]) -> np.ndarray:
+    """(n,) s, of the records in which any channel is valid: the library leaves out samples that are marked as not."""
+    each = [np.asarray(part.timestamps, dtype=float) for part in parts]
+    if all(len(times) == len(each[0]) for times in each):
+        return each[0]
+    return np.unique(np.concatenate(each))
+
+
+def _align(part: Any, times: np.ndarray) -> list[float]:
+    """The samples (n,) of a channel at these times, NaN where it has none or they are no numbers."""
     samples = np.asarray(part.samples)
-    if samples.dtype.kind not in "fiub" or samples.ndim != 1:
-        return [math.nan] * len(samples)
-    values = samples.astype(float)
-    invalid = part.invalidation_bits
-    if invalid is not None:
-        values[np.asarray(invalid, dtype=bool)] = np.nan
+    values = np.full(len(times), np.nan)
+    if samples.dtype.kind in "fiub" and samples.ndim == 1:
+        there = slice(None) if len(samples) == len(times) else np.searchsorted(times, part.timestamps)
+        values[there] = samples
     found: list[float] = values.tolist()
     return found
 

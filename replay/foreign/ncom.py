@@ -52,7 +52,7 @@ _QUALITY: Mapping[int, float] = {
 
 _UNITS = {
     **dict.fromkeys(("ax", "ay", "az"), "m/s²"),
-    **dict.fromkeys(("wx", "wy", "wz"), "rad/s"),
+    **{f"{of}{axis}": "rad/s" for of in ("", "solution.") for axis in ("wx", "wy", "wz")},
     **dict.fromkeys(("lat", "lon", "heading", "pitch", "roll", "course"), "rad"),
     **dict.fromkeys(("alt", "h_acc", "v_acc"), "m"),
     **dict.fromkeys(("vn", "ve", "vd", "speed"), "m/s"),
@@ -91,9 +91,9 @@ MAPPING: LogMapping = map_names(
         "reference.vn": "vn",
         "reference.ve": "ve",
         "reference.vd": "vd",
-        "reference.wx": "wx",
-        "reference.wy": _turned("wy"),
-        "reference.wz": _turned("wz"),
+        "reference.wx": "solution.wx",
+        "reference.wy": _turned("solution.wy"),
+        "reference.wz": _turned("solution.wz"),
     }
 )
 """Into axes forward, left, up; yaw from east."""
@@ -254,6 +254,7 @@ def _decode(data: bytes, navigation: int) -> dict[str, float]:
         for name, at, unit in (("wx", 12, 1e-5), ("wy", 15, 1e-5), ("wz", 18, 1e-5)):
             _put(values, name, data, at, unit)
     if navigation == _LOCKED:
+        values |= {f"solution.{axis}": values[axis] for axis in ("wx", "wy", "wz") if axis in values}
         values["lat"], values["lon"], values["alt"] = _PLACE.unpack_from(data, 23)
         for name, at in (("vn", 43), ("ve", 46), ("vd", 49)):
             _put(values, name, data, at, 1e-4)
