@@ -58,6 +58,7 @@ ROWS = (
     "vehicled.foxglove",
     "vehicled.daemon",
     "vehicled.scoring",
+    "vehicled.log_check",
     "vehicled.report",
     "vehicled.batch",
     "vehicled.rig",

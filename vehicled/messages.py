@@ -23,12 +23,15 @@ _OF_RECEIVERS = {
     **{"vn": "m/s", "ve": "m/s", "vd": "m/s", "s_acc": "m/s"},
     **{"heading": "rad", "heading_acc": "rad"},
 }
-_OF_REFERENCES = {
-    **{"lat": "deg", "lon": "deg", "alt": "m"},
-    **{"roll": "rad", "pitch": "rad", "yaw": "rad"},
-    **{"vn": "m/s", "ve": "m/s", "vd": "m/s"},
+REFERENCE: dict[str, str] = {
+    **{f"reference.{c}": "deg" for c in ("lat", "lon")},
+    "reference.alt": "m",
+    **{f"reference.{c}": "rad" for c in ("roll", "pitch", "yaw")},
+    **{f"reference.{c}": "m/s" for c in ("vn", "ve", "vd", "vx", "vy", "vz")},
+    **{f"reference.{c}": "rad/s" for c in ("wx", "wy", "wz")},
+    "reference.sideslip": "rad",
 }
-"""What another navigation solution gives: recorded, never used by the filter."""
+"""Channels of a reference, such as the solution of an INS, and their units: recorded and compared, never fused."""
 
 CHANNELS: dict[str, str] = {
     "imu.ax": "m/s²",
@@ -52,7 +55,7 @@ CHANNELS: dict[str, str] = {
     **{f"gnss2.{what}": unit for what, unit in _OF_RECEIVERS.items()},
     "velocity.x": "m/s",
     "velocity.y": "m/s",
-    **{f"reference.{what}": unit for what, unit in _OF_REFERENCES.items()},
+    **REFERENCE,
 }
 """Every channel that a measurement may carry, and its unit."""
 

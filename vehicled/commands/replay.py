@@ -25,6 +25,7 @@ examples:
   vehicled replay run.mcap --config prototype --fast --record again.mcap
   vehicled replay 20261122T080000Z.mcap 20261122T090000Z.mcap --config prototype --fast --estimates out.csv
   vehicled replay can.blf --config mycar.yaml --rate 1 --publish tcp://127.0.0.1:5550
+  vehicled replay drive.mf4 --config mycar.yaml --mapping mycar_mdf.yaml --fast --estimates out.csv
   vehicled replay drive.csv --config prototype --smooth --estimates track.csv
 
 A recording of the daemon (.mcap) is replayed with exactly the steps of that run, and gives exactly its
@@ -45,9 +46,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="LOG",
-        help=".mcap, .csv, CAN log or NMEA text; or all .mcap files of one run of the daemon, in their order",
+        help="a log of any format that `convert` reads; or all .mcap files of one run of the daemon, in their order",
     )
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or a shipped one's name")
+    parser.add_argument(
+        "--mapping",
+        metavar="FILE",
+        help="YAML file that maps signals of the log to channels (docs/mapping.md)",
+    )
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--rate", type=float, default=1.0, metavar="R", help="times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="as fast as the machine can")
@@ -67,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay the log into files and sockets; returns the exit status. Raises UsageError, RunError."""
     import sys
 
+    from replay.foreign.mapping import load_mapping
     from replay.log import log_devices, open_log
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError, UsageError
@@ -76,8 +83,9 @@ def run(args: argparse.Namespace) -> int:
     if args.smooth:
         _check_smooth(args)
     configuration = load_daemon_configuration(args.config)
+    mapping = None if args.mapping is None else load_mapping(args.mapping)
     path, *following = args.log
-    log = open_log(path, log_devices(configuration.daemon.devices), following)
+    log = open_log(path, log_devices(configuration.daemon.devices), mapping, following)
     summary = (_smooth if args.smooth else _replay)(args, configuration, log)
     log.problems.show(sys.stderr)
     for channels, fault in summary.units.items():
