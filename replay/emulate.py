@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import can
-
+from drivers.python_can import can
 from replay.encoders import CanEncoder, DeviceEncoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
 from replay.slcan_adapter import SlcanAdapter
 from replay.ubx_encoder import UbxEncoder
