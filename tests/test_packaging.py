@@ -18,6 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES = ("vehicled", "drivers", "replay")
 MODULES = {
     "commonroad_vehicle_models": "vehiclemodels",
+    "foxglove_sdk": "foxglove",
     "pyserial": "serial",
     "python_can": "can",
     "pyzmq": "zmq",
@@ -38,17 +39,27 @@ def test_every_import_is_declared_and_every_declaration_is_needed():
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 imported.add(node.module.split(".")[0])
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "require":
+                imported.add(node.args[0].value.split(".")[0])
     imported |= set(PEERS)  # by their names, if they are there
     extras = PROJECT["optional-dependencies"]
-    listed = [*PROJECT["dependencies"], *extras["bench"], *extras["pandas"]]
+    used = [extras[name] for name in extras if name not in ("test", "docs")]
+    listed = [*PROJECT["dependencies"], *(d for extra in used for d in extra)]
     names = [re.split(r"[^\w-]", d)[0].replace("-", "_").lower() for d in listed]
     declared = {MODULES.get(name, name) for name in names}
     assert imported - set(sys.stdlib_module_names) - set(PACKAGES) == declared
 
 
+def test_every_extra_that_is_named_is_declared():
+    texts = [p.read_text() for package in PACKAGES for p in (ROOT / package).rglob("*.py")]
+    named = {e for text in texts for e in re.findall(r"vehicled\[(\w+)\]", text)}
+    named |= {e for text in texts for e in re.findall(r'require\("[\w.]+", "(\w+)"', text)}
+    assert {"view", "mdf"} <= named <= set(PROJECT["optional-dependencies"])
+
+
 def test_drivers_are_entry_points():
     assert set(known_drivers()) >= set(PROJECT["entry-points"][GROUP])
-    assert len(PROJECT["entry-points"][GROUP]) == 4
+    assert len(PROJECT["entry-points"][GROUP]) == 5
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +91,12 @@ def test_the_wheel_carries_configurations_and_units(installed):
     assert names == {*PACKAGES, f"vehicled-{__version__}.dist-info"}
 
 
-def test_the_wheel_brings_its_data(installed):
-    here = {p.relative_to(ROOT) for p in (ROOT / "vehicled").rglob("*.csv")}
-    assert here
-    assert all((installed / p).exists() for p in here)
+def test_the_wheel_brings_all_files_of_the_packages(installed):
+    """Also those that no import finds: drives, pages, schemas, units of measurement systems."""
+    for package in PACKAGES:
+        there = {p.relative_to(installed) for p in (installed / package).rglob("*") if p.is_file()}
+        here = {p.relative_to(ROOT) for p in (ROOT / package).rglob("*") if p.is_file()}
+        assert {p for p in here if p.suffix not in (".pyc", ".pyo")} <= there
 
 
 def test_the_wheel_is_typed(installed):
