@@ -1,0 +1,58 @@
+"""The container file: what it copies is there and enough, nothing is installed unpinned, and nobody is root in it."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "Containerfile").read_text()
+
+
+def instructions() -> list[tuple[str, str]]:
+    joined = re.sub(r"\\\n\s*", " ", re.sub(r"(?m)^#.*\n", "", TEXT))
+    return [(line.split()[0], line.split(None, 1)[1]) for line in joined.splitlines() if line.strip()]
+
+
+FINAL = max(i for i, (word, _) in enumerate(instructions()) if word == "FROM")
+
+
+def test_the_base_is_one_release():
+    base = dict(instructions())["ARG"]
+    assert re.fullmatch(
+        r"BASE=docker\.io/library/python:\d+\.\d+\.\d+-slim-[a-z]+(@sha256:[0-9a-f]{64})?", base
+    )
+    assert all(text.split()[0] == "$BASE" for word, text in instructions() if word == "FROM")
+
+
+def test_all_that_the_wheel_is_made_of_is_copied():
+    copied = {
+        source
+        for word, text in instructions()
+        if word == "COPY" and "--from" not in text
+        for source in text.split()[:-1]
+    }
+    assert all((ROOT / source).exists() for source in copied)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {"pyproject.toml", project["project"]["readme"], project["project"]["license"]["file"]}
+    assert needed | {*wheel["packages"], *wheel["force-include"]} <= copied
+
+
+def test_what_is_installed_has_its_hash_or_is_the_tree_and_leaves_no_cache():
+    installs = [
+        text for word, text in instructions() if word == "RUN" and "pip" in text and "install " in text
+    ]
+    assert len(installs) >= 2
+    for text in installs:
+        assert "--no-cache-dir" in text
+        assert "--require-hashes -r systemd/requirements.lock" in text or text.endswith(
+            "--no-deps --no-build-isolation ."
+        )
+
+
+def test_it_runs_vehicled_and_not_as_root():
+    final = dict(instructions()[FINAL:])
+    assert json.loads(final["ENTRYPOINT"]) == ["vehicled"]
+    assert final["USER"] == "vehicled"
+    assert "useradd --uid" in final["RUN"]
