@@ -34,6 +34,7 @@ COMMANDS = {
     "bench": "measure speed on this machine",
     "foxglove": "show a running daemon in Foxglove",
     "schema": "print the JSON Schemas of the published messages",
+    "completion": "print the script by which a shell completes vehicled",
 }
 """Name and one line of every sub-command: here, so that the list of them is shown without importing any."""
 
