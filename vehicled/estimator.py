@@ -63,6 +63,7 @@ _POSITION, _GEODETIC = (
     slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
 )
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
+_SIGMA_PLACE = slice(ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"] + 1)
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ class Estimator:
         self._inputs.reset()
         self._screening.reset()
         self._conditions.reset()
+        self._initialisation.reset()
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
         self._saved_ns = 0
@@ -167,8 +169,8 @@ class Estimator:
             if m.t > oldest:
                 if not self._sources.start_channels.isdisjoint(values):
                     self._conditions.take(m)
-                if not self._running and self._sources.imu is not None:
-                    self._sources.imu.note_motion(values)
+                if not self._running:
+                    self._conditions.take_motion(m)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)
@@ -347,7 +349,9 @@ class Estimator:
         conditions = self._conditions
         missing = not conditions.is_speed_known or (self._sources.receivers and conditions.fix is None)
         missing = missing or (conditions.may_be_backwards and waited < _LONGEST_WAIT_FOR_DIRECTION)
-        if not missing or waited >= self._filter_settings.start.wait_for_gnss:
+        if (not missing and self._initialisation.is_ready(t_ns, conditions)) or (
+            waited >= self._filter_settings.start.wait_for_gnss
+        ):
             self._start(t_ns)
 
     def _start(self, t_ns: int) -> None:
@@ -477,4 +481,6 @@ class Estimator:
             values[_GEODETIC] = world.origin.to_geodetic(values[_POSITION])
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
+            # The antenna's place is known, and the car anywhere around it.
+            values[_SIGMA_PLACE] = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
         return Estimate(t_ns, values)

@@ -6,6 +6,7 @@ import math
 from statistics import median
 
 from vehicled.messages import Measurement
+from vehicled.sources.acceleration_heading import AccelerationHeading, Alignment
 from vehicled.sources.gnss import GnssSource
 from vehicled.sources.sensors import Sources
 from vehicled.sources.world import Fix
@@ -26,7 +27,7 @@ class StartConditions:
     """The latest fix, speed and heading that were measured."""
 
     def __init__(self, sources: Sources) -> None:
-        self._sources = sources
+        self._sources, self._acceleration = sources, AccelerationHeading()
         self.reset()
 
     def reset(self) -> None:
@@ -41,6 +42,7 @@ class StartConditions:
         """Over ground, rad, and the speed below which it is not used, m/s."""
         self._heading: tuple[float, float] | None = None
         """Yaw by two antennas, rad, and its σ."""
+        self._acceleration.reset()
 
     def forget_place(self) -> None:
         """Fix and heading are not known any more."""
@@ -108,3 +110,19 @@ class StartConditions:
             self._heading = yaw
         if course is not None:
             self._course = course, receiver.settings.least_speed
+            if (speed := receiver.measure_speed(m)) is not None:
+                t_ns = m.t - round(receiver.settings.latency * 1e9)
+                self._acceleration.take_velocity(t_ns * 1e-9, speed, course)
+
+    def take_motion(self, m: Measurement) -> None:
+        """What the IMU measures before the filter runs."""
+        imu = self._sources.imu
+        if imu is not None:
+            yaw_rate, ahead, left = imu.note_motion(m.values)
+            if yaw_rate is not None and ahead is not None and left is not None:
+                t_ns = m.t - round(imu.settings.latency * 1e9)
+                self._acceleration.take_forces(t_ns * 1e-9, yaw_rate, ahead, left)
+
+    def find_alignment(self) -> Alignment | None:
+        """Heading and motion of a car that may skid; None where too little is known yet."""
+        return self._acceleration.find()
