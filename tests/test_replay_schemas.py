@@ -30,6 +30,7 @@ from vehicled.schemas import (
     encode_estimate,
     encode_innovation,
     encode_measurement,
+    encode_points,
     json_schema,
     resolution_of,
     unit_of,
@@ -42,6 +43,7 @@ VALUES[3:6] = np.nan
 
 MESSAGES: dict[str, bytes] = {
     **{topic: encode_estimate(topic, Estimate(5, VALUES)) for topic in TOPIC_COLUMNS},
+    "points": encode_points(Estimate(5, VALUES, {"driver": VALUES[:10]})),
     "innovation": encode_innovation(
         Innovation(1, 2, "imu.gyro", "imu", [1.0], [1.5], [-0.5], [4.0], 0.25, 0.1, True, "fused")
     ),

@@ -112,6 +112,10 @@ ESTIMATE_COLUMNS: tuple[str, ...] = (
 ESTIMATE_INDEX = {name: i for i, name in enumerate(ESTIMATE_COLUMNS)}
 
 
+POINT_QUANTITIES = ("x", "y", "z", "vx", "vy", "vz", "sideslip", "ax", "ay", "az")
+"""What is given of each of `output.points`, in order: columns of an estimate, of that point."""
+
+
 class Estimate(msgspec.Struct, gc=False):
     """The state at one filter step."""
 
@@ -119,6 +123,8 @@ class Estimate(msgspec.Struct, gc=False):
     """ns, host monotonic clock."""
     values: np.ndarray
     """(len(ESTIMATE_COLUMNS),) float64 in the order of `ESTIMATE_COLUMNS`; NaN where unknown."""
+    points: dict[str, np.ndarray] | None = None
+    """(len(POINT_QUANTITIES),) of each of `output.points` by its name; None without any."""
 
     def __getitem__(self, column: str) -> float:
         return float(self.values[ESTIMATE_INDEX[column]])

@@ -17,6 +17,7 @@ from vehicled.messages import (
     CHANNELS,
     ESTIMATE_COLUMNS,
     ESTIMATE_INDEX,
+    POINT_QUANTITIES,
     SCHEMA_VERSION,
     Estimate,
     Innovation,
@@ -136,13 +137,34 @@ _ESTIMATE_INDICES = {
     topic: np.array([ESTIMATE_INDEX[c] for c in columns]) for topic, columns in TOPIC_COLUMNS.items()
 }
 
+_POINT_STEPS = np.array([10.0 ** _DIGITS[unit_of(q)] for q in POINT_QUANTITIES])
 _STEPS = {
     topic: np.array([10.0 ** _DIGITS[unit_of(c)] for c in columns])
     for topic, columns in TOPIC_COLUMNS.items()
 }
 
+PointMotion = msgspec.defstruct(
+    "PointMotion",
+    [
+        (q, Annotated[float | None, msgspec.Meta(extra_json_schema={"unit": unit_of(q)})])
+        for q in POINT_QUANTITIES
+    ],
+    namespace={"__doc__": "Position in the world; velocity and acceleration in vehicle axes; sideslip."},
+    gc=False,
+)
+
+
+class Points(msgspec.Struct, gc=False):
+    """Motion of `output.points` of the configuration, by name."""
+
+    schema: int
+    t: int
+    points: dict[str, PointMotion]  # type: ignore[valid-type]
+
+
 _TYPES: dict[str, type[msgspec.Struct]] = {
     **_ESTIMATE_STRUCTS,
+    "points": Points,
     "innovation": Innovation,
     "status": Status,
     "parameters": Parameters,
@@ -153,7 +175,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": ClockRecord,
 }
 
-PUBLISHED = (*TOPIC_COLUMNS, "status", "parameters", "command", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "points", "status", "parameters", "command", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)
@@ -180,6 +202,15 @@ def encode_estimate(topic: str, estimate: Estimate) -> bytes:
     steps = _STEPS[topic]
     values = np.rint(estimate.values[_ESTIMATE_INDICES[topic]] * steps) / steps
     return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values.tolist()))
+
+
+def encode_points(estimate: Estimate) -> bytes:
+    """The further points of an estimate that has them, as UTF-8 JSON."""
+    points = {
+        name: PointMotion(*(np.rint(values * _POINT_STEPS) / _POINT_STEPS).tolist())
+        for name, values in (estimate.points or {}).items()
+    }
+    return _encode(Points(SCHEMA_VERSION, estimate.t, points))
 
 
 def encode_innovation(innovation: Innovation) -> bytes:

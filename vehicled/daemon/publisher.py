@@ -23,6 +23,7 @@ _MAX_SUBSCRIPTION = 512
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
+    "points": schemas.encode_points,
     "status": schemas.encode,
     "parameters": schemas.encode,
     "command": schemas.encode,
@@ -132,6 +133,8 @@ class Publisher:
         if estimate is not None:
             for topic in schemas.TOPIC_COLUMNS:
                 self._offer(topic, estimate)
+            if estimate.points is not None:
+                self._offer("points", estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)
         if report is not None:
