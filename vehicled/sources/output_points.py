@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from vehicled.messages import ESTIMATE_INDEX, POINT_QUANTITIES
-from vehicled.points import rotations
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import POSE
 
-_P, _V, _W, _A = (np.array([ESTIMATE_INDEX[f"{name}{a}"] for a in "xyz"]) for name in ("", "v", "w", "a"))
-_ATTITUDE = np.array([ESTIMATE_INDEX[name] for name in ("roll", "pitch", "yaw")])
-_ALPHA = np.array([POSE.index(f"alpha.{a}") for a in "xyz"])
+_MOTION = [ESTIMATE_INDEX[c] for c in ("roll", "pitch", "yaw", "wx", "wy", "wz")]
+_OF_POINT = [ESTIMATE_INDEX[c] for c in ("x", "y", "z", "vx", "vy", "vz", "ax", "ay", "az")]
+_ALPHA = [POSE.index(f"alpha.{a}") for a in "xyz"]
+_SLIP = POINT_QUANTITIES.index("sideslip")
+_OTHERS = [k for k in range(len(POINT_QUANTITIES)) if k != _SLIP]
+_VX, _VY = 3, 4
+"""Of `_OF_POINT`."""
 
 
 class OutputPoints:
@@ -29,11 +33,22 @@ class OutputPoints:
 
     def calc(self, values: np.ndarray, pose: np.ndarray) -> dict[str, np.ndarray]:
         """(len(POINT_QUANTITIES),) of each point by name. `values`: of the estimate; `pose`: the present one."""
-        arms, w = self._arms, values[_W]
-        moved = np.empty((len(arms), len(POINT_QUANTITIES)))
-        moved[:, 0:3] = values[_P] + arms @ rotations(*values[_ATTITUDE][:, None])[0].T
-        turning = np.cross(w, arms)
-        moved[:, 3:6] = values[_V] + turning
-        moved[:, 6] = np.arctan2(moved[:, 4], moved[:, 3])
-        moved[:, 7:10] = values[_A] + np.cross(pose[_ALPHA], arms) + np.cross(w, turning)
-        return dict(zip(self._names, moved, strict=True))
+        # Plain numbers: most functions of arrays take longer than all of these products.
+        roll, pitch, yaw, wx, wy, wz = values[_MOTION].tolist()
+        bx, by, bz = pose[_ALPHA].tolist()
+        cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
+        cy, sy = math.cos(yaw), math.sin(yaw)
+        by_arm = [
+            # Rows: x, y, z of the arm. Columns: position, by the rotation to the world; velocity, by ω ×;
+            # acceleration, by α × + ω × ω ×.
+            *(cy * cp, sy * cp, -sp, 0.0, wz, -wy, -wy * wy - wz * wz, wx * wy + bz, wx * wz - by),
+            *(cy * sp * sr - sy * cr, sy * sp * sr + cy * cr, cp * sr, -wz, 0.0, wx),
+            *(wx * wy - bz, -wx * wx - wz * wz, wy * wz + bx),
+            *(cy * sp * cr + sy * sr, sy * sp * cr - cy * sr, cp * cr, wy, -wx, 0.0),
+            *(wx * wz + by, wy * wz - bx, -wx * wx - wy * wy),
+        ]
+        moved = values[_OF_POINT] + self._arms @ np.array(by_arm).reshape(3, 9)
+        found = np.empty((len(moved), len(POINT_QUANTITIES)))
+        found[:, _OTHERS] = moved
+        found[:, _SLIP] = np.arctan2(moved[:, _VY], moved[:, _VX])
+        return dict(zip(self._names, found, strict=True))
