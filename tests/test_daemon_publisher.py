@@ -3,6 +3,7 @@
 import json
 import os
 import socket as sockets
+import time
 
 import msgspec
 import numpy as np
@@ -44,6 +45,8 @@ def test_topics_and_payloads(publisher, connect):
     topics = ["position", "slip", "suspension", "points", "innovation", "status", "parameters", "command"]
     assert [topic for topic, _ in got] == topics
     assert all(message["schema"] == 1 for _, message in got)
+    since_1970 = time.time() - time.monotonic()  # of t = 0; those of the messages are nanoseconds later
+    assert [message.pop("timestamp") for _, message in got] == pytest.approx([since_1970] * 8, abs=0.1)
     assert got[0][1]["x"] == 1.5
     assert got[0][1]["y"] is None
     assert got[3][1]["points"]["driver"]["vy"] == 4.0

@@ -226,3 +226,12 @@ def test_a_car_without_a_second_receiver_has_no_code_for_it():
     assert len(second.states) == len(without.states) + 7
     with pytest.raises(UsageError, match="reload_noise: adds or removes the states gnss2_antenna"):
         Estimator(prototype()).command("reload_noise", with_sensors(gnss2=Gnss2()).noise_arguments())
+
+
+def test_a_reference_is_handed_on_and_changes_nothing():
+    given = parked().measurements(31, gnss="rtk")
+    reference = {"reference.lat": 95.0, "reference.yaw": 1e9, "reference.vn": 1e6}
+    beside = [Measurement(m.source, m.t, m.arrival, m.values | reference) for m in given]
+    one, other = Run(prototype(), steps(given)), Run(prototype(), steps(beside))
+    assert one.values.tobytes() == other.values.tobytes()
+    assert not any("reference" in i.sensor for i in other.innovations)

@@ -41,6 +41,7 @@ CHANNELS: dict[str, str] = {
     "imu.wy": "rad/s",
     "imu.wz": "rad/s",
     **{f"gnss.{what}": unit for what, unit in _OF_RECEIVERS.items()},
+    "gnss.utc": "s",
     **{f"wheel.{w}.angle": "rad" for w in WHEELS},
     **{f"wheel.{w}.speed": "rad/s" for w in WHEELS},
     "steer.wheel": "rad",

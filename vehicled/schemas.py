@@ -1,7 +1,8 @@
 """The messages as JSON: what every topic carries, its JSON Schema, and fast encoders.
 
-Publisher and recorder send the same bytes. Every message starts with `schema`, the schema version. Times are
-integer nanoseconds of the host's monotonic clock. A value that is not known is null, never 0 or NaN.
+Publisher and recorder send the same bytes, but for the time of day, which a recording has once for all. Every message
+starts with `schema`, the schema version. Times are integer nanoseconds of the host's monotonic clock. A value that is
+not known is null, never 0 or NaN.
 """
 
 import math
@@ -239,6 +240,16 @@ def _write_template(m: int) -> bytes:
     return begin + b",".join([*lists, b'"nis":%.5g,"test_ratio":%.5g,"fused":%b,"reason":%b}'])
 
 
+def stamp(message: bytes, utc_ns: int) -> bytes:
+    """An encoded message as it is published: with `timestamp`, the time of day of its `t`, s since 1970 UTC."""
+    return b'%b"timestamp":%d.%06d,%b' % (
+        _VERSION,
+        utc_ns // 1_000_000_000,
+        utc_ns % 1_000_000_000 // 1000,
+        message[len(_VERSION) :],
+    )
+
+
 def encode_measurement(step: int | None, measurement: Measurement) -> bytes:
     """A measurement as UTF-8 JSON, with the time (ns) of the step that consumed it, if one has."""
     if step is None:
@@ -260,7 +271,18 @@ def _schema_of(kind: type[msgspec.Struct]) -> Any:
 
 
 def json_schema(topic: str) -> dict[str, Any]:
-    """JSON Schema (2020-12) of the messages of `topic`."""
+    """JSON Schema (2020-12) of the messages of `topic`; of those that are published, as they are published."""
+    schema = _recorded_schema(topic)
+    if topic in PUBLISHED:
+        meaning = "Time of day of `t` (of `step` in commands), s since 1970 UTC"
+        stamp = {"timestamp": {"type": "number", "unit": "s", "description": meaning}}
+        version = {"schema": schema["properties"]["schema"]}
+        schema["properties"] = version | stamp | schema["properties"]
+        schema["required"] = ["schema", "timestamp", *schema["required"][1:]]
+    return schema
+
+
+def _recorded_schema(topic: str) -> dict[str, Any]:
     schema = _schema_of(_TYPES[topic])
     version = {"type": "integer", "const": SCHEMA_VERSION, "description": "Version of this schema"}
     schema["properties"] = {"schema": version} | {
@@ -283,7 +305,7 @@ def viewer_schema(topic: str) -> tuple[str, dict[str, Any]]:
     """
     if topic in VIEWER_TOPICS:
         return f"foxglove.{VIEWER_TOPICS[topic].__name__}", _schema_of(VIEWER_TOPICS[topic])
-    return f"vehicled.{topic}", _simplify(json_schema(topic))
+    return f"vehicled.{topic}", _simplify(_recorded_schema(topic))
 
 
 def _simplify(schema: Any) -> Any:
