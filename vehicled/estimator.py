@@ -35,6 +35,7 @@ from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initi
 from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
+from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
 from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
@@ -97,6 +98,7 @@ class Estimator:
         self._has_output = parts is None
         self._point = configuration.point
         self._filter.set_output_point(self._point)
+        self._points = OutputPoints(configuration.points, self._point)
         self._counters: Counter[str] = Counter(
             dict.fromkeys(
                 ("steps", "starts", "restarts", "position_sets", "alignments", "without_steering"), 0
@@ -483,4 +485,4 @@ class Estimator:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
             # The antenna's place is known, and the car anywhere around it.
             values[_SIGMA_PLACE] = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
-        return Estimate(t_ns, values)
+        return Estimate(t_ns, values, self._points.calc(values, f.pose) if self._points else None)
