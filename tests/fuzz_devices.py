@@ -9,6 +9,7 @@ import contextlib
 import math
 import os
 import pickle
+import random
 import re
 import struct
 import tty
@@ -22,10 +23,13 @@ from fuzz_frames import MS, Feed, Frame, Rng, Target, damage, in_pieces
 from drivers.can import CanDecoder, CanOptions, load_dbc
 from drivers.framing import FrameDecoder, xor_checksum
 from drivers.nmea import NmeaDecoder, NmeaOptions
+from drivers.receiver import ubx_checksum
 from drivers.slcan import SlcanPort
+from drivers.ubx import UbxDecoder, UbxOptions
 from drivers.vectornav import VectorNavDecoder, VectorNavOptions
 from drivers.xsens import FLOAT64, FP1632, XsensDecoder, XsensOptions
 from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder, xbus_message
+from replay.ubx_encoder import UbxEncoder, ubx_message
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.messages import Measurement
 from vehicled.settings import config_path
@@ -34,6 +38,8 @@ _IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy
 _GNSS = {
     **{"gnss.lat": 47.376886, "gnss.lon": -8.541694, "gnss.alt": 412.5, "gnss.quality": 4.0},
     **{"gnss.h_acc": 0.014, "gnss.v_acc": 0.021, "gnss.speed": 12.5, "gnss.course": 3.0},
+    **{"gnss.vn": -12.375, "gnss.ve": 1.764, "gnss.vd": 0.25, "gnss.s_acc": 0.05},
+    **{"gnss.heading": 3.1, "gnss.heading_acc": 0.004},
 }
 
 
@@ -104,6 +110,39 @@ def _seal_nmea(data: bytes) -> bytes:
         return b"$%s*%02X\r\n" % (found[1], xor_checksum(found[1]))
 
     return re.sub(rb"\$([^$*\r\n]*)(?:\*[^\r\n$]*)?[\r\n]*", seal, data)
+
+
+def _seal_ubx(data: bytes) -> bytes:
+    """The first message with a checksum that holds, what follows as it is; sentences as those of NMEA."""
+    if not data.startswith(b"\xb5\x62"):
+        return _seal_nmea(data)
+    end = min(6 + int.from_bytes(data[4:6], "little"), len(data) - 2)
+    return data[:end] + ubx_checksum(data[2:end]) + data[end + 2 :]
+
+
+class _OtherUbxEncoder:
+    """The messages that the emulated receiver does not send, whatever is in them."""
+
+    _LENGTHS = (
+        (0x0112, 36),
+        (0x0136, 64),
+        (0x013C, 64),
+        (0x013C, 40),
+        (0x1002, 40),
+        (0x0103, 16),
+        (0x0121, 20),
+    )
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def encode(self, m: Measurement) -> bytes:
+        self._number += 1
+        kind, length = self._LENGTHS[self._number % len(self._LENGTHS)]
+        itow = (m.t // MS % 604_800_000).to_bytes(4, "little")
+        before = b"\x01\0\0\0" if kind == 0x013C else b""
+        payload = before + itow + random.Random(self._number).randbytes(length - len(before) - 4)
+        return ubx_message(kind, payload)
 
 
 def _seal_xsens(data: bytes) -> bytes:
@@ -216,6 +255,14 @@ def make_devices() -> list[Target]:
             _GNSS,
             b"$*,\r\nGPA019.NE\x80",
             _seal_nmea,
+        ),
+        SerialTarget(
+            "ubx",
+            lambda: UbxDecoder("d", UbxOptions(port="p", imu=True)),
+            (UbxEncoder, UbxEncoder, _OtherUbxEncoder, NmeaEncoder),
+            _GNSS,
+            b"\xb5\x62\x01\x07\x5c\x00\xd3\x13\x3e$GNGGA,*\r\n",
+            _seal_ubx,
         ),
         SerialTarget(
             "xsens",

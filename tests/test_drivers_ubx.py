@@ -3,6 +3,7 @@
 import logging
 import math
 import struct
+import sys
 import time
 
 import pytest
@@ -507,6 +508,37 @@ def test_rtcm_messages_have_the_checksum_of_the_standard():
     d = decoder()
     d.feed(RTCM_1005[:-1] + b"\x99" + RTCM_1005, 0)
     assert (d.counters["rtcm3_messages"], d.counters["checksum_errors"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"\xd3\x03\xff\x3e\xd0",
+        b"\xd3\x02\x00\x3e\xd0",
+        b"\xb5\x62\x01\x07\xf0\x0f",
+        b"\xb5\x62\x01\x07\x00\x02",
+    ],
+)
+def test_a_stream_of_false_starts_costs_little_for_each_byte(start):
+    """Counted in bytes whose checksum is computed; afterwards good messages are read again."""
+    d = decoder()
+    stream, checked = start * 10_000, 0
+
+    def count(frame, event, _):
+        nonlocal checked
+        if event == "call" and frame.f_code.co_name in ("ubx_checksum", "rtcm_checksum"):
+            checked += len(frame.f_locals["body"])
+
+    sys.setprofile(count)
+    try:
+        for at in range(0, len(stream), 1000):
+            d.feed(stream[at : at + 1000], at)
+    finally:
+        sys.setprofile(None)
+    assert checked < 4 * len(stream)
+    d.feed(b"", len(stream) + S)
+    assert d.waiting == 0
+    assert len(d.feed(bytes(10_000) + pvt() + eoe(), len(stream) + 2 * S)) == 1
 
 
 def until(condition, timeout_s=20.0):
