@@ -27,8 +27,9 @@ from drivers.receiver import ubx_checksum
 from drivers.slcan import SlcanPort
 from drivers.ubx import UbxDecoder, UbxOptions
 from drivers.vectornav import VectorNavDecoder, VectorNavOptions
-from drivers.xsens import FLOAT64, FP1632, XsensDecoder, XsensOptions
-from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder, xbus_message
+from drivers.xsens import XsensDecoder, XsensOptions
+from drivers.xsens_packets import FLOAT64, FP1632
+from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder, vectornav_binary, xbus_message
 from replay.ubx_encoder import UbxEncoder, ubx_message
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.messages import Measurement
@@ -145,6 +146,40 @@ class _OtherUbxEncoder:
         return ubx_message(kind, payload)
 
 
+_GNSS_FIELDS, _INS_FIELDS = 0x06B2, 0x0013
+"""VectorNav: Tow, Fix, PosLla, VelNed, PosU, VelU; InsStatus, PosLla, VelNed."""
+
+
+class _OtherVectorNavEncoder:
+    """A fix and the solution of the navigation filter, whatever is in them."""
+
+    def encode(self, m: Measurement) -> bytes:
+        rng = random.Random(m.t)
+        fix = struct.pack("<QB", rng.getrandbits(64), rng.choice((0, 2, 3, 8, 200)))
+        place = struct.pack("<3d", rng.uniform(-91, 91), rng.uniform(-181, 181), rng.uniform(-1e3, 2e4))
+        status = struct.pack("<H", rng.choice((1, 2, 3)))
+        payload = struct.pack("<QQ", m.t, m.t + 10**18) + fix + place + rng.randbytes(28)
+        return vectornav_binary(
+            {0: 0x0003, 3: _GNSS_FIELDS, 4: 0x0002, 5: _INS_FIELDS},
+            payload + rng.randbytes(12) + status + place + rng.randbytes(12),
+        )
+
+
+class _OtherXsensEncoder:
+    """A fix and the solution of the navigation filter, whatever is in them."""
+
+    def encode(self, m: Measurement) -> bytes:
+        rng = random.Random(m.t)
+        pvt = bytearray(rng.randbytes(94))
+        pvt[20] = rng.choice((0, 1, 2, 3, 5))
+        utc = struct.pack(">IH6B", rng.getrandbits(30), 2026, rng.randrange(15), 3, 4, 5, 6, 7)
+        packets = {0x1010: utc, 0x7010: pvt, 0xE020: b"\0\0\0\2", 0x5022: rng.randbytes(6)}
+        packets |= {0x5043: struct.pack(">2d", rng.uniform(-91, 91), rng.uniform(-181, 181))}
+        packets |= {rng.choice((0x2030, 0x2034, 0x2038)): rng.randbytes(12), 0xD014: rng.randbytes(12)}
+        data = b"".join(i.to_bytes(2) + bytes((len(v),)) + v for i, v in packets.items())
+        return xbus_message(0x36, data)
+
+
 def _seal_xsens(data: bytes) -> bytes:
     return xbus_message(data[2] if len(data) > 2 else 0x36, data[4:-1])
 
@@ -246,7 +281,7 @@ class SlcanTarget:
 
 
 def make_devices() -> list[Target]:
-    xsens = (XsensEncoder, lambda: XsensEncoder(FP1632), lambda: XsensEncoder(FLOAT64))
+    xsens = (XsensEncoder, lambda: XsensEncoder(FP1632), lambda: XsensEncoder(FLOAT64), _OtherXsensEncoder)
     return [
         SerialTarget(
             "nmea",
@@ -275,7 +310,7 @@ def make_devices() -> list[Target]:
         SerialTarget(
             "vectornav",
             lambda: VectorNavDecoder("d", VectorNavOptions(port="p")),
-            (VectorNavEncoder, lambda: VectorNavEncoder("ascii")),
+            (VectorNavEncoder, lambda: VectorNavEncoder("ascii"), _OtherVectorNavEncoder),
             _IMU,
             b"\xfa\x01\x7f\x08\x36$VN,*\r\n",
             _seal_vectornav,
