@@ -38,7 +38,7 @@ Offsets = dict[tuple[int, int], int]
 """Where a field (group and number, both from 0) begins in a message."""
 
 
-class Fix(NamedTuple):
+class RepeatedFix(NamedTuple):
     """The last fix of a receiver, which a message contains."""
 
     key: bytes
@@ -49,7 +49,7 @@ class Fix(NamedTuple):
     """Channels `gnss.…`; None if they are impossible."""
 
 
-def read_fix(offsets: Offsets, message: bytes, group: int) -> Fix | None:
+def read_fix(offsets: Offsets, message: bytes, group: int) -> RepeatedFix | None:
     """The fix in the group of a receiver; None without the kind of fix: without one, the other fields are zeros."""
     if (group, _FIX) not in offsets:
         return None
@@ -62,7 +62,7 @@ def read_fix(offsets: Offsets, message: bytes, group: int) -> Fix | None:
     key = repr((kind, tow) if tow is not None else (kind, place, velocity)).encode()
     sigma, speed_sigma = read("<3f", (group, _PLACE_SIGMA)), read("<f", (group, _VELOCITY_SIGMA))
     values = _fix_values(kind, place, velocity, sigma, None if speed_sigma is None else speed_sigma[0])
-    return Fix(key, age if age < _OLDEST_NS else 0, values)
+    return RepeatedFix(key, age if age < _OLDEST_NS else 0, values)
 
 
 def read_reference(offsets: Offsets, message: bytes) -> dict[str, float]:

@@ -29,7 +29,7 @@ _OLDEST = timedelta(seconds=2)
 _UTC = struct.Struct(">IH6B")
 
 
-class Fix(NamedTuple):
+class AgedFix(NamedTuple):
     """A fix of the receiver in the sensor."""
 
     age_ns: int
@@ -38,15 +38,15 @@ class Fix(NamedTuple):
     """Channels `gnss.…`; None if they are impossible."""
 
 
-def read_fix(packets: Packets) -> Fix | None:
+def read_fix(packets: Packets) -> AgedFix | None:
     """The fix in a message, which has one only if it is new."""
     packet = packets.get(GNSS_PVT_DATA)
     if packet is None:
         return None
     if len(packet.data) < XSENS.size:
-        return Fix(0, None)
+        return AgedFix(0, None)
     pvt = Pvt(*XSENS.unpack_from(packet.data))
-    return Fix(_find_age(packets, pvt), find_solution(pvt))
+    return AgedFix(_find_age(packets, pvt), find_solution(pvt))
 
 
 def read_reference(packets: Packets) -> dict[str, float]:
