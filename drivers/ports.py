@@ -15,6 +15,7 @@ import os
 import select
 import socket
 import struct
+import termios
 import time
 from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit
@@ -96,7 +97,7 @@ class _Serial:
         # The path is looked up afresh each time, so a device that comes back under its stable name is found.
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=_WRITE_S, exclusive=True)
-        except ValueError as error:  # pyserial rejects a baud rate
+        except (ValueError, termios.error) as error:  # a baud rate that pyserial rejects; a port just lost
             raise OSError(f"{path}: {error}") from None
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every port can
             self._port.set_low_latency_mode(True)  # USB adapters otherwise hold bytes back for 16 ms

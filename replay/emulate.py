@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import can
-
+from drivers.python_can import can
 from replay.encoders import CanEncoder, DeviceEncoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
 from replay.slcan_adapter import SlcanAdapter
 from replay.ubx_encoder import UbxEncoder
@@ -122,7 +121,7 @@ def _damaged(message: bytes, damage: Sequence[Damage]) -> bytes:
 
 
 class EmulatedSerial(PseudoTerminal):
-    """A serial device that sends without being asked."""
+    """A serial device that sends of its own accord, and takes nothing."""
 
     def __init__(self, link: Path, encoder: DeviceEncoder) -> None:
         self.channels = encoder.channels

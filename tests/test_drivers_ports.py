@@ -257,7 +257,9 @@ def test_a_host_writes_to_its_device():
 def test_a_can_adapter_behind_a_tcp_server():
     adapter = SlcanAdapter()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = SlcanPort(f"socket://127.0.0.1:{server.getsockname()[1]}", 500_000, {"truncated": 0})
+        port = SlcanPort(
+            f"socket://127.0.0.1:{server.getsockname()[1]}", 500_000, {"truncated": 0}, lambda count: None
+        )
         device, _ = server.accept()
         with device:
             device.sendall(adapter.feed(device.recv(100)))

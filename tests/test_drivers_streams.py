@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from live_rig import IMU
 
 from drivers.nmea import NmeaDecoder, NmeaOptions
 from drivers.ubx import UbxDecoder, UbxOptions
@@ -17,7 +18,6 @@ from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder
 from replay.ubx_encoder import UbxEncoder
 from vehicled.messages import Measurement
 
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 GNSS = {
     **{"gnss.lat": 47.376886, "gnss.lon": -8.541694, "gnss.alt": 412.5, "gnss.quality": 4.0},
     **{"gnss.h_acc": 0.014, "gnss.v_acc": 0.021, "gnss.speed": 12.5, "gnss.course": 3.0},
