@@ -205,7 +205,7 @@ def _parse_at_rtcm(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
     return FoundFrame.MESSAGE, total
 
 
-class Receiver(SerialDriver):
+class ReceiverDriver(SerialDriver):
     """A GNSS receiver; says which protocols it sends, in its log and in its status."""
 
     decoder: ReceiverDecoder
