@@ -1,7 +1,9 @@
 """ASAM MDF 3 and 4 (`.mf4`, `.mdf`, `.dat`), read by asammdf."""
 
 import contextlib
+import gc
 import heapq
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,12 +42,18 @@ class MdfSignals:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Any]:
-        try:
-            mdf = self._library.MDF(self.path, process_bus_logging=False)
-        except OSError:
-            raise
-        except Exception as error:  # asammdf raises all kinds of exceptions on damage
-            raise UsageError(f"{self.path}: cannot be read as MDF: {one_line(error)}") from None
+        fault = None
+        with _without_finalisers():
+            try:
+                mdf = self._library.MDF(self.path, process_bus_logging=False)
+            except OSError:
+                raise
+            except Exception as error:  # on damage, of all kinds
+                fault = one_line(error)
+            if fault is not None:
+                gc.collect()  # what was opened in part refers to itself
+        if fault is not None:
+            raise UsageError(f"{self.path}: cannot be read as MDF: {fault}")
         try:
             mdf.configure(read_fragment_size=_FRAGMENT)
             yield mdf
@@ -92,6 +100,16 @@ class MdfSignals:
             raise
         except Exception as error:  # on damage, of all kinds
             self.problems.add("unreadable", f"group {group} after sample {done}", one_line(error))
+
+
+@contextlib.contextmanager
+def _without_finalisers() -> Iterator[None]:
+    """The library's finaliser fails for a file that it could not open: that is not to be printed as a traceback."""
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _find_times(parts: Sequence[Any]) -> np.ndarray:
