@@ -1,5 +1,6 @@
 """Truncated, renamed, empty and foreign files of every format: one clear line, never a traceback."""
 
+import dataclasses
 import shutil
 import sys
 from pathlib import Path
@@ -8,11 +9,12 @@ import pytest
 from foreign_rig import drive, vbo_head, write_bag, write_mdf, write_ncom
 from test_foreign_devices import GUIDE, write_segment
 
-from replay.foreign.mapping import load_mapping
+from replay.foreign.mapping import LogMapping, MappedClock, MappedSignal, load_mapping
 from replay.log import create_log, open_log
 from vehicled.cli import main
 from vehicled.errors import UsageError
 
+GUIDE_PAGE = (Path(__file__).parent.parent / "docs" / "mapping.md").read_text()
 FORMATS = ("mf4", "bag", "parquet", "vbo", "ncom", "csv", "mcap")
 FOLDERS = ("ros2", "comma2k19")
 
@@ -195,3 +197,12 @@ def test_logs_with_names_of_their_own_take_no_mapping(good: Path, tmp_path: Path
     (tmp_path / "m.yaml").write_text("channels: {imu.wz: x}\n")
     with pytest.raises(UsageError, match="expected no mapping"):
         open_log(good / "drive.mcap", mapping=load_mapping(tmp_path / "m.yaml"))
+
+
+def test_the_sample_mapping_shows_every_key() -> None:
+    path = Path(__file__).parent.parent / "samples" / "mapping.yaml"
+    assert load_mapping(path).channels["imu.ay"].scale == -1.0
+    for cls in (LogMapping, MappedSignal, MappedClock):
+        for field in dataclasses.fields(cls):
+            assert f"{field.name}: " in path.read_text() or f"{field.name}:\n" in path.read_text(), field.name
+            assert f"`{field.name}`" in GUIDE_PAGE or f"{field.name}:" in GUIDE_PAGE, field.name

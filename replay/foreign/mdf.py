@@ -3,6 +3,8 @@
 import contextlib
 import gc
 import heapq
+import io
+import logging
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,7 +45,7 @@ class MdfSignals:
     @contextlib.contextmanager
     def _open(self) -> Iterator[Any]:
         fault = None
-        with _without_finalisers():
+        with _silence():
             try:
                 mdf = self._library.MDF(self.path, process_bus_logging=False)
             except OSError:
@@ -85,7 +87,12 @@ class MdfSignals:
         try:
             # Each stream gives the same fragments of the group's records, one channel of them.
             streams = [mdf.iter_get(group=group, index=index) for _, index in channels]
-            for parts in zip(*streams, strict=True):
+            fragments = zip(*streams, strict=True)
+            while True:
+                with _silence():
+                    parts = next(fragments, None)
+                if parts is None:
+                    return
                 times = _find_times(parts)
                 good = np.abs(times) < 1e9
                 if not good.all():
@@ -103,13 +110,19 @@ class MdfSignals:
 
 
 @contextlib.contextmanager
-def _without_finalisers() -> Iterator[None]:
-    """The library's finaliser fails for a file that it could not open: that is not to be printed as a traceback."""
+def _silence() -> Iterator[None]:
+    """Nothing that the library prints reaches the user: timings, and tracebacks of what it has caught itself.
+
+    Its finaliser fails for a file that it could not open, which Python would print, too.
+    """
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    logger = logging.getLogger("asammdf")
+    was_disabled, logger.disabled = logger.disabled, True
     try:
-        yield
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
     finally:
-        sys.unraisablehook = before
+        sys.unraisablehook, logger.disabled = before, was_disabled
 
 
 def _find_times(parts: Sequence[Any]) -> np.ndarray:
