@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
+import can
+
 from drivers import vectornav, xsens, xsens_packets
 from drivers.can import CanOptions, CanSignal, find_signal, load_dbc, unit_factor
 from drivers.framing import xor_checksum
 from drivers.nmea import KNOT
-from drivers.python_can import can
 from vehicled.messages import Measurement
 
 IMU_CHANNELS = vectornav.ACCELERATION_CHANNELS + vectornav.RATE_CHANNELS

@@ -1,6 +1,6 @@
 """Logs of any format: recognised by content or extension, with their measurements and filter steps."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 

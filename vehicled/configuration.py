@@ -53,7 +53,7 @@ class Configuration:
     world: World | None
     point: Vector
     """That position, velocity, sideslip and acceleration are given of: m, vehicle axes."""
-    points: Mapping[str, Vector]
+    points: Mapping[str, Vector] = field(hash=False)
     """Further points by name, that these are given of beside it."""
     text: str
     """Of the file."""

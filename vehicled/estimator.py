@@ -99,11 +99,8 @@ class Estimator:
         self._point = configuration.point
         self._filter.set_output_point(self._point)
         self._points = OutputPoints(configuration.points, self._point)
-        self._counters: Counter[str] = Counter(
-            dict.fromkeys(
-                ("steps", "starts", "restarts", "position_sets", "alignments", "without_steering"), 0
-            )
-        )
+        counted = "steps", "starts", "restarts", "position_sets", "alignments", "without_steering"
+        self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
         # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
