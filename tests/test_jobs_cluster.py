@@ -89,9 +89,9 @@ def test_leaving_cancels_what_has_not_begun(tmp_path, workers):
 
 
 def test_another_version_is_said_in_one_line(monkeypatch, workers):
-    here = jobs_cluster.describe_program()
+    here = jobs_cluster.describe_installation()
     older = tuple((n, "1.0" if n == "numpy" else v) for n, v in here.versions)
-    monkeypatch.setattr(jobs_cluster, "describe_program", lambda: here._replace(versions=older))
+    monkeypatch.setattr(jobs_cluster, "describe_installation", lambda: here._replace(versions=older))
     with Cluster(workers.scheduler_address) as executor:
         pattern = r"^tcp://\S+: numpy [\d.]+ on the worker and 1.0 here; expected the same versions$"
         with pytest.raises(ExecutorError, match=pattern):

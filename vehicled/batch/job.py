@@ -19,7 +19,7 @@ from replay.problems import Problems
 from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.errors import RunError, UsageError, VehicledError
 from vehicled.estimator import Estimator
-from vehicled.jobs.program import hash_code
+from vehicled.jobs.installation import hash_code
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Condition, Estimate, Measurement
 from vehicled.points import POINT_COLUMNS
 from vehicled.scoring import Scores, SensorScore, SensorTally, at_point, compare, score

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vehicled.commands.executors import add_executor_arguments, open_executor
+from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
     from vehicled.batch.job import BatchJob
