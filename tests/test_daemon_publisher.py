@@ -3,13 +3,13 @@
 import json
 import os
 import socket as sockets
-import time
 
 import numpy as np
 import pytest
 import zmq
 import zmq.auth
 from daemon_fakes import make_innovation
+from live_rig import wait_until
 
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.daemon.publisher import Publisher
@@ -25,39 +25,21 @@ def estimate(t, x=1.5):
     return Estimate(t, values)
 
 
-@pytest.fixture
-def publisher():
-    options = PublishOptions(**LOCAL)
-    endpoints = Endpoints(options)
-    publisher = Publisher(endpoints, options)
-    publisher.start()
-    yield publisher
-    publisher.close()
-    endpoints.close()
-
-
 def receive(socket):
     topic, payload = socket.recv_multipart()
     return topic.decode(), json.loads(payload)
 
 
-def wait_until(condition):
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("did not happen within 5 s")
-
-
 def test_topics_and_payloads(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 7)
     publisher.publish_step(estimate(7), [make_innovation(6)])
     publisher.publish_status(Status(8, "running", {"a": {"b": 1}}))
     publisher.publish_parameters(Parameters.of(8, {"gyro_scale": SlowState(0.5, 0.1, "–")}))
-    got = [receive(subscriber) for _ in range(6)]
-    topics = ["position", "slip", "suspension", "innovation", "status", "parameters"]
+    publisher.publish_command(9, "mark", {"text": "kerb"})
+    got = [receive(subscriber) for _ in range(7)]
+    topics = ["position", "slip", "suspension", "innovation", "status", "parameters", "command"]
     assert [topic for topic, _ in got] == topics
     assert all(message["schema"] == 1 for _, message in got)
     assert got[0][1]["x"] == 1.5
@@ -65,6 +47,7 @@ def test_topics_and_payloads(publisher, connect):
     assert got[3][1]["sensor"] == "imu.gyro"
     assert got[4][1]["counters"] == {"a": {"b": 1}}
     assert (got[5][1]["value"], got[5][1]["sigma"]) == ({"gyro_scale": 0.5}, {"gyro_scale": 0.1})
+    assert got[6][1] == {"schema": 1, "step": 9, "name": "mark", "arguments": {"text": "kerb"}}
     once = dict.fromkeys(topics, 1)
     wait_until(lambda: publisher.counters()["sent"] == once)
 
@@ -158,7 +141,7 @@ def test_the_backlog_is_bounded_and_drops_are_counted():
 def test_a_message_that_cannot_be_encoded_does_not_stop_the_others(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 7)
     publisher.publish_status(Status(1, "running", {"what": object()}))
     publisher.publish_status(Status(2, "running", {}))
     assert receive(subscriber)[1]["t"] == 2
@@ -256,6 +239,7 @@ def test_only_listed_clients_may_connect(certificates, connect):
         (lambda path: path.unlink(), "No such file"),
         (lambda path: path.write_text("nonsense"), "expected a CURVE certificate"),
         (lambda path: path.write_bytes(os.urandom(500)), "expected a CURVE certificate"),
+        (lambda path: path.write_text(path.read_text()[:-3] + '"'), "expected two keys of 40 Z85 characters"),
         (lambda path: path.write_bytes(path.with_suffix(".key").read_bytes()), "with the secret key"),
     ],
 )

@@ -28,6 +28,7 @@ from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, M
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.course_consistency import BiasJump
+from vehicled.sources.ground_velocity import add_speed_and_course
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
@@ -61,8 +62,6 @@ _POSITION_SIGMA = 1.0
 """m: at least, after a restart, of height and position beside the way since the last good state."""
 _YAW_SIGMA = 0.1
 """rad: at least, of the heading after a restart."""
-_COURSE_SIGMA = 0.03
-"""rad: of a heading that is taken from the first course over ground."""
 _POSITION, _GEODETIC = (
     slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
 )
@@ -161,7 +160,7 @@ class Estimator:
         steering = inputs.steering.health.calc_yaw_rate(speed)
         oldest = t_ns - self._filter_settings.memory * 1e9
         for given in measurements:
-            m = self._screening.remove(given, speed, steering)
+            m = self._screening.remove(add_speed_and_course(given), speed, steering)
             sound.append(m)
             values = m.values
             if not INPUT_CHANNELS.isdisjoint(values):
@@ -318,9 +317,10 @@ class Estimator:
             raise UsageError(f"reload_noise: {fault}")
         setup = sensors.make_setup()
         changed = set(make_table(settings, setup.states).groups) ^ set(self._filter.states.groups)
-        if changed:
+        if changed or setup.observations != self._sensors.make_setup().observations:
             names = ", ".join(sorted(group.name for group in changed))
-            raise UsageError(f"reload_noise: adds or removes the states {names}, which takes a restart")
+            what = f"the states {names}" if changed else "a kind of sensor"
+            raise UsageError(f"reload_noise: adds or removes {what}, which takes a restart")
         self._sensors, self._filter_settings = sensors, settings
         self._filter.configure(settings, setup)
         self._sources.configure(sensors)
@@ -344,7 +344,7 @@ class Estimator:
             return  # nothing has been measured yet
         waited = (t_ns - self._first_ns) * 1e-9
         conditions = self._conditions
-        missing = not conditions.is_speed_known or (self._sources.gnss is not None and conditions.fix is None)
+        missing = not conditions.is_speed_known or (self._sources.receivers and conditions.fix is None)
         if not missing or waited >= self._filter_settings.start.wait_for_gnss:
             self._start(t_ns)
 
@@ -355,9 +355,9 @@ class Estimator:
         yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
         known = conditions.fix is not None
         # Without a receiver there is nothing to align with: the local frame is the car's own.
-        world.aligned = conditions.course is not None or not known
-        if conditions.course is not None:
-            yaw, yaw_sigma = math.pi / 2 - conditions.course, _COURSE_SIGMA
+        world.aligned = conditions.yaw is not None or not known
+        if conditions.yaw is not None:
+            yaw, yaw_sigma = conditions.yaw
         if not known:
             yaw_sigma = min(yaw_sigma, _OWN_HEADING_SIGMA)
         initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
@@ -365,13 +365,11 @@ class Estimator:
         f.set_parameters(self._given.parameters, self._given.age)
         self._sources.set_parameters(self._given.parameters)
         if conditions.fix is not None:
-            measured_ns, fix = conditions.fix
+            measured_ns, fix, antenna = conditions.fix
             world.find_origin(fix)
             # The fix is as old as its latency; the car has gone on since.
-            travelled = speed * (t_ns - measured_ns) * 1e-9
-            f.shift_antenna_to(
-                world.to_world_or_level(fix), travelled * np.array([math.cos(yaw), math.sin(yaw), 0.0])
-            )
+            way = speed * (t_ns - measured_ns) * 1e-9 * np.array([math.cos(yaw), math.sin(yaw), 0.0])
+            f.shift_antenna_to(world.to_world_or_level(fix), way, antenna)
             f.restart_history(t_ns)
         self._running = True
         self._watch.reset(t_ns)
@@ -423,8 +421,9 @@ class Estimator:
     def _widen_gyro_bias(self, jump: BiasJump) -> None:
         """Let the bias about the vertical axis, and the heading that it has falsified, be estimated anew."""
         f = self._filter
+        variances = f.variances
         for group, element, sigma in ((GYRO_BIAS, "z", jump.rate), (ATTITUDE, "yaw", jump.angle)):
-            if f.variances[f.states.index(group, element)] < 0.25 * sigma**2:
+            if variances[f.states.index(group, element)] < 0.25 * sigma**2:
                 f.set_variance(group, element, sigma**2)
 
     def _find_loss(self, dt: float) -> str | None:
@@ -460,7 +459,7 @@ class Estimator:
         # The saved position may be as old as the time between saves, in which the car has gone on.
         travelled = abs(pose[AHEAD]) * _SAVE_NS * 1e-9
         self._counters["restarts"] += 1
-        self._conditions.fix = self._conditions.course = None
+        self._conditions.fix = self._conditions.yaw = None
         self._start(t_ns)
         world.aligned = aligned
         self._sources.reset()

@@ -12,6 +12,7 @@ from vehicled import schemas
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
 from vehicled.daemon.subscribers import Subscribers
 from vehicled.messages import Estimate, Innovation, Parameters, Status
+from vehicled.schemas import CommandRecord
 
 _BACKLOG = 256
 """Steps that may wait for the publishing thread: one second of them at 250 Hz."""
@@ -24,11 +25,13 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
     "status": schemas.encode,
     "parameters": schemas.encode,
+    "command": schemas.encode,
     "innovation": schemas.encode_innovation,
 }
 
-
-_Item = tuple[Estimate | None, list[Innovation], Status | Parameters | None]
+_Report = Status | Parameters | CommandRecord
+_TOPICS: dict[type[_Report], str] = {Status: "status", Parameters: "parameters", CommandRecord: "command"}
+_Item = tuple[Estimate | None, list[Innovation], _Report | None]
 """Results of a step, or a report."""
 
 
@@ -74,6 +77,10 @@ class Publisher:
         """Take the slow states for their topic, as `publish_step` takes a step."""
         self._hand_over(None, [], parameters)
 
+    def publish_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
+        """Take a command that was executed before the step at `step_ns`, as `publish_step` takes a step."""
+        self._hand_over(None, [], CommandRecord(step_ns, name, arguments))
+
     def counters(self) -> dict[str, Any]:
         """What it has done since its start.
 
@@ -95,7 +102,7 @@ class Publisher:
         self._thread.join()
 
     def _hand_over(
-        self, estimate: Estimate | None, innovations: list[Innovation], report: Status | Parameters | None
+        self, estimate: Estimate | None, innovations: list[Innovation], report: _Report | None
     ) -> None:
         if self._backlog.qsize() >= _BACKLOG:
             self._dropped += 1
@@ -120,7 +127,7 @@ class Publisher:
             self._socket.close()
 
     def _publish(
-        self, estimate: Estimate | None, innovations: list[Innovation], report: Status | Parameters | None
+        self, estimate: Estimate | None, innovations: list[Innovation], report: _Report | None
     ) -> None:
         if estimate is not None:
             for topic in schemas.TOPIC_COLUMNS:
@@ -128,7 +135,7 @@ class Publisher:
         for innovation in innovations:
             self._offer("innovation", innovation)
         if report is not None:
-            self._offer("status" if isinstance(report, Status) else "parameters", report)
+            self._offer(_TOPICS[type(report)], report)
 
     def _offer(self, topic: str, message: Any) -> None:
         self._last[topic] = message

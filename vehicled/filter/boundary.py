@@ -41,6 +41,8 @@ class SensorSetup:
     observations: tuple[AddObservation, ...]
     """Their measurement models."""
     mounting: Mounting = Mounting()
+    arrays: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Numbers that their measurement models read, by name of the array in the program."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,10 @@ class ObservedFilter(Protocol):
     def restart_history(self, t_ns: int) -> None:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
 
-    def shift_antenna_to(self, place: np.ndarray, further: np.ndarray | None = None) -> None:
-        """Move the car so that its antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
+    def shift_antenna_to(
+        self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
+    ) -> None:
+        """Move the car so that an antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
 
     def turn_to_course(self, observation: Observation) -> bool:
         """Turn the car so that it moved along a course over ground then; False when it is too old."""

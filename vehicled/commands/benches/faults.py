@@ -27,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", nargs="+", metavar="PATTERN", help="faults whose names match, such as 'GNSS*'"
     )
-    parser.add_argument("--drive", nargs="+", metavar="D", help="corner, slalom, braking; all when left out")
+    parser.add_argument(
+        "--drive", nargs="+", metavar="D", help="corner, slalom, braking; of starts: standing, …"
+    )
     parser.add_argument(
         "--seed", nargs="+", type=int, default=[0], metavar="N", help="of all noise; 0 when left out"
     )
