@@ -104,6 +104,13 @@ def test_a_scheduler_that_is_not_there_is_said_in_one_line(monkeypatch):
         Cluster("tcp://127.0.0.1:9")
 
 
+def test_tls_without_certificates_is_said_in_one_line():
+    with pytest.raises(
+        UsageError, match=r"^--scheduler tls://127.0.0.1:9: expected certificates in Dask's settings"
+    ):
+        Cluster("tls://127.0.0.1:9")
+
+
 def test_a_scheduler_without_workers_is_said_in_one_line(monkeypatch):
     monkeypatch.setattr(jobs_cluster, "_CONNECT_S", 2.0)
     with (

@@ -69,6 +69,13 @@ class Cluster(SharingExecutor):
             raise UsageError("--scheduler: needs the extra `cluster`: pip install 'vehicled[cluster]'")
         import distributed
 
+        if (
+            address.startswith("tls:")
+            and distributed.Security().get_connection_args("client")["ssl_context"] is None
+        ):
+            raise UsageError(
+                f"--scheduler {address}: expected certificates in Dask's settings `distributed.comm.tls`"
+            )
         self._address, self._note = address, note
         self._noted: set[str] = set()
         self._installation = describe_installation()
