@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.batch.tables import SHOWN, get_error, get_nis
-from vehicled.report.plots import STYLE
+from vehicled.report.style import STYLE
 
 Row = Mapping[str, Any]
 

@@ -109,7 +109,6 @@ def run(args: argparse.Namespace) -> int:
             for row in truth.rows():
                 writer.write(row)
         progress.update(1)
-        # matplotlib takes a second to load: not before it is needed.
         from vehicled.report import write_report
         from vehicled.report.data import load_run
 
@@ -117,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
             data = load_run(recording, files["truth"])
         else:
             files["report"] = folder / "report.html"
-            data = write_report(recording, files["report"], files["truth"])
+            (data,) = write_report([recording], files["report"], files["truth"])
         progress.update(2)
     assert data.scores is not None
     gnss = car.sensors.gnss

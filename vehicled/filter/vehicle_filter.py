@@ -6,6 +6,7 @@ other slow errors) are `slow_states`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -37,12 +38,15 @@ from vehicled.vehicle.arrays import (
     CHART_SIZE,
     COMPONENTS,
     CORNER_OUTPUTS,
+    PLACE,
     ROOT_OUTPUTS,
     UP,
     V1Z,
     V1Z_RATE,
     V2Z,
     V2Z_RATE,
+    YAW,
+    YAW_RATE,
     Z,
 )
 from vehicled.vehicle.car import Instances
@@ -59,6 +63,10 @@ _LONGEST_LEAD = 0.2
 """s: further ahead no motion is extrapolated."""
 _MOVING = 5.0
 """m/s"""
+_SETTLING, _SETTLING_STEP = 0.8, 0.01
+"""s: for which a car turns until its tyres and springs carry what they will, and the step of that."""
+_STEADY = 0.3
+"""Share of the yaw rate by which a steady turn may differ from the measured one."""
 _ADAPTING_TIME = 10.0
 """s: over which the noise of the model is found."""
 _ADAPTING_RANGE = 0.3, 3.0
@@ -388,6 +396,31 @@ class VehicleFilter(VehicleState):
         return self.car.view("sensitivity").reshape(-1, CHART_SIZE)[:2]
 
     # -- resets from measurements ---------------------------------------------------------------------------
+
+    def settle_in_turn(self, yaw_rate: float) -> bool:
+        """Let the car turn by its inputs until it rolls and drifts steadily, where it is and as fast as it is.
+
+        False, and nothing has changed, where its steady yaw rate is far from that, rad/s.
+        """
+        before, begun = self.save(), self.read_state().copy()
+        for _ in range(round(_SETTLING / _SETTLING_STEP)):
+            if self.car.step(_SETTLING_STEP) < 0:
+                break
+        now = self.read_state()
+        steady = now[YAW_RATE]
+        if not math.isfinite(steady) or abs(steady - yaw_rate) > _STEADY * abs(yaw_rate):
+            self.restore(before)
+            return False
+        change = np.zeros(CHART_SIZE)
+        change[PLACE][:2] = (begun - now)[PLACE][:2]
+        change[[YAW, AHEAD]] = (begun - now)[[YAW, AHEAD]]
+        wheels = np.zeros((2, len(WHEELS)))
+        wheels[1] = change[AHEAD] / self.car.rolling_radius
+        self.car.correct(change, wheels, carry=True)
+        self._now[YAW] = begun[YAW]  # from which `read_state` goes on
+        self.read_state()
+        self._past = None
+        return True
 
     def shift_antenna_to(
         self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
