@@ -34,12 +34,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import can
 import cantools
 from cantools.database.can import Database, Message
 from cantools.database.can import Signal as DbcSignal
 
 from drivers.base import Driver
-from drivers.python_can import can
 from drivers.serial_port import nanoseconds
 from drivers.slcan import BITRATES, SlcanPort, check_channel
 from vehicled.bounded_file import read_bounded

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import pynmea2
 
 from drivers.clock import DeviceClock
-from drivers.receiver import NMEA, Receiver, ReceiverDecoder, ReceiverOptions
+from drivers.receiver import NMEA, ReceiverDecoder, ReceiverDriver, ReceiverOptions
 from drivers.serial_port import nanoseconds
 from vehicled.messages import Measurement
 
@@ -245,7 +245,7 @@ def _utc(text: str) -> int | None:
     return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + int((parts[4] or "").ljust(9, "0"))
 
 
-class Nmea(Receiver):
+class Nmea(ReceiverDriver):
     """An NMEA 0183 receiver."""
 
     Options = NmeaOptions

@@ -31,6 +31,8 @@ _CHECKSUM = re.compile(rb"\*([0-9A-Fa-f]{2})[\r\n]*$")
 _SYNC = re.compile(rb"[$\xb5\xd3]")
 _PROTOCOL_OF_SYNC = {0x24: NMEA, 0xB5: UBX, 0xD3: RTCM3}
 _CRC24Q = 0x1864CFB
+_MOST_IN_VAIN, _VAIN_PER_BYTE = 16_384, 2
+"""Bytes whose checksum may fail at once, and for each byte received: ten times what damage on a line leads to."""
 _SPOKEN_NS = 5_000_000_000
 """A protocol of which nothing has come for so long is not spoken any more."""
 _SETTLED_NS = 1_000_000_000
@@ -91,6 +93,7 @@ class ReceiverDecoder(FrameDecoder):
         self.counters |= {"nmea_messages": 0, "ubx_messages": 0, "rtcm3_messages": 0, "repeated": 0}
         self._prefix = options.channels
         self._received: dict[str, int] = {}
+        self._in_vain = self._place = 0
         self.in_use: str | None = None
         """The protocol of the last measurement."""
 
@@ -105,11 +108,26 @@ class ReceiverDecoder(FrameDecoder):
             case 0x24:
                 return _parse_at_nmea(buffer, start)
             case 0xB5:
-                return _parse_at_ubx(buffer, start)
+                return self._checked(_parse_at_ubx, buffer, start)
             case 0xD3:
-                return _parse_at_rtcm(buffer, start)
+                return self._checked(_parse_at_rtcm, buffer, start)
         sync = _SYNC.search(buffer, start)
         return FoundFrame.GARBAGE, (len(buffer) if sync is None else sync.start()) - start
+
+    def _checked(
+        self, parse: Callable[[bytearray, int], tuple[FoundFrame, int]], buffer: bytearray, start: int
+    ) -> tuple[FoundFrame, int]:
+        """As `parse`, but of a stream full of false starts not all checksums are computed."""
+        place = self.counters["bytes"] - len(buffer) + start
+        self._in_vain = max(0, self._in_vain - _VAIN_PER_BYTE * (place - self._place))
+        self._place = place
+        if self._in_vain > _MOST_IN_VAIN:
+            return FoundFrame.GARBAGE, 1
+        kind, length = parse(buffer, start)
+        if kind is FoundFrame.DAMAGED:
+            self._in_vain += length
+            length = 1
+        return kind, length
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         protocol = _PROTOCOL_OF_SYNC[message[0]]
@@ -148,6 +166,7 @@ def _parse_at_nmea(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
 
 
 def _parse_at_ubx(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
+    """As `_parse`, but of a damaged message the length that was checked."""
     have = len(buffer) - start
     if have > 1 and buffer[start + 1] != 0x62:
         return FoundFrame.GARBAGE, 1
@@ -160,11 +179,12 @@ def _parse_at_ubx(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
     if have < total:
         return FoundFrame.MORE, 0
     if ubx_checksum(buffer[start + 2 : start + total - 2]) != buffer[start + total - 2 : start + total]:
-        return FoundFrame.DAMAGED, 1
+        return FoundFrame.DAMAGED, total
     return FoundFrame.MESSAGE, total
 
 
 def _parse_at_rtcm(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
+    """As `_parse_at_ubx`."""
     have = len(buffer) - start
     if have > 1 and buffer[start + 1] & 0xFC:
         return FoundFrame.GARBAGE, 1
@@ -181,11 +201,11 @@ def _parse_at_rtcm(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
     if rtcm_checksum(buffer[start : start + total - 3]) != int.from_bytes(
         buffer[start + total - 3 : start + total]
     ):
-        return FoundFrame.DAMAGED, 1
+        return FoundFrame.DAMAGED, total
     return FoundFrame.MESSAGE, total
 
 
-class Receiver(SerialDriver):
+class ReceiverDriver(SerialDriver):
     """A GNSS receiver; says which protocols it sends, in its log and in its status."""
 
     decoder: ReceiverDecoder

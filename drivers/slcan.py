@@ -16,9 +16,10 @@ from binascii import unhexlify
 from collections import deque
 from collections.abc import Callable
 
+import can
+
 from drivers.limited_port import LimitedPort
 from drivers.ports import check_port
-from drivers.python_can import can
 
 BITRATES = {
     10_000: "S0",

@@ -37,7 +37,7 @@ from drivers.pvt import (
     find_velocity,
     without_height,
 )
-from drivers.receiver import NMEA, UBX, Receiver, ReceiverOptions
+from drivers.receiver import NMEA, UBX, ReceiverDriver, ReceiverOptions
 from drivers.serial_port import nanoseconds
 from vehicled.messages import Measurement
 
@@ -324,7 +324,7 @@ class UbxDecoder(NmeaDecoder):
             out.append(self._measured(self._imu_clock.to_host(tag, stamp_ns), arrival_ns, values))
 
 
-class Ubx(Receiver):
+class Ubx(ReceiverDriver):
     """A u-blox receiver."""
 
     Options = UbxOptions

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
+import can
 from can.io.canutils import CanutilsLogReader
 
 from drivers.can import CanDecoder, CanOptions
-from drivers.python_can import can
 from replay.blf_check import check_blf
 from replay.lines import bounded_lines
 from replay.problems import Problems

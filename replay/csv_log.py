@@ -28,6 +28,7 @@ ABSURD = {
     "m/s": 1e3,
     "Pa": 1e9,
     "N·m": 1e6,
+    "s": 1e10,
     "": 1e3,
 }
 """Per unit: no road vehicle's sensor measures more than this magnitude, so it is damage, not data."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from drivers.python_can import can
+import can
+
 from replay.encoders import CanEncoder, DeviceEncoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
 from replay.slcan_adapter import SlcanAdapter
 from replay.ubx_encoder import UbxEncoder

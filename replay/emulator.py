@@ -15,7 +15,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
-from drivers.python_can import can
+import can
+
 from replay.emulate import EmulatedDevice, EmulatedSlcan, emulate
 from replay.faults import Fault, LineFault, Unplugged
 from replay.player import Player, PlayReport

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
-from drivers import vectornav, xsens
+import can
+
+from drivers import vectornav, xsens, xsens_packets
 from drivers.can import CanOptions, CanSignal, find_signal, load_dbc, unit_factor
 from drivers.framing import xor_checksum
 from drivers.nmea import KNOT
-from drivers.python_can import can
 from vehicled.messages import Measurement
 
 IMU_CHANNELS = vectornav.ACCELERATION_CHANNELS + vectornav.RATE_CHANNELS
@@ -36,24 +37,24 @@ class XsensEncoder:
 
     channels: tuple[str, ...] = IMU_CHANNELS
 
-    def __init__(self, number_format: int = xsens.FLOAT32, counter: int = 0) -> None:
+    def __init__(self, number_format: int = xsens_packets.FLOAT32, counter: int = 0) -> None:
         """`counter`: of the first packet."""
         self._format = number_format
         self._counter = counter
 
     def encode(self, m: Measurement) -> bytes:
         """One MTData2 message, with acceleration and rate of turn where all three axes are known."""
-        data = _packet(xsens.PACKET_COUNTER, self._counter.to_bytes(2))
+        data = _packet(xsens_packets.PACKET_COUNTER, self._counter.to_bytes(2))
         self._counter = self._counter + 1 & 0xFFFF
-        data += _packet(xsens.SAMPLE_TIME_FINE, (m.t // xsens.TICK_NS % xsens.TICKS).to_bytes(4))
+        data += _packet(xsens_packets.SAMPLE_TIME_FINE, (m.t // xsens.TICK_NS % xsens.TICKS).to_bytes(4))
         for identifier, channels in (
-            (xsens.ACCELERATION, vectornav.ACCELERATION_CHANNELS),
-            (xsens.RATE_OF_TURN, vectornav.RATE_CHANNELS),
+            (xsens_packets.ACCELERATION, vectornav.ACCELERATION_CHANNELS),
+            (xsens_packets.RATE_OF_TURN, vectornav.RATE_CHANNELS),
         ):
             if all(c in m.values for c in channels):
                 numbers = [m.values[c] for c in channels]
                 data += _packet(identifier | self._format, _xsens_numbers(self._format, numbers))
-        data += _packet(xsens.STATUS_WORD, bytes(4))
+        data += _packet(xsens_packets.STATUS_WORD, bytes(4))
         return xbus_message(xsens.MTDATA2, data)
 
 
@@ -70,12 +71,12 @@ def _packet(identifier: int, value: bytes) -> bytes:
 
 def _xsens_numbers(number_format: int, numbers: list[float]) -> bytes:
     match number_format:
-        case xsens.FP1220:
+        case xsens_packets.FP1220:
             return struct.pack(">3i", *(round(v * 2**20) for v in numbers))
-        case xsens.FP1632:
+        case xsens_packets.FP1632:
             scaled = (round(v * 2**32) for v in numbers)
             return b"".join(struct.pack(">Ih", v & 0xFFFFFFFF, v >> 32) for v in scaled)
-        case xsens.FLOAT64:
+        case xsens_packets.FLOAT64:
             return struct.pack(">3d", *numbers)
     return struct.pack(">3f", *numbers)
 

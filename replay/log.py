@@ -82,18 +82,14 @@ class LogFormat(NamedTuple):
 
     names: str
     """Of its files, for lists."""
-    recognise: Callable[[Path, bytes], bool]
-    """Whether a path is of this kind, by its first bytes (none of a folder) or its name."""
+    suffixes: tuple[str, ...]
     open: Callable[[Path, LogDevices, LogMapping | None], Log]
+    is_marked: Callable[[Path, bytes], bool] = lambda path, head: False
+    """Whether a path is of this kind by its first bytes, none of a folder."""
 
 
-def _named(*suffixes: str) -> Callable[[Path, bytes], bool]:
-    return lambda path, _: path.suffix.lower() in suffixes and not path.is_dir()
-
-
-def _marked(marks: Sequence[bytes], *suffixes: str) -> Callable[[Path, bytes], bool]:
-    """By what a file begins with; or, if it is damaged at its very start, by its name."""
-    return lambda path, head: head.startswith(tuple(marks)) or _named(*suffixes)(path, head)
+def _begins(*marks: bytes) -> Callable[[Path, bytes], bool]:
+    return lambda _, head: head.startswith(marks)
 
 
 def _mapped(signals: Callable[[Path], SignalLog]) -> Callable[[Path, LogDevices, LogMapping | None], Log]:
@@ -130,18 +126,18 @@ def _refuse(path: Path, mapping: LogMapping | None) -> None:
 
 
 LOG_FORMATS: tuple[LogFormat, ...] = (
-    LogFormat("bags of ROS (.bag, .db3, folders)", ros.is_ros, _mapped(ros.RosSignals)),
-    LogFormat(".mcap", _marked((MAGIC,), ".mcap"), _open_mcap),
-    LogFormat("MDF (.mf4, .mdf)", _marked(mdf.MARKS, *mdf.SUFFIXES), _mapped(mdf.MdfSignals)),
-    LogFormat(".parquet", _marked((parquet.MARK,), parquet.SUFFIX), _mapped(parquet.ParquetSignals)),
-    LogFormat(".csv", _named(".csv"), _open_csv),
-    LogFormat("CAN logs (.asc, .blf, candump .log)", _named(*can_log.SUFFIXES), _open_can),
-    LogFormat("NMEA (.nmea, .txt)", _named(*nmea_log.SUFFIXES), _open_nmea),
-    LogFormat("VBOX (.vbo)", _named(vbo.SUFFIX), _mapped(vbo.VboSignals)),
-    LogFormat("OxTS (.ncom)", _named(ncom.SUFFIX), _mapped(ncom.NcomSignals)),
-    LogFormat("folders of comma2k19", comma2k19.is_comma2k19, _mapped(comma2k19.Comma2k19Signals)),
+    LogFormat("bags of ROS (.bag, .db3, folders)", ros.SUFFIXES, _mapped(ros.RosSignals), ros.is_ros),
+    LogFormat(".mcap", (".mcap",), _open_mcap, _begins(MAGIC)),
+    LogFormat("MDF (.mf4, .mdf)", mdf.SUFFIXES, _mapped(mdf.MdfSignals), _begins(*mdf.MARKS)),
+    LogFormat(".parquet", (parquet.SUFFIX,), _mapped(parquet.ParquetSignals), _begins(parquet.MARK)),
+    LogFormat(".csv", (".csv",), _open_csv),
+    LogFormat("CAN logs (.asc, .blf, candump .log)", can_log.SUFFIXES, _open_can),
+    LogFormat("NMEA (.nmea, .txt)", nmea_log.SUFFIXES, _open_nmea),
+    LogFormat("VBOX (.vbo)", (vbo.SUFFIX,), _mapped(vbo.VboSignals)),
+    LogFormat("OxTS (.ncom)", (ncom.SUFFIX,), _mapped(ncom.NcomSignals)),
+    LogFormat("folders of comma2k19", (), _mapped(comma2k19.Comma2k19Signals), comma2k19.is_comma2k19),
 )
-"""The first one that recognises a path reads it."""
+"""The first one whose mark a path has reads it; without any mark, the one that it is named as."""
 
 FORMATS = ", ".join(f.names for f in LOG_FORMATS)
 
@@ -166,9 +162,10 @@ def open_log(
         if not path.is_dir():
             with open(path, "rb") as file:
                 head = file.read(_HEAD)
-        for kind in LOG_FORMATS:
-            if kind.recognise(path, head):
-                return kind.open(path, devices or {}, mapping)
+        marked = [kind for kind in LOG_FORMATS if kind.is_marked(path, head)]
+        named = [kind for kind in LOG_FORMATS if path.suffix.lower() in kind.suffixes and not path.is_dir()]
+        if marked or named:
+            return (marked or named)[0].open(path, devices or {}, mapping)
     except OSError as error:
         raise UsageError(f"{error.filename or path}: {error.strerror or error}") from None
     what = "a folder" if path.is_dir() else path.suffix.lower() or "a file without an extension"

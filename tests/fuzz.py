@@ -34,6 +34,7 @@ from pathlib import Path
 from fuzz_devices import make_devices
 from fuzz_documents import make_documents
 from fuzz_frames import Frame, Target
+from fuzz_logs import make_logs
 
 from vehicled.studies.benchmarks.timing import collector_off
 
@@ -71,7 +72,7 @@ class Result:
 
 def make_targets() -> dict[str, Target]:
     """All of them, by name."""
-    return {target.name: target for target in (*make_devices(), *make_documents())}
+    return {target.name: target for target in (*make_devices(), *make_documents(), *make_logs())}
 
 
 @collector_off()

@@ -64,8 +64,11 @@ def leave_mark(folder: str, n: int) -> int:
 
 def start_cluster(workers: int = 2) -> Any:
     """A context manager, with `scheduler_address`; Dask is an extra."""
+    import dask
     import distributed
 
+    # Otherwise it gives up a worker that is not there, because it starts again, 15 s after it was killed first.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"})
     return distributed.LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     )

@@ -15,9 +15,12 @@ import pytest
 from test_demo import running_in_group
 
 import vehicled
+from replay.csv_log import Table, read_estimates
+from replay.problems import Problems
 from vehicled.batch.truth import pair_truths
 from vehicled.cli import main
 from vehicled.errors import UsageError
+from vehicled.scoring import compare, score
 
 LENGTH = 3.0
 """s of each drive."""
@@ -82,23 +85,17 @@ def test_there_is_a_row_for_each_log_and_configuration(local, options, drives):
     assert local[0]["errors"] != local[1]["errors"]
 
 
-def test_errors_and_nis_are_those_of_replay_and_score(local, drives, tmp_path, capsys):
-    recording = tmp_path / "run.mcap"
-    assert (
-        main(
-            ["replay", str(drives / "a.mcap"), "--config", "prototype", "--fast", "--record", str(recording)]
-        )
-        == 0
-    )
-    capsys.readouterr()
-    assert main(["score", str(recording), str(drives / "a.truth.csv"), "--json"]) == 0
-    scored = json.loads(capsys.readouterr().out)
-    for quantity in ("horizontal", "yaw", "vx", "sideslip", "tyre.fl.fy"):
-        assert local[0]["errors"][quantity]["rmse"] == pytest.approx(scored[quantity]["rmse"], rel=1e-9)
-    assert local[0]["nis"] == pytest.approx(scored["nis"], rel=1e-9)
-    for sensor, counts in scored["innovations"].items():
-        share = counts["rejected"] / (counts["fused"] + counts["rejected"])
-        assert local[0]["rejected"][sensor] == pytest.approx(share)
+def test_figures_are_those_of_the_library(local, drives):
+    estimates = vehicled.estimate(drives / "a.mcap", vehicled.load_configuration("prototype"))
+    table = Table(estimates.t_ns, {c: estimates[c] for c in estimates.columns}, Problems("estimates"))
+    scored = score(compare(table, read_estimates(drives / "a.truth.csv")), estimates.innovations)
+    assert local[0]["errors"].keys() == scored.quantities.keys() >= {"horizontal", "yaw", "tyre.fl.fy"}
+    for quantity, figures in local[0]["errors"].items():
+        one = scored.quantities[quantity]
+        assert figures == {"rmse": one.rmse, "max": one.max, "unit": one.unit, "nees": one.nees}
+    assert local[0]["nis"] == {name: s.nis for name, s in scored.sensors.items()}
+    for name, s in scored.sensors.items():
+        assert local[0]["rejected"][name] == s.rejected / (s.fused + s.rejected)
 
 
 def test_a_log_that_fails_is_a_row_and_the_others_go_on(drives, tmp_path, capsys):

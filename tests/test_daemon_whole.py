@@ -87,7 +87,7 @@ def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
     assert all(b["t"] > a["t"] and b["x"] >= a["x"] for a, b in pairwise(messages))
     assert messages[-1]["x"] > messages[0]["x"]
     assert set(status["counters"]) == {
-        *("devices", "publisher", "commands", "recorder", "queue", "loop", "estimator")
+        *("devices", "publisher", "commands", "recorder", "queue", "loop", "estimator", "time")
     }
     assert status["counters"]["devices"]["imu"]["state"] in ("connected", "disconnected")
 

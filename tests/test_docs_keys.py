@@ -110,7 +110,7 @@ def test_the_page_names_every_key_of_a_handbook_car():
     assert not (keys_of(Handbook) | keys_of(axle)) - named
 
 
-@pytest.mark.parametrize("driver", ["xsens", "vectornav", "nmea", "can"])
+@pytest.mark.parametrize("driver", ["xsens", "vectornav", "ubx", "nmea", "can"])
 def test_the_page_names_every_option_of_a_driver(driver):
     options = {
         name

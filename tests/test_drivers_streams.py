@@ -12,7 +12,8 @@ from live_rig import IMU
 from drivers.nmea import NmeaDecoder, NmeaOptions
 from drivers.ubx import UbxDecoder, UbxOptions
 from drivers.vectornav import VectorNavDecoder, VectorNavOptions
-from drivers.xsens import FLOAT64, FP1220, FP1632, XsensDecoder, XsensOptions
+from drivers.xsens import XsensDecoder, XsensOptions
+from drivers.xsens_packets import FLOAT64, FP1220, FP1632
 from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder
 from replay.ubx_encoder import UbxEncoder
 from vehicled.messages import Measurement

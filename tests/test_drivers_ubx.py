@@ -1,57 +1,16 @@
-"""u-blox receivers: every message against pyubx2, epochs, times, and streams in which protocols mix or change."""
+"""u-blox receivers: every message against pyubx2, epochs and their times."""
 
-import logging
 import math
 import struct
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyubx2 import GET, UBXMessage, UBXReader
+from ubx_rig import MOVING_BASE, MS, S, decoder, eoe, epochs, nav, pvt
 
-from drivers.nmea import Nmea, NmeaDecoder, NmeaOptions
-from drivers.receiver import rtcm_checksum
-from drivers.ubx import Ubx, UbxDecoder, UbxOptions
-from replay.emulator import Emulator
-from replay.encoders import NmeaEncoder, nmea_sentence
 from replay.ubx_encoder import UbxEncoder, ubx_message
 from vehicled.messages import Measurement
-
-MS = 1_000_000
-S = 1_000 * MS
-RTCM_1005 = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
-"""The example of RTCM 10403."""
-PVT = {
-    **{"iTOW": 100_000, "year": 2026, "month": 11, "day": 22, "hour": 10, "min": 5, "second": 7},
-    **{"validDate": 1, "validTime": 1, "fullyResolved": 1, "nano": 0, "fixType": 3, "gnssFixOk": 1},
-    **{"lon": 8.5, "lat": 47.25, "height": 412_500, "hMSL": 365_000, "hAcc": 14, "vAcc": 21},
-    **{
-        "velN": 3000,
-        "velE": -4000,
-        "velD": 100,
-        "gSpeed": 5000,
-        "headMot": 306.86990,
-        "sAcc": 50,
-        "headAcc": 1.0,
-    },
-}
-
-
-def decoder(**options):
-    return UbxDecoder("gnss", UbxOptions(port="p", **{"latency": 0.0} | options))
-
-
-def nav(kind, **fields):
-    return UBXMessage("NAV", f"NAV-{kind}", GET, **fields).serialize()
-
-
-def pvt(**fields):
-    return nav("PVT", **PVT | fields)
-
-
-def eoe(itow=100_000):
-    return nav("EOE", iTOW=itow)
 
 
 def one(*messages, **options):
@@ -245,26 +204,6 @@ def test_older_messages_together_are_a_solution():
     assert one(nav("STATUS", iTOW=100_000, gpsFix=0), velocity, precise, eoe()) == {"gnss.quality": 0.0}
 
 
-MOVING_BASE = {
-    **{
-        "version": 1,
-        "iTOW": 100_000,
-        "relPosN": 0,
-        "relPosE": 100,
-        "relPosLength": 100,
-        "relPosHeading": 91.5,
-    },
-    **{
-        "accHeading": 0.25,
-        "gnssFixOK": 1,
-        "relPosValid": 1,
-        "carrSoln": 2,
-        "isMoving": 1,
-        "relPosHeadingValid": 1,
-    },
-}
-
-
 def test_a_moving_base_gives_the_heading_of_its_baseline():
     values = one(pvt(), nav("RELPOSNED", **MOVING_BASE), eoe())
     assert values["gnss.heading"] == pytest.approx(math.radians(91.5))
@@ -277,18 +216,6 @@ def test_the_direction_to_a_base_that_stands_is_no_heading(flag):
 
 
 # Epochs and their times
-
-
-def epochs(count, *kinds, period=100, begin=100_000):
-    """(time of arrival, ms; messages) of each epoch."""
-    made = {
-        "PVT": lambda itow: pvt(iTOW=itow),
-        "HP": lambda itow: nav("HPPOSLLH", iTOW=itow, lon=8.5, lat=47.25, height=412_500, hAcc=140, vAcc=210),
-        "REL": lambda itow: nav("RELPOSNED", **MOVING_BASE | {"iTOW": itow}),
-        "EOE": eoe,
-        "RAW": lambda itow: UBXMessage("RXM", "RXM-SFRBX", GET, gnssId=0, numWords=2).serialize(),
-    }
-    return [(i * period, [made[kind](begin + i * period) for kind in kinds]) for i in range(count)]
 
 
 def test_an_epoch_becomes_a_measurement_with_its_last_message():
@@ -437,129 +364,3 @@ def test_the_receivers_own_inertial_sensors():
     (c,) = d.feed(esf(ESF, 523, 12), 35 * MS)
     assert c.t - b.t == 20 * MS  # by the time tags, whatever the line does
     assert decoder().feed(gyro, 0) == []
-
-
-# Protocols that mix and change
-
-
-def nmea_epochs(count, begin=0):
-    encoder = NmeaEncoder()
-    values = {"gnss.lat": 47.0, "gnss.lon": 8.0, "gnss.alt": 400.0, "gnss.quality": 1.0, "gnss.speed": 5.0}
-    times = [(begin + i) * 100 * MS for i in range(count)]
-    return [(t // MS, [encoder.encode(Measurement("s", t, t, values))]) for t in times]
-
-
-def test_of_nmea_and_ubx_on_one_line_ubx_is_read():
-    d = decoder()
-    out = []
-    for (at, ubx), (_, text) in zip(epochs(20, "PVT", "HP", "RAW", "EOE"), nmea_epochs(20), strict=True):
-        out += d.feed(b"".join([*text, RTCM_1005, *ubx]), at * MS)
-        out += d.feed(b"", at * MS + 50 * MS)
-    assert [m.t for m in out] == [i * 100 * MS for i in range(20)]
-    assert all("gnss.vn" in m.values for m in out)
-    assert d.protocols == ("UBX", "NMEA", "RTCM3")
-    assert d.in_use == "UBX"
-    c = d.counters
-    assert c["garbage_bytes"] == 0
-    assert (c["nmea_messages"], c["ubx_messages"], c["rtcm3_messages"]) == (60, 80, 20)
-
-
-def test_a_receiver_that_changes_its_protocol_goes_on():
-    d = decoder()
-    out = []
-    parts = [nmea_epochs(30), epochs(30, "PVT", "EOE"), nmea_epochs(30, begin=60)]
-    for part, stretch in enumerate(parts):
-        for i, (_, messages) in enumerate(stretch):
-            at = (part * 30 + i) * 100 * MS
-            out += d.feed(b"".join(messages), at) + d.feed(b"", at + 50 * MS)
-    times = [m.t for m in out]
-    assert times == sorted(times)
-    assert sum(m.arrival < 3 * S for m in out) == 30
-    assert sum(3 * S <= m.arrival < 6 * S for m in out) == 30
-    assert sum(m.arrival >= 6 * S for m in out) >= 18  # it waits 1.2 s for UBX to come again
-    assert ["gnss.vn" in m.values for m in out] == [3 * S <= m.arrival < 6 * S for m in out]
-    assert d.counters["garbage_bytes"] == 0
-    assert d.in_use == "NMEA"
-    assert d.protocols == ("UBX", "NMEA")
-
-
-def test_heading_of_ubx_and_position_of_nmea():
-    """A receiver that sends of UBX only the baseline."""
-    d = decoder()
-    out = []
-    for (at, ubx), (_, text) in zip(epochs(10, "REL", "EOE"), nmea_epochs(10), strict=True):
-        out += d.feed(b"".join([*text, *ubx]), at * MS) + d.feed(b"", at * MS + 50 * MS)
-    assert sum("gnss.lat" in m.values for m in out) == 10
-    assert sum("gnss.heading" in m.values for m in out) == 10
-
-
-def test_the_driver_of_nmea_skips_what_is_of_other_protocols():
-    d = NmeaDecoder("gnss", NmeaOptions(port="p", latency=0.0))
-    out = []
-    for (at, ubx), (_, text) in zip(epochs(10, "PVT", "RAW", "EOE"), nmea_epochs(10), strict=True):
-        out += d.feed(b"".join([*ubx, *text, RTCM_1005]), at * MS) + d.feed(b"", at * MS + 50 * MS)
-    assert len(out) == 10
-    assert d.counters["garbage_bytes"] == 0
-
-
-def test_rtcm_messages_have_the_checksum_of_the_standard():
-    assert rtcm_checksum(RTCM_1005[:-3]) == int.from_bytes(RTCM_1005[-3:])
-    d = decoder()
-    d.feed(RTCM_1005[:-1] + b"\x99" + RTCM_1005, 0)
-    assert (d.counters["rtcm3_messages"], d.counters["checksum_errors"]) == (1, 1)
-
-
-def until(condition, timeout_s=20.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.005)
-
-
-def test_a_driver_says_what_its_receiver_sends(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    options = UbxOptions(port=str(tmp_path / "gnss"))
-    out: list[Measurement] = []
-    driver = Ubx("gnss", options, out.append)
-    values = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 400.0, "gnss.quality": 4.0, "gnss.speed": 5.0}
-    assert driver.describe()["protocol"] is None
-    with Emulator({"gnss": ("ubx", options)}) as emulator:
-        driver.start()
-        try:
-            until(lambda: driver.state in ("connected", "silent"))
-            for i in range(30):
-                emulator.send(Measurement("gnss", i * 100 * MS, 0, values))
-                time.sleep(0.05)
-            until(lambda: "sends UBX; UBX is read" in caplog.text)
-            assert {"state": "connected", "protocol": "UBX"}.items() <= driver.describe().items()
-            assert driver.describe()["protocols"] == ["UBX"]
-            before = len(out)
-            for i in range(60):
-                time_of_day = f"1000{i // 10:02d}.{i % 10}0"
-                emulator.write(
-                    "gnss", nmea_sentence(f"GNGGA,{time_of_day},4700.0,N,00800.0,E,1,9,1.0,1.0,M,45.0,M,,")
-                )
-                time.sleep(0.05)
-            until(lambda: "NMEA is read, before UBX" in caplog.text)
-            until(lambda: len(out) > before)
-        finally:
-            driver.stop()
-    assert out[0].values["gnss.quality"] == 4.0
-
-
-def test_a_driver_of_nmea_says_that_its_receiver_sends_something_else(tmp_path, caplog):
-    port = str(tmp_path / "gnss")
-    driver = Nmea("gnss", NmeaOptions(port=port), print)
-    values = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.quality": 4.0}
-    with Emulator({"gnss": ("ubx", UbxOptions(port=port))}) as emulator:
-        driver.start()
-        try:
-            until(lambda: driver.state in ("connected", "silent"))
-            for i in range(30):
-                emulator.send(Measurement("gnss", i * 100 * MS, 0, values))
-                time.sleep(0.05)
-            until(lambda: "the receiver sends UBX, expected NMEA" in caplog.text)
-            assert driver.describe()["protocols"] == ["UBX"]
-            assert driver.describe()["protocol"] is None
-        finally:
-            driver.stop()

@@ -251,3 +251,16 @@ def test_truth_is_in_the_world_of_the_configuration(tmp_path: Path, capsys) -> N
     # A thousandth of a degree of longitude at 45° of latitude: 78.8 m.
     assert c["x"][0] == pytest.approx(78.85, abs=0.05)
     assert c["z"][0] == pytest.approx(10.0, abs=0.01)
+
+
+def test_a_reference_in_vehicle_axes_by_a_mapping(tmp_path: Path) -> None:
+    (tmp_path / "optical.csv").write_text("t,Vl,Vq\n0,36,3.6\n0.01,72,-7.2\n")
+    (tmp_path / "m.yaml").write_text(
+        "channels:\n  reference.vx: {signal: Vl, unit: km/h}\n  reference.vy: {signal: Vq, unit: km/h}\n"
+    )
+    paths = [str(tmp_path / name) for name in ("optical.csv", "truth.csv", "m.yaml")]
+    assert main(["convert", *paths[:2], "--truth", "--mapping", paths[2]]) == 0
+    c = read_estimates(tmp_path / "truth.csv").columns
+    assert c.keys() == {"vx", "vy", "sideslip"}
+    assert (c["vx"].tolist(), c["vy"].tolist()) == (pytest.approx([10.0, 20.0]), pytest.approx([1.0, -2.0]))
+    assert c["sideslip"].tolist() == pytest.approx([math.atan(0.1), -math.atan(0.1)])

@@ -89,9 +89,9 @@ def test_leaving_cancels_what_has_not_begun(tmp_path, workers):
 
 
 def test_another_version_is_said_in_one_line(monkeypatch, workers):
-    here = jobs_cluster.describe_program()
+    here = jobs_cluster.describe_installation()
     older = tuple((n, "1.0" if n == "numpy" else v) for n, v in here.versions)
-    monkeypatch.setattr(jobs_cluster, "describe_program", lambda: here._replace(versions=older))
+    monkeypatch.setattr(jobs_cluster, "describe_installation", lambda: here._replace(versions=older))
     with Cluster(workers.scheduler_address) as executor:
         pattern = r"^tcp://\S+: numpy [\d.]+ on the worker and 1.0 here; expected the same versions$"
         with pytest.raises(ExecutorError, match=pattern):
@@ -102,6 +102,13 @@ def test_a_scheduler_that_is_not_there_is_said_in_one_line(monkeypatch):
     monkeypatch.setattr(jobs_cluster, "_CONNECT_S", 0.5)
     with pytest.raises(ExecutorError, match=r"^tcp://127.0.0.1:9: no Dask scheduler: [^\n]+$"):
         Cluster("tcp://127.0.0.1:9")
+
+
+def test_tls_without_certificates_is_said_in_one_line():
+    with pytest.raises(
+        UsageError, match=r"^--scheduler tls://127.0.0.1:9: expected certificates in Dask's settings"
+    ):
+        Cluster("tls://127.0.0.1:9")
 
 
 def test_a_scheduler_without_workers_is_said_in_one_line(monkeypatch):

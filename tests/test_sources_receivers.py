@@ -1,6 +1,8 @@
 """Receivers that give more than fixes, speed and course: vector velocity, heading by two antennas; two receivers."""
 
 import dataclasses
+import math
+from collections import Counter
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +14,8 @@ from vehicled.estimator import Estimator
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
-from vehicled.simulation.sensor_settings import RTK
+from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
+from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.gnss import Baseline, Gnss2
 
 SEEDS = (31, 32)
@@ -226,3 +229,40 @@ def test_a_car_without_a_second_receiver_has_no_code_for_it():
     assert len(second.states) == len(without.states) + 7
     with pytest.raises(UsageError, match="reload_noise: adds or removes the states gnss2_antenna"):
         Estimator(prototype()).command("reload_noise", with_sensors(gnss2=Gnss2()).noise_arguments())
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, 1e300, 1e9])
+def test_any_number_in_any_of_the_channels_is_survived(value):
+    """Three samples of each, under way."""
+    gnss = dataclasses.replace(prototype().sensors.gnss, heading=Baseline())
+    configured = with_sensors(gnss=gnss, gnss2=Gnss2(heading=Baseline()), velocity=BodyVelocity())
+    drive = Drive(
+        Scenario(duration=3.0, initial=InitialMotion(speed=15.0), inputs=DriveInputs(rear_torque=90.0))
+    )
+    hit: Counter[str] = Counter()
+    damaged = []
+    for m in drive.measurements(
+        31, gnss=TWO_ANTENNAS, gnss2=TWO_ANTENNAS, velocity=SimulatedSignal(noise=0.05)
+    ):
+        values = dict(m.values)
+        for c in values:
+            if m.t > SECOND and c.startswith(("gnss", "velocity")) and hit[c] < 3:
+                hit[c] += 1
+                values[c] = value
+                break
+        damaged.append(Measurement(m.source, m.t, m.arrival, values))
+    assert {"gnss.vn", "gnss.heading_acc", "gnss2.ve", "gnss2.s_acc", "velocity.y"} <= hit.keys()
+    run = Run(configured, steps(damaged))
+    assert run.summary.errors == 0, run.summary.last_error
+    assert np.isfinite(run.values).all()
+    assert run.estimator.status()["restarts"] == 0
+    assert np.abs(during(run, drive, "yaw", 2.0, 3.0)).max() < 0.01
+
+
+def test_a_reference_is_handed_on_and_changes_nothing():
+    given = parked().measurements(31, gnss="rtk")
+    reference = {"reference.lat": 95.0, "reference.yaw": 1e9, "reference.vn": 1e6}
+    beside = [Measurement(m.source, m.t, m.arrival, m.values | reference) for m in given]
+    one, other = Run(prototype(), steps(given)), Run(prototype(), steps(beside))
+    assert one.values.tobytes() == other.values.tobytes()
+    assert not any("reference" in i.sensor for i in other.innovations)

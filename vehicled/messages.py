@@ -41,6 +41,7 @@ CHANNELS: dict[str, str] = {
     "imu.wy": "rad/s",
     "imu.wz": "rad/s",
     **{f"gnss.{what}": unit for what, unit in _OF_RECEIVERS.items()},
+    "gnss.utc": "s",
     **{f"wheel.{w}.angle": "rad" for w in WHEELS},
     **{f"wheel.{w}.speed": "rad/s" for w in WHEELS},
     "steer.wheel": "rad",
@@ -112,6 +113,10 @@ ESTIMATE_COLUMNS: tuple[str, ...] = (
 ESTIMATE_INDEX = {name: i for i, name in enumerate(ESTIMATE_COLUMNS)}
 
 
+POINT_QUANTITIES = ("x", "y", "z", "vx", "vy", "vz", "sideslip", "ax", "ay", "az")
+"""What is given of each of `output.points`, in order: columns of an estimate, of that point."""
+
+
 class Estimate(msgspec.Struct, gc=False):
     """The state at one filter step."""
 
@@ -119,6 +124,8 @@ class Estimate(msgspec.Struct, gc=False):
     """ns, host monotonic clock."""
     values: np.ndarray
     """(len(ESTIMATE_COLUMNS),) float64 in the order of `ESTIMATE_COLUMNS`; NaN where unknown."""
+    points: dict[str, np.ndarray] | None = None
+    """(len(POINT_QUANTITIES),) of each of `output.points` by its name; None without any."""
 
     def __getitem__(self, column: str) -> float:
         return float(self.values[ESTIMATE_INDEX[column]])

@@ -9,13 +9,14 @@ from vehicled.errors import UsageError
 
 def require(module: str, extra: str, path: Path) -> Any:
     """The module; UsageError, naming the extra that installs it, where it is missing."""
+    library = module.split(".")[0]
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:
+        if (error.name or "").split(".")[0] != library:
             raise
         raise UsageError(
-            f"{path}: needs {error.name}, which is not installed: pip install 'vehicled[{extra}]'"
+            f"{path}: needs {library}, which is not installed: pip install 'vehicled[{extra}]'"
         ) from None
 
 

@@ -1,7 +1,11 @@
 """ASAM MDF 3 and 4 (`.mf4`, `.mdf`, `.dat`), read by asammdf."""
 
 import contextlib
+import gc
 import heapq
+import io
+import logging
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,12 +44,18 @@ class MdfSignals:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Any]:
-        try:
-            mdf = self._library.MDF(self.path, process_bus_logging=False)
-        except OSError:
-            raise
-        except Exception as error:  # asammdf raises all kinds of exceptions on damage
-            raise UsageError(f"{self.path}: cannot be read as MDF: {one_line(error)}") from None
+        fault = None
+        with _silence():
+            try:
+                mdf = self._library.MDF(self.path, process_bus_logging=False)
+            except OSError:
+                raise
+            except Exception as error:  # on damage, of all kinds
+                fault = one_line(error)
+            if fault is not None:
+                gc.collect()  # what was opened in part refers to itself
+        if fault is not None:
+            raise UsageError(f"{self.path}: cannot be read as MDF: {fault}")
         try:
             mdf.configure(read_fragment_size=_FRAGMENT)
             yield mdf
@@ -77,7 +87,12 @@ class MdfSignals:
         try:
             # Each stream gives the same fragments of the group's records, one channel of them.
             streams = [mdf.iter_get(group=group, index=index) for _, index in channels]
-            for parts in zip(*streams, strict=True):
+            fragments = zip(*streams, strict=True)
+            while True:
+                with _silence():
+                    parts = next(fragments, None)
+                if parts is None:
+                    return
                 times = _find_times(parts)
                 good = np.abs(times) < 1e9
                 if not good.all():
@@ -92,6 +107,22 @@ class MdfSignals:
             raise
         except Exception as error:  # on damage, of all kinds
             self.problems.add("unreadable", f"group {group} after sample {done}", one_line(error))
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing that the library prints reaches the user: timings, and tracebacks of what it has caught itself.
+
+    Its finaliser fails for a file that it could not open, which Python would print, too.
+    """
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    logger = logging.getLogger("asammdf")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        sys.unraisablehook, logger.disabled = before, was_disabled
 
 
 def _find_times(parts: Sequence[Any]) -> np.ndarray:

@@ -68,7 +68,7 @@ def is_ros(path: Path, head: bytes) -> bool:
     """Whether a folder, or a file that begins with `head`, is a bag of ROS."""
     if path.is_dir():
         return (path / "metadata.yaml").is_file()
-    if head.startswith(_MARKS) or path.suffix.lower() in SUFFIXES:
+    if head.startswith(_MARKS):
         return True
     if not head.startswith(MAGIC) or len(head) < len(MAGIC) + 13:
         return False

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from replay.csv_log import Table, read_estimates
+from replay.foreign.mapping import LogMapping
 from replay.log import log_devices, open_log, read_steps
 from replay.problems import Problems
 from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.errors import RunError, UsageError, VehicledError
 from vehicled.estimator import Estimator
-from vehicled.jobs.program import hash_code
+from vehicled.jobs.installation import hash_code
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Condition, Estimate, Measurement
 from vehicled.points import POINT_COLUMNS
 from vehicled.scoring import Scores, SensorScore, SensorTally, at_point, compare, score
@@ -30,7 +31,11 @@ TIMES = ("step_us",)
 
 
 def hash_file(path: Path) -> str:
-    """Of its content. Raises OSError."""
+    """Of its content; some logs are folders. Raises OSError."""
+    if path.is_dir():
+        files = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file())
+        parts = "".join(f"{name} {hash_file(path / name)}\n" for name in files)
+        return hashlib.sha256(parts.encode()).hexdigest()[:16]
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
@@ -80,18 +85,39 @@ class BatchJob:
     config_content: str
     """Hash."""
     configuration: DaemonConfiguration = field(compare=False)
+    mapping_content: str | None = None
+    """Hash."""
+    mapping: LogMapping | None = field(default=None, compare=False)
+    """Of the signals of logs of other programs."""
 
     @property
     def key(self) -> tuple[str | None, ...]:
         """What its row depends on."""
         truth = None if self.truth is None else self.truth.content
-        return self.log.name, self.log.content, truth, self.config, self.config_content, hash_code()
+        return (
+            self.log.name,
+            self.log.content,
+            truth,
+            self.config,
+            self.config_content,
+            self.mapping_content,
+            hash_code(),
+        )
+
+
+_LAST_CONTENTS = ("config", "mapping", "code")
 
 
 def get_key(row: dict[str, Any]) -> tuple[str | None, ...]:
     """`BatchJob.key` of the job that a row came from; KeyError or TypeError if it is none."""
     contents = row["contents"]
-    return row["log"], contents["log"], contents["truth"], row["config"], contents["config"], contents["code"]
+    return (
+        row["log"],
+        contents["log"],
+        contents["truth"],
+        row["config"],
+        *(contents[n] for n in _LAST_CONTENTS),
+    )
 
 
 def run_batch_job(job: BatchJob) -> dict[str, Any]:
@@ -108,7 +134,7 @@ def run_batch_job(job: BatchJob) -> dict[str, Any]:
 
 def make_empty_row(job: BatchJob, error: str | None = None) -> dict[str, Any]:
     """The row of a job of which nothing is known but its error."""
-    _, log, truth, _, config, code = job.key
+    _, log, truth, _, *last = job.key
     return {
         "log": job.log.name,
         "config": job.config,
@@ -125,7 +151,7 @@ def make_empty_row(job: BatchJob, error: str | None = None) -> dict[str, Any]:
         "failed_steps": None,
         "step_us": None,
         "notes": [],
-        "contents": {"log": log, "truth": truth, "config": config, "code": code},
+        "contents": {"log": log, "truth": truth, **dict(zip(_LAST_CONTENTS, last, strict=True))},
     }
 
 
@@ -141,7 +167,7 @@ def _fill(row: dict[str, Any], job: BatchJob) -> None:
         job.truth.check()
         truth = read_estimates(job.truth.path)
     daemon = job.configuration.daemon
-    log = open_log(job.log.path, log_devices(daemon.devices))
+    log = open_log(job.log.path, log_devices(daemon.devices), job.mapping)
     timed = _TimedEstimator(Estimator(job.configuration))
     tally, kept = SensorTally(), _Kept(() if truth is None else truth.columns)
     summary = play_back(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vehicled import __version__
-from vehicled.jobs.program import hash_code
+from vehicled.jobs.installation import hash_code
 
 _UNITS = {"seconds": "s", "step_us": "µs", "nis": "1", "rejected": "1", "rejected_share": "1"}
 _TEXTS = ("log", "config", "truth", "error")

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vehicled.commands.executors import add_executor_arguments, open_executor
+from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
     from vehicled.batch.job import BatchJob
@@ -45,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--config", nargs="+", required=True, metavar="FILE", help="YAML files, or names of shipped ones"
     )
     parser.add_argument("--truth", nargs="+", type=Path, default=[], metavar="TRUTH", help="one for each LOG")
+    parser.add_argument(
+        "--mapping",
+        type=Path,
+        metavar="FILE",
+        help="YAML file that maps signals of all logs to channels (docs/mapping.md)",
+    )
     add_executor_arguments(parser)
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and continue from what is there"
@@ -104,7 +110,8 @@ def _list_jobs(args: argparse.Namespace) -> "list[BatchJob]":
     """All combinations, those of one log together. Raises UsageError for what cannot be read."""
     import hashlib
 
-    from vehicled.batch.job import BatchJob, LoggedFile
+    from replay.foreign.mapping import load_mapping
+    from vehicled.batch.job import BatchJob, LoggedFile, hash_file
     from vehicled.batch.truth import pair_truths
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import UsageError
@@ -113,12 +120,14 @@ def _list_jobs(args: argparse.Namespace) -> "list[BatchJob]":
     pairs = pair_truths(list(dict.fromkeys(args.logs)), args.truth)
     if not pairs:
         raise UsageError("LOG: expected logs, got truths alone")
+    mapping = None if args.mapping is None else load_mapping(args.mapping)
+    mapping_content = None if args.mapping is None else hash_file(args.mapping)
     jobs = []
     for log, truth in pairs.items():
         files = LoggedFile.of(log), None if truth is None else LoggedFile.of(truth)
         for name, configuration in configurations.items():
             content = hashlib.sha256(configuration.text.encode()).hexdigest()[:16]
-            jobs.append(BatchJob(*files, name, content, configuration))
+            jobs.append(BatchJob(*files, name, content, configuration, mapping_content, mapping))
     return jobs
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vehicled.commands.executors import add_executor_arguments, open_executor
+from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

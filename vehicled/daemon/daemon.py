@@ -4,6 +4,7 @@ import contextlib
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -24,9 +25,11 @@ from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
+from vehicled.daemon.utc import CHANNEL as UTC_CHANNEL
+from vehicled.daemon.utc import UtcClock
 from vehicled.errors import RunError, UsageError
 from vehicled.foxglove.scene import Scene
-from vehicled.messages import SourceFault, Status
+from vehicled.messages import Measurement, SourceFault, Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
 from vehicled.units import Hertz, Positive
@@ -146,10 +149,17 @@ class Daemon:
     def _open(self, opened: contextlib.ExitStack) -> None:
         options = self._options
         queue = MeasurementQueue(list(options.devices))
-        self._drivers = [make_driver(name, device, queue.put) for name, device in options.devices.items()]
+        utc = UtcClock()
+
+        def take(m: Measurement) -> None:
+            if UTC_CHANNEL in m.values:
+                utc.take(m.t, m.values[UTC_CHANNEL])
+            queue.put(m)
+
+        self._drivers = [make_driver(name, device, take) for name, device in options.devices.items()]
         endpoints = Endpoints(options.publish)
         opened.callback(endpoints.close)
-        publisher = Publisher(endpoints, options.publish)
+        publisher = Publisher(endpoints, options.publish, utc)
         self.endpoint = publisher.endpoint
         publisher.start()
         opened.callback(publisher.close)
@@ -164,6 +174,7 @@ class Daemon:
                 **self._other_counters(),
                 "devices": {d.name: d.describe() for d in self._drivers},
                 "publisher": publisher.counters(),
+                "time": utc.describe(time.monotonic_ns()),
                 "commands": commands.counters(),
                 "recorder": None if recorder is None else recorder.counters(),
             }

@@ -11,6 +11,7 @@ import zmq
 from vehicled import schemas
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
 from vehicled.daemon.subscribers import Subscribers
+from vehicled.daemon.utc import UtcClock
 from vehicled.messages import Estimate, Innovation, Parameters, Status
 from vehicled.schemas import CommandRecord
 
@@ -23,6 +24,7 @@ _MAX_SUBSCRIPTION = 512
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
+    "points": schemas.encode_points,
     "status": schemas.encode,
     "parameters": schemas.encode,
     "command": schemas.encode,
@@ -45,8 +47,9 @@ class Publisher:
     client with more subscriptions than any needs is disconnected.
     """
 
-    def __init__(self, endpoints: Endpoints, options: PublishOptions) -> None:
-        """Binds at once. Raises UsageError."""
+    def __init__(self, endpoints: Endpoints, options: PublishOptions, utc: UtcClock | None = None) -> None:
+        """Binds at once. `utc`: gives the time of day; by default the host's clock. Raises UsageError."""
+        self._utc = UtcClock() if utc is None else utc
         self._socket = endpoints.bind(zmq.XPUB, options.endpoint, _MAX_SUBSCRIPTION)
         self._socket.setsockopt(zmq.XPUB_VERBOSER, 1)
         self.endpoint = endpoint_of(self._socket)
@@ -132,6 +135,8 @@ class Publisher:
         if estimate is not None:
             for topic in schemas.TOPIC_COLUMNS:
                 self._offer(topic, estimate)
+            if estimate.points is not None:
+                self._offer("points", estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)
         if report is not None:
@@ -144,7 +149,9 @@ class Publisher:
 
     def _send(self, topic: str, message: Any) -> None:
         try:
-            self._socket.send_multipart((topic.encode(), _ENCODERS[topic](message)), zmq.DONTWAIT)
+            t = message.step if isinstance(message, CommandRecord) else message.t
+            payload = schemas.stamp(_ENCODERS[topic](message), t + self._utc.find_offset(t))
+            self._socket.send_multipart((topic.encode(), payload), zmq.DONTWAIT)
             self._sent[topic] += 1
         except Exception:
             # A message that cannot be encoded or sent must not prevent the others.

@@ -420,7 +420,7 @@ class VehicleState:
         self.errors.set_variance(self.states.index(group, element), variance)
 
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
-        """Turn at a yaw rate (rad/s) without sideslip, of which little is known.
+        """Turn at a yaw rate (rad/s) at the present lateral velocity, of which little is known.
 
         Standard deviations: `lateral` of the velocity across the car, m/s, and that per speed; `attitude` of roll and
         pitch, rad.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from vehicled.errors import UsageError
 from vehicled.jobs.failures import ExecutorError, WorkerLostError
+from vehicled.jobs.installation import Installation, describe_installation
 from vehicled.jobs.interface import SharingExecutor
-from vehicled.jobs.program import Program, describe_program
 
 if TYPE_CHECKING:
     import distributed
@@ -69,9 +69,16 @@ class Cluster(SharingExecutor):
             raise UsageError("--scheduler: needs the extra `cluster`: pip install 'vehicled[cluster]'")
         import distributed
 
+        if (
+            address.startswith("tls:")
+            and distributed.Security().get_connection_args("client")["ssl_context"] is None
+        ):
+            raise UsageError(
+                f"--scheduler {address}: expected certificates in Dask's settings `distributed.comm.tls`"
+            )
         self._address, self._note = address, note
         self._noted: set[str] = set()
-        self._program = describe_program()
+        self._installation = describe_installation()
         self._pending: set[Future[Any]] = set()
         self._lock = threading.Lock()
         self._running = 0
@@ -79,7 +86,7 @@ class Cluster(SharingExecutor):
         self._ended = threading.Event()
         try:
             with warnings.catch_warnings():
-                # Of other versions; what matters of them is in `describe_program`.
+                # Of other versions; what matters of them is in `describe_installation`.
                 warnings.simplefilter("ignore")
                 self._client = distributed.Client(
                     address, timeout=_CONNECT_S, set_as_default=False, name="vehicled"
@@ -129,7 +136,7 @@ class Cluster(SharingExecutor):
     def _begin(self, job: _Job) -> None:
         with self._lock:
             self._running += 1
-        remote = self._client.submit(_work, self._program, job.fn, *job.args, pure=False)
+        remote = self._client.submit(_work, self._installation, job.fn, *job.args, pure=False)
         job.future.add_done_callback(lambda future: remote.cancel() if future.cancelled() else None)
         remote.add_done_callback(partial(self._finish, job))
 
@@ -160,7 +167,7 @@ class Cluster(SharingExecutor):
         if answer is None:
             future.set_exception(failure)
             return
-        for note in list_notes(answer, self._program):
+        for note in list_notes(answer, self._installation):
             if note not in self._noted:
                 self._noted.add(note)
                 self._note(note)
@@ -199,7 +206,7 @@ class Cluster(SharingExecutor):
                 return
 
 
-def list_notes(answer: _Answer, here: Program) -> list[str]:
+def list_notes(answer: _Answer, here: Installation) -> list[str]:
     """What a user should know of a worker."""
     notes = []
     if answer.threads > 1:
@@ -214,13 +221,13 @@ def list_notes(answer: _Answer, here: Program) -> list[str]:
     return notes
 
 
-def _work(program: Program, fn: Callable[..., Any], *args: Any) -> _Answer:
+def _work(client: Installation, fn: Callable[..., Any], *args: Any) -> _Answer:
     """On a worker. Raises ExecutorError where it has another version of the program."""
     from distributed import get_worker
 
     worker = get_worker()
-    here = describe_program()
-    if difference := program.find_difference(here):
+    here = describe_installation()
+    if difference := client.find_difference(here):
         raise ExecutorError(f"{worker.address}: {difference}")
     with _ONE_AT_A_TIME:
         return _Answer(fn(*args), worker.address, worker.state.nthreads, here.processor)

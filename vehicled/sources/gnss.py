@@ -20,7 +20,7 @@ from vehicled.filter.states import (
 from vehicled.messages import Measurement
 from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
-from vehicled.sources.gnss_model import GNSS, GNSS2, Receiver, add_gnss, add_gnss2
+from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss, add_gnss2
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
@@ -105,7 +105,7 @@ class Gnss(SourceSettings):
     STATES = GNSS.groups
     OBSERVATIONS = (add_gnss,)
     SPEED_PRECEDENCE = 1
-    RECEIVER: ClassVar[Receiver] = GNSS
+    RECEIVER: ClassVar[ReceiverErrors] = GNSS
 
     antenna: MetresVector = (0.0, 0.0, 0.0)
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
@@ -149,7 +149,7 @@ class Gnss2(Gnss):
     OBSERVATIONS = (add_gnss2,)
     IS_EXTRA = True
     SPEED_PRECEDENCE = 4
-    RECEIVER: ClassVar[Receiver] = GNSS2
+    RECEIVER: ClassVar[ReceiverErrors] = GNSS2
 
 
 class GnssSource(Source[Gnss]):

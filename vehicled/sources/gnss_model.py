@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Receiver:
-    """The names under which one receiver measures, and its slow errors."""
+class ReceiverErrors:
+    """The slow errors of one receiver, and the names under which it measures."""
 
     name: str
     """Before its channels, and before its kinds of observation."""
@@ -42,7 +42,7 @@ class Receiver:
         return f"{self.name}.antenna"
 
 
-def _make_receiver(name: str, antenna: str) -> Receiver:
+def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
     """`antenna`: name of the states of its place."""
     wander: ErrorStates[Gnss | None] = ErrorStates(
         f"{name}_wander",
@@ -81,7 +81,7 @@ def _make_receiver(name: str, antenna: str) -> Receiver:
         is_known=lambda gnss: _calc_baseline_sigma(gnss) == 0.0,
         initial=lambda gnss, i: _calc_baseline_sigma(gnss) ** 2,
     )
-    return Receiver(name, wander, place, latency, baseline)
+    return ReceiverErrors(name, wander, place, latency, baseline)
 
 
 def _calc_baseline_sigma(gnss: Gnss | None) -> float:
@@ -107,7 +107,7 @@ def add_gnss2(model: ErrorModel) -> None:
 class _ReceiverModel:
     """Observations of one receiver, with what its slow errors add to them."""
 
-    def __init__(self, model: ErrorModel, receiver: Receiver, place: Sequence[Atom]) -> None:
+    def __init__(self, model: ErrorModel, receiver: ReceiverErrors, place: Sequence[Atom]) -> None:
         """`place`: of its antenna, as it is given."""
         self._model, self._receiver, self._place = model, receiver, place
 

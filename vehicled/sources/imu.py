@@ -421,6 +421,15 @@ class ImuSource(Source[Imu]):
                     found[axis.place], subtracted[axis.place] = total - less, less
         return found, subtracted
 
+    def note_motion(self, v: Mapping[str, float]) -> tuple[float | None, ...]:
+        """Take the channels of a sample before the filter runs, for the yaw rate that it starts with.
+
+        Returns yaw rate (rad/s), and specific forces ahead and to the left (m/s²), as far as they are measured.
+        """
+        (yaw_rate, left, ahead), _ = self._read_motion([of.read(v) for of in self._kinds])
+        self.lateral.take(yaw_rate, left)
+        return yaw_rate, ahead, left
+
     def _find_latency(self, t: float, yaw_rate: float, ahead: float, left: float, bias: float) -> None:
         pose = self.filter.pose
         if not self._gravity_removed:

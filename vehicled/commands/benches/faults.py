@@ -5,7 +5,7 @@ import fnmatch
 import json
 import os
 
-from vehicled.commands.executors import add_executor_arguments, open_executor
+from vehicled.jobs.options import add_executor_arguments, open_executor
 
 DESCRIPTION = """\
 The daemon on emulated devices, in real time, through drives in which something fails: a sensor, a line, a device,

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from vehicled.commands.executors import add_executor_arguments, open_executor
+from vehicled.jobs.options import add_executor_arguments, open_executor
 
 DESCRIPTION = """\
 Parameters of a front suspension (15 bodies, 5 degrees of freedom) from its motions and forces. First how many of its

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vehicled.commands.executors import add_executor_arguments, count_workers, open_executor
+from vehicled.jobs.options import add_executor_arguments, count_workers, open_executor
 
 if TYPE_CHECKING:
     from vehicled.jobs.ledger import Ledger

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vehicled.commands.executors import add_executor_arguments, open_executor
 from vehicled.filter.settings import Filter
+from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
     from vehicled.jobs.ledger import Ledger

@@ -17,8 +17,8 @@ from vehicled.configuration import Configuration
 from vehicled.errors import VehicledError
 from vehicled.estimator import Estimator
 from vehicled.filter.settings import Kind
+from vehicled.jobs.installation import hash_code
 from vehicled.jobs.ledger import Ledger
-from vehicled.jobs.program import hash_code
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.drives import (

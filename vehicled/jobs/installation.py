@@ -15,14 +15,14 @@ from vehicled.symbolic.machine import target_description
 _PACKAGES = ("numpy", "scipy", "llvmlite", "msgspec")
 
 
-class Program(NamedTuple):
+class Installation(NamedTuple):
     """One installation."""
 
     versions: tuple[tuple[str, str], ...]
     """By name: this program, its code, Python, libraries."""
     processor: str
 
-    def find_difference(self, worker: Program) -> str:
+    def find_difference(self, worker: Installation) -> str:
         """In one line, what a worker has in other versions; empty if nothing."""
         theirs = dict(worker.versions)
         differing = [(name, v, theirs[name]) for name, v in self.versions if theirs[name] != v]
@@ -33,7 +33,7 @@ class Program(NamedTuple):
 
 
 @cache
-def describe_program() -> Program:
+def describe_installation() -> Installation:
     """Of this process."""
     versions = (
         ("vehicled", __version__),
@@ -41,7 +41,7 @@ def describe_program() -> Program:
         ("Python", ".".join(platform.python_version_tuple()[:2])),
         *((name, version(name)) for name in _PACKAGES),
     )
-    return Program(versions, target_description())
+    return Installation(versions, target_description())
 
 
 @cache
