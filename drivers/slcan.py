@@ -130,7 +130,7 @@ class SlcanPort:
         for line in lines:
             if line in _ACKNOWLEDGED:
                 continue
-            frame = _parse(line, stamp)
+            frame = parse_frame(line, stamp)
             if frame is not None:
                 self._frames.append(frame)
             else:
@@ -141,7 +141,8 @@ class SlcanPort:
         self._buffer = rest
 
 
-def _parse(line: bytes, stamp: float) -> can.Message | None:
+def parse_frame(line: bytes, stamp: float) -> can.Message | None:
+    """The frame of a line without its CR, stamped with a time of day, s; None if the line is none."""
     found = _FRAME.fullmatch(line)
     if found is None:
         return None

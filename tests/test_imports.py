@@ -67,6 +67,7 @@ ROWS = (
     "vehicled.live",
     "vehicled.view",
     "vehicled.demo",
+    "vehicled.setup",
     "vehicled.commands",
     "vehicled.cli",
     "vehicled.__main__",

@@ -18,6 +18,7 @@ from vehicled.errors import UsageError, VehicledError
 
 COMMANDS = {
     "demo": "the whole chain on an emulated vehicle; nothing to configure",
+    "new": "make a first configuration from questions and from the devices found",
     "run": "the daemon: read the sensors, estimate, publish, record",
     "replay": "run the same estimator on a recorded log",
     "top": "a running daemon in the terminal",

@@ -1,0 +1,97 @@
+"""The answers that make a configuration, with their units and the range in which they are plausible.
+
+The same checks hold for what is typed and for a file of answers, which has these names as keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from vehicled.setup.tyre_size import calc_radius
+from vehicled.units import (
+    Hertz,
+    Kilograms,
+    Metres,
+    MetresVector,
+    NewtonMetresPerRadian,
+    NewtonsPerRadian,
+    Positive,
+    RadiansVector,
+    Range,
+    SquareMetres,
+    Unit,
+)
+
+Place = Annotated[MetresVector, Range(-8.0, 8.0)]
+"""x y z from the point of the ground below the middle of the front axle: forward, left, up."""
+Track = Annotated[Metres, Range(0.8, 2.4)]
+RideFrequency = Annotated[Hertz, Range(0.7, 6.0)]
+RollStiffness = Annotated[NewtonMetresPerRadian, Range(0.0, 600e3)]
+CorneringStiffness = Annotated[NewtonsPerRadian, Range(10e3, 1e6)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceAnswer:
+    """A device on a serial line or in the network."""
+
+    driver: str
+    port: str
+    baud: Annotated[int, Positive] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What is known of the car; None: not answered."""
+
+    driven: Literal["front", "rear", "all"] | None = None
+    mass: Annotated[Kilograms, Range(150.0, 8000.0)] | None = None
+    wheelbase: Annotated[Metres, Range(1.2, 5.0)] | None = None
+    front_share: Annotated[float, Unit("%"), Range(0.25, 0.75)] | None = None
+    height: Annotated[Metres, Range(0.7, 4.0)] | None = None
+    center_of_mass_height: Annotated[Metres, Range(0.15, 2.0)] | None = None
+    front_track: Track | None = None
+    rear_track: Track | None = None
+    front_tyre: str | None = None
+    rear_tyre: str | None = None
+    steering_ratio: Annotated[float, Range(3.0, 35.0)] | None = None
+    details: bool | None = None
+    front_ride_frequency: RideFrequency | None = None
+    rear_ride_frequency: RideFrequency | None = None
+    front_roll_stiffness: RollStiffness | None = None
+    rear_roll_stiffness: RollStiffness | None = None
+    front_cornering_stiffness: CorneringStiffness | None = None
+    rear_cornering_stiffness: CorneringStiffness | None = None
+    friction: Annotated[float, Range(0.1, 2.5)] | None = None
+    differential: Literal["open", "limited_slip", "locked"] | None = None
+    drag_area: Annotated[SquareMetres, Range(0.0, 6.0)] | None = None
+    imu: bool | None = None
+    imu_position: Place | None = None
+    imu_rotation: Annotated[RadiansVector, Range(-6.3, 6.3)] | None = None
+    gnss: bool | None = None
+    gnss_antenna: Place | None = None
+    wheels: Literal["speeds", "angles", "none"] | None = None
+    steering: Literal["wheel", "rack", "road_wheels"] | None = None
+    devices: dict[str, DeviceAnswer] | None = None
+    """By name. Not answered: what is found on the ports."""
+    dbc: Path | None = None
+    """Of the car's CAN bus."""
+    can_channel: str | None = None
+    signals: dict[str, str] | None = None
+    """Channel to MESSAGE.SIGNAL. Not answered: those whose name and unit leave no doubt."""
+    record: Path | None = None
+    """Folder of recordings."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for tyres of no car, and a centre of mass over the roof."""
+        for key in ("front_tyre", "rear_tyre"):
+            size = getattr(self, key)
+            if size is not None:
+                try:
+                    calc_radius(size)
+                except ValueError as error:
+                    yield key, str(error)
+        if self.height is not None and (self.center_of_mass_height or 0.0) > 0.8 * self.height:
+            yield "center_of_mass_height", f"expected at most 0.8 of the car's height of {self.height:g} m"

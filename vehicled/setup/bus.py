@@ -1,0 +1,76 @@
+"""Signals of a CAN bus: which of a DBC file are probably the channels of a car."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from cantools.database.can import Database
+
+from drivers.can import CanSignal, find_signal, load_dbc, unit_factor
+from vehicled.errors import UsageError
+from vehicled.messages import WHEELS
+
+_CORNERS = {
+    "fl": r"fl|lf|vl|front.?left|left.?front",
+    "fr": r"fr(?!ont)|rf|vr|front.?right|right.?front",
+    "rl": r"rl|lr|hl|rear.?left|left.?rear",
+    "rr": r"rr|hr|rear.?right|right.?rear",
+}
+CHANNELS: dict[str, tuple[str, ...]] = {
+    **{f"wheel.{w}.speed": (r"wh|rad|spe?e?d", _CORNERS[w]) for w in WHEELS},
+    "steer.wheel": (r"ste?e?r|sas|lrw", r"ang|wheel|pos", r"^(?!.*(?:rate|speed|vel|torque))"),
+    "vehicle.speed": (r"veh|ego|car|fzg", r"spe?e?d|vel"),
+    "brake.pressure": (r"bra?ke?|brems", r"pre?ss?|druck"),
+}
+"""What is asked for, and what is in the name of such a signal."""
+
+
+class Bus:
+    """The signals of a DBC file."""
+
+    def __init__(self, dbc: Path, front_radius: float, rear_radius: float) -> None:
+        """Read it. Radii of the wheels (m) serve those that are sent as speeds in m/s. Raises UsageError."""
+        self.dbc = dbc
+        self._radii = {w: front_radius if w.startswith("f") else rear_radius for w in WHEELS}
+        self._database: Database = load_dbc(dbc)
+
+    def propose(self) -> dict[str, str]:
+        """Channel to MESSAGE.SIGNAL, where name and unit of one signal alone fit."""
+        found = {channel: list(self._candidates(channel)) for channel in CHANNELS}
+        return {channel: names[0] for channel, names in found.items() if len(names) == 1}
+
+    def find(self, channel: str, name: str) -> CanSignal:
+        """The signal of a channel by its name MESSAGE.SIGNAL.
+
+        Raises UsageError if there is none, or its unit is of something else.
+        """
+        message, dot, signal = name.partition(".")
+        if not dot:
+            raise UsageError(f"signals.{channel}: expected MESSAGE.SIGNAL, got {name!r}")
+        plain = CanSignal(message=message, signal=signal)
+        _, there = find_signal(self._database, self.dbc, channel, plain)
+        try:
+            unit_factor(channel, plain, there.unit)
+        except UsageError:
+            if not channel.startswith("wheel."):
+                raise
+            turning = CanSignal(message=message, signal=signal, radius=self._radii[channel.split(".")[1]])
+            unit_factor(channel, turning, there.unit)
+            return turning
+        return plain
+
+    def _candidates(self, channel: str) -> Iterator[str]:
+        for message in self._database.messages:
+            for signal in message.signals:
+                name = f"{message.name}.{signal.name}"
+                if all(
+                    re.search(pattern, signal.name if k else name, re.I)
+                    for k, pattern in enumerate(CHANNELS[channel])
+                ):
+                    try:
+                        self.find(channel, name)
+                    except UsageError:
+                        continue
+                    yield name

@@ -1,0 +1,83 @@
+"""The devices of a first configuration: those that are found on the ports, and the signals of the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from drivers.can import CanSignal
+from drivers.probe import SLCAN, ProbedPort, ask_adapter, find_can_interfaces, find_ports, probe_ports
+from vehicled.setup.answers import DeviceAnswer
+from vehicled.setup.bus import CHANNELS, Bus
+from vehicled.setup.dialogue import Dialogue
+from vehicled.setup.tyre_size import calc_radius
+
+_ROLES = ("imu", "gnss")
+"""Names of devices, by what they measure; the first that fits."""
+
+
+def listen(dialogue: Dialogue, ports: Sequence[str]) -> list[ProbedPort]:
+    """What is at the serial ports of this machine and at those named; said as it is found."""
+    wanted = list(dict.fromkeys((*ports, *find_ports())))
+    if wanted:
+        dialogue.say(f"Listening to {', '.join(wanted)} …")
+    found = probe_ports(wanted)
+    for k, probed in enumerate(found):
+        if probed.silent and dialogue.confirm(
+            f"{probed.port} is silent. Ask it whether it is a CAN adapter? (sends the character V)", False
+        ):
+            is_adapter = ask_adapter(probed.port)
+            text = "slcan (CAN adapter)" if is_adapter else "silent, no CAN adapter"
+            found[k] = probed = ProbedPort(probed.port, text, SLCAN if is_adapter else None, probed.baud)
+        at = "" if probed.baud is None else f" at {probed.baud} baud"
+        dialogue.say(f"  {probed.port}: {probed.found}{at}")
+    return found
+
+
+def choose_devices(dialogue: Dialogue, found: Iterable[ProbedPort]) -> dict[str, DeviceAnswer]:
+    """By name, those that are to be used: the first of each kind, as far as the car is said to have one."""
+    devices: dict[str, DeviceAnswer] = {}
+    for probed in found:
+        role = next((r for r in _ROLES if any(c.startswith(f"{r}.") for c in probed.channels)), None)
+        if role is None or probed.driver is None or not dialogue.known[role]:
+            continue
+        if role in devices:
+            dialogue.say(f"  {probed.port}: not used, as {devices[role].port} is the {role}")
+        elif dialogue.confirm(f"Use {probed.port} ({probed.driver}) as {role}?", True):
+            devices[role] = DeviceAnswer(driver=probed.driver, port=probed.port, baud=probed.baud)
+    return devices
+
+
+def find_channels(found: Iterable[ProbedPort]) -> list[str]:
+    """Where CAN buses are: network interfaces, then adapters."""
+    return [*find_can_interfaces(), *(probed.port for probed in found if probed.driver == SLCAN)]
+
+
+def choose_signals(dialogue: Dialogue, dbc: Path, given: Mapping[str, str] | None) -> dict[str, CanSignal]:
+    """The bus's signals by channel.
+
+    Raises UsageError for a DBC file that cannot be read, and for a given signal that it does not have.
+    """
+    radii = (calc_radius(dialogue.known[f"{axle}_tyre"]) for axle in ("front", "rear"))
+    bus = Bus(dbc, *radii)
+    if given is not None:
+        return {channel: bus.find(channel, name) for channel, name in given.items()}
+    dialogue.say("Signals of the bus as MESSAGE.SIGNAL; none: there is no such signal.")
+    proposed = bus.propose()
+    signals: dict[str, CanSignal] = {}
+    for channel in CHANNELS:
+        if _is_wanted(channel, dialogue):
+            signal = dialogue.ask_text(
+                f"  {channel}",
+                proposed.get(channel, ""),
+                lambda name, channel=channel: bus.find(channel, name),
+            )
+            if signal is not None:
+                signals[channel] = signal
+    return signals
+
+
+def _is_wanted(channel: str, dialogue: Dialogue) -> bool:
+    if channel.startswith("wheel."):
+        return bool(dialogue.known["wheels"] == "speeds")
+    return not channel.startswith("steer.") or bool(dialogue.known["steering"] == "wheel")

@@ -1,0 +1,200 @@
+"""The questions, in their order, with what is typical where the answer is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vehicled.units import parse_unit
+
+Known = Mapping[str, Any]
+"""What has been answered so far, defaults included: SI units, radians."""
+
+_GRAVITY = 9.81
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question. Its key is a field of `Answers`, which has its type and its bounds."""
+
+    key: str
+    text: str
+    default: Callable[[Known], Any]
+    """In SI units; None: it may be left open."""
+    why: str = ""
+    """Where the default comes from."""
+    unit: str = ""
+    """In which it is asked and written."""
+    applies: Callable[[Known], bool] = lambda _: True
+
+
+def _always(value: Any) -> Callable[[Known], Any]:
+    return lambda _: value
+
+
+def _same(key: str) -> Callable[[Known], Any]:
+    return lambda known: known[key]
+
+
+def _axle_load(known: Known, axle: str) -> float:
+    """N."""
+    share = known["front_share"] if axle == "front" else 1.0 - known["front_share"]
+    return float(known["mass"] * _GRAVITY * share)
+
+
+def _details(known: Known) -> bool:
+    return bool(known["details"])
+
+
+_SHARES = {"front": 0.60, "rear": 0.50, "all": 0.54}
+_PER_DEGREE = parse_unit("N·m/deg")[0]
+
+VEHICLE: tuple[Question, ...] = (
+    Question("driven", "Which axle does the engine drive: front, rear or all?", _always("front")),
+    Question("mass", "Mass with driver and fuel", _always(1400.0), "a compact car with a driver", "kg"),
+    Question("wheelbase", "Wheelbase", _always(2.65), "a compact car", "m"),
+    Question(
+        "front_share",
+        "Share of the mass on the front axle",
+        lambda known: _SHARES[known["driven"]],
+        "of a car with this drive",
+        "%",
+    ),
+    Question("height", "Height of the car", _always(1.48), "a compact car", "m"),
+    Question(
+        "center_of_mass_height",
+        "Height of the centre of mass over the ground",
+        lambda known: round(0.37 * known["height"], 2),
+        "0.37 of the car's height",
+        "m",
+    ),
+    Question(
+        "front_track",
+        "Track in front",
+        lambda known: round(0.58 * known["wheelbase"], 2),
+        "0.58 of the wheelbase",
+        "m",
+    ),
+    Question("rear_track", "Track behind", _same("front_track"), "as in front", "m"),
+    Question("front_tyre", "Tyres in front", _always("205/55 R16"), "a compact car"),
+    Question("rear_tyre", "Tyres behind", _same("front_tyre"), "as in front"),
+    Question(
+        "steering_ratio",
+        "Angle of the steering wheel over that of the road wheels",
+        _always(15.0),
+        "most cars",
+    ),
+    Question(
+        "details",
+        "Do you know springs, tyre stiffness and drag? (otherwise they are typical ones)",
+        _always(False),
+    ),
+    Question(
+        "front_ride_frequency",
+        "Frequency of the body on its springs in front",
+        _always(1.3),
+        "",
+        "Hz",
+        _details,
+    ),
+    Question("rear_ride_frequency", "The same behind", _always(1.5), "", "Hz", _details),
+    Question(
+        "front_roll_stiffness",
+        "Roll stiffness of the anti-roll bar in front",
+        lambda known: round(known["mass"] / 3.0, -1) * _PER_DEGREE,
+        "in proportion to the mass",
+        "N·m/deg",
+        _details,
+    ),
+    Question(
+        "rear_roll_stiffness",
+        "The same behind",
+        lambda known: round(known["mass"] / 5.5, -1) * _PER_DEGREE,
+        "in proportion to the mass",
+        "N·m/deg",
+        _details,
+    ),
+    Question(
+        "front_cornering_stiffness",
+        "Cornering stiffness of the front axle",
+        lambda known: round(13.5 * _axle_load(known, "front"), -3),
+        "13.5 times its load per radian",
+        "kN/rad",
+        _details,
+    ),
+    Question(
+        "rear_cornering_stiffness",
+        "Cornering stiffness of the rear axle",
+        lambda known: round(17.0 * _axle_load(known, "rear"), -3),
+        "17 times its load per radian, for understeer",
+        "kN/rad",
+        _details,
+    ),
+    Question("friction", "Friction of tyres and road", _always(1.0), "dry asphalt", "", _details),
+    Question(
+        "differential",
+        "Differential: open, limited_slip or locked?",
+        _always("open"),
+        "most cars",
+        "",
+        _details,
+    ),
+    Question(
+        "drag_area", "Drag coefficient times frontal area", _always(0.65), "0.30 · 2.2 m²", "m²", _details
+    ),
+)
+"""The figures of the car. Those that do not apply have their defaults."""
+
+SENSORS: tuple[Question, ...] = (
+    Question("imu", "Is there an IMU?", _always(True)),
+    Question(
+        "imu_position",
+        "Its place",
+        lambda known: (round(-0.45 * known["wheelbase"], 2), 0.0, 0.35),
+        "on the tunnel",
+        "m",
+        lambda known: bool(known["imu"]),
+    ),
+    Question(
+        "imu_rotation",
+        "Its roll, pitch and yaw against the car's axes",
+        _always((0.0, 0.0, 0.0)),
+        "x forward, z up",
+        "deg",
+        lambda known: bool(known["imu"]),
+    ),
+    Question("gnss", "Is there a GNSS receiver?", _always(True)),
+    Question(
+        "gnss_antenna",
+        "Place of its antenna",
+        lambda known: (round(-0.7 * known["wheelbase"], 2), 0.0, round(known["height"], 2)),
+        "on the roof",
+        "m",
+        lambda known: bool(known["gnss"]),
+    ),
+    Question("wheels", "What do the wheels' sensors give: speeds, angles or none?", _always("speeds"), "ABS"),
+    Question(
+        "steering",
+        "Where is the steering measured: wheel, rack or road_wheels?",
+        _always("wheel"),
+        "as for ESC",
+    ),
+)
+"""What the car has, and where."""
+
+
+def make_bus_questions(channels: Sequence[str]) -> tuple[Question, ...]:
+    """About the CAN bus; channels: interfaces and adapters that were found."""
+    return (
+        Question("dbc", "DBC file of the CAN bus (Enter: none)", _always(None)),
+        Question(
+            "can_channel",
+            "Its interface, or the port of an slcan adapter",
+            _always(channels[0] if channels else "can0"),
+            applies=lambda known: known["dbc"] is not None,
+        ),
+    )
+
+
+RECORD = Question("record", "Folder for recordings (Enter: nothing is recorded)", _always(None))
