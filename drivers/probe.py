@@ -171,9 +171,10 @@ def _make_decoders(port: str) -> Iterator[tuple[str, FrameDecoder]]:
     for kind in known_drivers():
         # One that cannot be loaded, or needs more than a port, does not keep the others from it.
         with contextlib.suppress(UsageError, TypeError):
-            driver = load_driver(kind)
-            if issubclass(driver, SerialDriver):
-                yield kind, driver(kind, driver.Options(port=port), lambda _: None).decoder
+            driver_type = load_driver(kind)
+            driver = driver_type(kind, driver_type.Options(port=port), lambda _: None)
+            if isinstance(driver, SerialDriver):
+                yield kind, driver.decoder
 
 
 def _listen(port: str, baud: int, ear: _Ear, stopped: Callable[[], bool]) -> None:

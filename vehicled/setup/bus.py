@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,18 +14,23 @@ from vehicled.errors import UsageError
 from vehicled.messages import WHEELS
 
 _CORNERS = {
-    "fl": r"fl|lf|vl|front.?left|left.?front",
-    "fr": r"fr(?!ont)|rf|vr|front.?right|right.?front",
-    "rl": r"rl|lr|hl|rear.?left|left.?rear",
-    "rr": r"rr|hr|rear.?right|right.?rear",
+    "fl": r"\b(?:fl|lf|vl|front ?left|left ?front)\b",
+    "fr": r"\b(?:fr|rf|vr|front ?right|right ?front)\b",
+    "rl": r"\b(?:rl|lr|hl|rear ?left|left ?rear)\b",
+    "rr": r"\b(?:rr|hr|rear ?right|right ?rear)\b",
 }
 CHANNELS: dict[str, tuple[str, ...]] = {
     **{f"wheel.{w}.speed": (r"wh|rad|spe?e?d", _CORNERS[w]) for w in WHEELS},
-    "steer.wheel": (r"ste?e?r|sas|lrw", r"ang|wheel|pos", r"^(?!.*(?:rate|speed|vel|torque))"),
+    "steer.wheel": (
+        r"ste?e?r|sas|lrw",
+        r"ang|wheel",
+        r"^(?!.*(?:rate|speed|vel|torque|motor|road|rack|\bf[lr]\b))",
+    ),
     "vehicle.speed": (r"veh|ego|car|fzg", r"spe?e?d|vel"),
     "brake.pressure": (r"bra?ke?|brems", r"pre?ss?|druck"),
 }
-"""What is asked for, and what is in the name of such a signal."""
+"""What is asked for, and what is in the name of such a signal: its words, and those of its message, in lower case."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 class Bus:
@@ -65,12 +71,8 @@ class Bus:
         for message in self._database.messages:
             for signal in message.signals:
                 name = f"{message.name}.{signal.name}"
-                if all(
-                    re.search(pattern, signal.name if k else name, re.I)
-                    for k, pattern in enumerate(CHANNELS[channel])
-                ):
-                    try:
+                words = " ".join(_WORD.findall(name)).lower()
+                if all(re.search(pattern, words) for pattern in CHANNELS[channel]):
+                    with contextlib.suppress(UsageError):
                         self.find(channel, name)
-                    except UsageError:
-                        continue
-                    yield name
+                        yield name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from drivers.can import CanSignal
@@ -70,7 +71,7 @@ def choose_signals(dialogue: Dialogue, dbc: Path, given: Mapping[str, str] | Non
             signal = dialogue.ask_text(
                 f"  {channel}",
                 proposed.get(channel, ""),
-                lambda name, channel=channel: bus.find(channel, name),
+                partial(bus.find, channel),
             )
             if signal is not None:
                 signals[channel] = signal

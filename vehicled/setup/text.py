@@ -113,8 +113,8 @@ def _vehicle(draft: Draft) -> Iterator[str]:
 
 def _sensors(draft: Draft) -> Iterator[str]:
     known = draft.known
-    yield "# Places in vehicle axes (x forward, y left, z up) from the centre of mass of the car at rest. In comments from"
-    yield "# the ground below the middle of the front axle, where they can be measured."
+    yield "# Places in vehicle axes (x forward, y left, z up) from the centre of mass of the car at rest. In"
+    yield "# comments from the ground below the middle of the front axle, where they can be measured."
     yield "sensors:"
     if known["imu"]:
         yield "  imu:"

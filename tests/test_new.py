@@ -1,0 +1,466 @@
+"""`vehicled new`: what it asks, writes and leaves alone; by files, and in a terminal whose keys are pressed here."""
+
+import contextlib
+import math
+import os
+import pty
+import re
+import select
+import signal
+import sys
+import threading
+import time
+
+import pytest
+import yaml
+
+from replay.emulate import PseudoTerminal
+from replay.encoders import NmeaEncoder, XsensEncoder
+from vehicled.cli import main
+from vehicled.daemon.configuration import load_daemon_configuration
+from vehicled.errors import UsageError
+from vehicled.messages import Measurement
+from vehicled.settings import load, shipped_folder
+from vehicled.setup.answers import Answers
+from vehicled.setup.bus import Bus
+from vehicled.setup.dialogue import read_answer
+from vehicled.setup.questions import RECORD, SENSORS, VEHICLE, make_bus_questions
+from vehicled.setup.tyre_size import calc_radius
+
+ASKED = [*VEHICLE, *SENSORS, *make_bus_questions(()), RECORD]
+DBC = shipped_folder() / "prototype.dbc"
+
+
+# -- by a file of answers ------------------------------------------------------------------------------------
+
+
+def make(tmp_path, answers="", *options):
+    path, file = tmp_path / "my_car.yaml", tmp_path / "answers.yaml"
+    file.write_text(answers or "mass: 1400 kg\n")
+    status = main(["new", str(path), "--answers", str(file), "--no-probe", *options])
+    return status, path
+
+
+def test_a_typical_car_passes_the_check(tmp_path, capsys):
+    path = tmp_path / "my_car.yaml"
+    assert main(["new", str(path), "--yes", "--no-probe"]) == 0
+    assert main(["check", str(path)]) == 0
+    assert "degrees of freedom   14" in capsys.readouterr().out
+    assert os.listdir(tmp_path) == ["my_car.yaml"]
+
+
+@pytest.mark.parametrize("driven", ["front", "rear", "all"])
+@pytest.mark.parametrize(
+    ("mass", "wheelbase", "height", "tyre"),
+    [
+        (600, 2.1, 1.2, "175/65 R14"),
+        (1000, 2.4, 1.1, "205/50 ZR15"),
+        (1800, 2.85, 1.45, "225/45R18 95W"),
+        (2600, 3.0, 1.8, "275/50 R20"),
+    ],
+)
+def test_typical_cars_of_all_sizes_are_cars(tmp_path, driven, mass, wheelbase, height, tyre):
+    answers = f"driven: {driven}\nmass: {mass} kg\nwheelbase: {wheelbase} m\nheight: {height} m\nfront_tyre: {tyre}\n"
+    status, path = make(tmp_path, answers)
+    assert status == 0
+    vehicle = load_daemon_configuration(path).vehicle
+    assert vehicle.mass == pytest.approx(mass, rel=1e-6)
+    assert vehicle.driven == driven
+
+
+def test_what_is_given_arrives(tmp_path):
+    status, path = make(
+        tmp_path,
+        "driven: rear\nmass: 1.2 t\nwheelbase: 2500 mm\nfront_share: 48 %\ncenter_of_mass_height: 0.5 m\n"
+        "front_track: 1.48 m\nrear_track: 1500 mm\nfront_tyre: 205/55 R16\nrear_tyre: 225/50 R16\n"
+        "steering_ratio: 14.5\n"
+        "differential: limited_slip\nimu_position: -1.2 0.1 0.3 m\nimu_rotation: 0 0 90 deg\ngnss: false\n"
+        "wheels: angles\nsteering: rack\nrecord: /tmp\n"
+        "devices:\n  imu: {driver: vectornav, port: /dev/ttyS1, baud: 921600}\n"
+        "  gnss: {driver: ubx, port: 'socket://192.168.0.9:2000'}\n",
+    )
+    assert status == 0
+    file = yaml.safe_load(path.read_text())
+    vehicle, imu = file["vehicle"], file["sensors"]["imu"]
+    assert (vehicle["mass"], vehicle["wheelbase"], vehicle["driven"]) == ("1200 kg", "2.5 m", "rear")
+    assert vehicle["front_to_center_of_mass"] == "1.3 m"
+    assert "differential" not in vehicle["front"]
+    assert vehicle["rear"]["differential"] == "limited_slip"
+    assert vehicle["rear"]["track"] == "1.5 m"
+    # From the front axle and the ground to the centre of mass: 1.3 m behind, 0.5 m up.
+    assert imu == {"position": "0.100 0.100 -0.200 m", "rotation": "0 0 90 deg"}
+    assert file["sensors"]["gnss"] is None
+    configuration = load_daemon_configuration(path)
+    assert configuration.sensors.wheel_speeds is None
+    assert configuration.sensors.steering.source == "rack"
+    assert {n: d.driver for n, d in configuration.daemon.devices.items()} == {
+        "imu": "vectornav",
+        "gnss": "ubx",
+    }
+    assert str(configuration.daemon.record.directory) == "/tmp"
+
+
+def test_every_line_says_where_its_figure_comes_from(tmp_path):
+    _, path = make(tmp_path, "mass: 1500 kg\nfront_tyre: 195/65 R15\n")
+    lines = {line.split(":")[0].strip(): line for line in path.read_text().splitlines() if ": " in line}
+    assert lines["mass"].endswith("# given")
+    assert "# typical: " in lines["wheelbase"]
+    radii = [line for line in path.read_text().splitlines() if "wheel_radius" in line]
+    assert "# given; 195/65 R15" in radii[0]
+    assert "# typical: as in front; 195/65 R15" in radii[1]
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ("mass: 14 kg\n", "answers.yaml:1: mass: expected at least 150 kg and at most 8000 kg, got '14 kg'"),
+        ("mass: 1400\n", "mass: expected a mass such as '1500 kg'"),
+        ("wheelbase: 2.6 kg\n", "wheelbase: expected a length"),
+        ("front_tyre: big\n", "answers.yaml:1: front_tyre: expected a size such as '205/55 R16'"),
+        ("front_tyre: 995/55 R16\n", "no car has '995/55 R16'"),
+        ("wheelbse: 2.6 m\n", "did you mean 'wheelbase'"),
+        ("driven: both\n", "driven: expected front, rear or all"),
+        ("height: 1 m\ncenter_of_mass_height: 1.1 m\n", "expected at most 0.8 of the car's height"),
+        ("front_track: 0.9 m\nfront_tyre: 315/80 R22\n", "answers.yaml: vehicle.front"),
+        ("devices: {imu: {driver: nothing, port: /dev/ttyS1}}\n", "no driver 'nothing'"),
+        ("dbc: missing.dbc\n", "missing.dbc: cannot be read"),
+        (f"dbc: {DBC}\nsignals: {{brake.pressure: Brake.Nothing}}\n", "no signal 'Nothing' in Brake"),
+    ],
+)
+def test_an_answer_that_cannot_be_is_one_line_and_nothing_is_written(tmp_path, capsys, answers, message):
+    status, _ = make(tmp_path, answers)
+    error = capsys.readouterr().err
+    assert status == 2
+    assert message in error.splitlines()[-1]
+    assert os.listdir(tmp_path) == ["answers.yaml"]
+
+
+def test_a_file_is_replaced_only_by_force(tmp_path, capsys):
+    path = tmp_path / "my_car.yaml"
+    path.write_text("mine\n")
+    assert main(["new", str(path), "--yes", "--no-probe"]) == 2
+    assert "my_car.yaml: exists; --force replaces it" in capsys.readouterr().err
+    assert path.read_text() == "mine\n"
+    assert main(["new", str(path), "--yes", "--no-probe", "--force"]) == 0
+    assert "kind: handbook" in path.read_text()
+    assert main(["new", str(tmp_path / "none" / "car.yaml"), "--yes"]) == 2
+    assert main(["new", str(tmp_path / "car.txt"), "--yes"]) == 2
+
+
+# -- units, tyres, signals -----------------------------------------------------------------------------------
+
+
+def test_every_question_is_an_answer_and_every_default_is_plausible():
+    assert {q.key for q in ASKED} == set(Answers.__annotations__) - {"devices", "signals"}
+    known = {}
+    for question in ASKED:
+        known[question.key] = question.default(known)
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "value"),
+    [
+        ("mass", "1350", 1350.0),
+        ("mass", "1.35 t", 1350.0),
+        ("front_share", "55", 0.55),
+        ("front_share", "55 %", 0.55),
+        ("front_roll_stiffness", "450", 450 * 180 / math.pi),
+        ("imu_position", "-1.2 0 0.3", (-1.2, 0.0, 0.3)),
+        ("imu_position", "-1200 0 300 mm", (-1.2, 0.0, 0.3)),
+        ("imu_rotation", "0 0 90", (0.0, 0.0, math.pi / 2)),
+        ("imu", "N", False),
+        ("front_tyre", "195/65R15", "195/65R15"),
+        ("driven", "all", "all"),
+    ],
+)
+def test_answers_are_read_with_and_without_units(key, typed, value):
+    (question,) = (q for q in ASKED if q.key == key)
+    assert read_answer(question, typed) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "many", "1350 m", "nan", "-3", "13,50 kg", "{a: b}", '"', "1e9", "é # x: y"]
+)
+def test_nonsense_is_an_error_in_words(typed):
+    with pytest.raises(UsageError, match=r"^expected"):
+        read_answer(VEHICLE[1], typed)
+
+
+@pytest.mark.parametrize(
+    ("size", "radius"),
+    [("205/55 R16", 0.316), ("205/55R16 91V", 0.316), ("P 265/70 r17", 0.4014), ("155/80-13", None)],
+)
+def test_the_radius_of_a_tyre(size, radius):
+    if radius is None:
+        with pytest.raises(ValueError, match="expected a size"):
+            calc_radius(size)
+    else:
+        assert calc_radius(size) == pytest.approx(radius, abs=1e-4)
+
+
+def test_signals_of_a_bus_are_proposed_where_name_and_unit_leave_no_doubt(tmp_path):
+    proposed = Bus(DBC, 0.3, 0.3).propose()
+    assert proposed["wheel.fl.speed"] == "WheelSpeed.SpeedFL"
+    assert proposed["wheel.rr.speed"] == "WheelSpeed.SpeedRR"
+    assert proposed["steer.wheel"] == "Steering.SteeringWheelAngle"
+    assert proposed["vehicle.speed"] == "Vehicle.VehicleSpeed"
+    assert proposed["brake.pressure"] == "Brake.BrakePressure"
+
+
+def test_wheel_speeds_in_kilometres_per_hour_get_the_radius(tmp_path):
+    dbc = tmp_path / "car.dbc"
+    dbc.write_text(
+        'VERSION ""\nBU_: X\nBO_ 100 Wheels: 8 X\n'
+        + "".join(
+            f' SG_ WhlSpd_{w} : {16 * k}|16@1+ (0.01,0) [0|600] "km/h" X\n'
+            for k, w in enumerate(("FL", "FR", "RL", "RR"))
+        )
+    )
+    status, path = make(tmp_path, f"dbc: {dbc}\nrear_tyre: 195/65 R15\ncan_channel: /dev/ttyACM0\n")
+    assert status == 0
+    options = yaml.safe_load(path.read_text())["daemon"]["devices"]["can"]["options"]
+    assert (options["interface"], options["channel"], options["dbc"]) == ("slcan", "/dev/ttyACM0", "car.dbc")
+    assert options["signals"]["wheel.fl.speed"] == {
+        "message": "Wheels",
+        "signal": "WhlSpd_FL",
+        "radius": "0.316 m",
+    }
+    assert options["signals"]["wheel.rl.speed"]["radius"] == "0.3173 m"
+    assert set(options["signals"]) == {f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr")}
+
+
+# -- in a terminal -------------------------------------------------------------------------------------------
+
+
+class Session:
+    """The program in a terminal of its own."""
+
+    def __init__(self, tmp_path, *arguments):
+        self.process, self._terminal = pty.fork()
+        if self.process == 0:
+            os.chdir(tmp_path)
+            os.environ["TERM"] = "dumb"
+            command = [sys.executable, "-m", "vehicled", "new", "my_car.yaml", *arguments]
+            os.execv(sys.executable, command)
+        self.text = ""
+
+    def expect(self, pattern, answer=None):
+        """Read until the pattern comes, then type the answer."""
+        end = time.monotonic() + 60
+        while (found := re.search(pattern, self.text)) is None:
+            assert time.monotonic() < end, f"{pattern!r} did not come: {self.text[-500:]!r}"
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                try:
+                    self.text += os.read(self._terminal, 4096).decode()
+                except OSError:
+                    pytest.fail(f"it ended before {pattern!r}: {self.text[-500:]!r}")
+        self.text = self.text[found.end() :]
+        if answer is not None:
+            self.type(answer + "\r")
+        return found
+
+    def type(self, keys):
+        os.write(self._terminal, keys.encode())
+
+    def kill(self):
+        """End it, where a test has failed."""
+        if self.process:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+            os.close(self._terminal)
+
+    def end(self):
+        """The exit status, and what is left to read."""
+        with contextlib.suppress(OSError):
+            while data := os.read(self._terminal, 4096).decode():
+                self.text += data
+        _, status = os.waitpid(self.process, 0)
+        self.process = 0
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(status), self.text
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts the program in the folder of the test; ends it with the test."""
+    sessions = []
+
+    def run(*arguments):
+        sessions.append(Session(tmp_path, *arguments))
+        return sessions[-1]
+
+    yield run
+    for session in sessions:
+        session.kill()
+
+
+def enter_until(session, last):
+    """Enter for every question up to one."""
+    while session.expect(rf"{last}|\]: |none\): |recorded\): ")[0] != last:
+        session.type("\r")
+
+
+def test_questions_are_asked_again_until_they_are_plausible(tmp_path, start):
+    session = start("--no-probe")
+    session.expect(r"drive: front, rear or all\? \[front\]: ", "sideways")
+    session.expect(r"expected front, rear or all, got 'sideways'")
+    session.expect(r"\[front\]: ", "rear")
+    session.expect(r"Mass .*\[1400 kg\]: ", "14")
+    session.expect(r"expected at least 150 kg and at most 8000 kg, got '14 kg'")
+    session.expect(r"\[1400 kg\]: ", "1.1 t")
+    session.expect(r"Wheelbase \[2.65 m\]: ", "2400 mm")
+    session.expect(r"front axle \[50 %\]: ", "47")
+    enter_until(session, "Tyres in front")
+    session.expect(r"\[205/55 R16\]: ", "wide")
+    session.expect(r"expected a size such as '205/55 R16'")
+    session.expect(r"\[205/55 R16\]: ", "195/65 R15")
+    session.expect(r"Tyres behind \[195/65 R15\]: ", "")
+    enter_until(session, "Is there an IMU")
+    session.expect(r"\[yes\]: ", "perhaps")
+    session.expect("expected yes or no")
+    session.expect(r"\[yes\]: ", "no")
+    session.expect(r"GNSS receiver\? \[yes\]: ", "y")
+    session.expect(r"Place of its antenna \[.*\]: ", "-1.5 0 1.3")
+    enter_until(session, "Folder for recordings")
+    session.type("\r")
+    status, text = session.end()
+    assert status == 0, text
+    assert "written and checked" in text
+    vehicle = load_daemon_configuration(tmp_path / "my_car.yaml").vehicle
+    assert vehicle.mass == pytest.approx(1100.0)
+    file = yaml.safe_load((tmp_path / "my_car.yaml").read_text())
+    assert file["vehicle"]["driven"] == "rear"
+    assert file["sensors"]["imu"] is None
+
+
+def test_figures_that_do_not_fit_together_are_asked_again_with_the_answers_as_defaults(tmp_path, start):
+    (tmp_path / "answers.yaml").write_text("details: false\n")
+    session = start("--no-probe")
+    session.expect(r"\[front\]: ", "all")
+    enter_until(session, "Track in front")
+    session.expect(r"\[.*\]: ", "0.85")
+    session.expect(r"Track behind .*: ", "")
+    session.expect(r"Tyres in front .*: ", "315/80 R22")
+    enter_until(session, "These figures do not fit together")
+    session.expect(r"vehicle\.front\.\w+: ")
+    session.expect(r"\[all\]: ", "")
+    enter_until(session, "Track in front")
+    session.expect(r" \[0.85 m\]: ", "1.6")
+    session.expect(r"Track behind \[1.6 m\]: ", "")
+    session.expect(r"\[315/80 R22\]: ", "225/50 R17")
+    enter_until(session, "Folder for recordings")
+    session.type("\r")
+    status, text = session.end()
+    assert status == 0, text
+
+
+def test_ctrl_c_and_the_end_of_the_input_leave_nothing(tmp_path, start):
+    session = start("--no-probe")
+    session.expect(r"Mass|\]: ", "")
+    session.expect(r"\[1400 kg\]: ")
+    session.type("\x03")
+    status, text = session.end()
+    assert status == 130
+    assert "Traceback" not in text
+    session = start("--no-probe")
+    session.expect(r"\[front\]: ")
+    session.type("\x04")
+    status, text = session.end()
+    assert status == 2
+    assert "the input ended before the last question" in text
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def devices(tmp_path):
+    """An IMU and a receiver, as links of ports, and a port on which nothing is."""
+    imu, gnss = XsensEncoder(), NmeaEncoder()
+    channels = {
+        "imu.ax": 0.5,
+        "imu.ay": -1.25,
+        "imu.az": 9.75,
+        "imu.wx": 0.125,
+        "imu.wy": -0.5,
+        "imu.wz": 0.75,
+    }
+    fix = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5, "gnss.quality": 4.0}
+    folder = tmp_path / "dev"
+    folder.mkdir()
+    ports = {name: PseudoTerminal(folder / name) for name in ("imu", "gnss", "silent")}
+    ended = threading.Event()
+
+    def send():
+        count = 0
+        while not ended.wait(0.01):
+            t, count = time.monotonic_ns(), count + 1
+            ports["imu"].write(imu.encode(Measurement("imu", t, t, channels)))
+            if count % 20 == 0:
+                ports["gnss"].write(gnss.encode(Measurement("gnss", t, t, fix)))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    yield [option for name in ports for option in ("--port", str(folder / name))]
+    ended.set()
+    thread.join()
+    for port in ports.values():
+        port.close()
+
+
+def test_devices_that_are_found_are_in_the_configuration(tmp_path, start, devices):
+    session = start(*devices)
+    enter_until(session, "Listening to")
+    session.expect(r"imu: xsens \(\d+ messages\) at 115200 baud")
+    session.expect(r"gnss: nmea \(NMEA\) at 115200 baud")
+    session.expect(r"silent is silent.*adapter\? \(sends the character V\) \[no\]: ", "yes")
+    session.expect(r"silent: silent, no CAN adapter")
+    session.expect(r"Use \S+imu \(xsens\) as imu\? \[yes\]: ", "")
+    session.expect(r"Use \S+gnss \(nmea\) as gnss\? \[yes\]: ", "")
+    session.expect(r"DBC file of the CAN bus \(Enter: none\): ", str(DBC))
+    session.expect(r"\[can0\]: ", "")
+    session.expect(r"wheel.fl.speed \[WheelSpeed.SpeedFL\]: ", "Brake.BrakePressure")
+    session.expect(r"expected a unit like rad/s")
+    session.expect(r"wheel.fl.speed \[WheelSpeed.SpeedFL\]: ", "")
+    enter_until(session, r"brake.pressure")
+    session.expect(r": ", "none")
+    session.expect(r"Folder for recordings .*: ", "")
+    status, text = session.end()
+    assert status == 0, text
+    configuration = load_daemon_configuration(tmp_path / "my_car.yaml")
+    found = {name: device.driver for name, device in configuration.daemon.devices.items()}
+    assert found == {"imu": "xsens", "gnss": "nmea", "can": "can"}
+    channels = configuration.find_signals()
+    assert {"wheel.fl.speed", "steer.wheel", "vehicle.speed"} <= channels
+    assert "brake.pressure" not in channels
+
+
+def test_without_questions_what_is_found_is_used(tmp_path, devices, capsys):
+    path = tmp_path / "my_car.yaml"
+    assert main(["new", str(path), "--yes", *devices]) == 0
+    file = yaml.safe_load(path.read_text())
+    options = file["daemon"]["devices"]["imu"]["options"]
+    assert options == {"port": devices[1], "baud": 115200}
+    assert set(file["daemon"]["devices"]) == {"imu", "gnss"}
+    assert "silent" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_listening_ends_at_once(tmp_path, start, devices):
+    session = start(*devices)
+    enter_until(session, "Listening to")
+    begun = time.monotonic()
+    time.sleep(0.2)
+    os.kill(session.process, signal.SIGINT)
+    status, text = session.end()
+    assert status == 130
+    assert time.monotonic() - begun < 10
+    assert "Traceback" not in text
+    assert not (tmp_path / "my_car.yaml").exists()
+
+
+def test_the_documented_answers_are_all_that_there_are(tmp_path):
+    page = (shipped_folder().parent / "docs" / "first_configuration.md").read_text()
+    keys = set(re.findall(r"(?m)^\| `(\w+)`", page))
+    assert keys == set(Answers.__annotations__)
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    file = tmp_path / "answers.yaml"
+    file.write_text(example)
+    assert load(file, Answers).mass is not None

@@ -1,0 +1,178 @@
+"""What is found on ports: emulated devices on pseudo-terminals that send as real ones do."""
+
+import contextlib
+import select
+import threading
+import time
+
+import pytest
+
+from drivers.can import CanOptions, CanSignal
+from drivers.probe import SLCAN, ask_adapter, find_can_interfaces, find_ports, probe_port, probe_ports
+from replay.emulate import PseudoTerminal, emulate
+from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder
+from replay.ubx_encoder import UbxEncoder
+from vehicled.messages import Measurement
+from vehicled.settings import shipped_folder
+
+IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
+GNSS = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5, "gnss.quality": 4.0, "gnss.h_acc": 0.014}
+GNSS |= {"gnss.speed": 12.5, "gnss.course": 1.0}
+NO_FIX = {"gnss.quality": 0.0}
+
+
+@contextlib.contextmanager
+def sending(link, messages, period_s):
+    """A device that sends `messages(t_ns)` again and again."""
+    port = PseudoTerminal(link)
+    ended = threading.Event()
+
+    def send():
+        while not ended.wait(period_s):
+            port.write(messages(time.monotonic_ns()))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield str(link)
+    finally:
+        ended.set()
+        thread.join()
+        port.close()
+
+
+def encoded(encoder, values):
+    return lambda t: encoder.encode(Measurement("device", t, t, values))
+
+
+def both(*parts):
+    return lambda t: b"".join(part(t) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("messages", "period_s", "driver", "channel"),
+    [
+        (encoded(XsensEncoder(), IMU), 0.01, "xsens", "imu.wz"),
+        (encoded(VectorNavEncoder("binary"), IMU), 0.01, "vectornav", "imu.wz"),
+        (encoded(VectorNavEncoder("ascii"), IMU), 0.01, "vectornav", "imu.wz"),
+        (encoded(NmeaEncoder(), GNSS), 1.0, "nmea", "gnss.lat"),
+        (encoded(NmeaEncoder(), NO_FIX), 0.2, "nmea", "gnss.quality"),
+        (encoded(UbxEncoder(), GNSS), 0.2, "ubx", "gnss.lat"),
+        # A receiver that sends both, as u-blox ones do from the factory: UBX has more.
+        (both(encoded(NmeaEncoder(), GNSS), encoded(UbxEncoder(), GNSS)), 0.2, "ubx", "gnss.lat"),
+        (both(encoded(NmeaEncoder(), NO_FIX), encoded(UbxEncoder(), NO_FIX)), 0.2, "ubx", "gnss.quality"),
+    ],
+)
+def test_what_a_device_speaks_is_recognised(tmp_path, messages, period_s, driver, channel):
+    with sending(tmp_path / "port", messages, period_s) as port:
+        found = probe_port(port)
+    assert (found.driver, found.port, found.baud) == (driver, port, 115200)
+    assert channel in found.channels
+    assert driver in found.found
+    assert not found.silent
+
+
+def test_an_open_adapter_is_recognised_by_its_frames(tmp_path):
+    with sending(tmp_path / "port", lambda t: b"t1304AABBCCDD\rT0000012310A\r", 0.02) as port:
+        assert probe_port(port).driver == SLCAN
+
+
+def test_a_silent_adapter_is_recognised_when_asked(tmp_path):
+    signal = CanSignal(message="Brake", signal="BrakePressure")
+    dbc = shipped_folder() / "prototype.dbc"
+    options = CanOptions(
+        interface="slcan", channel=str(tmp_path / "port"), dbc=dbc, signals={"brake.pressure": signal}
+    )
+    adapter, ended = emulate("can", options), threading.Event()
+
+    def reply():
+        while not ended.is_set():
+            if select.select([adapter.fileno()], [], [], 0.01)[0]:
+                adapter.reply()
+
+    thread = threading.Thread(target=reply)
+    thread.start()
+    try:
+        found = probe_port(options.channel)
+        assert (found.silent, found.driver) == (True, None)
+        assert ask_adapter(options.channel)
+        assert adapter.adapter.mode == "closed"
+    finally:
+        ended.set()
+        thread.join()
+        adapter.close()
+
+
+def test_the_baud_rate_is_found(monkeypatch):
+    """At another rate the bytes are others; there a device is not taken for one that it is not."""
+    encoder = XsensEncoder()
+    opened = []
+
+    class Line:
+        def __init__(self, port, baud):
+            opened.append(baud)
+            self.right = baud == 38400
+
+        def read(self, wait_s):
+            time.sleep(0.005)
+            t = time.monotonic_ns()
+            data = encoder.encode(Measurement("imu", t, t, IMU))
+            return data if self.right else bytes(b * 7 + 3 & 0xFF for b in data)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr("drivers.probe.open_port", Line)
+    monkeypatch.setattr("drivers.probe._LISTEN_S", 0.2)
+    found = probe_port("/dev/ttyUSB0")
+    assert (found.driver, found.baud) == ("xsens", 38400)
+    assert opened == [115200, 460800, 921600, 230400, 38400]
+
+
+def test_what_is_silent_foreign_absent_or_busy_is_said(tmp_path):
+    silent = PseudoTerminal(tmp_path / "silent")
+    try:
+        with sending(
+            tmp_path / "foreign", lambda t: b"temperature 21.5\r\n\xfa\xff\x36garbage", 0.02
+        ) as foreign:
+            ports = [str(tmp_path / "silent"), foreign, str(tmp_path / "absent")]
+            begun = time.monotonic()
+            found = probe_ports(ports)
+            assert time.monotonic() - begun < 30
+    finally:
+        silent.close()
+    assert [p.port for p in found] == ports
+    assert [p.driver for p in found] == [None] * 3
+    assert [p.silent for p in found] == [True, False, False]
+    assert found[0].found == "silent"
+    assert "no driver reads" in found[1].found
+    assert "cannot be read" in found[2].found
+    assert not ask_adapter(ports[2])
+
+
+def test_probing_ends_when_it_is_stopped(tmp_path):
+    with sending(tmp_path / "port", lambda t: b"unknown", 0.02) as port:
+        begun = time.monotonic()
+        probe_port(port, lambda: time.monotonic() - begun > 0.3)
+        assert time.monotonic() - begun < 5
+
+
+def test_ports_have_their_stable_names_and_each_is_there_once(tmp_path):
+    (tmp_path / "serial" / "by-id").mkdir(parents=True)
+    for name in ("ttyUSB0", "ttyUSB1", "ttyACM0", "ttyS0"):
+        (tmp_path / name).touch()
+    (tmp_path / "serial" / "by-id" / "usb-maker_imu-if00").symlink_to("../../ttyUSB1")
+    assert find_ports(tmp_path) == [
+        str(tmp_path / "serial" / "by-id" / "usb-maker_imu-if00"),
+        str(tmp_path / "ttyUSB0"),
+        str(tmp_path / "ttyACM0"),
+    ]
+    assert find_ports(tmp_path / "nothing") == []
+
+
+def test_can_interfaces_are_found_by_their_type(tmp_path):
+    for name, kind in (("can0", "280\n"), ("eth0", "1\n"), ("vcan1", "280\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "type").write_text(kind)
+    (tmp_path / "odd").mkdir()
+    assert find_can_interfaces(tmp_path) == ["can0", "vcan1"]
