@@ -40,7 +40,7 @@ def test_every_import_is_declared_and_every_declaration_is_needed():
                 imported.add(node.module.split(".")[0])
     imported |= set(PEERS)  # by their names, if they are there
     extras = PROJECT["optional-dependencies"]
-    listed = [*PROJECT["dependencies"], *extras["bench"], *extras["pandas"]]
+    listed = [*PROJECT["dependencies"], *extras["bench"], *extras["pandas"], *extras["view"]]
     names = [re.split(r"[^\w-]", d)[0].replace("-", "_").lower() for d in listed]
     declared = {MODULES.get(name, name) for name in names}
     assert imported - set(sys.stdlib_module_names) - set(PACKAGES) == declared
@@ -81,9 +81,17 @@ def test_the_wheel_carries_configurations_and_units(installed):
 
 
 def test_the_wheel_brings_its_data(installed):
-    here = {p.relative_to(ROOT) for p in (ROOT / "vehicled").rglob("*.csv")}
-    assert here
+    here = {p.relative_to(ROOT) for kind in ("csv", "js", "css", "html") for p in (ROOT / "vehicled").rglob(f"*.{kind}")}
+    assert {p.suffix for p in here} == {".csv", ".js", ".css", ".html"}
     assert all((installed / p).exists() for p in here)
+
+
+def test_what_is_vendored_has_its_licence_and_version(installed):
+    folder = installed / "vehicled" / "vendored"
+    for part in folder.iterdir():
+        assert "Copyright" in (part / "LICENSE").read_text()
+        version = re.search(r"# \w+ ([\d.]+)", (part / "README.md").read_text())[1]
+        assert any(f"v{version}" in script.read_text()[:200] for script in part.glob("*.js"))
 
 
 def test_the_wheel_is_typed(installed):
