@@ -142,7 +142,7 @@ def test_a_running_daemon_moves_pauses_goes_back_and_is_marked(page, daemon, tmp
         end = "Number(document.getElementById('scrub').max)"
         page.wait_for(f"{end} > {page.run(end) + 1}")  # the drive goes on, and its moment stays
         assert seconds(page) == paused
-        scrub_to(page, 0.5)
+        scrub_to(page, round(page.run("Number(document.getElementById('scrub').min)") + 0.5, 1))
         assert drawn(page, "map") != picture
         page.click("follow")
         page.wait_for(f"document.getElementById('scrub').value > {paused + 1}")

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zmq
 
 pytest.importorskip("websockets", reason="needs the extra `view`")
 
 import asyncio
 
-from live_rig import circling, publishing, status
+from live_rig import COUNTERS, circling, publishing, status
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
@@ -347,9 +348,50 @@ def test_a_late_page_gets_the_last_minutes_and_every_mark(socket_folder):
     assert b"".join(m for m in messages if isinstance(m, bytes)) == rows
 
 
+def test_only_a_daemon_of_this_machine_is_marked(socket_folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "vehicled.view.live_run.request", lambda endpoint, command: asked.append((endpoint, command))
+    )
+    endpoint = f"ipc://{socket_folder}/results"
+    places = ("ipc:///run/vehicled/commands", "tcp://10.0.0.1:5551", None)
+    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(endpoint)) as run:
+        for t, place in enumerate(places):
+            commands = {} if place is None else {"commands": {"endpoint": place, "done": 0}}
+            messages, give_up = [], time.monotonic() + 10
+            publisher.publish_status(status(t, counters=COUNTERS | commands))
+            while not any('"status"' in m for m in messages):
+                assert time.monotonic() < give_up
+                messages = run.poll()
+            takes = place is not None and place.startswith("ipc")
+            assert json.loads(messages[-1])["takes_marks"] is takes
+            with contextlib.nullcontext() if takes else pytest.raises(RunError):
+                asyncio.run(run.mark("kerb"))
+    assert asked == [(places[0], {"command": "mark", "text": "kerb"})]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"7", b'{"t":null}', b'{"t":1.5}', b'{"t":1,"state":"running","counters":{"loop":3}}', b"\xff"],
+)
+def test_what_no_daemon_sends_does_not_reach_the_page(socket_folder, payload):
+    context = zmq.Context()
+    other = context.socket(zmq.PUB)
+    other.bind(f"ipc://{socket_folder}/other")
+    got, begun = [], time.monotonic()
+    with contextlib.closing(LiveRun(f"ipc://{socket_folder}/other")) as run:
+        while time.monotonic() < begun + 0.5:
+            for topic in (b"slip", b"suspension", b"status", b"command"):
+                other.send_multipart([topic, payload])
+            got += run.poll()
+            time.sleep(0.01)
+    context.destroy(linger=0)
+    assert got == []
+
+
 def test_a_daemon_that_cannot_be_marked_is_said(socket_folder):
     run = LiveRun(f"ipc://{socket_folder}/nobody")
-    with pytest.raises(RunError, match="no daemon publishes here"):
+    with pytest.raises(RunError, match="expected a daemon on this machine"):
         asyncio.run(run.mark("x"))
     run.close()
 
