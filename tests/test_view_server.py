@@ -257,7 +257,8 @@ def test_a_large_message_costs_its_sender_the_connection(running):
 
 def test_pages_that_disappear_or_do_not_read_are_forgotten():
     drive = Drive(width=100_000)
-    with Running(drive) as running, running.open() as reader:
+    with Running(drive) as running, contextlib.ExitStack() as stack:
+        reader, *gone = (stack.enter_context(running.open()) for _ in range(4))
         raw = socket.create_connection(("127.0.0.1", running.port))
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.sendall(
@@ -265,7 +266,6 @@ def test_pages_that_disappear_or_do_not_read_are_forgotten():
             "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
             f"Origin: http://127.0.0.1:{running.port}\r\n\r\n".encode()
         )
-        gone = [running.open() for _ in range(3)]
         running.wait_for_clients(5)
         for page in gone:
             page.socket.shutdown(socket.SHUT_RDWR)

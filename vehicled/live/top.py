@@ -48,7 +48,7 @@ class RecentTrack:
         self._t = -math.inf
 
     def add(self, e: Values) -> None:
-        """Where an estimate says the car is. Times that go back are another drive."""
+        """The position of an estimate. Times that go back are another drive."""
         if e["t"] < self._t:
             self._points.clear()
         self._t = e["t"]

@@ -86,7 +86,7 @@ class LiveRun:
             kept.clear()
 
     async def mark(self, text: str) -> None:
-        """By the daemon that publishes, which says in its status where it takes commands. Raises RunError."""
+        """By the daemon that publishes, whose status has the socket for commands. Raises RunError."""
         endpoint = self._command_endpoint()
         if endpoint is None:
             raise RunError("nothing to mark: expected a daemon on this machine")
