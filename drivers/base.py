@@ -33,7 +33,7 @@ class Decoder(Protocol):
 class Driver(ABC):
     """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
 
-    A subclass says how to open, read and close, and which decoder to use. When the device is lost the thread goes
+    A subclass opens, reads and closes the device, and names the decoder. When the device is lost the thread goes
     on: it opens the device again, with pauses that grow from 0.1 s to 0.5 s, until `stop`. Of a device that measures
     far too often, measurements are left out.
     """
@@ -82,6 +82,10 @@ class Driver(ABC):
         """Counts of what was read and of every kind of fault, since the start."""
         return {**self.decoder.counters, **self._counters}
 
+    def describe(self) -> dict[str, Any]:
+        """What `status` has of the device: its state and its counters."""
+        return {"state": self.state, **self.counters()}
+
     @property
     def state(self) -> str:
         """`stopped`, `disconnected`, `connected`, `silent` or `flooding`.
@@ -91,10 +95,10 @@ class Driver(ABC):
         """
         if self._state == "connected":
             now = time.monotonic_ns()
+            if self.guard.is_flooding(now):  # perhaps with what is not even a message
+                return "flooding"
             if now - self._received_ns > _SILENT_NS:
                 return "silent"
-            if self.guard.is_flooding(now):
-                return "flooding"
         return self._state
 
     @abstractmethod
@@ -110,7 +114,12 @@ class Driver(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Closes the device if it is open; may raise one of FAULTS."""
+        """Closes the device if it is open; what it raises is only logged."""
+
+    def _discarded(self, count: int) -> None:
+        """The device's line carried so many bytes too much, which are not decoded."""
+        self._counters["discarded_bytes"] += count
+        self.guard.exceeded(time.monotonic_ns())
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -166,7 +175,7 @@ class Driver(ABC):
     def _shut(self) -> None:
         try:
             self._close()
-        except self.FAULTS as error:  # a lost device cannot always be closed cleanly
+        except Exception as error:  # a lost device cannot always be closed cleanly
             self._log_limited(logging.DEBUG, f"closing: {error}")
         self.decoder.reset()
 

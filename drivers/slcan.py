@@ -10,15 +10,15 @@ python-can has this interface too, but reads each byte by a system call of its o
 """
 
 import contextlib
-import os
 import re
-import select
 import time
 from binascii import unhexlify
 from collections import deque
+from collections.abc import Callable
 
-import can
-import serial
+from drivers.limited_port import LimitedPort
+from drivers.ports import check_port
+from drivers.python_can import can
 
 BITRATES = {
     10_000: "S0",
@@ -36,13 +36,24 @@ BITRATES = {
 _BAUD = 115200
 _REOPEN_S = 1.0
 """An adapter that has been reset, as many are by the opening of their port, has its channel closed."""
-_WRITE_WITHIN_S = 0.5
+_BYTES_PER_S = 250_000.0
+"""What is read at most. A bus of 1 Mbit/s that is never idle gives at most 240 kB/s: a frame of 131 bits with an
+extended identifier becomes 31 characters, its time among them."""
 _LONGEST_LINE = 64
-_CHUNK = 4096
 _FRAME = re.compile(
     rb"(?:[tr]([0-9A-Fa-f]{3})|[TR]([01][0-9A-Fa-f]{7}))([0-8])((?:[0-9A-Fa-f]{2})*)", re.ASCII
 )
 _STAMP_DIGITS = 4
+_ACKNOWLEDGED = frozenset((b"", b"z", b"Z"))
+"""Lines for commands, and for frames that were sent."""
+
+
+def check_channel(channel: str) -> str | None:
+    """What is wrong with a channel (see `SlcanPort`), in words; None if nothing is."""
+    port, _, baud = channel.partition("@")
+    if port.startswith("udp://") or (baud and not baud.isdecimal()):
+        return f"expected a path, a path with @BAUD or socket://HOST:PORT with slcan, got {channel!r}"
+    return check_port(port)
 
 
 class SlcanPort:
@@ -52,21 +63,25 @@ class SlcanPort:
     opened again every second.
     """
 
-    def __init__(self, channel: str, bitrate: int | None, counters: dict[str, int]) -> None:
+    def __init__(
+        self,
+        channel: str,
+        bitrate: int | None,
+        counters: dict[str, int],
+        discarded: Callable[[int], None],
+    ) -> None:
         """Open the port and the adapter's channel. Raises OSError.
 
-        channel: path of the port, `/dev/ttyACM0`; with `@115200` behind it also its baud rate. bitrate: of the bus,
-        bits per second, one of `BITRATES`; None leaves the adapter's own.
+        channel: path of the port, `/dev/ttyACM0`; with `@115200` behind it also its baud rate; or
+        `socket://HOST:PORT`. bitrate: of the bus, bits per second, one of `BITRATES`; None leaves the adapter's own.
+        discarded: gets the number of bytes that an adapter sends beyond what any bus gives, which are not read as
+        frames.
         """
         path, _, baud = channel.partition("@")
-        try:
-            self._port = serial.Serial(
-                path, int(baud or _BAUD), timeout=0, write_timeout=_WRITE_WITHIN_S, exclusive=True
-            )
-        except ValueError as error:  # no baud rate, or one that pyserial rejects
-            raise OSError(f"{channel}: {error}") from None
-        with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every port can
-            self._port.set_low_latency_mode(True)  # USB adapters otherwise hold bytes back for 16 ms
+        if baud and not baud.isdecimal():
+            raise OSError(f"{channel}: expected PATH@BAUD, got the baud rate {baud!r}")
+        self._discarded = discarded
+        self._line = LimitedPort(path, int(baud or _BAUD), _BYTES_PER_S, self._discard)
         self._setup = [] if bitrate is None else [BITRATES[bitrate]]
         self._counters = counters
         self._buffer = b""
@@ -76,17 +91,14 @@ class SlcanPort:
             # An empty line ends whatever command the adapter had received half of.
             self._command("", "C", *self._setup, "O")
         except OSError:
-            self._port.close()
+            self._line.close()
             raise
 
     def recv(self, timeout: float) -> can.Message | None:
         """The next frame, stamped with the time of day (s) at which it was read; None without one in `timeout`, s."""
         if not self._frames:
-            ready = select.select([self._port.fileno()], [], [], timeout)[0]
-            data = os.read(self._port.fileno(), _CHUNK) if ready else b""
+            data = self._line.read(timeout)
             now = time.monotonic()
-            if ready and not data:
-                raise OSError(f"{self._port.port}: hung up")
             if data:
                 self._received = now
                 self._buffer += data
@@ -102,18 +114,25 @@ class SlcanPort:
             with contextlib.suppress(OSError):
                 self._command("C")
         finally:
-            self._port.close()
+            self._line.close()
 
     def _command(self, *commands: str) -> None:
-        self._port.write("".join(f"{command}\r" for command in commands).encode("ascii"))
+        self._line.write("".join(f"{command}\r" for command in commands).encode("ascii"))
+
+    def _discard(self, count: int) -> None:
+        # What follows may begin within a line, but only a whole one begins as a frame does.
+        self._buffer = b""
+        self._discarded(count)
 
     def _cut(self, stamp: float) -> None:
         *lines, rest = self._buffer.replace(b"\a", b"\r").split(b"\r")
         for line in lines:
+            if line in _ACKNOWLEDGED:
+                continue
             frame = _parse(line, stamp)
             if frame is not None:
                 self._frames.append(frame)
-            elif line and line not in (b"z", b"Z"):  # z: a frame that was sent is acknowledged
+            else:
                 self._counters["truncated"] += 1
         if len(rest) > _LONGEST_LINE:
             self._counters["truncated"] += 1

@@ -4,6 +4,7 @@ A BLF file (Vector, as python-can reads it) is a header and containers of zlib d
 objects. Each object begins with `LOBJ`, the size of its own head, a version, its whole size and its type.
 """
 
+import contextlib
 import struct
 import zlib
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ def check_blf(path: Path) -> None:
     OSError if the file cannot be read. What is damaged otherwise is left to the reader.
     """
     tail = b""
-    with open(path, "rb") as file:
+    # The reader ends at a container that cannot be decompressed, too, after all frames before it.
+    with open(path, "rb") as file, contextlib.suppress(zlib.error):
         for begin, data in _containers(file):
             tail = _check_objects(tail + data, begin)
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
-import can
 from can.io.canutils import CanutilsLogReader
 
 from drivers.can import CanDecoder, CanOptions
+from drivers.python_can import can
 from replay.blf_check import check_blf
 from replay.lines import bounded_lines
 from replay.problems import Problems
@@ -69,8 +69,6 @@ class CanLog:
             for frame in reader:
                 frames += 1
                 yield frame
-        except GeneratorExit:
-            raise
         except Exception as error:  # python-can raises all kinds of exceptions on damage
             detail = " ".join(f"{type(error).__name__}: {error}".split())
             self.problems.add("unreadable", f"after frame {frames}", f"{detail}; the rest is skipped")

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import can
-
+from drivers.python_can import can
 from replay.encoders import CanEncoder, DeviceEncoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
 from replay.slcan_adapter import SlcanAdapter
+from replay.ubx_encoder import UbxEncoder
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 
@@ -121,7 +121,7 @@ def _damaged(message: bytes, damage: Sequence[Damage]) -> bytes:
 
 
 class EmulatedSerial(PseudoTerminal):
-    """A serial device that sends without being asked."""
+    """A serial device that sends of its own accord, and takes nothing."""
 
     def __init__(self, link: Path, encoder: DeviceEncoder) -> None:
         self.channels = encoder.channels
@@ -242,8 +242,9 @@ def _on_serial(make_encoder: Callable[[Any], DeviceEncoder]) -> Callable[[Any], 
 _EMULATED: dict[str, Callable[[Any], EmulatedDevice]] = {
     "can": _emulate_can,
     "nmea": _on_serial(
-        lambda options: NmeaEncoder(separation=0.0 if options.altitude == "as sent" else 45.0)
+        lambda o: NmeaEncoder(separation=0.0 if o.altitude == "as sent" else 45.0, receiver=o.channels)
     ),
+    "ubx": _on_serial(lambda options: UbxEncoder(options.channels)),
     "vectornav": _on_serial(lambda _: VectorNavEncoder()),
     "xsens": _on_serial(lambda _: XsensEncoder()),
 }

@@ -15,10 +15,9 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
-import can
-
+from drivers.python_can import can
 from replay.emulate import EmulatedDevice, EmulatedSlcan, emulate
-from replay.faults import BadLine, Fault, Unplugged
+from replay.faults import Fault, LineFault, Unplugged
 from replay.player import Player, PlayReport
 from vehicled.errors import RunError, UsageError, VehicledError
 from vehicled.messages import Measurement
@@ -34,7 +33,7 @@ DevicePlan = tuple[str, Any]
 
 
 class Emulator:
-    """The process, seen from outside. A context manager; leaving it always ends the process and removes the ports.
+    """Controls the process. A context manager; leaving it always ends the process and removes the ports.
 
     Made, all devices are on their lines, and silent until `start` or `send`. The process ends with this program.
     """
@@ -50,12 +49,12 @@ class Emulator:
 
         devices: by name; a measurement whose source is such a name goes to that device, any other to every device
         that has one of its channels. measurements: a list, a log, `Laps` or whatever else can be sent to another
-        process; in order of arrival to within a second. faults: applied in this order. timed: devices of which
-        `sent_times` is asked. Raises UsageError for devices that cannot be emulated, or faults of none of these.
+        process; in order of arrival to within a second. faults: applied in this order. timed: devices that
+        `sent_times` gives. Raises UsageError for devices that cannot be emulated, or faults of none of these.
         """
         for fault in faults:
             named = fault.devices if isinstance(fault, Unplugged) else ()
-            for name in (fault.device,) if isinstance(fault, BadLine) else named:
+            for name in (fault.device,) if isinstance(fault, LineFault) else named:
                 if name not in devices:
                     raise UsageError(f"no device {name!r} for a fault: expected one of {', '.join(devices)}")
         context = multiprocessing.get_context("spawn")

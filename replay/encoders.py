@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
-import can
-
 from drivers import vectornav, xsens
 from drivers.can import CanOptions, CanSignal, find_signal, load_dbc, unit_factor
 from drivers.framing import xor_checksum
 from drivers.nmea import KNOT
+from drivers.python_can import can
 from vehicled.messages import Measurement
 
 IMU_CHANNELS = vectornav.ACCELERATION_CHANNELS + vectornav.RATE_CHANNELS
 GNSS_CHANNELS = (
     *("gnss.lat", "gnss.lon", "gnss.alt", "gnss.quality"),
-    *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course"),
+    *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course", "gnss.heading"),
 )
 
 
@@ -119,28 +118,30 @@ def vectornav_binary(fields: dict[int, int], payload: bytes) -> bytes:
 
 
 class NmeaEncoder:
-    """RMC, VTG, GGA and, where the accuracy is known, GST, with the decimals of an RTK receiver.
+    """RMC, VTG, GGA and, where they are known, GST and HDT, with the decimals of an RTK receiver.
 
-    start: the receiver's UTC at the first measurement. separation: of the geoid from the ellipsoid, m; any
-    value will do for a driver that adds it to the altitude.
+    start: the receiver's UTC at the first measurement. separation: of the geoid from the ellipsoid, m; any value
+    will do for a driver that adds it to the altitude. receiver: the first part of the channels that it measures.
     """
 
-    channels: tuple[str, ...] = GNSS_CHANNELS
-
-    def __init__(self, start: datetime = datetime(2024, 6, 1, 10), separation: float = 45.0) -> None:
+    def __init__(
+        self, start: datetime = datetime(2024, 6, 1, 10), separation: float = 45.0, receiver: str = "gnss"
+    ) -> None:
+        self.channels: tuple[str, ...] = tuple(c.replace("gnss", receiver) for c in GNSS_CHANNELS)
+        self._receiver = receiver
         self._start = start
         self._separation = separation
         self._start_ns: int | None = None
 
     def encode(self, m: Measurement) -> bytes:
-        """RMC, VTG, GGA and, with accuracies, GST; fields without a value stay empty."""
-        return b"".join(nmea_sentence("GN" + body) for body in self._bodies(m))
+        """RMC, VTG, GGA and, with accuracies, GST, with a heading HDT; fields without a value stay empty."""
+        values = {c.replace(self._receiver, "gnss"): v for c, v in m.values.items() if c in self.channels}
+        return b"".join(nmea_sentence("GN" + body) for body in self._bodies(m.t, values))
 
-    def _bodies(self, m: Measurement) -> Iterator[str]:
-        v = m.values
+    def _bodies(self, t: int, v: dict[str, float]) -> Iterator[str]:
         if self._start_ns is None:
-            self._start_ns = m.t
-        whole, rest = divmod(m.t - self._start_ns, 1_000_000_000)
+            self._start_ns = t
+        whole, rest = divmod(t - self._start_ns, 1_000_000_000)
         utc = self._start + timedelta(seconds=whole)
         decimals = f"{rest:09d}"
         time = f"{utc:%H%M%S}." + (decimals[:3] if decimals[3:] == "000000" else decimals)
@@ -161,6 +162,8 @@ class NmeaEncoder:
         if "gnss.h_acc" in v or "gnss.v_acc" in v:
             h, vertical = _decimal(v.get("gnss.h_acc")), _decimal(v.get("gnss.v_acc"))
             yield f"GST,{time},,{h},{h},,{h},{h},{vertical}"
+        if "gnss.heading" in v:
+            yield f"HDT,{math.degrees(v['gnss.heading']) % 360.0:.5f},T"
 
 
 def nmea_sentence(body: str) -> bytes:

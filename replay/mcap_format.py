@@ -11,5 +11,8 @@ RECORD = struct.Struct("<BQ")
 MESSAGE = struct.Struct("<BQHIQQ")
 """Head of a message: opcode, length, channel, sequence, log time, publish time; its data follow."""
 
+LARGEST = 64 << 20
+"""Bytes of a record, or of what a chunk holds: writers use 1 to 4 MB."""
+
 MESSAGE_FIELDS = MESSAGE.size - RECORD.size
 """Bytes between a message's length and its data, which that length includes."""

@@ -1,6 +1,9 @@
 """Reads the recordings and measurement logs that `replay.mcap_writer` writes."""
 
+import math
+from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -35,6 +38,9 @@ class Run(NamedTuple):
     problems: Problems
 
 
+_LONGEST_PAUSE_S = 10.0
+"""Between two steps of one run. The service is restarted long before."""
+
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
@@ -62,24 +68,31 @@ class _Time(msgspec.Struct, gc=False):
 
 
 class McapLog:
-    """An MCAP file with the topics of this program, whole or cut off. Problems are counted; reading goes on."""
+    """MCAP files with the topics of this program, whole or cut off. Problems are counted; reading goes on."""
 
-    def __init__(self, path: str | Path) -> None:
-        """Reads up to the first measurement. UsageError if the file is none of ours."""
+    def __init__(self, path: str | Path, *following: str | Path) -> None:
+        """Reads up to the first measurement. UsageError if a file is none of ours.
+
+        following: the further files of one run, each begun after a time or size, in the order in which they were
+        written. All steps are then read, with UsageError if some are missing between two files.
+        """
         self.path = Path(path)
-        self.problems = Problems(self.path.name)
+        self._paths = (self.path, *map(Path, following))
+        names = [p.name for p in self._paths]
+        self.problems = Problems(names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}")
         self.configuration: str | None = None
         """Text of the configuration that the recorded program ran with."""
         self.utc_offset_ns = 0
         """Time of day minus the clock of the measurements; 0 if unknown."""
         self.recorded = False
         """Whether a filter has consumed these measurements, so that `recorded_steps` can give its steps."""
-        with open(self.path, "rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise UsageError(
-                    f"{self.path}: not an MCAP file; expected it to start with the MCAP magic bytes"
-                )
+        for p in self._paths:
+            with open(p, "rb") as file:
+                if file.read(len(MAGIC)) != MAGIC:
+                    raise UsageError(f"{p}: not an MCAP file; expected it to start with the MCAP magic bytes")
         self._read_head()
+        if following:
+            self._check_order()
 
     def _read_head(self) -> None:
         for m in self.messages(("clock", "configuration", "measurement", "step")):
@@ -96,10 +109,38 @@ class McapLog:
                 self.recorded = record.step is not None
                 break
 
+    def _check_order(self) -> None:
+        """UsageError unless each file begins with the step after the last one of the file before it."""
+        before: tuple[Path, Message] | None = None
+        for path in self._paths:
+            steps = read_messages(path, ("step",), self.problems)
+            first = next(steps, None)
+            if first is None:
+                raise UsageError(
+                    f"{path}: no filter steps; expected a recording, as several files were given"
+                )
+            if before is not None:
+                self._check_follows(path, first, *before)
+            if path is not self._paths[-1]:
+                before = path, deque(chain((first,), steps), maxlen=1)[0]
+
+    def _check_follows(self, path: Path, first: Message, before: Path, last: Message) -> None:
+        expected = (last.sequence + 1) & 0xFFFFFFFF
+        end, begin = (self._decode(message, StepRecord) for message in (last, first))
+        pause = (begin.t - end.t) * 1e-9 if begin and end else math.nan
+        if first.sequence != expected or not 0.0 < pause <= _LONGEST_PAUSE_S:
+            raise UsageError(
+                f"{path}: begins with step {first.sequence}, {pause:.6g} s after the end of {before}; expected its "
+                f"step {expected} within {_LONGEST_PAUSE_S:g} s: all files of one run, in their order"
+            )
+
     def messages(self, topics: Collection[str] = TOPICS) -> Iterator[Message]:
         """The messages of these topics in the order in which they were written."""
         self.problems.clear()
-        return read_messages(self.path, topics, self.problems)
+        several = len(self._paths) > 1
+        return chain.from_iterable(
+            read_messages(path, topics, self.problems, f"{path.name}, " * several) for path in self._paths
+        )
 
     def _decode(self, message: Message, kind: type[Any]) -> Any:
         """The message as `kind`, None (and a problem) if it is not one."""
@@ -129,8 +170,7 @@ class McapLog:
     def recorded_steps(self) -> Iterator[Step]:
         """The filter steps of the recorded run, each with exactly what it consumed, in order.
 
-        Steps that the recorder had to drop leave a gap, and a problem. A recording may continue another one: its
-        first step then has the number after that one's last.
+        Steps that the recorder had to drop leave a gap, and a problem.
         """
         measurements: list[Measurement] = []
         commands: list[Command] = []

@@ -12,11 +12,9 @@ from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk
 
-from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
+from replay.mcap_format import LARGEST, MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
 from replay.problems import Problems
 
-_LARGEST = 64 << 20
-"""Bytes of a record or of what a chunk holds: writers use 1 to 4 MB."""
 _LARGEST_RATIO = 256
 """Of what a chunk holds to the chunk itself: measurements and estimates have 5 to 20."""
 _SMALL = 1 << 14
@@ -39,10 +37,13 @@ class Message(NamedTuple):
     data: bytes
 
 
-def read_messages(path: Path, topics: Collection[str], problems: Problems) -> Iterator[Message]:
+def read_messages(
+    path: Path, topics: Collection[str], problems: Problems, name: str = ""
+) -> Iterator[Message]:
     """The messages of these topics in the order in which they were written.
 
-    The file starts with `MAGIC`. Damage is added to `problems`. OSError if the file cannot be read.
+    The file starts with `MAGIC`. Damage is added to `problems`, each place with `name` in front. OSError if the file
+    cannot be read.
     """
     channels: dict[int, str] = {}
     size = path.stat().st_size
@@ -50,52 +51,53 @@ def read_messages(path: Path, topics: Collection[str], problems: Problems) -> It
         file.seek(len(MAGIC))
         while True:
             begin = file.tell()
+            where = f"{name}byte {begin}"
             head = file.read(RECORD.size)
             opcode, length = RECORD.unpack(head) if len(head) == RECORD.size else (0, 0)
             if opcode == Opcode.DATA_END:
                 return
             if opcode == 0 or length > size - begin - RECORD.size:
                 # Power failed, or the file is still being written: what came before is good.
-                problems.add("truncated", f"byte {begin}", f"{size - begin} bytes without a complete record")
+                problems.add("truncated", where, f"{size - begin} bytes without a complete record")
                 return
-            if length > _LARGEST and opcode in (Opcode.CHUNK, Opcode.CHANNEL, Opcode.MESSAGE):
+            if length > LARGEST and opcode in (Opcode.CHUNK, Opcode.CHANNEL, Opcode.MESSAGE):
                 problems.add(
-                    "too large", f"byte {begin}", f"a record of {length} bytes, expected {_LARGEST}; skipped"
+                    "too large", where, f"a record of {length} bytes, expected at most {LARGEST}; skipped"
                 )
                 file.seek(length, os.SEEK_CUR)
                 continue
             if opcode == Opcode.CHUNK:
-                body = _decompress(file.read(length), begin, problems)
+                body = _decompress(file.read(length), where, problems)
             elif opcode in (Opcode.CHANNEL, Opcode.MESSAGE):
                 body = head + file.read(length)
             else:
                 file.seek(length, os.SEEK_CUR)
                 continue
-            yield from _read_records(body, begin, channels, topics, problems)
+            yield from _read_records(body, where, channels, topics, problems)
 
 
-def _decompress(record: bytes, begin: int, problems: Problems) -> bytes:
-    """The records in a chunk at byte `begin` of the file; none, and a problem, if it is damaged."""
+def _decompress(record: bytes, where: str, problems: Problems) -> bytes:
+    """The records in a chunk; none, and a problem, if it is damaged."""
     try:
         chunk = Chunk.read(ReadDataStream(io.BytesIO(record)))
         return _contents(chunk)
     except Exception as error:  # Every library below has exceptions of its own for the same damage.
-        problems.add("damaged chunk", f"byte {begin}", f"{error or type(error).__name__}; skipped")
+        problems.add("damaged chunk", where, f"{error or type(error).__name__}; skipped")
         return b""
 
 
 def _contents(chunk: Chunk) -> bytes:
-    """What a chunk holds. Raises ValueError where that is not what its head says, or more than can be.
+    """What a chunk holds. Raises ValueError where that is not what its head declares, or more than can be.
 
-    Whatever the head of a compressed frame says, no more is decompressed than the chunk's own head declares.
+    Whatever the head of a compressed frame declares, no more is decompressed than that of the chunk does.
     """
     size, packed = chunk.uncompressed_size, chunk.data
-    most = min(_LARGEST, max(_SMALL, _LARGEST_RATIO * len(packed)))
+    most = min(LARGEST, max(_SMALL, _LARGEST_RATIO * len(packed)))
     if size > most:
         raise ValueError(f"{size} bytes from {len(packed)}, expected at most {most}")
     match chunk.compression:
         case "zstd":
-            decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST)
+            decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST)
             data = decompressor.stream_reader(packed).read(size + 1)
         case "lz4":
             from lz4.frame import LZ4FrameDecompressor  # not what this program writes
@@ -113,12 +115,9 @@ def _contents(chunk: Chunk) -> bytes:
 
 
 def _read_records(
-    body: bytes, begin: int, channels: dict[int, str], topics: Collection[str], problems: Problems
+    body: bytes, where: str, channels: dict[int, str], topics: Collection[str], problems: Problems
 ) -> Iterator[Message]:
-    """Messages of `topics` in a run of complete records.
-
-    `begin` is the run's first byte in the file, or in the chunk. Channels that it declares are added to `channels`.
-    """
+    """Messages of `topics` in a run of complete records. Channels that it declares are added to `channels`."""
     position, end = 0, len(body)
     while position + RECORD.size <= end:
         opcode, length = RECORD.unpack_from(body, position)
@@ -134,5 +133,5 @@ def _read_records(
                 channels[declared.id] = declared.topic.lstrip("/")
             except Exception as error:  # As for chunks.
                 what = str(error) or type(error).__name__
-                problems.add("damaged channel", f"byte {begin}", f"{what}; skipped")
+                problems.add("damaged channel", where, f"{what}; skipped")
         position = following

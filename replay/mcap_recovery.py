@@ -12,10 +12,10 @@ from typing import NamedTuple
 import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import ChunkIndex, Header
+from mcap.records import Attachment, AttachmentIndex, ChunkIndex, Header, Metadata, MetadataIndex
 
-from replay.mcap_format import MAGIC, MESSAGE, RECORD
-from replay.mcap_summary import UNINDEXED_END, McapSummary
+from replay.mcap_format import LARGEST, MAGIC, MESSAGE, RECORD
+from replay.mcap_summary import UNINDEXED_END, McapSummary, index_beside
 from replay.mcap_writer import LIBRARY
 from vehicled.errors import UsageError
 
@@ -25,10 +25,12 @@ _INDEX_HEAD = struct.Struct("<HI")
 """Channel, and bytes of entries of 16 bytes each."""
 _END = struct.Struct("<BQQQI8s")
 """Footer and magic bytes: opcode, length, begin of the summary and of its offsets, CRC of the summary, magic."""
-_LARGEST_CHUNK = 64 << 20
-"""Bytes, uncompressed: far more than the writer puts into one."""
-_LARGEST_HEAD = 1 << 20
-"""Bytes of a schema, a channel or the file's head."""
+_LARGEST_HEAD = 16 << 20
+"""Bytes of a record before the chunks: of a schema, a channel, or the configuration."""
+_BESIDE: dict[int, type[Attachment] | type[Metadata]] = {
+    Opcode.ATTACHMENT: Attachment,
+    Opcode.METADATA: Metadata,
+}
 
 
 class Recovered(NamedTuple):
@@ -66,7 +68,7 @@ def recover(path: Path) -> Recovered | None:
         if _has_index(file, size):
             return None
         file.seek(len(MAGIC))
-        schemas, channels = _read_head(file, size, path)
+        summary = _read_head(file, size, path)
         end = file.tell()
         chunks: deque[_Chunk] = deque()
         while (chunk := _read_chunk(file, size)) is not None:
@@ -74,7 +76,6 @@ def recover(path: Path) -> Recovered | None:
         while chunks and not _is_intact(file, chunks[-1]):
             chunks.pop()
         end = chunks[-1].end if chunks else end
-        summary = McapSummary(schemas, channels)
         while chunks:  # One by one: freeing all at once would hold the interpreter's lock for long.
             chunk = chunks.popleft()
             summary.add(chunk.record, chunk.counts)
@@ -103,19 +104,32 @@ def _has_index(file: io.BufferedRandom, size: int) -> bool:
     return bool(zlib.crc32(end[: RECORD.size + 16], zlib.crc32(summary)) == crc)
 
 
-def _read_head(file: io.BufferedRandom, size: int, path: Path) -> tuple[list[bytes], list[bytes]]:
-    """Schemas and channels; leaves the file behind the last complete one. UsageError if it is no recording."""
+def _read_head(file: io.BufferedRandom, size: int, path: Path) -> McapSummary:
+    """What stands before the chunks; leaves the file behind the last complete record of it.
+
+    UsageError if it is no recording.
+    """
     head = _read_record(file, size)
     if head is None or head[0] != Opcode.HEADER or not _is_ours(head[1]):
         raise UsageError(f"{path}: expected a recording of this program with a complete head")
     found: dict[int, list[bytes]] = {Opcode.SCHEMA: [], Opcode.CHANNEL: []}
+    beside: list[AttachmentIndex | MetadataIndex] = []
     end = file.tell()
-    while (record := _read_record(file, size)) is not None and record[0] in found:
+    while (record := _read_record(file, size)) is not None:
         opcode, body = record
-        found[opcode].append(RECORD.pack(opcode, len(body)) + body)
+        if opcode in found:
+            found[opcode].append(RECORD.pack(opcode, len(body)) + body)
+        elif opcode in _BESIDE:
+            contents = _BESIDE[opcode].read(ReadDataStream(io.BytesIO(body)))
+            beside.append(index_beside(contents, end, RECORD.size + len(body)))
+        else:
+            break
         end = file.tell()
     file.seek(end)
-    return found[Opcode.SCHEMA], found[Opcode.CHANNEL]
+    summary = McapSummary(found[Opcode.SCHEMA], found[Opcode.CHANNEL])
+    for index in beside:
+        summary.add_beside(index)
+    return summary
 
 
 def _read_record(file: io.BufferedRandom, size: int) -> tuple[int, bytes] | None:
@@ -186,7 +200,7 @@ def _is_intact(file: io.BufferedRandom, chunk: _Chunk) -> bool:
     data = file.read(chunk.data[1])
     size = chunk.record.uncompressed_size
     try:
-        if zstandard.frame_content_size(data) != size or size > _LARGEST_CHUNK:
+        if zstandard.frame_content_size(data) != size or size > LARGEST:
             return False
         records = zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError:

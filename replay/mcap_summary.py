@@ -2,10 +2,21 @@
 
 import struct
 import zlib
+from collections.abc import Sequence
 
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
-from mcap.records import ChunkIndex, DataEnd, Footer, Statistics, SummaryOffset
+from mcap.records import (
+    Attachment,
+    AttachmentIndex,
+    ChunkIndex,
+    DataEnd,
+    Footer,
+    Metadata,
+    MetadataIndex,
+    Statistics,
+    SummaryOffset,
+)
 
 from replay.mcap_format import MAGIC
 
@@ -24,6 +35,7 @@ class McapSummary:
         self._chunk_count = 0
         self._first_time, self._last_time = 2**64 - 1, 0
         self._counts: dict[int, int] = {}
+        self._beside: dict[int, list[bytes]] = {Opcode.ATTACHMENT_INDEX: [], Opcode.METADATA_INDEX: []}
 
     @property
     def messages(self) -> int:
@@ -43,17 +55,28 @@ class McapSummary:
         for channel, count in counts.items():
             self._counts[channel] = self._counts.get(channel, 0) + count
 
+    def add_beside(self, index: AttachmentIndex | MetadataIndex) -> None:
+        """Add an attachment or a record of metadata."""
+        builder = RecordBuilder()
+        index.write(builder)
+        attached = isinstance(index, AttachmentIndex)
+        self._beside[Opcode.ATTACHMENT_INDEX if attached else Opcode.METADATA_INDEX].append(builder.end())
+
     def encode(self, data_end: int) -> list[bytes | bytearray]:
         """All that stands behind the chunks, which end at byte `data_end` of the file, in pieces."""
         start = position = data_end + len(_DATA_END)
         pieces: list[bytes | bytearray] = []
         offsets = RecordBuilder()
-        for opcode, records in (
-            (Opcode.SCHEMA, self._schemas),
-            (Opcode.CHANNEL, self._channels),
-            (Opcode.STATISTICS, [self._statistics()]),
-            (Opcode.CHUNK_INDEX, self._chunk_indexes),
-        ):
+        groups: dict[int, Sequence[bytes | bytearray]] = {
+            Opcode.SCHEMA: self._schemas,
+            Opcode.CHANNEL: self._channels,
+            Opcode.STATISTICS: [self._statistics()],
+            Opcode.CHUNK_INDEX: self._chunk_indexes,
+            **self._beside,
+        }
+        for opcode, records in groups.items():
+            if not records:
+                continue
             length = sum(map(len, records))
             SummaryOffset(group_opcode=opcode, group_start=position, group_length=length).write(offsets)
             pieces += records
@@ -67,18 +90,33 @@ class McapSummary:
     def _statistics(self) -> bytes:
         builder = RecordBuilder()
         Statistics(
-            attachment_count=0,
+            attachment_count=len(self._beside[Opcode.ATTACHMENT_INDEX]),
             channel_count=len(self._channels),
             channel_message_counts={c: n for c, n in sorted(self._counts.items()) if n},
             chunk_count=self._chunk_count,
             message_count=self.messages,
             message_end_time=self._last_time,
             message_start_time=self._first_time if self._chunk_count else 0,
-            metadata_count=0,
+            metadata_count=len(self._beside[Opcode.METADATA_INDEX]),
             schema_count=len(self._schemas),
         ).write(builder)
         encoded: bytes = builder.end()
         return encoded
+
+
+def index_beside(record: Attachment | Metadata, offset: int, length: int) -> AttachmentIndex | MetadataIndex:
+    """The index of an attachment or a record of metadata at byte `offset` of the file, with `length` bytes."""
+    if isinstance(record, Metadata):
+        return MetadataIndex(offset=offset, length=length, name=record.name)
+    return AttachmentIndex(
+        offset=offset,
+        length=length,
+        log_time=record.log_time,
+        create_time=record.create_time,
+        data_size=len(record.data),
+        name=record.name,
+        media_type=record.media_type,
+    )
 
 
 def _footer(summary_start: int, offsets_start: int, crc: int) -> bytes:

@@ -20,15 +20,16 @@ from typing import Self
 import zstandard
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
-from mcap.records import Channel, Chunk, ChunkIndex, Header, Schema
+from mcap.records import Attachment, Channel, Chunk, ChunkIndex, Header, Metadata, Schema
 
 from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS
-from replay.mcap_summary import UNINDEXED_END, McapSummary
+from replay.mcap_summary import UNINDEXED_END, McapSummary, index_beside
 from vehicled import __version__
 from vehicled.messages import Measurement
 from vehicled.schemas import TOPICS, ClockRecord, encode, encode_measurement, viewer_schema
+from vehicled.viewer_messages import VIEWER_TOPICS
 
-CHANNEL = {topic: i for i, topic in enumerate(TOPICS, start=1)}
+CHANNEL = {topic: i for i, topic in enumerate((*TOPICS, *VIEWER_TOPICS), start=1)}
 """Channel (and schema) number of every topic in a file that is written here."""
 
 LIBRARY = "vehicled"
@@ -46,7 +47,7 @@ class McapWriter:
     """
 
     def __init__(self, path: str | Path, exclusive: bool = False) -> None:
-        """Creates the file; with `exclusive`, FileExistsError if there is one already."""
+        """Creates the file; with `exclusive`, FileExistsError if there is one already, and none is left on errors."""
         # Unbuffered: after `end_chunk` the data are with the operating system.
         self._file = open(path, "xb" if exclusive else "wb", buffering=0)  # noqa: SIM115
         self._path = path
@@ -67,6 +68,8 @@ class McapWriter:
             self.sync()
         except OSError:
             self._file.close()
+            if exclusive:
+                os.unlink(path)
             raise
 
     @property
@@ -85,15 +88,13 @@ class McapWriter:
         return sum(len(entries) // 2 for entries in self._index.values())
 
     def write(self, channel: int, log_time: int, publish_time: int, data: bytes, sequence: int = 0) -> None:
-        """Add a message to the chunk in progress; times in ns since 1970 UTC, negative ones as 0."""
-        body = self._body
+        """Add a message to the chunk in progress; times in ns since 1970 UTC, negative ones as 0.
+
+        struct.error, and nothing is added, for a time that does not fit 64 bits.
+        """
         log_time = log_time if log_time > 0 else 0
-        entries = self._index.get(channel)
-        if entries is None:
-            entries = self._index[channel] = array("Q")
-        entries.append(log_time)
-        entries.append(len(body))
-        body += MESSAGE.pack(
+        # First, as it raises for times that do not fit: the index must not name a message that is not there.
+        head = MESSAGE.pack(
             Opcode.MESSAGE,
             MESSAGE_FIELDS + len(data),
             channel,
@@ -101,7 +102,21 @@ class McapWriter:
             log_time,
             publish_time if publish_time > 0 else 0,
         )
-        body += data
+        entries = self._index.get(channel)
+        if entries is None:
+            entries = self._index[channel] = array("Q")
+        entries.append(log_time)
+        entries.append(len(self._body))
+        self._body += head + data
+
+    def add_beside(self, record: Attachment | Metadata) -> None:
+        """Add an attachment or a record of metadata, before the first chunk: a repair finds it there. OSError."""
+        builder = RecordBuilder()
+        record.write(builder)
+        data = builder.end()
+        index = index_beside(record, self._size, len(data))
+        self._append(data)
+        self._summary.add_beside(index)
 
     @property
     def chunk_is_full(self) -> bool:
@@ -198,8 +213,9 @@ def _describe_topics() -> tuple[list[bytes], list[bytes]]:
     schemas, channels = [], []
     for topic, number in CHANNEL.items():
         builder = RecordBuilder()
-        text = json.dumps(viewer_schema(topic), ensure_ascii=False).encode()
-        Schema(id=number, data=text, encoding="jsonschema", name=f"vehicled.{topic}").write(builder)
+        name, schema = viewer_schema(topic)
+        text = json.dumps(schema, ensure_ascii=False).encode()
+        Schema(id=number, data=text, encoding="jsonschema", name=name).write(builder)
         schemas.append(builder.end())
         Channel(id=number, topic=f"/{topic}", message_encoding="json", metadata={}, schema_id=number).write(
             builder

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
-import can
+from drivers.python_can import can
 
 _LONGEST_COMMAND = 64
 _MOST_RECEIVED = 1000

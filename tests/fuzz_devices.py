@@ -18,6 +18,7 @@ from typing import Any
 
 import can
 from fuzz_frames import MS, Feed, Frame, Rng, Target, damage, in_pieces
+from live_rig import IMU
 
 from drivers.can import CanDecoder, CanOptions, load_dbc
 from drivers.framing import FrameDecoder, xor_checksum
@@ -30,7 +31,6 @@ from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.messages import Measurement
 from vehicled.settings import config_path
 
-_IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 _GNSS = {
     **{"gnss.lat": 47.376886, "gnss.lon": -8.541694, "gnss.alt": 412.5, "gnss.quality": 4.0},
     **{"gnss.h_acc": 0.014, "gnss.v_acc": 0.021, "gnss.speed": 12.5, "gnss.course": 3.0},
@@ -175,7 +175,7 @@ class SlcanTarget:
         tty.setraw(theirs)
         os.set_blocking(ours, False)
         counters = {"truncated": 0}
-        port = SlcanPort(os.ttyname(theirs), None, counters)
+        port = SlcanPort(os.ttyname(theirs), None, counters, lambda count: None)
 
         def feed(frame: Frame) -> bool:
             os.write(ours, frame.data)
@@ -221,7 +221,7 @@ def make_devices() -> list[Target]:
             "xsens",
             lambda: XsensDecoder("d", XsensOptions(port="p")),
             xsens,
-            _IMU,
+            IMU,
             b"\xfa\xff\x36\x00\x08\x10\x20\x40",
             _seal_xsens,
         ),
@@ -229,7 +229,7 @@ def make_devices() -> list[Target]:
             "vectornav",
             lambda: VectorNavDecoder("d", VectorNavOptions(port="p")),
             (VectorNavEncoder, lambda: VectorNavEncoder("ascii")),
-            _IMU,
+            IMU,
             b"\xfa\x01\x7f\x08\x36$VN,*\r\n",
             _seal_vectornav,
         ),

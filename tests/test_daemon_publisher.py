@@ -3,13 +3,13 @@
 import json
 import os
 import socket as sockets
-import time
 
 import numpy as np
 import pytest
 import zmq
 import zmq.auth
 from daemon_fakes import make_innovation
+from live_rig import wait_until
 
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.daemon.publisher import Publisher
@@ -25,28 +25,9 @@ def estimate(t, x=1.5):
     return Estimate(t, values)
 
 
-@pytest.fixture
-def publisher():
-    options = PublishOptions(**LOCAL)
-    endpoints = Endpoints(options)
-    publisher = Publisher(endpoints, options)
-    publisher.start()
-    yield publisher
-    publisher.close()
-    endpoints.close()
-
-
 def receive(socket):
     topic, payload = socket.recv_multipart()
     return topic.decode(), json.loads(payload)
-
-
-def wait_until(condition):
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("did not happen within 5 s")
 
 
 def test_topics_and_payloads(publisher, connect):
@@ -258,6 +239,7 @@ def test_only_listed_clients_may_connect(certificates, connect):
         (lambda path: path.unlink(), "No such file"),
         (lambda path: path.write_text("nonsense"), "expected a CURVE certificate"),
         (lambda path: path.write_bytes(os.urandom(500)), "expected a CURVE certificate"),
+        (lambda path: path.write_text(path.read_text()[:-3] + '"'), "expected two keys of 40 Z85 characters"),
         (lambda path: path.write_bytes(path.with_suffix(".key").read_bytes()), "with the secret key"),
     ],
 )

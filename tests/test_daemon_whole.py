@@ -14,6 +14,7 @@ from itertools import pairwise
 import pytest
 import zmq
 from daemon_fakes import FakeEstimator
+from live_rig import wait_until
 from recording_rig import Disk
 
 from drivers.xsens import XsensOptions
@@ -69,35 +70,13 @@ def make(tmp_path, socket_folder, estimator, configuration):
     return make
 
 
-@pytest.fixture
-def client():
-    context = zmq.Context()
-
-    def connect(kind, endpoint):
-        socket = context.socket(kind)
-        socket.rcvtimeo = 5000
-        socket.connect(endpoint)
-        return socket
-
-    yield connect
-    context.destroy(linger=0)
-
-
-def wait_until(condition):
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not happen within 5 s")
-
-
-def test_from_device_to_subscriber_and_file(make, estimator, client, tmp_path):
+def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
     daemon = make()
     with daemon:
-        subscriber = client(zmq.SUB, daemon.endpoint)
+        subscriber = connect(zmq.SUB, daemon.endpoint)
         subscriber.subscribe("position")
         messages = [json.loads(subscriber.recv_multipart()[1]) for _ in range(20)]
-        commands = client(zmq.REQ, daemon.command_endpoint)
+        commands = connect(zmq.REQ, daemon.command_endpoint)
         commands.send(b'{"command": "set_position", "x": 1, "y": 2}')
         assert json.loads(commands.recv()) == {"ok": True, "executed": "set_position"}
         commands.send(b'{"command": "mark", "text": "kerb"}')
@@ -331,7 +310,7 @@ def test_estimation_goes_on_where_nothing_can_be_recorded(make, estimator, tmp_p
 
 @pytest.mark.parametrize("since", ["the start", "later"])
 def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
-    make, estimator, client, monkeypatch, tmp_path, since
+    make, estimator, connect, monkeypatch, tmp_path, since
 ):
     """Recording and what was learned are on it."""
     monkeypatch.setattr(live_recorder, "_END_WITHIN_S", 0.2)
@@ -352,7 +331,7 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
         steps = len(estimator.steps)
         wait_until(lambda: len(estimator.steps) > steps + 100)
         wait_until(lambda: daemon.status.counters["recorder"]["state"] == "stalled")
-        commands = client(zmq.REQ, daemon.command_endpoint)
+        commands = connect(zmq.REQ, daemon.command_endpoint)
         commands.send(b'{"command": "status"}')
         assert json.loads(commands.recv())["ok"]
         ending = time.monotonic()

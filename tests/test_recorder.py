@@ -22,6 +22,7 @@ from replay.mcap_writer import CHANNEL, McapLogWriter, McapWriter
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, Command, Innovation, Measurement, Status
+from vehicled.schemas import resolution_of
 
 
 def record(path: Path, steps: int) -> None:
@@ -56,7 +57,10 @@ def test_a_recording_gives_back_estimates_innovations_and_status(tmp_path: Path)
     expected = [e for i in range(50) if (e := step(i)[2]) is not None]
     assert run.estimates.t.tolist() == [e.t for e in expected]
     table = np.column_stack([run.estimates.columns[c] for c in ESTIMATE_COLUMNS])
-    assert np.array_equal(table, np.array([e.values for e in expected]), equal_nan=True)
+    resolution = np.array([resolution_of(c) for c in ESTIMATE_COLUMNS])
+    errors = table - np.array([e.values for e in expected])
+    assert np.array_equal(np.isnan(errors), [np.isnan(e.values) for e in expected])
+    assert np.nanmax(np.abs(errors) / resolution) <= 0.5 + 1e-6
     assert run.innovations == [i for n in range(50) for i in step(n)[3]]
     assert run.statuses == [Status(START, "running", {"queue": {"dropped": 3}})]
     assert [s.duration for s in run.steps] == [300_000 + i for i in range(50)]

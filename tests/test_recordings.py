@@ -1,5 +1,6 @@
 """The folder of recordings: cut ones are repaired, the oldest removed when the disk runs out of space."""
 
+import errno
 import logging
 import os
 import subprocess
@@ -8,11 +9,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from recording_rig import read_recording, step, wait_until, write_recording
+from live_rig import wait_until
+from recording_rig import Disk, read_recording, step, write_recording
 
 from vehicled.daemon import recordings
 from vehicled.daemon.live_recorder import LiveRecorder
-from vehicled.daemon.recordings import Housekeeper, RecordOptions, list_recordings
+from vehicled.daemon.recordings import Housekeeper, RecordOptions, list_recordings, open_recording
 
 NAMES = [
     "20231114T221320Z.mcap",
@@ -59,6 +61,28 @@ def test_the_oldest_are_removed_until_there_is_room(tmp_path, disk):
     keeper.tend()
     assert names(tmp_path) == []
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_cannot_be_removed_does_not_keep_the_others(tmp_path, disk, caplog):
+    fill(tmp_path)
+    oldest = tmp_path / "20200101T000000Z.mcap"
+    oldest.mkdir()
+    disk.free = 0
+    keeper = Housekeeper(RecordOptions(directory=tmp_path, keep_free=0.9))
+    keeper.tend()
+    assert names(tmp_path) == [oldest.name]
+    assert keeper.counters()["removed"] == len(NAMES)
+    assert f"{oldest}: not removed: Is a directory" in caplog.text
+
+
+def test_a_new_file_that_cannot_be_opened_leaves_another_alone(tmp_path, monkeypatch):
+    recording, path = open_recording(tmp_path, "x", 0, 0)
+    recording.writer.close()
+    whole = path.read_bytes()
+    Disk(monkeypatch).error = errno.EMFILE
+    with pytest.raises(OSError, match="Too many open files"):
+        open_recording(tmp_path, "x", 0, 0)
+    assert path.read_bytes() == whole
 
 
 def test_none_is_removed_if_none_is_to_be(tmp_path, disk):

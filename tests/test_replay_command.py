@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,10 +14,16 @@ from estimator_rig import mixed
 
 from replay.log import create_log
 from replay.mcap_log import McapLog
+from replay.mcap_writer import McapWriter
 from vehicled.cli import main
-from vehicled.messages import ESTIMATE_COLUMNS
+from vehicled.daemon.live_recorder import LiveRecorder
+from vehicled.daemon.recording_file import RecordingFile, StepItem
+from vehicled.daemon.recordings import RecordOptions, list_recordings, open_recording
+from vehicled.messages import ESTIMATE_COLUMNS, Measurement
 
 SECONDS = 5.0
+UTC_OFFSET_NS = 1_700_000_000_000_000_000
+"""As of a clock that is not set between two files, to the nanosecond."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +62,81 @@ def test_a_recording_replays_to_the_same_bytes_and_records_to_the_same_bytes(log
     assert replay(logs / "run.mcap", *arguments) == 0
     assert again.read_bytes() == (logs / "estimates.csv").read_bytes()
     assert recorded.read_bytes() == (logs / "run.mcap").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def rotated(logs, tmp_path_factory) -> tuple[list[Path], Path]:
+    """The drive as the daemon records it: in several files, and in one."""
+    run = list(McapLog(logs / "run.mcap").recorded_steps())
+    found = []
+    for limit in (50_000.0, 1e9):
+        folder = tmp_path_factory.mktemp("daemon")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("vehicled.daemon.live_recorder.size_limit", lambda options, limit=limit: limit)
+            patched.setattr("vehicled.daemon.live_recorder._CHUNK_S", 0.01)
+            patched.setattr(
+                "vehicled.daemon.live_recorder.open_recording",
+                lambda folder, text, t, *_: open_recording(folder, text, t, UTC_OFFSET_NS),
+            )
+            recorder = LiveRecorder(RecordOptions(directory=folder, keep_free=0.0), "text")
+            recorder.start()
+            for i, step in enumerate(run):
+                if i == 700:
+                    recorder.record_command(step.t, "set_position", {"x": 10.0, "y": -5.0, "sigma": 0.1})
+                recorder.record_step(step.t, step.measurements, None, [])
+                if i % 20 == 0:
+                    time.sleep(0.011)
+            recorder.close()
+        found.append(list_recordings(folder))
+    several, (one,) = found
+    assert len(several) > 3
+    return several, one
+
+
+def test_the_files_of_one_run_replay_to_the_bytes_of_a_single_one(rotated, tmp_path):
+    several, one = rotated
+    for name, files in (("several", several), ("one", [one])):
+        outputs = ["--estimates", tmp_path / f"{name}.csv", "--record", tmp_path / f"{name}.mcap"]
+        assert replay(*files, "--config", "prototype", "--fast", *outputs) == 0
+    assert (tmp_path / "several.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    assert (tmp_path / "several.mcap").read_bytes() == (tmp_path / "one.mcap").read_bytes()
+    commands = [s.commands for s in McapLog(tmp_path / "several.mcap").recorded_steps() if s.commands]
+    assert [c.name for (c,) in commands] == ["set_position"]
+
+
+def test_the_files_of_one_run_are_smoothed_as_a_single_one(rotated, tmp_path):
+    several, one = rotated
+    for name, files in (("several", several), ("one", [one])):
+        assert (
+            replay(*files, "--config", "prototype", "--smooth", "--estimates", tmp_path / f"{name}.csv") == 0
+        )
+    assert (tmp_path / "several.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+
+
+def test_files_that_do_not_follow_each_other_are_an_error(rotated, logs, tmp_path, capsys):
+    files, one = rotated
+    last = sum(1 for _ in McapLog(files[0]).recorded_steps())
+    other = tmp_path / "other.mcap"  # its step number fits, its time does not
+    recording = RecordingFile(McapWriter(other), "text", 0, 0)
+    recording.write(StepItem(last + 1, 3_600_000_000_000, [], None, [], None))
+    recording.writer.close()
+    with create_log(logs / "log.mcap") as log:
+        log.write(Measurement("imu", 1, 1, {"imu.ax": 0.0}))
+    for given, message in (
+        ([files[0], files[2]], f"{files[2]}: begins with step "),
+        ([files[1], files[0]], f"{files[0]}: begins with step 1, -"),
+        ([files[0], files[0]], f"expected its step {last + 1} within 10 s: all files of one run"),
+        ([files[0], other], f"{other}: begins with step {last + 1}, 359"),
+        ([files[0], files[1], one], f"{one}: begins with step 1, -"),
+        ([files[0], logs / "drive.csv"], "drive.csv: expected a recording (.mcap), as several files"),
+        ([logs / "drive.csv", files[0]], "drive.csv: expected a recording (.mcap), as several files"),
+        ([logs / "log.mcap", files[0]], "log.mcap: no filter steps; expected a recording"),
+        ([files[0], tmp_path / "none.mcap"], "none.mcap: No such file or directory"),
+    ):
+        assert replay(*given, "--config", "prototype", "--fast") == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert len(error.splitlines()) == 1
 
 
 def test_a_recording_has_the_status_once_a_second_and_at_the_end(logs):

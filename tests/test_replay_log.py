@@ -95,6 +95,20 @@ def test_a_cut_off_can_log_gives_what_it_has(tmp_path: Path, car: dict[str, CanO
         assert len(samples) > 1900
 
 
+def test_a_damaged_blf_log_gives_what_stands_before_the_damage(
+    tmp_path: Path, car: dict[str, CanOptions]
+) -> None:
+    path = tmp_path / "drive.blf"
+    write_can(path, car["car"], 20_000)
+    data = bytearray(path.read_bytes())
+    at = data.rfind(b"LOBJ", 0, len(data) * 3 // 4)  # the head of a container
+    data[at + 40 : at + 140] = bytes(100)
+    path.write_bytes(data)
+    log = open_log(path, car)
+    assert len(list(log.measurements())) > 1000
+    assert log.problems.counts == {"unreadable": 1}
+
+
 def test_a_frame_that_is_too_short_is_counted(tmp_path: Path, car: dict[str, CanOptions]) -> None:
     path = tmp_path / "drive.log"
     path.write_text("(1.0) can0 123#10\n(1.1) can0 123#10270000\n")
@@ -161,7 +175,7 @@ def test_the_kind_of_a_log_follows_from_content_and_extension(tmp_path: Path) ->
         (tmp_path / name).write_text("x")
         with pytest.raises(UsageError, match="unknown kind of log"):
             open_log(tmp_path / name)
-    with pytest.raises(UsageError, match=r"expected \.csv or \.mcap"):
+    with pytest.raises(UsageError, match=r"expected \.csv, \.mcap, "):
         create_log(tmp_path / "a.blf")
     with pytest.raises(UsageError, match=r"missing\.csv: No such file"):
         open_log(tmp_path / "missing.csv")

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
+from live_rig import IMU, is_running
 
 from replay.faults import Unplugged
 from replay.mcap_log import McapLog
@@ -17,9 +19,9 @@ from vehicled.messages import Measurement
 from vehicled.rig.configuration import write_configuration
 from vehicled.rig.daemon_process import DaemonProcess
 from vehicled.rig.rig import Rig
+from vehicled.settings import shipped_folder
 
 MS = 1_000_000
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 
 
 @pytest.fixture
@@ -42,11 +44,33 @@ def start(car):
     return DaemonProcess(path, configuration.daemon.publish.command_endpoint, log)
 
 
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def change(name, folder, **sections):
+    """A copy of the prototype's configuration whose `daemon` has other entries."""
+    root = yaml.safe_load((shipped_folder() / "prototype.yaml").read_text())
+    root["daemon"]["devices"]["can"]["options"]["dbc"] = str(shipped_folder() / "prototype.dbc")
+    root["daemon"] |= sections
+    path = folder / name
+    path.write_text(yaml.safe_dump(root, allow_unicode=True))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("sections", "where"), [({"devices": 5}, "daemon.devices"), ({"rate": 1}, "daemon.rate"), ({}, "")]
+)
+def test_a_mistake_is_named_in_the_file_of_the_user(tmp_path, sections, where):
+    path = change("mine.yaml", tmp_path, **sections)
+    if not sections:
+        path.write_text("")
+    with pytest.raises(UsageError, match=f"^{path}:.*{where}"):
+        write_configuration(path, tmp_path / "written.yaml", tmp_path, tmp_path)
+
+
+def test_sections_without_contents_are_filled(tmp_path):
+    path = change("mine.yaml", tmp_path, record=None, learned=None)
+    write_configuration(path, tmp_path / "written.yaml", tmp_path, tmp_path)
+    written = load_daemon_configuration(tmp_path / "written.yaml").daemon
+    assert written.record.directory == tmp_path
+    assert written.publish.command_endpoint == f"ipc://{tmp_path}/commands"
 
 
 def test_a_daemon_runs_until_it_is_stopped(car):
@@ -82,7 +106,20 @@ def test_a_daemon_that_dies_is_an_error(car):
         fail(daemon, signal.SIGKILL)
 
 
-def test_its_last_words_are_the_error(car):
+def test_a_daemon_that_is_killed_is_started_again(car):
+    with start(car) as daemon:
+        wait_for_status(daemon)
+        before = daemon.pid
+        daemon.restart(0.1)
+        assert daemon.pid != before
+        assert not is_running(before)
+        wait_for_status(daemon)
+    recordings = sorted((car[1].parent / "runs").iterdir())
+    assert len(recordings) == 2
+    assert not any(McapLog(recording).read_run().problems for recording in recordings)
+
+
+def test_its_last_line_is_the_error(car):
     path = car[1]
     path.write_text(path.read_text().replace("realtime_priority", "priority_of_realtime"))
     expected = r"car\.yaml:\d+: daemon\.loop\.priority_of_realtime: unknown key"
@@ -95,6 +132,7 @@ import sys
 from pathlib import Path
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.rig.rig import Rig
+from vehicled.settings import shipped_folder
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])

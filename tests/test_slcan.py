@@ -57,12 +57,16 @@ def read(end):
         return b""
 
 
+def open_port(channel, bitrate=None, counters=None):
+    return SlcanPort(channel, bitrate, {} if counters is None else counters, lambda count: None)
+
+
 @contextmanager
 def port(bitrate=None):
     """(adapter's end, our reader of frames, its counters)."""
     counters = {"truncated": 0}
     with line() as (end, path):
-        reader = SlcanPort(path, bitrate, counters)
+        reader = open_port(path, bitrate, counters)
         try:
             yield end, reader, counters
         finally:
@@ -150,18 +154,18 @@ def test_an_adapter_that_was_reset_is_opened_again(monkeypatch):
 
 def test_the_adapter_is_closed_and_the_port_freed():
     with line() as (end, path):
-        reader = SlcanPort(path, None, {})
+        reader = open_port(path)
         with pytest.raises(OSError, match="lock"):
-            SlcanPort(path, None, {})
+            open_port(path)
         read(end)
         reader.shutdown()
         assert read(end) == b"C\r"
-        SlcanPort(path, None, {}).shutdown()
+        open_port(path).shutdown()
 
 
 def test_a_line_that_hangs_up_is_an_error():
     with line() as (end, path):
-        reader = SlcanPort(path, None, {})
+        reader = open_port(path)
         gone = os.open("/dev/null", os.O_RDWR)
         os.dup2(gone, end)
         os.close(gone)
@@ -239,4 +243,4 @@ def test_a_bit_rate_that_slcan_does_not_have_is_an_error(tmp_path):
 @pytest.mark.parametrize("channel", ["/dev/nowhere", "/dev/null@fast", "/dev/null"])
 def test_what_cannot_be_opened_is_an_os_error(channel):
     with pytest.raises(OSError, match=r"."):
-        SlcanPort(channel, None, {})
+        open_port(channel)

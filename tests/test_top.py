@@ -14,7 +14,7 @@ import time
 
 import pytest
 import zmq
-from live_rig import circling, publishing, status
+from publisher_rig import circling, publishing, status
 
 from vehicled.cli import main
 from vehicled.daemon.endpoints import PublishOptions

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("websockets", reason="needs the extra `view`")
 
 from browser_rig import browser, needs_browser
-from live_rig import COUNTERS, circling, publishing, status
+from publisher_rig import COUNTERS, circling, publishing, status
 
 from replay.mcap_log import McapLog
 from vehicled import settings

@@ -19,7 +19,7 @@ pytest.importorskip("websockets", reason="needs the extra `view`")
 
 import asyncio
 
-from live_rig import COUNTERS, circling, publishing, status
+from publisher_rig import COUNTERS, circling, publishing, status
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 

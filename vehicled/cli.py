@@ -22,6 +22,7 @@ COMMANDS = {
     "replay": "run the same estimator on a recorded log",
     "top": "a running daemon in the terminal",
     "view": "a running daemon or a recording in a browser",
+    "batch": "replay many logs with many configurations into one table",
     "simulate": "drive the plant model and write what its sensors would measure",
     "convert": "convert a log into another format",
     "recover": "repair recordings that power loss has cut off",
@@ -31,6 +32,7 @@ COMMANDS = {
     "identify": "find parameters of a car from recorded drives",
     "tune": "find the noise of sensors and model from recorded drives",
     "bench": "measure speed on this machine",
+    "foxglove": "show a running daemon in Foxglove",
     "schema": "print the JSON Schemas of the published messages",
 }
 """Name and one line of every sub-command: here, so that the list of them is shown without importing any."""

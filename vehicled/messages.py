@@ -17,6 +17,22 @@ WHEELS = ("fl", "fr", "rl", "rr")
 SCHEMA_VERSION = 1
 """The field `schema` of every published message; increases when a field changes its meaning."""
 
+_OF_RECEIVERS = {
+    **{"lat": "deg", "lon": "deg", "alt": "m", "quality": "", "h_acc": "m", "v_acc": "m"},
+    **{"speed": "m/s", "course": "rad"},
+    **{"vn": "m/s", "ve": "m/s", "vd": "m/s", "s_acc": "m/s"},
+    **{"heading": "rad", "heading_acc": "rad"},
+}
+REFERENCE: dict[str, str] = {
+    **{f"reference.{c}": "deg" for c in ("lat", "lon")},
+    "reference.alt": "m",
+    **{f"reference.{c}": "rad" for c in ("roll", "pitch", "yaw")},
+    **{f"reference.{c}": "m/s" for c in ("vn", "ve", "vd", "vx", "vy", "vz")},
+    **{f"reference.{c}": "rad/s" for c in ("wx", "wy", "wz")},
+    "reference.sideslip": "rad",
+}
+"""Channels of a reference, such as the solution of an INS, and their units: recorded and compared, never fused."""
+
 CHANNELS: dict[str, str] = {
     "imu.ax": "m/s²",
     "imu.ay": "m/s²",
@@ -24,14 +40,7 @@ CHANNELS: dict[str, str] = {
     "imu.wx": "rad/s",
     "imu.wy": "rad/s",
     "imu.wz": "rad/s",
-    "gnss.lat": "deg",
-    "gnss.lon": "deg",
-    "gnss.alt": "m",
-    "gnss.quality": "",
-    "gnss.h_acc": "m",
-    "gnss.v_acc": "m",
-    "gnss.speed": "m/s",
-    "gnss.course": "rad",
+    **{f"gnss.{what}": unit for what, unit in _OF_RECEIVERS.items()},
     **{f"wheel.{w}.angle": "rad" for w in WHEELS},
     **{f"wheel.{w}.speed": "rad/s" for w in WHEELS},
     "steer.wheel": "rad",
@@ -43,6 +52,10 @@ CHANNELS: dict[str, str] = {
     "torque.front": "N·m",
     "torque.rear": "N·m",
     "vehicle.speed": "m/s",
+    **{f"gnss2.{what}": unit for what, unit in _OF_RECEIVERS.items()},
+    "velocity.x": "m/s",
+    "velocity.y": "m/s",
+    **REFERENCE,
 }
 """Every channel that a measurement may carry, and its unit."""
 

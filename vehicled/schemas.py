@@ -4,8 +4,10 @@ Publisher and recorder send the same bytes. Every message starts with `schema`, 
 integer nanoseconds of the host's monotonic clock. A value that is not known is null, never 0 or NaN.
 """
 
+import math
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
@@ -22,6 +24,7 @@ from vehicled.messages import (
     Parameters,
     Status,
 )
+from vehicled.viewer_messages import VIEWER_TOPICS
 
 
 class MeasurementRecord(msgspec.Struct, gc=False):
@@ -119,9 +122,23 @@ def _estimate_struct(topic: str) -> type[msgspec.Struct]:
     return msgspec.defstruct(name, fields, namespace={"__doc__": _ESTIMATE_TOPICS[topic]}, gc=False)
 
 
+_DIGITS = {"m": 6, "deg": 11, "rad": 8, "m/s": 6, "rad/s": 7, "m/s²": 6, "N": 2, "": 8}
+"""Decimals of an estimate in a message, by unit: far more than what is exact of it, and half as long as all."""
+
+
+def resolution_of(column: str) -> float:
+    """What a column of the estimates table is rounded to in messages, in its unit."""
+    return float(10.0 ** -_DIGITS[unit_of(column)])
+
+
 _ESTIMATE_STRUCTS = {topic: _estimate_struct(topic) for topic in TOPIC_COLUMNS}
 _ESTIMATE_INDICES = {
     topic: np.array([ESTIMATE_INDEX[c] for c in columns]) for topic, columns in TOPIC_COLUMNS.items()
+}
+
+_STEPS = {
+    topic: np.array([10.0 ** _DIGITS[unit_of(c)] for c in columns])
+    for topic, columns in TOPIC_COLUMNS.items()
 }
 
 _TYPES: dict[str, type[msgspec.Struct]] = {
@@ -160,13 +177,35 @@ def encode(message: msgspec.Struct) -> bytes:
 
 def encode_estimate(topic: str, estimate: Estimate) -> bytes:
     """The columns of `topic` (a key of `TOPIC_COLUMNS`) of an estimate, as UTF-8 JSON."""
-    values = estimate.values[_ESTIMATE_INDICES[topic]].tolist()
-    return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values))
+    steps = _STEPS[topic]
+    values = np.rint(estimate.values[_ESTIMATE_INDICES[topic]] * steps) / steps
+    return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values.tolist()))
 
 
 def encode_innovation(innovation: Innovation) -> bytes:
-    """An innovation record as UTF-8 JSON."""
+    """An innovation record as UTF-8 JSON, its numbers with as many digits as they are good for."""
+    i, m = innovation, len(innovation.innovation)
+    if m and math.isfinite(i.nis):
+        names = i.t, i.step, _encode(i.sensor), _encode(i.source)
+        numbers = *i.value, *i.predicted, *i.innovation, *i.variance, i.nis, i.test_ratio
+        return _write_template(m) % (*names, *numbers, _encode(i.fused), _encode(i.reason))
     return _VERSION + _encode(innovation)[1:]
+
+
+@cache
+def _write_template(m: int) -> bytes:
+    """Of an innovation with m components; several times faster than to round them for an encoder."""
+    lists = [
+        b'"%b":[%b]' % (name, b",".join([digits] * m))
+        for name, digits in (
+            (b"value", b"%.9g"),
+            (b"predicted", b"%.9g"),
+            (b"innovation", b"%.6g"),
+            (b"variance", b"%.5g"),
+        )
+    ]
+    begin = _VERSION + b'"t":%d,"step":%d,"sensor":%b,"source":%b,'
+    return begin + b",".join([*lists, b'"nis":%.5g,"test_ratio":%.5g,"fused":%b,"reason":%b}'])
 
 
 def encode_measurement(step: int | None, measurement: Measurement) -> bytes:
@@ -184,10 +223,14 @@ def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
     return [_inline(item, definitions) for item in schema] if isinstance(schema, list) else schema
 
 
+def _schema_of(kind: type[msgspec.Struct]) -> Any:
+    (reference,), definitions = msgspec.json.schema_components((kind,), ref_template="{name}")
+    return _inline(definitions[reference["$ref"]], definitions)
+
+
 def json_schema(topic: str) -> dict[str, Any]:
     """JSON Schema (2020-12) of the messages of `topic`."""
-    (reference,), definitions = msgspec.json.schema_components((_TYPES[topic],), ref_template="{name}")
-    schema = _inline(definitions[reference["$ref"]], definitions)
+    schema = _schema_of(_TYPES[topic])
     version = {"type": "integer", "const": SCHEMA_VERSION, "description": "Version of this schema"}
     schema["properties"] = {"schema": version} | {
         name: field for name, field in schema["properties"].items() if name != "schema"
@@ -202,21 +245,26 @@ def json_schema(topic: str) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def viewer_schema(topic: str) -> dict[str, Any]:
-    """The same for a recording: robotics viewers support one type per field, and need properties in objects."""
+def viewer_schema(topic: str) -> tuple[str, dict[str, Any]]:
+    """Name and schema of a topic in recordings, `TOPICS` or `VIEWER_TOPICS`.
 
-    def simplify(schema: dict[str, Any]) -> dict[str, Any]:
-        for alternative in schema.pop("anyOf", []):
-            if alternative["type"] != "null":
-                schema |= alternative
-        if "enum" in schema:
-            schema = {"type": "string"}
-        if schema.get("type") == "array":
-            schema["items"] = simplify(schema["items"])
-        if schema.get("type") == "object":
-            schema.pop("additionalProperties", None)
-            fields = schema.get("properties", {})
-            schema["properties"] = {name: simplify(field) for name, field in fields.items()}
-        return schema
+    Robotics viewers support one type per field, and need properties in objects.
+    """
+    if topic in VIEWER_TOPICS:
+        return f"foxglove.{VIEWER_TOPICS[topic].__name__}", _schema_of(VIEWER_TOPICS[topic])
+    return f"vehicled.{topic}", _simplify(json_schema(topic))
 
-    return simplify(json_schema(topic))
+
+def _simplify(schema: Any) -> Any:
+    for alternative in schema.pop("anyOf", []):
+        if alternative["type"] != "null":
+            schema |= alternative
+    if "enum" in schema:
+        schema = {"type": "string"}
+    if schema.get("type") == "array":
+        schema["items"] = _simplify(schema["items"])
+    if schema.get("type") == "object":
+        schema.pop("additionalProperties", None)
+        fields = schema.get("properties", {})
+        schema["properties"] = {name: _simplify(field) for name, field in fields.items()}
+    return schema

@@ -23,11 +23,14 @@ EPILOG = """\
 examples:
   vehicled replay drive.csv --config prototype --fast --estimates out.csv
   vehicled replay run.mcap --config prototype --fast --record again.mcap
+  vehicled replay 20261122T080000Z.mcap 20261122T090000Z.mcap --config prototype --fast --estimates out.csv
   vehicled replay can.blf --config mycar.yaml --rate 1 --publish tcp://127.0.0.1:5550
+  vehicled replay drive.mf4 --config mycar.yaml --mapping mycar_mdf.yaml --fast --estimates out.csv
   vehicled replay drive.csv --config prototype --smooth --estimates track.csv
 
 A recording of the daemon (.mcap) is replayed with exactly the steps of that run, and gives exactly its
-estimates. Any other log is stepped at the configured rate from its first sample on.
+estimates; so are all of its files together, where the daemon began new ones after a time or size. Any other
+log is stepped at the configured rate from its first sample on.
 
 With --smooth each estimate uses all measurements of the log, before and after it. Measurements then count as if they
 had arrived when they were measured, and a recording is stepped at the configured rate, too.
@@ -38,8 +41,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled replay`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("log", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
+    parser.add_argument(
+        "log",
+        type=Path,
+        nargs="+",
+        metavar="LOG",
+        help="a log of any format that `convert` reads; or all .mcap files of one run of the daemon, in their order",
+    )
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or a shipped one's name")
+    parser.add_argument(
+        "--mapping",
+        metavar="FILE",
+        help="YAML file that maps signals of the log to channels (docs/mapping.md)",
+    )
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--rate", type=float, default=1.0, metavar="R", help="times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="as fast as the machine can")
@@ -59,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay the log into files and sockets; returns the exit status. Raises UsageError, RunError."""
     import sys
 
+    from replay.foreign.mapping import load_mapping
     from replay.log import log_devices, open_log
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError, UsageError
@@ -68,15 +83,17 @@ def run(args: argparse.Namespace) -> int:
     if args.smooth:
         _check_smooth(args)
     configuration = load_daemon_configuration(args.config)
-    log = open_log(args.log, log_devices(configuration.daemon.devices))
+    mapping = None if args.mapping is None else load_mapping(args.mapping)
+    path, *following = args.log
+    log = open_log(path, log_devices(configuration.daemon.devices), mapping, following)
     summary = (_smooth if args.smooth else _replay)(args, configuration, log)
     log.problems.show(sys.stderr)
     for channels, fault in summary.units.items():
-        print(f"{args.log}: {channels}: {fault}", file=sys.stderr)
+        print(f"{log.path}: {channels}: {fault}", file=sys.stderr)
     if summary.steps == 0:
-        raise RunError(f"{args.log}: no measurement that could be used")
+        raise RunError(f"{log.path}: no measurement that could be used")
     if summary.estimates == 0:
-        raise RunError(f"{args.log}: the filter never started: {summary.line()}")
+        raise RunError(f"{log.path}: the filter never started: {summary.line()}")
     print(summary.line())
     return 0
 
@@ -158,7 +175,9 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     from vehicled.daemon.endpoints import Endpoints
     from vehicled.daemon.publisher import Publisher
     from vehicled.daemon.recorder import Recorder
+    from vehicled.daemon.recording_file import Contents, RecordRates
     from vehicled.estimator import Estimator
+    from vehicled.foxglove.scene import Scene
     from vehicled.messages import Estimate, Parameters
     from vehicled.progress import Progress
     from vehicled.stepping import Sink, play_back
@@ -180,7 +199,13 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             sinks.append(keep)
         if args.record is not None:
             offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
-            recorder = stack.enter_context(Recorder(args.record, configuration.text, 0, offset))
+            record = configuration.daemon.record
+            contents = Contents(
+                RecordRates() if record is None else record.rates, Scene(configuration.vehicle)
+            )
+            recorder = stack.enter_context(
+                Recorder(args.record, configuration.text, 0, offset, contents=contents)
+            )
             sinks.append(recorder.record_step)
             statuses = _StatusSink(estimator, recorder.record_status)
             sinks.append(statuses.take)

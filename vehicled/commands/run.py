@@ -21,6 +21,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.daemon.log import Logging
     from vehicled.daemon.noise_reader import read_noise
     from vehicled.estimator import Estimator
+    from vehicled.foxglove.scene import Scene
 
     configuration = load_daemon_configuration(args.config)
     with Logging(logging.DEBUG if args.verbose else logging.INFO) as log:
@@ -30,5 +31,6 @@ def run(args: argparse.Namespace) -> int:
             configuration.text,
             read_noise=lambda: read_noise(args.config),
             counters=lambda: {"log": {"dropped": log.dropped}},
+            scene=Scene(configuration.vehicle),
         ).run()
     return 0

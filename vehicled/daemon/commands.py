@@ -34,7 +34,7 @@ _CHANGES_AT_ONCE = 3.0
 
 
 class _Request(msgspec.Struct, tag_field="command", forbid_unknown_fields=True, omit_defaults=True):
-    """A JSON object whose `command` says which of these it is."""
+    """A JSON object whose `command` names one of these."""
 
 
 class GetStatus(_Request, tag="status"):

@@ -1,7 +1,7 @@
-"""Who is connected to a bound ZeroMQ socket, by file descriptor: how many at most, and how one is cut off.
+"""The connections of a bound ZeroMQ socket, by file descriptor: how many at most, and how one is cut off.
 
 ZeroMQ itself bounds neither connections nor what subscriptions occupy. It reports on a monitor socket which
-connections begin and end, and a message knows the descriptor of the connection that it came from; a connection whose
+connections begin and end, and a message has the descriptor of the connection that it came from; a connection whose
 descriptor is shut down ends as if its client had gone.
 """
 
@@ -22,13 +22,13 @@ C = TypeVar("C")
 
 
 class Connections(Generic[C]):
-    """The connections of one bound socket with what is known of each: `C`, by file descriptor.
+    """The connections of one bound socket, with data of type `C` for each, by file descriptor.
 
     For the thread that owns the socket, which polls `monitor` and calls `update`.
     """
 
     def __init__(self, bound: zmq.Socket[bytes], make: Callable[[], C]) -> None:
-        """`make` gives what is known of a connection at its begin."""
+        """`make` gives the data of a new connection."""
         self.monitor = bound.get_monitor_socket(zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED)
         """Readable when connections began or ended."""
         self._bound = bound
@@ -40,12 +40,12 @@ class Connections(Generic[C]):
         """Connections cut off: one too many, or `cut_off` was called."""
 
     def update(self) -> list[C]:
-        """Take note of connections that began and ended; returns what was known of those that ended."""
+        """Add connections that began, remove those that ended; returns the data of the latter."""
         gone: list[C] = []
         while self.monitor.poll(0):
             event = recv_monitor_message(self.monitor)
             descriptor = event["value"]
-            # A descriptor that begins again has ended, whether that was seen or not.
+            # A descriptor that begins again has ended, whether that was reported or not.
             if descriptor in self._present:
                 gone.append(self._present.pop(descriptor))
             self._cut.discard(descriptor)
@@ -57,13 +57,13 @@ class Connections(Generic[C]):
         return gone
 
     def of(self, frame: zmq.Frame) -> tuple[int, C] | None:
-        """Descriptor and what is known of the connection that a frame came from; None if it ends or has ended."""
+        """Descriptor and data of the connection that a frame came from; None if it ends or has ended."""
         try:
             descriptor: int = frame.get(zmq.SRCFD)
         except zmq.ZMQError:  # of no connection: ZeroMQ itself unsubscribes for one that has ended
             return None
-        known = self._present.get(descriptor)
-        return None if known is None or descriptor in self._cut else (descriptor, known)
+        data = self._present.get(descriptor)
+        return None if data is None or descriptor in self._cut else (descriptor, data)
 
     def cut_off(self, descriptor: int) -> None:
         """End a connection. What ZeroMQ keeps of it, subscriptions included, is then freed."""

@@ -25,6 +25,7 @@ from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
 from vehicled.errors import RunError, UsageError
+from vehicled.foxglove.scene import Scene
 from vehicled.messages import SourceFault, Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
@@ -47,7 +48,7 @@ class DeviceOptions:
     """One device: which driver reads it, and that driver's options."""
 
     driver: str
-    """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
+    """Kind of device: `xsens`, `vectornav`, `ubx`, `nmea`, `can`, or one that another package adds."""
     options: Deferred
     """The driver's own settings."""
     max_rate: Annotated[Hertz, Positive] | None = None
@@ -87,14 +88,16 @@ class Daemon:
         configuration: str,
         read_noise: Callable[[], dict[str, Any]],
         counters: Callable[[], dict[str, Any]] = dict,
+        scene: Scene | None = None,
     ) -> None:
         """Nothing is opened before `start`.
 
         `configuration`: the text that is written to the recording. `read_noise` reads the noise settings again
         and gives the arguments of the estimator's command `reload_noise`; it may raise VehicledError.
-        `counters`: further counters for `status`, beside the daemon's own.
+        `counters`: further counters for `status`, beside the daemon's own. `scene` draws the car in recordings.
         """
         self._options = options
+        self._scene = scene
         self._configuration = configuration
         self._read_noise = read_noise
         self._estimator = estimator
@@ -103,6 +106,7 @@ class Daemon:
         self._drivers: list[Driver] = []
         self._loop: Loop
         self._loop_thread: threading.Thread
+        self._learned: LearnedKeeper | None = None
         self._reload: threading.Thread | None = None
         self.endpoint = options.publish.endpoint
         """Where results are published; the real port once started."""
@@ -134,7 +138,7 @@ class Daemon:
     def run(self) -> None:
         """Start, and run until SIGTERM or SIGINT; SIGHUP reads the noise settings again.
 
-        For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread dies.
+        For the main thread. Raises UsageError if it cannot start, RunError if the estimator's thread ends.
         """
         with Signals() as signals, contextlib.closing(Notifier()) as notifier, self:
             self._watch(signals, notifier)
@@ -151,14 +155,14 @@ class Daemon:
         opened.callback(publisher.close)
         recorder = None
         if options.record is not None:
-            recorder = LiveRecorder(options.record, self._configuration)
+            recorder = LiveRecorder(options.record, self._configuration, scene=self._scene)
             recorder.start()
             opened.callback(recorder.close)
 
         def counters() -> dict[str, Any]:
             return {
                 **self._other_counters(),
-                "devices": {d.name: {"state": d.state, **d.counters()} for d in self._drivers},
+                "devices": {d.name: d.describe() for d in self._drivers},
                 "publisher": publisher.counters(),
                 "commands": commands.counters(),
                 "recorder": None if recorder is None else recorder.counters(),
@@ -180,13 +184,7 @@ class Daemon:
         self.command_endpoint = commands.endpoint
         commands.start()
         opened.callback(commands.close)
-        self._learned = None
-        if options.learned is not None:
-            self._learned = LearnedKeeper(options.learned, self._configuration)
-            opened.callback(self._learned.close)
-            before = self._learned.load()
-            if before is not None:
-                self._loop.submit("set_parameters", before).add_done_callback(_log_learned)
+        self._load_learned(opened)
         self._loop_thread = threading.Thread(target=self._loop.run, name="estimator", daemon=True)
         self._loop_thread.start()
         opened.callback(self._save_learned)
@@ -194,6 +192,15 @@ class Daemon:
         for driver in self._drivers:
             driver.start()
             opened.callback(driver.stop)
+
+    def _load_learned(self, opened: contextlib.ExitStack) -> None:
+        """Have the estimator begin with what was learned in earlier drives."""
+        if self._options.learned is not None:
+            self._learned = LearnedKeeper(self._options.learned, self._configuration)
+            opened.callback(self._learned.close)
+            before = self._learned.load()
+            if before is not None:
+                self._loop.submit("set_parameters", before).add_done_callback(_log_learned)
 
     def _find_device_faults(self) -> tuple[SourceFault, ...]:
         return tuple(

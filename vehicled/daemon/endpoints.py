@@ -27,7 +27,7 @@ _MAX_WAITING = 16
 _BACKLOG = 100
 """Clients that wait to be accepted."""
 _HANDSHAKE_WITHIN_MS = 2000
-"""A client that has not said by then what it is, is disconnected."""
+"""A client whose handshake is not complete by then is disconnected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class PublishOptions:
                     "or a curve_secret_key_file",
                 )
         for i, key in enumerate(self.allowed_clients):
-            if not _is_public_key(key):
+            if not _is_key(key):
                 yield f"allowed_clients[{i}]", f"expected a public key of 40 Z85 characters, got '{key}'"
         if self.allowed_clients and self.curve_secret_key_file is None:
             yield "allowed_clients", "expected a curve_secret_key_file beside it: without, nobody is checked"
@@ -177,6 +177,7 @@ def _listen(endpoint: str) -> sockets.socket:
 def _remove_left_behind(path: str) -> None:
     """Remove the file of an ipc socket at which nobody listens any more. Raises OSError where somebody does."""
     with sockets.socket(sockets.AF_UNIX) as probe:
+        probe.setblocking(False)  # nobody waits for a program that hangs
         try:
             probe.connect(path)
         except FileNotFoundError:
@@ -220,7 +221,7 @@ def _is_local(endpoint: str) -> bool:
         return False
 
 
-def _is_public_key(key: str) -> bool:
+def _is_key(key: str | bytes) -> bool:
     try:
         return len(key) == 40 and len(zmq.utils.z85.decode(key)) == 32
     except (ValueError, KeyError, OverflowError):
@@ -242,4 +243,6 @@ def _read_keys(path: Path) -> tuple[bytes, bytes]:
         raise UsageError(f"{where}: expected a CURVE certificate file") from None
     if secret is None:
         raise UsageError(f"{where}: expected the certificate with the secret key (….key_secret)")
+    if not (_is_key(public) and _is_key(secret)):
+        raise UsageError(f"{where}: expected two keys of 40 Z85 characters")
     return public, secret

@@ -11,6 +11,7 @@ from typing import Any
 from vehicled.daemon.recording_file import (
     CHUNK_NS,
     QUEUE_LIMIT,
+    Contents,
     Intake,
     Item,
     RecordingFile,
@@ -18,6 +19,7 @@ from vehicled.daemon.recording_file import (
     messages_of,
 )
 from vehicled.daemon.recordings import Housekeeper, RecordOptions, open_recording, size_limit
+from vehicled.foxglove.scene import Scene
 
 _log = logging.getLogger(__name__)
 
@@ -42,9 +44,15 @@ class LiveRecorder(Intake):
     whole steps beyond `limit` are counted as `dropped`, and the file has a gap in its step numbers.
     """
 
-    def __init__(self, options: RecordOptions, configuration: str, limit: int = QUEUE_LIMIT) -> None:
-        """`configuration`: the text that the program runs with. Nothing is opened before `start`."""
+    def __init__(
+        self, options: RecordOptions, configuration: str, limit: int = QUEUE_LIMIT, scene: Scene | None = None
+    ) -> None:
+        """`configuration`: the text that the program runs with; `scene` draws the car.
+
+        Nothing is opened before `start`.
+        """
         super().__init__()
+        self._contents = Contents(options.rates, scene)
         self._options = options
         self._configuration = configuration
         self._limit = limit
@@ -159,10 +167,13 @@ class LiveRecorder(Intake):
                 self._lost += messages_of(item)
                 return
         now = time.monotonic()
-        if now - self._chunk_at < _CHUNK_S and not recording.writer.chunk_is_full:
+        due = now - self._chunk_at >= _CHUNK_S
+        if not due and not recording.writer.chunk_is_full:
             return
-        self._end_chunk(recording)
-        self._chunk_at = now
+        # A slow disk is waited for once for all that has come meanwhile, not for each chunk of it.
+        self._end_chunk(recording, sync=due)
+        if due:
+            self._chunk_at = time.monotonic()
         # A command belongs to the step after it: only a step may be the last item of a file.
         if isinstance(item, StepItem) and (
             now - self._opened_at >= self._options.file_duration or recording.writer.size >= self._size_limit
@@ -182,9 +193,9 @@ class LiveRecorder(Intake):
             self._size_limit = size_limit(self._options)
             # The time of day may have been set since the last file.
             recording, self._path = open_recording(
-                self._options.directory, self._configuration, t, time.time_ns() - t
+                self._options.directory, self._configuration, t, time.time_ns() - t, self._contents
             )
-        except OSError as error:
+        except Exception as error:
             self._fail(error, self._options.directory)
             return None
         self._written += recording.writer.messages
@@ -192,13 +203,14 @@ class LiveRecorder(Intake):
         self._recording = recording
         return recording
 
-    def _end_chunk(self, recording: RecordingFile) -> None:
+    def _end_chunk(self, recording: RecordingFile, sync: bool) -> None:
         pending = recording.writer.pending
         try:
             recording.writer.end_chunk()
-            recording.writer.sync()
-            recording.writer.check_place()
-        except OSError as error:
+            if sync:
+                recording.writer.sync()
+                recording.writer.check_place()
+        except Exception as error:  # of the disk, or no memory to compress: the next file may do
             self._lost += pending
             self._fail(error, self._path)
             self._abandon(recording)
@@ -211,7 +223,7 @@ class LiveRecorder(Intake):
 
     def _abandon(self, recording: RecordingFile) -> None:
         """Leave a file on a disk that has failed, with its index if there is room for that, or without."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Exception):
             recording.writer.close()
         if recording.is_empty:
             with contextlib.suppress(OSError):
@@ -227,17 +239,18 @@ class LiveRecorder(Intake):
         try:
             recording.writer.close()
             self._written += pending
-        except OSError as error:
+        except Exception as error:
             self._lost += pending
             self._fail(error, self._path)
         self._closed_bytes += recording.writer.size
         self._recording = None
 
-    def _fail(self, error: OSError, path: Path) -> None:
+    def _fail(self, error: Exception, path: Path) -> None:
         self._note(error)
         if not self._failed:
             self._failed = True
-            _log.error("%s: cannot record: %s; estimation goes on", path, error.strerror or error)
+            what = getattr(error, "strerror", None) or repr(error)
+            _log.error("%s: cannot record: %s; estimation goes on", path, what)
         self._retry_at = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
 

@@ -6,7 +6,15 @@ from queue import SimpleQueue
 from typing import Self
 
 from replay.mcap_writer import McapWriter
-from vehicled.daemon.recording_file import CHUNK_NS, QUEUE_LIMIT, Intake, Item, RecordingFile, StepItem
+from vehicled.daemon.recording_file import (
+    CHUNK_NS,
+    QUEUE_LIMIT,
+    Contents,
+    Intake,
+    Item,
+    RecordingFile,
+    StepItem,
+)
 
 
 class Recorder(Intake):
@@ -16,16 +24,22 @@ class Recorder(Intake):
     """
 
     def __init__(
-        self, path: str | Path, configuration: str, t: int, utc_offset_ns: int, limit: int = QUEUE_LIMIT
+        self,
+        path: str | Path,
+        configuration: str,
+        t: int,
+        utc_offset_ns: int,
+        limit: int = QUEUE_LIMIT,
+        contents: Contents | None = None,
     ) -> None:
         """Creates the file, or overwrites it, and starts the thread.
 
         `configuration` is the text that the program runs with, `t` the time at which the run begins (ns, the clock
-        of the measurements), `utc_offset_ns` the time of day minus that clock, 0 if unknown. OSError if the
-        file cannot be written.
+        of the measurements), `utc_offset_ns` the time of day minus that clock, 0 if unknown; `contents` as of
+        `RecordingFile`. OSError if the file cannot be written.
         """
         super().__init__()
-        self._recording = RecordingFile(McapWriter(path), configuration, t, utc_offset_ns)
+        self._recording = RecordingFile(McapWriter(path), configuration, t, utc_offset_ns, contents)
         self._limit = limit
         self._queue: SimpleQueue[Item | None] = SimpleQueue()
         self._room = threading.Event()
@@ -64,7 +78,7 @@ class Recorder(Intake):
                     self._error = error
         try:
             self._recording.writer.close()
-        except OSError as error:
+        except Exception as error:
             self._error = self._error or error
 
     def _write(self, item: Item) -> None:

@@ -1,26 +1,48 @@
 """One MCAP file of what a run measured and estimated, and the items that it is made of."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple
+
+from mcap.records import Attachment, Metadata
 
 from replay.mcap_writer import CHANNEL, McapWriter, write_clock
-from vehicled.messages import Estimate, Innovation, Measurement, Parameters, Status
-from vehicled.schemas import (
-    TOPIC_COLUMNS,
-    CommandRecord,
-    ConfigurationRecord,
-    StepRecord,
-    encode,
-    encode_estimate,
-    encode_innovation,
-    encode_measurement,
-)
+from vehicled import __version__, schemas
+from vehicled.foxglove.scene import Scene
+from vehicled.messages import SCHEMA_VERSION, Estimate, Innovation, Measurement, Parameters, Status
+from vehicled.units import Hertz, Range
 
 CHUNK_NS = 250_000_000
 """A chunk is written at least this often. Power loss costs it and what the disk was just writing: at most 0.5 s."""
 
 QUEUE_LIMIT = 2048
 """Steps that may wait for a slow disk: 8 s at 250 Hz."""
+
+
+Rate = Annotated[Hertz, Range(0.0, 2000.0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordRates:
+    """How often a topic is recorded, Hz: null for each step, 0 for never. A replay needs none of them."""
+
+    position: Rate | None = None
+    slip: Rate | None = 50.0
+    suspension: Rate | None = 50.0
+    innovation: Rate | None = 25.0
+    """Of each kind of observation; null for each measurement."""
+    scene: Rate = 10.0
+    """What Foxglove draws: place on the map, frames, and the car with its tyre forces."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a recording has beside what a replay needs."""
+
+    rates: RecordRates = field(
+        default_factory=lambda: RecordRates(slip=None, suspension=None, innovation=None, scene=0.0)
+    )
+    scene: Scene | None = None
 
 
 class StepItem(NamedTuple):
@@ -34,14 +56,14 @@ class StepItem(NamedTuple):
     duration: int | None
 
 
-Item = StepItem | CommandRecord | Status | Parameters
+Item = StepItem | schemas.CommandRecord | Status | Parameters
 
 
 def messages_of(item: Item | None) -> int:
-    """How many messages an item becomes."""
+    """How many messages an item becomes, if none is left out for its rate."""
     if not isinstance(item, StepItem):
         return int(item is not None)
-    topics = len(TOPIC_COLUMNS) * (item.estimate is not None)
+    topics = len(schemas.TOPIC_COLUMNS) * (item.estimate is not None)
     return 1 + len(item.measurements) + len(item.innovations) + topics
 
 
@@ -49,7 +71,7 @@ class Intake(ABC):
     """Takes steps, commands and status from the estimator's thread. What is passed must not be changed afterwards."""
 
     def __init__(self) -> None:
-        """Steps are numbered from 1, so that a reader sees a gap."""
+        """Steps are numbered from 1, so that a gap can be found."""
         self._number = 0
 
     @abstractmethod
@@ -70,7 +92,7 @@ class Intake(ABC):
 
     def record_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
         """What changed the filter before the step at `step_ns`; call it before that step is recorded."""
-        self._put(CommandRecord(step_ns, name, arguments))
+        self._put(schemas.CommandRecord(step_ns, name, arguments))
 
     def record_status(self, status: Status) -> None:
         """Take the status as it is now."""
@@ -88,15 +110,32 @@ class RecordingFile:
     itself, so that a replay of the file gives the filter exactly the same sequence.
     """
 
-    def __init__(self, writer: McapWriter, configuration: str, t: int, utc_offset_ns: int) -> None:
+    def __init__(
+        self,
+        writer: McapWriter,
+        configuration: str,
+        t: int,
+        utc_offset_ns: int,
+        contents: Contents | None = None,
+    ) -> None:
         """Begins with the text that the program runs with and the time now, `t` (ns, clock of the measurements).
 
-        `utc_offset_ns`: time of day minus that clock, 0 if unknown. OSError if the disk fails.
+        `utc_offset_ns`: time of day minus that clock, 0 if unknown; `contents`: by default all of every step, and no
+        scene. OSError if the disk fails.
         """
         self.writer = writer
+        self._contents = Contents() if contents is None else contents
+        self._due: dict[str, int] = {}
+        """By topic or kind of observation: the time of the step that is recorded next, ns."""
         self._offset = utc_offset_ns
         utc = t + utc_offset_ns
-        writer.write(CHANNEL["configuration"], utc, utc, encode(ConfigurationRecord(t, configuration)))
+        text = configuration.encode()
+        at = max(utc, 0)
+        writer.add_beside(Attachment(at, at, "configuration.yaml", "application/yaml", text))
+        writer.add_beside(Metadata("vehicled", {"version": __version__, "schema": str(SCHEMA_VERSION)}))
+        writer.write(
+            CHANNEL["configuration"], utc, utc, schemas.encode(schemas.ConfigurationRecord(t, configuration))
+        )
         write_clock(writer, t, utc_offset_ns)
         writer.end_chunk()
         self._head = writer.messages
@@ -114,21 +153,40 @@ class RecordingFile:
             t = item.t
             now = t + offset
             for m in item.measurements:
-                write(_MEASUREMENT, m.arrival + offset, m.t + offset, encode_measurement(t, m))
-            if item.estimate is not None:
-                for topic, channel in _ESTIMATE_CHANNELS:
-                    write(channel, now, now, encode_estimate(topic, item.estimate))
-            for innovation in item.innovations:
-                write(_INNOVATION, now, innovation.t + offset, encode_innovation(innovation))
-            record = StepRecord(t, len(item.measurements), item.duration)
-            write(_STEP, now, now, encode(record), item.number)
-        elif isinstance(item, CommandRecord):
-            write(CHANNEL["command"], item.step + offset, item.step + offset, encode(item))
+                write(_MEASUREMENT, m.arrival + offset, m.t + offset, schemas.encode_measurement(t, m))
+            self._write_results(item, now)
+            record = schemas.StepRecord(t, len(item.measurements), item.duration)
+            write(_STEP, now, now, schemas.encode(record), item.number)
+        elif isinstance(item, schemas.CommandRecord):
+            write(CHANNEL["command"], item.step + offset, item.step + offset, schemas.encode(item))
         elif isinstance(item, Status):
-            write(CHANNEL["status"], item.t + offset, item.t + offset, encode(item))
+            write(CHANNEL["status"], item.t + offset, item.t + offset, schemas.encode(item))
         else:
-            write(CHANNEL["parameters"], item.t + offset, item.t + offset, encode(item))
+            write(CHANNEL["parameters"], item.t + offset, item.t + offset, schemas.encode(item))
+
+    def _write_results(self, item: StepItem, now: int) -> None:
+        """What came of a step, as far as it is due; `now`: its time since 1970 UTC, ns."""
+        write, rates, t = self.writer.write, self._contents.rates, item.t
+        if item.estimate is not None:
+            for topic, channel in _ESTIMATE_CHANNELS:
+                if self._is_due(topic, getattr(rates, topic), t):
+                    write(channel, now, now, schemas.encode_estimate(topic, item.estimate))
+            if self._contents.scene is not None and self._is_due("scene", rates.scene, t):
+                for topic, message in self._contents.scene.draw(item.estimate, now):
+                    write(CHANNEL[topic], now, now, message)
+        for innovation in item.innovations:
+            if self._is_due(innovation.sensor, rates.innovation, t):
+                write(_INNOVATION, now, innovation.t + self._offset, schemas.encode_innovation(innovation))
+
+    def _is_due(self, what: str, rate: float | None, t: int) -> bool:
+        if rate is None:
+            return True
+        if rate == 0.0 or t < self._due.get(what, t):
+            return False
+        period = round(1e9 / rate)
+        self._due[what] = t - t % period + period
+        return True
 
 
 _MEASUREMENT, _INNOVATION, _STEP = CHANNEL["measurement"], CHANNEL["innovation"], CHANNEL["step"]
-_ESTIMATE_CHANNELS = [(topic, CHANNEL[topic]) for topic in TOPIC_COLUMNS]
+_ESTIMATE_CHANNELS = [(topic, CHANNEL[topic]) for topic in schemas.TOPIC_COLUMNS]

@@ -6,13 +6,13 @@ import os
 import re
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from replay.mcap_recovery import recover
 from replay.mcap_writer import McapWriter
-from vehicled.daemon.recording_file import RecordingFile
+from vehicled.daemon.recording_file import Contents, RecordingFile, RecordRates
 from vehicled.errors import UsageError
 from vehicled.units import Range, Seconds
 
@@ -35,10 +35,12 @@ class RecordOptions:
     """A new file begins after this size, MB; on a small disk, after a tenth of it."""
     keep_free: Annotated[float, Range(0.0, 0.95)] = 0.05
     """Part of the file system below which the oldest recordings are removed; 0: they never are."""
+    rates: RecordRates = field(default_factory=RecordRates)
+    """How often results are recorded."""
 
 
 def open_recording(
-    folder: Path, configuration: str, t: int, utc_offset_ns: int
+    folder: Path, configuration: str, t: int, utc_offset_ns: int, contents: Contents | None = None
 ) -> tuple[RecordingFile, Path]:
     """Begin a new file, never one that exists, and have it on the disk; arguments as of `RecordingFile`.
 
@@ -53,11 +55,8 @@ def open_recording(
             break
         except FileExistsError:
             number += 1
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
     try:
-        recording = RecordingFile(writer, configuration, t, utc_offset_ns)
+        recording = RecordingFile(writer, configuration, t, utc_offset_ns, contents)
         writer.sync()
         _sync_folder(folder)
     except OSError:
@@ -145,8 +144,12 @@ class Housekeeper:
         for path in recordings:
             if missing <= 0:
                 return
-            size = path.stat().st_blocks * 512
-            if _remove(path):
+            try:
+                size = _remove(path)
+            except OSError as error:  # as of one that is read-only: the next one makes room, too
+                self._warn_once(f"{path}: not removed: {error.strerror}")
+                continue
+            if size is not None:
                 missing -= size
                 self._removed += 1
                 _log.info("%s: removed, less than %g %% is free", path, 100 * self._options.keep_free)
@@ -168,8 +171,8 @@ class Housekeeper:
                 continue  # removed just now
             except UsageError as error:
                 self._warn_once(f"not recovered: {error}")
-            except OSError as error:
-                self._warn_once(f"{path}: not recovered: {error.strerror}")
+            except Exception as error:  # whatever is in a file, the others are repaired
+                self._warn_once(f"{path}: not recovered: {getattr(error, 'strerror', None) or repr(error)}")
                 continue
             else:
                 if recovered is not None:
@@ -183,12 +186,13 @@ class Housekeeper:
             _log.warning("%s", line)
 
 
-def _remove(path: Path) -> bool:
-    """Remove a recording unless it is being written."""
+def _remove(path: Path) -> int | None:
+    """Remove a recording: how many bytes of the disk it had; None if it is being written. Raises OSError."""
     with open(path, "r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
+            return None
+        size = os.fstat(file.fileno()).st_blocks * 512
         path.unlink()
-    return True
+    return size

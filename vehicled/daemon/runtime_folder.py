@@ -1,4 +1,4 @@
-"""Where the command socket is unless the configuration says it: in a folder that no other user can write to."""
+"""Where the command socket is unless it is configured: in a folder that no other user can write to."""
 
 import os
 import tempfile

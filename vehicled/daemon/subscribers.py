@@ -30,7 +30,7 @@ class _Subscriptions:
 
 
 class Subscribers:
-    """Takes the requests of an XPUB socket with XPUB_VERBOSER. A connection that wants too much is cut off.
+    """Takes the requests of an XPUB socket with XPUB_VERBOSER. A connection with too many is cut off.
 
     XPUB keeps every subscription, of whatever topic, so that all of them count. For the thread that owns the socket.
     """

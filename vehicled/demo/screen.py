@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 from typing import Self, TextIO
@@ -30,7 +29,7 @@ from vehicled.live.lines import (
 )
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.simulation.drive import Truth
-from vehicled.terminal import HIDE_CURSOR, SHOW_CURSOR
+from vehicled.terminal import HIDE_CURSOR, SHOW_CURSOR, get_size
 
 _SPARSE_S = 5.0
 
@@ -55,11 +54,13 @@ class Screen:
         self._next_line = time.monotonic() + _SPARSE_S
 
     def show(self, feed: Feed) -> None:
-        """The present state of affairs."""
+        """What is estimated now. After the end of the drive, of which there is no truth, the last page stays."""
         if self._quiet:
             return
         now = (time.monotonic_ns() - self._offset) * 1e-9
         estimate = feed.estimate()
+        if estimate is not None and number(estimate["t"]) - self._offset > self._truth.t[-1]:
+            return
         if self._terminal:
             self._draw(self._page(now, estimate, feed))
         elif estimate is not None and time.monotonic() >= self._next_line:
@@ -78,7 +79,7 @@ class Screen:
             self._stream.flush()
 
     def _draw(self, lines: list[str]) -> None:
-        columns, rows = os.get_terminal_size(self._stream.fileno())
+        columns, rows = get_size(self._stream)
         lines = lines[: rows - 1]
         up = f"\x1b[{self._drawn}A" if self._drawn else ""
         styled = (style(line[: columns - 1]) + "\x1b[K\n" for line in lines)

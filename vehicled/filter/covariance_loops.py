@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vehicled.symbolic.array_loops import ArrayLoops
+from vehicled.symbolic.array_loops import ArrayLoops, Table
 from vehicled.symbolic.program import KernelHandle, Program
 
 _ADD_ROW = "add_covariance_row"
@@ -83,9 +83,7 @@ class CovarianceLoops:
         code = ArrayLoops(self._program, name)
         n, rows, white = self._size, code.place("rows"), code.place("white")
         diagonal = code.table(self._diagonal)
-        zero = code.begin(white, white + m * n)
-        code.store("0.0", zero.index)
-        code.end(zero)
+        code.clear(white, white + m * n)
         for k in range(m):
             states = code.begin(0, n)
             factor = code.load(code.sum(rows + k * n, states.index))
@@ -108,23 +106,27 @@ class CovarianceLoops:
         for at, total in enumerate(states.carried):
             code.store(total, code.place("innovation_covariance") + at)
         code.call(whiten)
-        if m > 1:
-            mixing = [code.load(code.place("mixing") + at) for at in range(m * (m - 1) // 2)]
-
-            def mix(j: str, size: int) -> None:
-                factors = iter(mixing)
-                done = [code.load(code.sum(white, j), size)]
-                for k in range(1, m):
-                    value = code.load(code.sum(white + k * n, j), size)
-                    for other in done:
-                        value = code.subtract(
-                            value, code.multiply(code.spread(next(factors), size), other, size), size
-                        )
-                    code.store(value, code.sum(white + k * n, j), size)
-                    done.append(value)
-
-            code.each(0, n, mix)
+        self._mix(code, m)
         return code.text
+
+    def _mix(self, code: ArrayLoops, m: int) -> None:
+        """The m rows of `white` ← L⁻¹ times these."""
+        n, white = self._size, code.place("white")
+        mixing = [code.load(code.place("mixing") + at) for at in range(m * (m - 1) // 2)]
+
+        def mix(j: str, size: int) -> None:
+            factors = iter(mixing)
+            done = [code.load(code.sum(white, j), size)]
+            for k in range(1, m):
+                value = code.load(code.sum(white + k * n, j), size)
+                for other in done:
+                    product = code.multiply(code.spread(next(factors), size), other, size)
+                    value = code.subtract(value, product, size)
+                code.store(value, code.sum(white + k * n, j), size)
+                done.append(value)
+
+        if m > 1:
+            code.each(0, n, mix)
 
     def sum_up(self, name: str, array: str, count: int) -> str:
         """The sum of P and of another array into `soundness`."""
@@ -147,9 +149,7 @@ class CovarianceLoops:
         """`rows` of zeros, then the kernel that reads what is not zero, then `weigh`."""
         code = ArrayLoops(self._program, name)
         rows = code.place("rows")
-        zero = code.begin(rows, rows + m * self._size)
-        code.store("0.0", zero.index)
-        code.end(zero)
+        code.clear(rows, rows + m * self._size)
         code.call(read)
         code.call_function(weigh)
         return code.text
@@ -164,31 +164,19 @@ class CovarianceLoops:
         `half_noise`.
         """
         code = ArrayLoops(self._program, name)
-        n, p, x = self._size, code.place("covariance"), code.place("x")
-        f, half, moved = map(code.place, ("transition", "half_noise", "moved_rows"))
+        n, x, f, moved = self._size, *map(code.place, ("x", "transition", "moved_rows"))
         for kernel in prepare:
             code.call(kernel)
         diagonal = code.table(self._diagonal)
-
-        def add_noise() -> None:
-            states = code.begin(0, n)
-            place = code.sum(diagonal(states.index), p)
-            code.store(code.add(code.load(place), code.load(code.sum(states.index, half))), place)
-            code.end(states)
-
-        zero = code.begin(x, x + n)
-        code.store("0.0", zero.index)
-        code.end(zero)
-        add_noise()
+        code.clear(x, x + n)
+        self._add_noise(code, diagonal)
         active = [i for i, row in enumerate(rows) if i not in kept]
         row_of, columns = code.table(active), code.table([j for row in rows for j in row])
         begins = [sum(map(len, rows[:i])) for i in active]
         first = code.table(begins)
         end = code.table([begin + len(rows[i]) for begin, i in zip(begins, active, strict=True)])
         # F P, of the rows that change.
-        zero = code.begin(moved, moved + len(active) * n)
-        code.store("0.0", zero.index)
-        code.end(zero)
+        code.clear(moved, moved + len(active) * n)
         changing = code.begin(0, len(active), ("i64", str(moved)))
         terms = code.begin(first(changing.index), end(changing.index))
         factor, j = code.load(code.sum(terms.index, f)), columns(terms.index)
@@ -196,21 +184,11 @@ class CovarianceLoops:
         code.call_function(_ADD_ROW, *arguments)
         code.end(terms)
         code.end(changing, code.sum(changing.carried[0], n))
-        # These rows of F P are those of F P Fᵀ, but where the column changes too.
+        self._store_moved(code, len(active), row_of, diagonal)
+        # Where the column changes too, they are still to be multiplied by Fᵀ.
         changing = code.begin(0, len(active), ("i64", str(moved)))
-        i, source = row_of(changing.index), changing.carried[0]
-        above = code.begin(0, i, ("i64", code.sum(i, p)))
-        code.store(code.load(code.sum(source, above.index)), above.carried[0])
-        less = code.new(f"sub i64 {n - 1}, {above.index}")
-        code.end(above, code.sum(above.carried[0], less))
-        begin = code.sum(code.new(f"sub i64 {diagonal(i)}, {i}"), p)
-        code.each(
-            i, n, lambda j, size: code.store(code.load(code.sum(source, j), size), code.sum(begin, j), size)
-        )
-        code.end(changing, code.sum(source, n))
-        changing = code.begin(0, len(active), ("i64", str(moved)))
-        i, source = row_of(changing.index), changing.carried[0]
-        begin = code.sum(code.new(f"sub i64 {diagonal(i)}, {i}"), p)
+        source = changing.carried[0]
+        begin = self._begin_of_row(code, row_of(changing.index), diagonal)
         others = code.begin(changing.index, len(active))
         terms = code.begin(first(others.index), end(others.index), ("double", "0.0"))
         element = code.load(code.sum(source, columns(terms.index)))
@@ -219,5 +197,32 @@ class CovarianceLoops:
         code.store(terms.carried[0], code.sum(begin, row_of(others.index)))
         code.end(others)
         code.end(changing, code.sum(source, n))
-        add_noise()
+        self._add_noise(code, diagonal)
         return code.text
+
+    def _store_moved(self, code: ArrayLoops, count: int, row_of: Table, diagonal: Table) -> None:
+        """The first `count` rows of `moved_rows` become the rows `row_of` of P, and their columns."""
+        n, p, moved = self._size, code.place("covariance"), code.place("moved_rows")
+        changing = code.begin(0, count, ("i64", str(moved)))
+        i, source = row_of(changing.index), changing.carried[0]
+        above = code.begin(0, i, ("i64", code.sum(i, p)))
+        code.store(code.load(code.sum(source, above.index)), above.carried[0])
+        less = code.new(f"sub i64 {n - 1}, {above.index}")
+        code.end(above, code.sum(above.carried[0], less))
+        begin = self._begin_of_row(code, i, diagonal)
+        code.each(
+            i, n, lambda j, size: code.store(code.load(code.sum(source, j), size), code.sum(begin, j), size)
+        )
+        code.end(changing, code.sum(source, n))
+
+    def _add_noise(self, code: ArrayLoops, diagonal: Table) -> None:
+        """P ← P + Q/2."""
+        p, half = code.place("covariance"), code.place("half_noise")
+        states = code.begin(0, self._size)
+        place = code.sum(diagonal(states.index), p)
+        code.store(code.add(code.load(place), code.load(code.sum(states.index, half))), place)
+        code.end(states)
+
+    def _begin_of_row(self, code: ArrayLoops, i: str, diagonal: Table) -> str:
+        """Where element 0 of row i would be: element j is j places further."""
+        return code.sum(code.new(f"sub i64 {diagonal(i)}, {i}"), code.place("covariance"))

@@ -6,6 +6,7 @@ other slow errors) are `slow_states`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -37,12 +38,15 @@ from vehicled.vehicle.arrays import (
     CHART_SIZE,
     COMPONENTS,
     CORNER_OUTPUTS,
+    PLACE,
     ROOT_OUTPUTS,
     UP,
     V1Z,
     V1Z_RATE,
     V2Z,
     V2Z_RATE,
+    YAW,
+    YAW_RATE,
     Z,
 )
 from vehicled.vehicle.car import Instances
@@ -59,6 +63,10 @@ _LONGEST_LEAD = 0.2
 """s: further ahead no motion is extrapolated."""
 _MOVING = 5.0
 """m/s"""
+_SETTLING, _SETTLING_STEP = 0.8, 0.01
+"""s: for which a car turns until its tyres and springs carry what they will, and the step of that."""
+_STEADY = 0.3
+"""Share of the yaw rate by which a steady turn may differ from the measured one."""
 _ADAPTING_TIME = 10.0
 """s: over which the noise of the model is found."""
 _ADAPTING_RANGE = 0.3, 3.0
@@ -369,13 +377,18 @@ class VehicleFilter(VehicleState):
 
     def _observe_place(self, place: Vector) -> tuple[np.ndarray, np.ndarray]:
         """Position (3,) of a place at `_pose`, m in the world, and derivatives (3, 12): a receiver's there."""
-        antenna = self.car.view("mounting")[ANTENNA]
-        before = antenna.copy()
-        antenna[:] = place
-        self.car.call(self._kernels.sensors.gnss_position)
-        antenna[:] = before
+        self._observe_antenna(place)
         derivatives = self.car.view("sensitivity").reshape(-1, CHART_SIZE)
         return self.car.view("predicted").copy(), derivatives.copy()
+
+    def _observe_antenna(self, place: Vector | None) -> None:
+        """Position and derivatives at `_pose`, of an antenna there instead of the one of the model."""
+        antenna = self.car.view("mounting")[ANTENNA]
+        before = antenna.copy()
+        if place is not None:
+            antenna[:] = place
+        self.car.call(self._kernels.sensors.gnss_position)
+        antenna[:] = before
 
     def _observe_velocity(self) -> np.ndarray:
         """(2, 12) derivatives of the vehicle origin's velocity, vehicle axes, at `_pose`."""
@@ -384,12 +397,42 @@ class VehicleFilter(VehicleState):
 
     # -- resets from measurements ---------------------------------------------------------------------------
 
-    def shift_antenna_to(self, place: np.ndarray, further: np.ndarray | None = None) -> None:
-        """Move the car so that its antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
+    def settle_in_turn(self, yaw_rate: float) -> bool:
+        """Let the car turn by its inputs until it rolls and drifts steadily, where it is and as fast as it is.
+
+        False, and nothing has changed, where its steady yaw rate is far from that, rad/s.
+        """
+        before, begun = self.save(), self.read_state().copy()
+        for _ in range(round(_SETTLING / _SETTLING_STEP)):
+            if self.car.step(_SETTLING_STEP) < 0:
+                break
+        now = self.read_state()
+        steady = now[YAW_RATE]
+        if not math.isfinite(steady) or abs(steady - yaw_rate) > _STEADY * abs(yaw_rate):
+            self.restore(before)
+            return False
+        change = np.zeros(CHART_SIZE)
+        change[PLACE][:2] = (begun - now)[PLACE][:2]
+        change[[YAW, AHEAD]] = (begun - now)[[YAW, AHEAD]]
+        wheels = np.zeros((2, len(WHEELS)))
+        wheels[1] = change[AHEAD] / self.car.rolling_radius
+        self.car.correct(change, wheels, carry=True)
+        self._now[YAW] = begun[YAW]  # from which `read_state` goes on
+        self.read_state()
+        self._past = None
+        return True
+
+    def shift_antenna_to(
+        self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
+    ) -> None:
+        """Move the car so that its antenna is there (3,), NaN for a height that stays; and `further` (3,) on.
+
+        `antenna`: place of another antenna than that of `gnss`, m in vehicle axes.
+        """
         self._pose[:] = self.read_state()
         self.car.tangent("pose")[:] = self.car.tangent("now")
         self._past = None
-        self.car.call(self._kernels.sensors.gnss_position)
+        self._observe_antenna(antenna)
         offset = place - self.car.view("predicted")
         d_offset = -self.car.tangent("predicted")[:3]
         unknown = np.isnan(offset)

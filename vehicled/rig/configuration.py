@@ -9,11 +9,12 @@ import yaml
 from drivers.registry import load_driver
 from replay.emulate import connect_options
 from replay.emulator import DevicePlan
-from vehicled.daemon.configuration import DaemonConfiguration
+from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.settings import config_path
 
 _OF_THE_CAR = ("curve_secret_key_file", "allowed_clients", "insecure_public_bind")
 """Keys of `publish` that decide who may connect from outside."""
+_NULL = "tag:yaml.org,2002:null"
 _LINE_LATENCY = "0.2 ms"
 """Least time from when a frame is due to when its driver has it, through a pseudo-terminal. Other devices have clocks
 that their drivers follow, or latencies beside which this is nothing."""
@@ -26,8 +27,11 @@ def write_configuration(
 
     Serial devices, a CAN adapter and the daemon's two sockets get their places in the folder `ports`; recordings go
     into the folder `record`; what is learned is not kept. `gnss_latency`: of the receiver, s; None: as it is written.
-    Raises UsageError for a device that cannot be emulated.
+    Raises UsageError for a configuration with mistakes, and for a device that cannot be emulated.
     """
+    load_daemon_configuration(
+        name
+    )  # so that mistakes are reported in this file, not in the one that is written
     source = config_path(name)
     # As nodes, so that what stays is handed on as it is written, numbers with their units included.
     root = yaml.compose(source.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
@@ -37,7 +41,7 @@ def write_configuration(
         options = _child(entry, "options")
         kind = _child(entry, "driver").value
         _set(options, **connect_options(kind, device.value, ports))
-        if kind == "nmea" and gnss_latency is not None:
+        if kind in ("nmea", "ubx") and gnss_latency is not None:
             _set(options, latency=f"{gnss_latency * 1e3:g} ms")
         elif kind == "can":
             dbc = str((source.parent / _child(options, "dbc").value).resolve())
@@ -57,12 +61,13 @@ def plan_devices(configuration: DaemonConfiguration) -> dict[str, DevicePlan]:
 
 
 def _child(node: yaml.Node, key: str) -> yaml.Node:
-    """The value of `key` in a mapping; an empty mapping where there is none."""
+    """The value of `key` in a mapping; an empty mapping where there is none, or null."""
     assert isinstance(node, yaml.MappingNode)
     for name, value in node.value:
-        if name.value == key:
+        if name.value == key and value.tag != _NULL:
             assert isinstance(value, yaml.Node)
             return value
+    _remove(node, key)
     fresh = yaml.MappingNode("tag:yaml.org,2002:map", [])
     node.value.append((_text(key), fresh))
     return fresh

@@ -17,6 +17,10 @@ _SIDE_BY_SIDE = 4
 """Consecutive numbers that `each` computes at once."""
 
 
+Table = Callable[[str], str]
+"""Loads the constant at an index."""
+
+
 @dataclass(frozen=True)
 class BegunLoop:
     """A loop that has been begun."""
@@ -131,6 +135,12 @@ class ArrayLoops:
         """Store a float64, or a vector."""
         self._line(f"store {_type(size)} {value}, ptr {self._pointer(place)}, align 8")
 
+    def clear(self, first: int, end: int) -> None:
+        """Store zeros in the places from `first` to before `end`."""
+        zero = self.begin(first, end)
+        self.store("0.0", zero.index)
+        self.end(zero)
+
     def spread(self, value: str, size: int) -> str:
         """A float64 as a vector of equal ones."""
         if size == 1:
@@ -151,7 +161,7 @@ class ArrayLoops:
         """A difference."""
         return self.new(f"fsub contract {_type(size)} {a}, {b}")
 
-    def table(self, values: Sequence[int]) -> Callable[[str], str]:
+    def table(self, values: Sequence[int]) -> Table:
         """Constants; the function loads the one at an index, as an i64."""
         name = f'@"{self._name}.table{len(self._tables)}"'
         content = ", ".join(f"i64 {v}" for v in values)

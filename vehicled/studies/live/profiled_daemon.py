@@ -12,6 +12,7 @@ from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.daemon.daemon import Daemon
 from vehicled.daemon.log import Logging
 from vehicled.estimator import Estimator
+from vehicled.foxglove.scene import Scene
 from vehicled.studies.live.parts import ProfiledEstimator
 
 
@@ -21,7 +22,11 @@ def main(parts: Path, path: Path) -> None:
     estimator = ProfiledEstimator(Estimator(configuration))
     with Logging(logging.INFO):
         Daemon(
-            configuration.daemon, estimator, configuration.text, read_noise=configuration.noise_arguments
+            configuration.daemon,
+            estimator,
+            configuration.text,
+            read_noise=configuration.noise_arguments,
+            scene=Scene(configuration.vehicle),
         ).run()
     parts.write_text(json.dumps(estimator.summaries_us()))
 
