@@ -103,7 +103,7 @@ def test_what_a_client_wanted_is_forgotten_when_it_goes(publisher, connect):
     client, other = (connect(zmq.SUB, publisher.endpoint) for _ in range(2))
     client.subscribe("")
     other.subscribe("slip")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 7)
     client.close()
     wait_until(lambda: publisher.counters()["subscribed"] == ["slip"])
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES = ("vehicled", "drivers", "replay")
 MODULES = {
+    "foxglove_sdk": "foxglove",
     "commonroad_vehicle_models": "vehiclemodels",
     "pyserial": "serial",
     "python_can": "can",
@@ -38,6 +39,8 @@ def test_every_import_is_declared_and_every_declaration_is_needed():
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 imported.add(node.module.split(".")[0])
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
+                imported.add(ast.literal_eval(node.args[0]).split(".")[0])  # of an extra
     imported |= set(PEERS)  # by their names, if they are there
     extras = PROJECT["optional-dependencies"]
     listed = [
@@ -84,9 +87,18 @@ def test_the_wheel_carries_configurations_and_units(installed):
 
 
 def test_the_wheel_brings_its_data(installed):
-    here = {p.relative_to(ROOT) for p in (ROOT / "vehicled").rglob("*.csv")}
-    assert here
+    kinds = {".csv", ".js", ".css", ".html"}
+    here = {p.relative_to(ROOT) for p in (ROOT / "vehicled").rglob("*") if p.suffix in kinds}
+    assert {p.suffix for p in here} == kinds
     assert all((installed / p).exists() for p in here)
+
+
+def test_what_is_vendored_has_its_licence_and_version(installed):
+    folder = installed / "vehicled" / "vendored"
+    for part in folder.iterdir():
+        assert "Copyright" in (part / "LICENSE").read_text()
+        version = re.search(r"# \w+ ([\d.]+)", (part / "README.md").read_text())[1]
+        assert any(f"v{version}" in script.read_text()[:200] for script in part.glob("*.js"))
 
 
 def test_the_wheel_is_typed(installed):
