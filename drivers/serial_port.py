@@ -1,5 +1,6 @@
 """Devices that send messages over a serial line of their own."""
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,6 +44,15 @@ class SerialDriver(Driver):
         super().__init__(name, options, emit)
         self.decoder: FrameDecoder = decoder
         self._line: SerialLine | None = None
+        self._writing = threading.Lock()
+        """Held while the line is written to and must not be closed: its descriptor may become another file's."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to the device, from any thread. Raises OSError if it is not open or does not take them."""
+        with self._writing:
+            if self._line is None:
+                raise OSError(f"{self.options.port} is not open")
+            self._line.write(data)
 
     def _open(self) -> None:
         o: SerialOptions = self.options
@@ -54,6 +64,7 @@ class SerialDriver(Driver):
         return bool(data), self.decoder.feed(data, time.monotonic_ns())
 
     def _close(self) -> None:
-        if self._line is not None:
+        with self._writing:
             line, self._line = self._line, None
+        if line is not None:
             line.close()

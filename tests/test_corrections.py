@@ -1,0 +1,543 @@
+"""Corrections: what a caster sends reaches the receiver's port as whole RTCM 3 frames, in order, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import math
+import os
+import random
+import ssl
+import time
+import tty
+
+import pynmea2
+import pytest
+from caster import EPOCH, FRAME_1005, STATION_1005, TestCaster, make_frame
+from pyrtcm import RTCMReader
+
+from drivers import corrections as module
+from drivers.corrections import CorrectionOptions, Corrections
+from drivers.nmea import Nmea, NmeaOptions
+from vehicled import settings
+from vehicled.messages import Measurement
+from vehicled.settings import SettingsError
+
+ICY = b"ICY 200 OK\r\n\r\n"
+HTTP = b"HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nContent-Type: gnss/data\r\n"
+CHUNKED = HTTP + b"Transfer-Encoding: chunked\r\n\r\n"
+FIX = {"gnss.lat": 38.805, "gnss.lon": -77.065, "gnss.alt": 110.0, "gnss.quality": 4.0}
+
+
+def until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Attempts that would wait a minute wait a moment."""
+    monkeypatch.setattr(module, "_REFUSED_NS", 50_000_000)
+    monkeypatch.setattr("vehicled.backoff._FIRST_WAIT_NS", 10_000_000)
+    monkeypatch.setattr(module, "_SUMMARY_NS", 10_000_000)
+
+
+class Receiver:
+    """A driver on a pseudo-terminal; the other end is the receiver's."""
+
+    def __init__(self):
+        self._ours, self._theirs = os.openpty()
+        tty.setraw(self._theirs)
+        tty.setraw(self._ours)
+        os.set_blocking(self._ours, False)
+        self.got = bytearray()
+        self.measured = []
+        self.driver = Nmea("gnss", NmeaOptions(port=os.ttyname(self._theirs)), self.measured.append)
+
+    def __enter__(self):
+        self.driver.start()
+        until(lambda: self.driver.state == "connected")
+        return self
+
+    def __exit__(self, *_):
+        self.driver.stop()
+        os.close(self._ours)
+        os.close(self._theirs)
+
+    def read(self):
+        with contextlib.suppress(BlockingIOError):
+            self.got += os.read(self._ours, 65536)
+        return bytes(self.got)
+
+    def send(self, data):
+        os.write(self._ours, data)
+
+
+@pytest.fixture
+def receiver():
+    with Receiver() as receiver:
+        yield receiver
+
+
+@contextlib.contextmanager
+def running(caster, write, **options):
+    options = {"mountpoint": "BASE", "max_age": 5.0, **options}
+    corrections = Corrections("gnss", CorrectionOptions(caster=caster.address, **options))
+    corrections.start(write)
+    try:
+        yield corrections
+    finally:
+        corrections.stop()
+
+
+def stream(head, *frames, wait=20.0):
+    def handle(visit):
+        visit.send(head)
+        for frame in frames:
+            visit.send(frame)
+        visit.wait(wait)
+
+    return handle
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_frames_reach_the_port_of_the_receiver(receiver, version):
+    noise = b"\r\nServer: some text\r\n", b"\xd3\x00", b"$GPGGA,nonsense*00\r\n", b"\xd3\x03\xff"
+    damaged = bytearray(make_frame(1097))
+    damaged[10] ^= 1
+    mixed = b"".join(a + b for a, b in zip(EPOCH, noise, strict=True)) + bytes(damaged) + b"".join(EPOCH) * 8
+    with (
+        TestCaster(stream(ICY if version == 1 else HTTP + b"\r\n", mixed)) as caster,
+        running(caster, receiver.driver.write, version=version) as corrections,
+    ):
+        expected = b"".join(EPOCH) * 9
+        until(lambda: len(receiver.read()) >= len(expected))
+        time.sleep(0.05)
+        assert receiver.read() == expected
+        status = corrections.status()
+    assert status["state"] == "connected"
+    assert status["frames"] == status["forwarded"] == 9 * len(EPOCH)
+    assert status["age"] < 5.0
+    assert corrections.status()["state"] == "stopped"
+    request = caster.requests[0]
+    if version == 1:
+        assert request.startswith(b"GET /BASE HTTP/1.0\r\nUser-Agent: NTRIP vehicled/")
+        assert b"Host" not in request
+    else:
+        assert request.startswith(b"GET /BASE HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % caster.port)
+        assert b"Ntrip-Version: Ntrip/2.0\r\n" in request
+
+
+def test_chunks_of_any_size_in_packets_of_any_size(receiver):
+    data = b"".join(EPOCH) * 5
+    rng = random.Random(3)
+
+    def handle(visit):
+        at, whole = 0, b""
+        while at < len(data):
+            size = rng.choice((1, 2, 3, 17, 300))
+            whole += b"%X%s\r\n%s\r\n" % (
+                len(data[at : at + size]),
+                rng.choice((b"", b";a=b", b" ")),
+                data[at : at + size],
+            )
+            at += size
+        visit.send_slowly(CHUNKED + whole, (1, 7, 2, 100, 31))
+        visit.wait()
+
+    with TestCaster(handle) as caster, running(caster, receiver.driver.write):
+        until(lambda: len(receiver.read()) >= len(data))
+    assert receiver.read() == data
+
+
+def test_the_receiver_is_read_while_it_is_written_to(receiver):
+    line = b"$GPGGA,120000.00,3848.3000,N,07703.9000,W,1,12,1.0,110.00,M,0.0,M,,*"
+    line += b"%02X\r\n" % __import__("functools").reduce(lambda a, b: a ^ b, line[1:-1])
+    with TestCaster(stream(ICY, *EPOCH * 20)) as caster, running(caster, receiver.driver.write):
+        for _ in range(5):
+            receiver.send(line)
+            time.sleep(0.1)
+            receiver.read()
+        until(lambda: receiver.measured)
+        until(lambda: len(receiver.read()) >= 20 * len(b"".join(EPOCH)))
+    assert receiver.read() == b"".join(EPOCH) * 20
+
+
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "401 Unauthorized: user or password"),
+        (b"HTTP/1.0 404 Not Found\r\n\r\n", "404 Not Found: mountpoint 'BASE'"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\n\r\n", "302 Found"),
+        (b"HTTP/1.1 503 Busy\r\n\r\n", "503 Busy"),
+        (b"ERROR - Bad Password\r\n", "refused: 'ERROR - Bad Password'"),
+        (b"SOURCETABLE 200 OK\r\nServer: x\r\n\r\nENDSOURCETABLE\r\n", "no mountpoint 'BASE'"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: gnss/sourcetable\r\n\r\n", "no mountpoint 'BASE'"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>Please log in</html>", "web page"),
+        (b"<html>\n<body>hotel</body></html>", "expected a response of a caster, got '<html>'"),
+        (b"\x16\x03\x01\0\0\n", "expected a response of a caster"),
+        (b"a" * 20_000, "expected a response of a caster"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X-Header: y\r\n" * 2000, "8192 bytes without its end"),
+        (CHUNKED + b"nonsense\r\n", "the size of a chunk was expected"),
+        (CHUNKED + b"3\r\nabcd\r\n", "the size of a chunk was expected"),
+        (CHUNKED + b"0" * 5000, "the size of a chunk was expected"),
+        (CHUNKED + b"0\r\n\r\n", "ended by the caster"),
+        (b"", "closed by the caster"),
+    ],
+)
+def test_what_a_caster_does_wrong_is_said_and_outlived(response, error):
+    """The next attempt is served."""
+    got = []
+    with (
+        TestCaster(lambda visit: visit.send(response), stream(ICY, FRAME_1005)) as caster,
+        running(caster, got.append) as corrections,
+    ):
+        until(lambda: got)
+        assert error in corrections.status()["last_error"]
+        assert f"{caster.address}/BASE: " in corrections.status()["last_error"]
+        assert corrections.status()["internal_errors"] == 0
+    assert got == [FRAME_1005]
+
+
+def test_a_caster_that_stalls_is_left(monkeypatch):
+    got = []
+    with (
+        TestCaster(stream(ICY, FRAME_1005[:10]), stream(CHUNKED), stream(ICY, *EPOCH)) as caster,
+        running(caster, got.append, max_age=1.0) as corrections,
+    ):
+        until(lambda: corrections.status()["last_error"])
+        assert corrections.status()["last_error"].endswith("/BASE: no RTCM 3 for 1 s")
+        assert "no RTCM 3" in corrections.fault
+        until(lambda: len(got) == 4)
+        assert corrections.fault is None
+    assert got == list(EPOCH)
+
+
+def test_a_caster_that_dies_in_mid_frame_costs_that_frame_alone():
+    """Its begin and the next connection's bytes do not become one frame."""
+    long = make_frame(1077, 300)
+
+    def die(visit):
+        visit.send(ICY + EPOCH[0] + long[:200])
+
+    got = []
+    with TestCaster(die, die, stream(ICY, *EPOCH)) as caster, running(caster, got.append) as corrections:
+        until(lambda: len(got) == 6)
+        assert corrections.status()["connections"] == 3
+    assert got == [EPOCH[0], EPOCH[0], *EPOCH]
+
+
+def test_a_stream_that_is_not_rtcm_is_refused_before_it_costs_much():
+    """Each preamble that is none costs a checksum."""
+    with (
+        TestCaster(stream(ICY, b"\xd3\x03\xff" * 10_000)) as caster,
+        running(caster, print) as corrections,
+    ):
+        until(lambda: corrections.status()["last_error"])
+        assert corrections.status()["last_error"].endswith("is not RTCM 3")
+        assert corrections.status()["checksum_errors"] < 3000
+
+
+def test_a_caster_that_is_not_there_is_waited_for():
+    with TestCaster(stream(ICY)) as caster:
+        pass
+    with running(caster, print) as corrections:
+        until(lambda: "refused" in (corrections.status()["last_error"] or ""))
+        assert corrections.status()["state"] in ("disconnected", "connecting")
+
+
+def test_a_name_that_cannot_be_one_of_a_host_ends_nothing():
+    corrections = Corrections("gnss", CorrectionOptions(caster=f"a..b{'c' * 70}.invalid", mountpoint="M"))
+    corrections.start(print)
+    until(lambda: corrections.status()["last_error"])
+    corrections.stop()
+    assert corrections.status()["internal_errors"] == 0
+
+
+def test_a_caster_that_refuses_is_not_asked_again_at_once(monkeypatch):
+    monkeypatch.setattr(module, "_REFUSED_NS", 60_000_000_000)
+    with (
+        TestCaster(lambda visit: visit.send(b"HTTP/1.1 401 No\r\n\r\n")) as caster,
+        running(caster, print) as corrections,
+    ):
+        until(lambda: corrections.status()["last_error"])
+        time.sleep(0.3)
+    assert len(caster.requests) == 1
+
+
+# The password
+
+
+def test_a_password_is_sent_and_shown_nowhere(tmp_path, caplog, monkeypatch):
+    caplog.set_level(logging.DEBUG)
+    secret = "correct:horse ü"
+    file = tmp_path / "password"
+    file.write_text(secret + "\n")
+    token = base64.b64encode(f"me:{secret}".encode())
+
+    def repeat(visit):
+        visit.send(b"HTTP/1.1 403 " + secret.encode() + b" " + token + b"\r\n\r\n")
+
+    monkeypatch.setenv("CASTER_PASSWORD", secret)
+    for given in ({"password_file": file}, {"password_variable": "CASTER_PASSWORD"}):
+        with TestCaster(repeat) as caster, running(caster, print, user="me", **given) as corrections:
+            until(lambda: corrections.status()["last_error"])
+        assert b"Authorization: Basic " + token + b"\r\n" in caster.requests[0]
+        shown = f"{corrections.status()} {corrections._options} {caplog.text}"
+        assert "403" in shown
+        assert secret not in shown
+        assert token.decode() not in shown
+        assert repr(secret) not in repr(corrections._options.find_caster())
+
+
+def test_a_password_that_is_not_there_is_waited_for(tmp_path):
+    got = []
+    file = tmp_path / "password"
+    with (
+        TestCaster(stream(ICY, FRAME_1005)) as caster,
+        running(caster, got.append, user="me", password_file=file) as corrections,
+    ):
+        until(lambda: corrections.status()["last_error"])
+        assert corrections.status()["last_error"] == f"password file {file}: No such file or directory"
+        file.write_text("x")
+        until(lambda: got)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("caster: me:hunter2@host:2101", "expected HOST or HOST:PORT"),
+        ("caster: http://host/M", "expected HOST or HOST:PORT"),
+        ("caster: host:99999", "expected HOST or HOST:PORT"),
+        ('mountpoint: "A B"', "without spaces"),
+        ('mountpoint: "A\\r\\nX: hunter2"', "without spaces"),
+        ("user: me:hunter2", "password_file"),
+        ("password: hunter2", "password"),
+        ("ca_file: ca.pem", "tls: true"),
+    ],
+)
+def test_mistakes_are_named_without_a_password(line, error):
+    given = {"caster": "caster: host", "mountpoint": "mountpoint: M"} | {line.partition(":")[0]: line}
+    with pytest.raises(SettingsError) as raised:
+        settings.loads("\n".join(given.values()), CorrectionOptions)
+    assert error in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return pytest.importorskip("trustme").CA()
+
+
+def server_context(certificate):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    return context
+
+
+def test_tls_with_an_own_authority(receiver, authority, tmp_path):
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    with (
+        TestCaster(
+            stream(CHUNKED, b"19\r\n" + FRAME_1005 + b"\r\n"),
+            tls=server_context(authority.issue_cert("127.0.0.1")),
+        ) as caster,
+        running(caster, receiver.driver.write, tls=True, ca_file=tmp_path / "ca.pem"),
+    ):
+        until(lambda: len(receiver.read()) >= len(FRAME_1005))
+    assert receiver.read() == FRAME_1005
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "error"),
+    [
+        ("127.0.0.1", False, "certificate: "),
+        ("elsewhere.example", True, "certificate: IP address mismatch"),
+    ],
+)
+def test_a_certificate_that_does_not_hold_gets_no_password(authority, tmp_path, name, own, error):
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    file = tmp_path / "password"
+    file.write_text("secret")
+    options = {"ca_file": tmp_path / "ca.pem"} if own else {}
+    with (
+        TestCaster(stream(ICY), tls=server_context(authority.issue_cert(name))) as caster,
+        running(caster, print, tls=True, user="me", password_file=file, **options) as corrections,
+    ):
+        until(lambda: corrections.status()["last_error"])
+        assert error in corrections.status()["last_error"]
+    assert caster.requests == []
+
+
+def test_a_caster_without_tls_and_a_ca_file_without_certificates(tmp_path):
+    with (
+        TestCaster(lambda visit: visit.send(ICY)) as caster,
+        running(caster, print, tls=True) as corrections,
+    ):
+        until(lambda: corrections.status()["last_error"])
+    (tmp_path / "ca.pem").write_text("nothing")
+    with (
+        TestCaster(stream(ICY)) as caster,
+        running(caster, print, tls=True, ca_file=tmp_path / "ca.pem") as corrections,
+    ):
+        until(lambda: corrections.status()["last_error"])
+        assert "ca.pem" in corrections.status()["last_error"]
+        assert corrections.status()["internal_errors"] == 0
+
+
+# Health
+
+
+def test_the_place_of_the_base_and_the_distance_to_it():
+    """pyrtcm reads the same antenna; the distance of two places on Earth is that of their Earth-centred places."""
+    read = RTCMReader.parse(FRAME_1005)
+    assert pytest.approx(STATION_1005, abs=1e-6) == [read.DF025, read.DF026, read.DF027]
+    latitude, longitude, height = (
+        math.radians(FIX["gnss.lat"]),
+        math.radians(FIX["gnss.lon"]),
+        FIX["gnss.alt"],
+    )
+    e2 = 0.00669437999014
+    n = 6378137.0 / math.sqrt(1 - e2 * math.sin(latitude) ** 2)
+    rover = (
+        (n + height) * math.cos(latitude) * math.cos(longitude),
+        (n + height) * math.cos(latitude) * math.sin(longitude),
+        (n * (1 - e2) + height) * math.sin(latitude),
+    )
+    with TestCaster(stream(ICY, *EPOCH)) as caster, running(caster, lambda _: None) as corrections:
+        corrections.observe(Measurement("gnss", 0, 0, FIX))
+        until(lambda: corrections.status()["distance"] is not None)
+        status = corrections.status()
+    assert status["base"]["station"] == read.DF003 == 2003
+    assert status["distance"] == pytest.approx(math.dist(STATION_1005, rover), abs=1e-3)
+
+
+def test_messages_per_minute_by_number():
+    frames = [*EPOCH, make_frame(1077), make_frame(1077)]
+    with TestCaster(stream(ICY, *frames)) as caster, running(caster, lambda _: None) as corrections:
+        until(lambda: sum(corrections.status()["per_minute"].values()) == 6)
+        assert corrections.status()["per_minute"] == {"1005": 1, "1077": 3, "1087": 1, "1230": 1}
+
+
+def test_descriptions_of_the_base_alone_are_no_corrections():
+    with (
+        TestCaster(stream(ICY, FRAME_1005, make_frame(1230))) as caster,
+        running(caster, lambda _: None, max_age=1.0) as corrections,
+    ):
+        until(lambda: corrections.status()["forwarded"] == 2)
+        assert corrections.status()["age"] is None
+        assert corrections.fault is None
+        until(lambda: corrections.fault)
+
+
+def test_a_receiver_that_is_unplugged_misses_frames_and_gets_later_ones():
+    got, broken = [], [True]
+
+    def write(data):
+        if broken:
+            raise OSError("/dev/gnss is not open")
+        got.append(data)
+
+    def handle(visit):
+        visit.send(ICY + make_frame(1077))
+        for _ in range(4):
+            time.sleep(0.3)
+            visit.send(FRAME_1005)
+        time.sleep(0.3)
+        broken.clear()
+        visit.send(make_frame(1087))
+        visit.wait()
+
+    with TestCaster(handle) as caster, running(caster, write, max_age=1.0) as corrections:
+        until(lambda: corrections.fault)
+        assert corrections.fault == "no corrections: the receiver does not take them: /dev/gnss is not open"
+        until(lambda: got)
+        assert corrections.fault is None
+        assert corrections.status()["unsent"] == 5
+        assert corrections.status()["last_error"] is not None
+    assert got == [make_frame(1087)]
+
+
+def test_a_line_that_is_too_slow_gets_young_frames(monkeypatch):
+    """They do not grow old in buffers: what the line has not taken in time is left out."""
+    monkeypatch.setattr(module, "_LATE_NS", 300_000_000)
+    frames = [make_frame(1077, 100 + i) for i in range(100)]
+    sent, written = {}, []
+
+    def handle(visit):
+        visit.send(ICY)
+        for frame in frames:
+            sent[frame] = time.monotonic()
+            visit.send(frame)
+            time.sleep(0.01)
+        visit.wait()
+
+    def write(data):
+        written.append((data, time.monotonic()))
+        time.sleep(0.1)
+
+    with TestCaster(handle) as caster, running(caster, write) as corrections:
+        until(lambda: corrections.status()["forwarded"] + corrections.status()["late"] == len(frames))
+    assert corrections.status()["late"] > 20
+    order = [frames.index(frame) for frame, _ in written]
+    assert order == sorted(order)
+    assert max(at - sent[frame] for frame, at in written) < 2.0
+
+
+# Virtual stations
+
+
+@pytest.mark.parametrize(("response", "version"), [(ICY, 1), (ICY[:-2], 1), (HTTP + b"\r\n", 2)])
+def test_a_virtual_station_gets_the_position_of_the_receiver(response, version):
+    sentences = []
+
+    def handle(visit):
+        visit.send(response)
+        got = b""
+        while got.count(b"\r\n") < 2:
+            got += visit.connection.recv(4096)
+        sentences.extend(got.decode().splitlines())
+        visit.send(FRAME_1005)
+        visit.wait()
+
+    got = []
+    with (
+        TestCaster(handle) as caster,
+        running(caster, got.append, version=version, send_position=0.2) as corrections,
+    ):
+        until(lambda: corrections.status()["state"] == "waiting")
+        time.sleep(0.1)
+        assert caster.requests == []  # such a caster ends without a position
+        corrections.observe(Measurement("gnss", 0, 0, FIX))
+        until(lambda: got)
+        assert corrections.status()["positions"] >= 2
+    if version == 2:
+        header = next(h for h in caster.requests[0].decode().split("\r\n") if h.startswith("Ntrip-GGA: "))
+        sentences.append(header.removeprefix("Ntrip-GGA: "))
+    for sentence in sentences:
+        read = pynmea2.parse(sentence, check=True)
+        assert read.sentence_type == "GGA"
+        assert read.latitude == pytest.approx(FIX["gnss.lat"], abs=1e-6)
+        assert read.longitude == pytest.approx(FIX["gnss.lon"], abs=1e-6)
+        assert (read.altitude, read.gps_qual) == (110.0, 4)
+
+
+def test_without_a_request_for_it_no_position_is_sent():
+    got = []
+
+    def handle(visit):
+        visit.send(ICY + FRAME_1005)
+        got.append(visit.wait(0.5))
+        visit.wait()
+
+    with TestCaster(handle) as caster, running(caster, lambda _: None) as corrections:
+        corrections.observe(Measurement("gnss", 0, 0, FIX))
+        until(lambda: got)
+    assert got == [b""]
+    assert b"GGA" not in caster.requests[0]
