@@ -35,6 +35,10 @@ class NtripError(RunError):
     """A caster cannot be reached, or ends, or sends what is not NTRIP."""
 
 
+class ClosedError(NtripError):
+    """A caster has closed the connection."""
+
+
 class RefusedError(NtripError):
     """A caster is there and does not serve: another attempt soon gives the same."""
 
@@ -256,7 +260,7 @@ class Connection:
             except TimeoutError:
                 return b""
             if not data:
-                raise NtripError("closed by the caster")
+                raise ClosedError("closed by the caster")
             return self._response.feed(data)
 
     def write(self, sentence: bytes) -> None:
