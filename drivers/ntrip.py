@@ -24,7 +24,7 @@ DEFAULT_PORT = 2101
 
 _CONNECT_WITHIN_S = 5.0
 _CHUNK = 4096
-_LONGEST_HEAD = 8192
+LONGEST_HEAD = 8192
 _LONGEST_SIZE_LINE = 256
 _CASTER = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
 _HTTP = re.compile(r"HTTP/1\.[01] (\d{3})\b *(.*)")
@@ -132,7 +132,7 @@ class Response:
 
     def _read_head(self) -> bool:
         """Whether the head is complete; it is then taken from the buffer."""
-        begun = bytes(self._buffer[:_LONGEST_HEAD])
+        begun = bytes(self._buffer[:LONGEST_HEAD])
         line, end, rest = begun.partition(b"\n")
         status = line.decode("utf-8", "replace").strip()
         if end and status.startswith(("ICY 200", "SOURCETABLE 200")):
@@ -147,9 +147,9 @@ class Response:
             raise RefusedError(f"{what} {printable(status, 60)!r}")
         found = re.search(rb"\n\r?\n", begun)
         if http is None or found is None:
-            if len(begun) >= _LONGEST_HEAD:
+            if len(begun) >= LONGEST_HEAD:
                 raise RefusedError(
-                    f"expected a response of a caster, got {_LONGEST_HEAD} bytes without its end"
+                    f"expected a response of a caster, got {LONGEST_HEAD} bytes without its end"
                 )
             return False
         headers = {}

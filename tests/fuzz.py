@@ -34,6 +34,7 @@ from pathlib import Path
 from fuzz_devices import make_devices
 from fuzz_documents import make_documents
 from fuzz_frames import Frame, Target
+from fuzz_ntrip import make_ntrip
 
 CORPUS = Path(__file__).parent / "fuzz_corpus"
 SESSION = 20_000
@@ -69,7 +70,7 @@ class Result:
 
 def make_targets() -> dict[str, Target]:
     """All of them, by name."""
-    return {target.name: target for target in (*make_devices(), *make_documents())}
+    return {target.name: target for target in (*make_devices(), *make_ntrip(), *make_documents())}
 
 
 def run(target: Target, frames: float, seconds: float, seed: int, session: int = SESSION) -> Result:

@@ -11,6 +11,7 @@ import random
 import ssl
 import time
 import tty
+from datetime import datetime
 
 import pynmea2
 import pytest
@@ -20,6 +21,7 @@ from pyrtcm import RTCMReader
 from drivers import corrections as module
 from drivers.corrections import CorrectionOptions, Corrections
 from drivers.nmea import Nmea, NmeaOptions
+from drivers.ntrip import make_gga
 from vehicled import settings
 from vehicled.messages import Measurement
 from vehicled.settings import SettingsError
@@ -154,8 +156,7 @@ def test_chunks_of_any_size_in_packets_of_any_size(receiver):
 
 
 def test_the_receiver_is_read_while_it_is_written_to(receiver):
-    line = b"$GPGGA,120000.00,3848.3000,N,07703.9000,W,1,12,1.0,110.00,M,0.0,M,,*"
-    line += b"%02X\r\n" % __import__("functools").reduce(lambda a, b: a ^ b, line[1:-1])
+    line = make_gga(38.805, -77.065, 110.0, 1, datetime(2026, 1, 1, 12))
     with TestCaster(stream(ICY, *EPOCH * 20)) as caster, running(caster, receiver.driver.write):
         for _ in range(5):
             receiver.send(line)
