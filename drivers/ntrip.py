@@ -9,6 +9,7 @@ import base64
 import contextlib
 import re
 import socket
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -288,8 +289,6 @@ class Connection:
 
 def _encrypt(plain: socket.socket, caster: Caster) -> socket.socket:
     """Over TLS, the caster's certificate and name verified. Raises OSError."""
-    import ssl  # which most daemons do not need
-
     try:
         context = ssl.create_default_context(cafile=caster.ca_file)
     except OSError as error:  # without a file name, unlike other files that cannot be read

@@ -1,4 +1,4 @@
-"""A caster for tests: each connection is handled by a function, which can do whatever casters do wrong."""
+"""A caster for tests, whose connections functions handle, with whatever casters do wrong; and a client of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Self
 
+import pytest
 from pyrtcm.rtcmhelpers import crc2bytes
+
+from drivers import corrections as module
+from drivers.corrections import CorrectionOptions, Corrections
 
 FRAME_1005 = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
 """The example of the standard (RTCM 10403): station 2003."""
@@ -27,6 +31,11 @@ def make_frame(number: int, length: int = 40, fill: int = 0xD3) -> bytes:
 
 
 EPOCH = (FRAME_1005, make_frame(1077, 200), make_frame(1087, 150), make_frame(1230, 8))
+
+
+ICY = b"ICY 200 OK\r\n\r\n"
+HTTP = b"HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nContent-Type: gnss/data\r\n"
+CHUNKED = HTTP + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 class Visit:
@@ -122,3 +131,38 @@ class TestCaster:
             visit = Visit(connection)
             self.requests.append(visit.read_request())
             handler(visit)
+
+
+def until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts that would wait a minute wait a moment."""
+    monkeypatch.setattr(module, "_REFUSED_NS", 50_000_000)
+    monkeypatch.setattr("vehicled.backoff._FIRST_WAIT_NS", 10_000_000)
+    monkeypatch.setattr(module, "_SUMMARY_NS", 10_000_000)
+
+
+@contextlib.contextmanager
+def running(caster, write, **options):
+    options = {"mountpoint": "BASE", "max_age": 5.0, **options}
+    corrections = Corrections("gnss", CorrectionOptions(caster=caster.address, **options))
+    corrections.start(write)
+    try:
+        yield corrections
+    finally:
+        corrections.stop()
+
+
+def stream(head, *frames, wait=20.0):
+    def handle(visit):
+        visit.send(head)
+        for frame in frames:
+            visit.send(frame)
+        visit.wait(wait)
+
+    return handle

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import tty
 
 import pytest
 import yaml
 import zmq
-from caster import EPOCH, TestCaster
+from caster import EPOCH, TestCaster, until
 from daemon_fakes import FakeEstimator
 
 from vehicled import settings
@@ -30,13 +29,6 @@ loop: {{realtime_priority: 0}}
 publish: {{endpoint: "tcp://127.0.0.1:*", command_endpoint: "ipc://{folder}/commands"}}
 record: {{directory: "{runs}"}}
 """
-
-
-def until(condition, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 @pytest.fixture
