@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import threading
 import time
@@ -194,11 +195,12 @@ class Corrections:
         for channel, latitude in m.values.items():
             if channel.endswith(".lat"):
                 place = channel[: -len("lat")]
-                longitude = m.values.get(f"{place}lon")
-                if longitude is not None:
-                    height = m.values.get(f"{place}alt", 0.0)
-                    quality = int(m.values.get(f"{place}quality", 1.0))
-                    self._position = _Position(latitude, longitude, height, quality)
+                longitude = m.values.get(f"{place}lon", math.nan)
+                height = m.values.get(f"{place}alt", 0.0)
+                quality = m.values.get(f"{place}quality", 1.0)
+                if math.isfinite(latitude + longitude + height):
+                    known = int(quality) if 1.0 <= quality <= 9.0 else 1
+                    self._position = _Position(latitude, longitude, height, known)
                 return
 
     @property

@@ -24,6 +24,7 @@ DEFAULT_PORT = 2101
 """Registered for NTRIP."""
 
 _CONNECT_WITHIN_S = 5.0
+_WRITE_WITHIN_S = 0.5
 _CHUNK = 4096
 LONGEST_HEAD = 8192
 _LONGEST_SIZE_LINE = 256
@@ -265,8 +266,9 @@ class Connection:
             return self._response.feed(data)
 
     def write(self, sentence: bytes) -> None:
-        """Send a GGA sentence, which takes no longer than `read`. Raises NtripError."""
+        """Send a GGA sentence; in vain if the network takes none for half a second. Raises NtripError."""
         with self._failures():
+            self._socket.settimeout(_WRITE_WITHIN_S)
             self._socket.sendall(sentence)
 
     def close(self) -> None:

@@ -100,7 +100,7 @@ def is_correction(number: int) -> bool:
 
 
 class BaseStation(NamedTuple):
-    """Where the antenna of a base is, as it says itself in messages 1005 and 1006."""
+    """Where the antenna of a base is, by its messages 1005 and 1006."""
 
     station: int
     latitude: float

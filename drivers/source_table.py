@@ -61,7 +61,7 @@ class SourceTable(NamedTuple):
 
 
 def fetch_table(caster: Caster) -> SourceTable:
-    """Ask a caster for its table. Raises NtripError."""
+    """Request the table of a caster. Raises NtripError."""
     until = time.monotonic() + _WITHIN_S
     text = bytearray()
     end = NtripError(f"{caster}: no source table within {_WITHIN_S:g} s and {_LARGEST >> 20} MiB")

@@ -23,6 +23,7 @@ from caster import (
 from pyrtcm import RTCMReader
 
 from drivers import corrections as module
+from drivers.nmea import Nmea, NmeaOptions
 from vehicled.messages import Measurement
 
 FIX = {"gnss.lat": 38.805, "gnss.lon": -77.065, "gnss.alt": 110.0, "gnss.quality": 4.0}
@@ -101,6 +102,29 @@ def test_a_receiver_that_is_unplugged_misses_frames_and_gets_later_ones():
         assert corrections.status()["unsent"] == 5
         assert corrections.status()["last_error"] is not None
     assert got == [make_frame(1087)]
+
+
+def test_a_receiver_that_is_not_open_takes_nothing(tmp_path):
+    driver = Nmea("gnss", NmeaOptions(port=str(tmp_path / "gnss")), print)
+    with pytest.raises(OSError, match="gnss is not open"):
+        driver.write(FRAME_1005)
+
+
+def test_a_position_that_is_none_is_not_kept():
+    got = []
+    with (
+        TestCaster(stream(ICY, FRAME_1005)) as caster,
+        running(caster, got.append, send_position=1.0) as corrections,
+    ):
+        for change in ({"gnss.lat": math.nan}, {"gnss.lon": math.inf}):
+            corrections.observe(Measurement("gnss", 0, 0, FIX | change))
+        corrections.observe(Measurement("gnss", 0, 0, {"gnss.lat": 1.0}))
+        corrections.observe(Measurement("gnss", 0, 0, {"gnss.quality": 0.0}))
+        time.sleep(0.2)
+        assert corrections.status()["state"] == "waiting"
+        corrections.observe(Measurement("gnss", 0, 0, FIX | {"gnss.quality": math.nan}))
+        until(lambda: got)
+        assert corrections.status()["internal_errors"] == 0
 
 
 def test_a_line_that_is_too_slow_gets_young_frames(monkeypatch):
