@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("caster", metavar="HOST[:PORT]", help="the caster; its port is 2101 by default")
     parser.add_argument("--near", metavar="LAT,LON", help="degrees: adds distances, and sorts by them")
     parser.add_argument("--mountpoint", metavar="TEXT", help="only streams whose name contains this")
-    parser.add_argument("--user", default="", metavar="NAME", help="where the caster asks for one")
+    parser.add_argument("--user", default="", metavar="NAME", help="for casters that require one")
     parser.add_argument(
         "--password-file", type=Path, metavar="FILE", help="file whose first line is the password"
     )
