@@ -22,6 +22,8 @@ from vehicled.filter.states import (
     Values,
     make_table,
 )
+from vehicled.sources.body_velocity import BodyVelocity
+from vehicled.sources.gnss import Baseline, Gnss, Gnss2
 from vehicled.sources.sensors import Sensors, find_kinds
 
 PAGE = Path(__file__).with_name("states.md")
@@ -32,7 +34,7 @@ MOVING = dataclasses.replace(STANDING, speed=10.0)
 
 def make_tables() -> str:
     """All states with default settings, the optional ones too: what they are, then their numbers."""
-    sensors = Sensors()
+    sensors = Sensors(gnss=Gnss(heading=Baseline()), gnss2=Gnss2(heading=Baseline()), velocity=BodyVelocity())
     filter = Filter(suspension=Suspension())
     setup = sensors.make_setup()
     table = make_table(filter, setup.states)

@@ -82,6 +82,10 @@ class Driver(ABC):
         """Counts of what was read and of every kind of fault, since the start."""
         return {**self.decoder.counters, **self._counters}
 
+    def describe(self) -> dict[str, Any]:
+        """What `status` has of the device: its state and its counters."""
+        return {"state": self.state, **self.counters()}
+
     @property
     def state(self) -> str:
         """`stopped`, `disconnected`, `connected`, `silent` or `flooding`.

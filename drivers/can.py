@@ -41,7 +41,7 @@ from cantools.database.can import Signal as DbcSignal
 
 from drivers.base import Driver
 from drivers.serial_port import nanoseconds
-from drivers.slcan import BITRATES, SlcanPort
+from drivers.slcan import BITRATES, SlcanPort, check_channel
 from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
@@ -54,18 +54,20 @@ from vehicled.units import (
     Unit,
     UnitBy,
     UnitError,
+    calc_factor,
     parse_unit,
 )
 
 _WAIT_S = 0.1
 _OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
-_SPEED, _TURNING = parse_unit("m/s")[1], parse_unit("rad/s")[1]
 _LARGEST_DBC = 16 << 20  # bytes; those of whole cars have up to 5 MB
 _DBC_ENCODING = "cp1252"
 _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
 
 
-_UNITS = {channel: Unit(unit, plain=True) for channel, unit in CHANNELS.items() if unit not in ("", "deg")}
+OFFSET_UNITS = {
+    channel: Unit(unit, plain=True) for channel, unit in CHANNELS.items() if unit not in ("", "deg")
+}
 """Of channels in SI units. Settings arrive in these, so that an offset in degrees of latitude is a plain number."""
 
 
@@ -81,7 +83,7 @@ class CanSignal:
     """Unit of the signal, where the DBC file names none, or one that is not understood."""
     scale: float = 1.0
     """Factor on the value in the channel's unit; −1 turns a sign round, a ratio accounts for a gear."""
-    offset: Annotated[float, UnitBy(_UNITS)] = 0.0
+    offset: Annotated[float, UnitBy(OFFSET_UNITS)] = 0.0
     """Added after `scale`: a quantity of the channel's dimension; a plain number is in the channel's unit."""
     roll_over: Annotated[int, Range(low=2)] | None = None
     """For a counter of pulses: the number of values before it starts again at 0 (65536 with 16 bits)."""
@@ -107,16 +109,18 @@ class CanOptions:
     interface: str = "socketcan"
     """`socketcan`; `slcan` for an adapter on a serial port; or another interface of python-can."""
     channel: str = "can0"
-    """Name of the network interface; with `slcan` the path of the port, such as `/dev/ttyACM0`."""
+    """Name of the network interface; with `slcan` the port: a path such as `/dev/ttyACM0`, or `socket://HOST:PORT`."""
     bitrate: Annotated[int, Positive] | None = None
     """Bits per second, where the interface is not configured by the system as SocketCAN is."""
     latency: Annotated[Seconds, NonNegative] = 0.0
     """Least time from measurement to the arrival of the frame, s."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for names that are no channels, and a bit rate that slcan does not have."""
+        """Yield (key, what is wrong) for names that are no channels, and what slcan does not have."""
         if self.interface == "slcan" and self.bitrate not in (None, *BITRATES):
             yield "bitrate", f"expected one of {', '.join(map(str, BITRATES))} with slcan, got {self.bitrate}"
+        if self.interface == "slcan" and (wrong := check_channel(self.channel)):
+            yield "channel", wrong
         for channel in self.signals:
             if channel not in CHANNELS:
                 yield f"signals.{channel}", f"unknown channel; expected one of {', '.join(CHANNELS)}"
@@ -269,21 +273,15 @@ def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
     """Factor from the signal's unit to the channel's. Raises UsageError."""
     if signal.roll_over is not None:
         return 1.0
-    wanted = CHANNELS[channel]
     text = dbc_unit if signal.unit is None else signal.unit
     try:
-        factor, dimension = parse_unit(text or "1")
-        to_factor, to_dimension = parse_unit(wanted or "1")
+        parse_unit(text or "1")
     except UnitError as error:
         raise UsageError(f"signals.{channel}: {error}; give it as unit") from None
-    if signal.radius is not None and dimension == _SPEED and to_dimension == _TURNING:
-        return factor / signal.radius / to_factor
-    if dimension != to_dimension:
-        also = ", or a speed with a radius" if to_dimension == _TURNING else ""
-        raise UsageError(
-            f"signals.{channel}: expected a unit like {wanted or '1'}{also}, the signal's is {text or 'missing'!r}"
-        )
-    return factor / to_factor
+    try:
+        return calc_factor(text or "", CHANNELS[channel], signal.radius)
+    except UnitError as error:
+        raise UsageError(f"signals.{channel}: {error}") from None
 
 
 def _source(channel: str, signal: CanSignal, dbc_signal: DbcSignal) -> _Source:

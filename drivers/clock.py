@@ -20,6 +20,13 @@ _SKEW_SPAN_NS = 5_000_000_000
 """A skew is not estimated from less than this: jitter over a short span is a large slope."""
 _MAX_SKEW = 300e-6
 """Larger than the skew of any intact quartz."""
+_MAX_WRONG_RATE = 0.02
+"""Of a clock without a quartz, or with a broken one; used only where it is plain."""
+_PLAIN_SPAN_NS = 2_500_000_000
+_PLAIN_DRIFT_NS = 15_000_000
+_PLAIN_RATIO = 20
+"""A wrong rate is plain when its drift is this large, and so many times the scatter of the points about it. A clock
+that was set once leaves a step, of which points are as far from any line as the step is high."""
 _AHEAD_NS = 1_000_000_000
 _BEHIND_NS = 5_000_000_000
 """A message that arrives earlier or later than this against the envelope: the device's clock was set."""
@@ -108,18 +115,35 @@ class DeviceClock:
 
     def _fit(self) -> None:
         points = sorted(self._points)
-        if points[-1][0] - points[0][0] >= _SKEW_SPAN_NS:
-            mean = sum(x for x, _ in points) / len(points)
-            hull: list[tuple[int, int]] = []
-            for p in points:
-                while len(hull) > 1 and _turns_right(hull[-2], hull[-1], p):
-                    hull.pop()
-                hull.append(p)
-            for (x0, y0), (x1, y1) in pairwise(hull):
-                if x0 <= mean <= x1 and x1 > x0:
-                    self._skew = min(max((y1 - y0) / (x1 - x0), -_MAX_SKEW), _MAX_SKEW)
-                    break
+        span = points[-1][0] - points[0][0]
+        slope = _calc_slope(points) if span >= _PLAIN_SPAN_NS else None
+        if slope is not None and abs(slope) <= _MAX_WRONG_RATE and _is_plain(points, slope):
+            self._skew = slope
+        elif slope is not None and span >= _SKEW_SPAN_NS:
+            self._skew = min(max(slope, -_MAX_SKEW), _MAX_SKEW)
         self._offset = min(y - self._skew * x for x, y in points)
+
+
+def _calc_slope(points: list[tuple[int, int]]) -> float | None:
+    """Of the lower envelope over the mean abscissa of points in order."""
+    mean = sum(x for x, _ in points) / len(points)
+    hull: list[tuple[int, int]] = []
+    for p in points:
+        while len(hull) > 1 and _turns_right(hull[-2], hull[-1], p):
+            hull.pop()
+        hull.append(p)
+    for (x0, y0), (x1, y1) in pairwise(hull):
+        if x0 <= mean <= x1 and x1 > x0:
+            return (y1 - y0) / (x1 - x0)
+    return None
+
+
+def _is_plain(points: list[tuple[int, int]], slope: float) -> bool:
+    """Whether a slope beyond that of any quartz is one of the clock all the same."""
+    drift = abs(slope) * (points[-1][0] - points[0][0])
+    heights = sorted(y - slope * x for x, y in points)
+    scatter = heights[len(heights) // 2] - heights[0]
+    return abs(slope) > _MAX_SKEW and drift > max(_PLAIN_DRIFT_NS, _PLAIN_RATIO * scatter)
 
 
 def _turns_right(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:

@@ -193,7 +193,7 @@ class Corrections:
     def observe(self, m: Measurement) -> None:
         """Keep the position of a measurement of the receiver, which the caster may need; in any thread, at once."""
         for channel, latitude in m.values.items():
-            if channel.endswith(".lat"):
+            if channel.startswith("gnss") and channel.endswith(".lat"):
                 place = channel[: -len("lat")]
                 longitude = m.values.get(f"{place}lon", math.nan)
                 height = m.values.get(f"{place}alt", 0.0)

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 from vehicled.token_bucket import TokenBucket
 
-MAX_RATES = {"imu": 1000.0, "gnss": 100.0}
+MAX_RATES = {"imu": 1000.0, "reference": 1000.0, "gnss": 100.0, "gnss2": 100.0}
 """By first part of a channel's name, Hz: what the fastest IMUs and receivers on the market send."""
 MAX_RATE = 250.0
 """Of all other channels, Hz: control units send at 10 to 100 Hz."""

@@ -1,4 +1,4 @@
-"""GNSS receivers with NMEA 0183: GGA, RMC, VTG, GST, GSA and ZDA of any talker.
+"""GNSS receivers with NMEA 0183: GGA, RMC, VTG, GST, GSA, HDT, THS and ZDA of any talker.
 
 A receiver sends one epoch in several sentences; they become one measurement. It is emitted with the
 last sentence of the epoch, which is known from the epoch before, or else when the receiver pauses; never
@@ -11,44 +11,39 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pynmea2
 
 from drivers.clock import DeviceClock
-from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
-from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
+from drivers.receiver import NMEA, ReceiverDecoder, ReceiverDriver, ReceiverOptions
+from drivers.serial_port import nanoseconds
 from vehicled.messages import Measurement
-from vehicled.units import NonNegative, Seconds
 
 KNOT = 1852.0 / 3600.0
 """m/s."""
 
-_LONGEST_LINE = 256  # the standard's 82 are too short for centimetres
 _DAY_NS = 86_400_000_000_000
 _UTC = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
 _DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
-_CHECKSUM = re.compile(rb"\*([0-9A-Fa-f]{2})[\r\n]*$")
-_DATA_SENTENCES = frozenset({"GGA", "RMC", "VTG", "GST"})
+_DATA_SENTENCES = frozenset({"GGA", "RMC", "VTG", "GST", "HDT", "THS"})
 _TIMED_SENTENCES = frozenset({"GGA", "RMC", "GST", "ZDA"})
 _QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, "M": 7.0, "S": 8.0}
 
 
+class THS(pynmea2.TalkerSentence):  # type: ignore[misc]  # no types; by its name, pynmea2 parses the sentence
+    """Heading and its mode, which pynmea2 does not know."""
+
+    fields = (("Heading, true", "heading"), ("Mode", "mode"))
+
+
 @dataclass(frozen=True, kw_only=True)
-class NmeaOptions(SerialOptions):
-    """Options of an NMEA receiver: its serial port, and how its time and altitude are to be read."""
+class NmeaOptions(ReceiverOptions):
+    """Options of an NMEA receiver."""
 
-    latency: Annotated[Seconds, NonNegative] = 0.03
-    """Least time from the instant of the fix to the arrival of its first sentence, s.
-
-    The receiver computes for so long; 30 ms is typical of an RTK receiver at 10 Hz or more, 50 to 100 ms of
-    others. At 20 m/s each 10 ms of error here are 0.2 m along the track.
-    """
     altitude: Literal["ellipsoid", "as sent"] = "ellipsoid"
     """`ellipsoid`: `gnss.alt` is the height above the WGS 84 ellipsoid, altitude plus geoid separation, and
     absent if the receiver leaves out the separation. `as sent`: the altitude field of GGA as it is."""
-    pause: Annotated[Seconds, NonNegative] = 0.03
-    """Silence after which an epoch is taken to be complete, s."""
 
 
 class _Epoch:
@@ -62,15 +57,16 @@ class _Epoch:
         self.values: dict[str, float] = {}
 
 
-class NmeaDecoder(FrameDecoder):
-    """Joins the sentences of one epoch into one measurement of position, speed, course and accuracy."""
+class NmeaDecoder(ReceiverDecoder):
+    """Joins the sentences of one epoch into one measurement of position, speed, course, heading and accuracy."""
 
-    LONGEST = _LONGEST_LINE + 1
+    READS: ClassVar[tuple[str, ...]] = (NMEA,)
 
-    def __init__(self, name: str, options: NmeaOptions) -> None:
-        super().__init__(name)
-        self.counters |= {"other_sentences": 0, "repeated": 0}
-        self._options = options
+    def __init__(self, name: str, options: ReceiverOptions) -> None:
+        """`options`: of a receiver that may also speak another protocol, whose altitude is then the ellipsoid's."""
+        super().__init__(name, options)
+        self.counters |= {"other_sentences": 0}
+        self._altitude_as_sent = isinstance(options, NmeaOptions) and options.altitude == "as sent"
         self._latency_ns = nanoseconds(options.latency)
         self._pause_ns = nanoseconds(options.pause)
         self._clock = DeviceClock(tick_ns=1, wrap=_DAY_NS, latency_ns=self._latency_ns)
@@ -84,21 +80,7 @@ class NmeaDecoder(FrameDecoder):
         super().reset()
         self._epoch = None
 
-    def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
-        sync = buffer.find(b"$", start)
-        if sync != start:
-            return FoundFrame.GARBAGE, (len(buffer) if sync < 0 else sync) - start
-        kind, length = parse_line(buffer, start, _LONGEST_LINE)
-        if kind is FoundFrame.MESSAGE:
-            line = bytes(buffer[start : start + length])
-            check = _CHECKSUM.search(line)
-            if check is None:
-                return FoundFrame.TRUNCATED, length
-            if int(check[1], 16) != xor_checksum(line[1 : check.start()]):
-                return FoundFrame.DAMAGED, length
-        return kind, length
-
-    def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
+    def _decode_nmea(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         try:
             sentence: Any = pynmea2.parse(message.decode("ascii").rstrip(), check=True)
         except pynmea2.ParseError:
@@ -170,7 +152,8 @@ class NmeaDecoder(FrameDecoder):
             values = {"gnss.quality": 0.0}  # no fix: whatever else was sent is not a measurement
         if values:
             t = epoch.t if epoch.t is not None else epoch.stamp_ns - self._latency_ns
-            out.append(Measurement(self.name, t, arrival_ns, values))
+            self.in_use = NMEA
+            out.append(self._measured(t, arrival_ns, values))
 
     # Fields
 
@@ -196,6 +179,11 @@ class NmeaDecoder(FrameDecoder):
                     if values["gnss.speed"] is None:
                         values["gnss.speed"] = self._number(s.spd_over_grnd_kmph, 0, 2000, 1 / 3.6)
                     values["gnss.course"] = self._number(s.true_track, 0, 360, math.pi / 180)
+            case "HDT":
+                values["gnss.heading"] = self._number(s.heading, 0, 360, math.pi / 180)
+            case "THS":  # its other modes are dead reckoning, entered by hand, simulated or void
+                if s.mode == "A":
+                    values["gnss.heading"] = self._number(s.heading, 0, 360, math.pi / 180)
             case "GST":
                 north = self._number(s.std_dev_latitude, 1e-6, 1e6)
                 east = self._number(s.std_dev_longitude, 1e-6, 1e6)
@@ -227,7 +215,7 @@ class NmeaDecoder(FrameDecoder):
 
     def _altitude(self, s: Any) -> float | None:
         altitude = self._number(s.altitude, -1000, 20_000)
-        if self._options.altitude == "as sent" or altitude is None:
+        if self._altitude_as_sent or altitude is None:
             return altitude
         separation = self._number(s.geo_sep, -200, 200)
         return None if separation is None else altitude + separation
@@ -257,8 +245,8 @@ def _utc(text: str) -> int | None:
     return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + int((parts[4] or "").ljust(9, "0"))
 
 
-class Nmea(SerialDriver):
-    """An NMEA 0183 receiver on a serial port."""
+class Nmea(ReceiverDriver):
+    """An NMEA 0183 receiver."""
 
     Options = NmeaOptions
 

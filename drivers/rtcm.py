@@ -17,7 +17,7 @@ from vehicled.messages import Measurement
 _PREAMBLE = 0xD3
 _HEAD, _CRC = 3, 3
 """Bytes before and after the message."""
-_POLYNOMIAL = 0x1864CFB
+_CRC24Q = 0x1864CFB
 _STATIONS = (1005, 1006)
 _STATION_BYTES = 19
 _LEAST_RADIUS, _GREATEST_RADIUS = 6.2e6, 6.5e6
@@ -30,28 +30,46 @@ _DESCRIPTIONS = frozenset(
 )
 
 
-def _make_table() -> tuple[int, ...]:
+def _make_crc_table() -> tuple[int, ...]:
     table = []
     for byte in range(256):
         crc = byte << 16
         for _ in range(8):
-            crc <<= 1
-            if crc & 0x1000000:
-                crc ^= _POLYNOMIAL
-        table.append(crc)
+            crc = crc << 1 ^ (_CRC24Q if crc & 0x800000 else 0)
+        table.append(crc & 0xFFFFFF)
     return tuple(table)
 
 
-_TABLE = _make_table()
+_CRC_TABLE = _make_crc_table()
 
 
-def crc24q(data: bytes | bytearray) -> int:
-    """The checksum of RTCM 3 and SBAS, 24 bits."""
+def rtcm_checksum(body: bytes | bytearray) -> int:
+    """CRC-24Q of an RTCM 3 message from its preamble to the end of its payload."""
     crc = 0
-    table = _TABLE
-    for byte in data:
-        crc = (crc << 8) & 0xFFFFFF ^ table[(crc >> 16) ^ byte]
+    for byte in body:
+        crc = (crc << 8 & 0xFFFFFF) ^ _CRC_TABLE[crc >> 16 ^ byte]
     return crc
+
+
+def parse_at_rtcm(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
+    """What is at a preamble, and its length as `_parse` gives it; of a damaged message how many bytes were checked."""
+    have = len(buffer) - start
+    if have > 1 and buffer[start + 1] & 0xFC:
+        return FoundFrame.GARBAGE, 1
+    if have > 4:
+        # A preamble of one byte is found in many a damaged message: its kind must exist, too.
+        number = buffer[start + 3] << 4 | buffer[start + 4] >> 4
+        if not (1001 <= number <= 1304 or 4001 <= number <= 4095):
+            return FoundFrame.GARBAGE, 1
+    if have < 5:
+        return FoundFrame.MORE, 0
+    total = _HEAD + (buffer[start + 1] << 8 | buffer[start + 2]) + _CRC
+    if have < total:
+        return FoundFrame.MORE, 0
+    end = start + total - _CRC
+    if rtcm_checksum(buffer[start:end]) != int.from_bytes(buffer[end : end + _CRC]):
+        return FoundFrame.DAMAGED, total
+    return FoundFrame.MESSAGE, total
 
 
 class RtcmDecoder(FrameDecoder):
@@ -74,16 +92,8 @@ class RtcmDecoder(FrameDecoder):
         sync = buffer.find(_PREAMBLE, start)
         if sync != start:
             return FoundFrame.GARBAGE, (len(buffer) if sync < 0 else sync) - start
-        if len(buffer) - start > 1 and buffer[start + 1] & 0xFC:
-            return FoundFrame.GARBAGE, 1
-        if len(buffer) - start < _HEAD:
-            return FoundFrame.MORE, 0
-        end = start + _HEAD + int.from_bytes(buffer[start + 1 : start + _HEAD])
-        if len(buffer) < end + _CRC:
-            return FoundFrame.MORE, 0
-        if crc24q(buffer[start:end]) != int.from_bytes(buffer[end : end + _CRC]):
-            return FoundFrame.DAMAGED, 1
-        return FoundFrame.MESSAGE, end + _CRC - start
+        kind, length = parse_at_rtcm(buffer, start)
+        return kind, 1 if kind is FoundFrame.DAMAGED else length
 
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         self._frames.append(message)

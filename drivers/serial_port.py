@@ -1,14 +1,15 @@
-"""Devices that send messages over a serial line of their own."""
+"""Devices that send bytes: on serial ports, USB adapters and pseudo-terminals, and over TCP and UDP."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
 from drivers.base import Driver
 from drivers.framing import FrameDecoder
-from drivers.serial_line import SerialLine
+from drivers.limited_port import LimitedPort
+from drivers.ports import check_port
 from vehicled.messages import Measurement
 from vehicled.units import NonNegative, Positive, Seconds
 
@@ -20,14 +21,21 @@ _LEAST_RATE = 2_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class SerialOptions:
-    """Options of all devices on serial ports."""
+    """Options of all devices that send bytes."""
 
     port: str
-    """Path of the device; best a stable one (`/dev/serial/by-id/…` or from a udev rule)."""
+    """Path of the device; best a stable one (`/dev/serial/by-id/…` or from a udev rule). Over a network
+    `socket://HOST:PORT` (TCP, where the device is the server) or `udp://[ADDRESS]:PORT` (of this machine)."""
     baud: Annotated[int, Positive] = 115200
-    """Bits per second. A line that carries more is read up to this or 2 Mbit/s; what comes beyond is discarded."""
+    """Bits per second of a serial port. Any line that carries more is read up to this or 2 Mbit/s; what comes beyond
+    is discarded."""
     latency: Annotated[Seconds, NonNegative] = 0.0
     """Least time from measurement to the arrival of the message, s: filtering in the device, transmission."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for a port that is neither a path nor a complete URL."""
+        if wrong := check_port(self.port):
+            yield "port", wrong
 
 
 def nanoseconds(seconds: float) -> int:
@@ -36,14 +44,14 @@ def nanoseconds(seconds: float) -> int:
 
 
 class SerialDriver(Driver):
-    """Reads a serial port into the decoder that the subclass names."""
+    """Reads a port into the decoder that the subclass names."""
 
     def __init__(
         self, name: str, options: SerialOptions, emit: Callable[[Measurement], None], decoder: FrameDecoder
     ) -> None:
         super().__init__(name, options, emit)
         self.decoder: FrameDecoder = decoder
-        self._line: SerialLine | None = None
+        self._line: LimitedPort | None = None
         self._writing = threading.Lock()
         """Held while the line is written to and must not be closed: its descriptor may become another file's."""
 
@@ -56,7 +64,7 @@ class SerialDriver(Driver):
 
     def _open(self) -> None:
         o: SerialOptions = self.options
-        self._line = SerialLine(o.port, o.baud, max(o.baud, _LEAST_RATE) / _BITS_PER_BYTE, self._discarded)
+        self._line = LimitedPort(o.port, o.baud, max(o.baud, _LEAST_RATE) / _BITS_PER_BYTE, self._discarded)
 
     def _receive(self) -> tuple[bool, list[Measurement]]:
         assert self._line is not None

@@ -18,7 +18,8 @@ from collections.abc import Callable
 
 import can
 
-from drivers.serial_line import SerialLine
+from drivers.limited_port import LimitedPort
+from drivers.ports import check_port
 
 BITRATES = {
     10_000: "S0",
@@ -48,6 +49,14 @@ _ACKNOWLEDGED = frozenset((b"", b"z", b"Z"))
 """Lines for commands, and for frames that were sent."""
 
 
+def check_channel(channel: str) -> str | None:
+    """What is wrong with a channel (see `SlcanPort`), in words; None if nothing is."""
+    port, _, baud = channel.partition("@")
+    if port.startswith("udp://") or (baud and not baud.isdecimal()):
+        return f"expected a path, a path with @BAUD or socket://HOST:PORT with slcan, got {channel!r}"
+    return check_port(port)
+
+
 class SlcanPort:
     """Frames from an adapter, with the methods of a bus of python-can that a driver needs.
 
@@ -64,15 +73,16 @@ class SlcanPort:
     ) -> None:
         """Open the port and the adapter's channel. Raises OSError.
 
-        channel: path of the port, `/dev/ttyACM0`; with `@115200` behind it also its baud rate. bitrate: of the bus,
-        bits per second, one of `BITRATES`; None leaves the adapter's own. discarded: gets the number of bytes that
-        an adapter sends beyond what any bus gives, which are not read as frames.
+        channel: path of the port, `/dev/ttyACM0`; with `@115200` behind it also its baud rate; or
+        `socket://HOST:PORT`. bitrate: of the bus, bits per second, one of `BITRATES`; None leaves the adapter's own.
+        discarded: gets the number of bytes that an adapter sends beyond what any bus gives, which are not read as
+        frames.
         """
         path, _, baud = channel.partition("@")
         if baud and not baud.isdecimal():
             raise OSError(f"{channel}: expected PATH@BAUD, got the baud rate {baud!r}")
         self._discarded = discarded
-        self._line = SerialLine(path, int(baud or _BAUD), _BYTES_PER_S, self._discard)
+        self._line = LimitedPort(path, int(baud or _BAUD), _BYTES_PER_S, self._discard)
         self._setup = [] if bitrate is None else [BITRATES[bitrate]]
         self._counters = counters
         self._buffer = b""

@@ -6,7 +6,8 @@ order of groups and fields (little-endian), and the CRC-16 (polynomial 1021, sta
 all but the sync byte. The length is not transmitted: it follows from the fields, so that all must be known.
 
 Acceleration is specific force. Compensated values are preferred to uncompensated ones. All in the axes of
-the sensor, or of its reference frame rotation where that is configured in the device.
+the sensor, or of its reference frame rotation where that is configured in the device. What the receivers in the
+sensor and its navigation filter say is read by `drivers.vectornav_solution`.
 """
 
 import math
@@ -20,6 +21,7 @@ from typing import NamedTuple
 from drivers.clock import DeviceClock
 from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
 from drivers.serial_port import SerialDriver, SerialOptions, nanoseconds
+from drivers.vectornav_solution import RECEIVERS, read_fix, read_gps_line, read_ins_line, read_reference
 from vehicled.messages import Measurement
 
 ACCELERATION_CHANNELS = ("imu.ax", "imu.ay", "imu.az")
@@ -115,12 +117,13 @@ def _has_satellites(group: int, number: int) -> bool:
 
 
 class VectorNavDecoder(FrameDecoder):
-    """Binary messages and ASCII lines, whichever arrive, as IMU measurements."""
+    """Binary messages and ASCII lines, whichever arrive, as measurements of IMU, receivers and navigation filter."""
 
     def __init__(self, name: str, options: VectorNavOptions) -> None:
         super().__init__(name)
         self._latency_ns = nanoseconds(options.latency)
         self._clock = DeviceClock(tick_ns=1, latency_ns=self._latency_ns)
+        self._last_fixes: dict[int, bytes] = {}
 
     def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         if buffer[start] == 0xFA:
@@ -160,17 +163,27 @@ class VectorNavDecoder(FrameDecoder):
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         t = stamp_ns - self._latency_ns
         if message[0] == 0x24:
-            values = self._checked(_ascii_values(message))
-        else:
-            form = layout(message[: 2 + 2 * message[1].bit_count()])
-            assert form is not None  # or `_parse` would not have let it through
-            values = self._checked(_binary_values(form.offsets, message))
-            time = next((form.offsets[f] for f in TIME_FIELDS if f in form.offsets), None)
-            if values and time is not None:
-                t = self._clock.to_host(int.from_bytes(message[time : time + 8], "little"), stamp_ns)
-                self.counters["clock_restarts"] = self._clock.restarts
-        if values:
-            out.append(Measurement(self.name, t, arrival_ns, values))
+            for values in map(self._checked, _ascii_values(message)):
+                if values:
+                    out.append(Measurement(self.name, t, arrival_ns, values))
+            return
+        form = layout(message[: 2 + 2 * message[1].bit_count()])
+        assert form is not None  # or `_parse` would not have let it through
+        values = self._checked(_binary_values(form.offsets, message))
+        found = read_reference(form.offsets, message)
+        fixes = [(group, fix) for group in RECEIVERS if (fix := read_fix(form.offsets, message, group))]
+        time = next((form.offsets[f] for f in TIME_FIELDS if f in form.offsets), None)
+        if time is not None and (values or found or fixes):
+            t = self._clock.to_host(int.from_bytes(message[time : time + 8], "little"), stamp_ns)
+            self.counters["clock_restarts"] = self._clock.restarts
+        out.extend(Measurement(self.name, t, arrival_ns, v) for v in (values, found) if v)
+        for group, fix in fixes:
+            if self._last_fixes.get(group) == fix.key:
+                continue
+            self._last_fixes[group] = fix.key
+            if named := self._checked(fix.values):
+                named = {RECEIVERS[group] + c.removeprefix("gnss"): v for c, v in named.items()}
+                out.append(Measurement(self.name, t - fix.age_ns, arrival_ns, named))
 
     def _checked(self, values: dict[str, float] | None) -> dict[str, float]:
         if values is None or not all(map(math.isfinite, values.values())):
@@ -205,19 +218,23 @@ def _parse_at_ascii(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
     return kind, length
 
 
-def _ascii_values(message: bytes) -> dict[str, float] | None:
-    """Channels of an ASCII message, empty for one that has none; None if it is not as it should be."""
+def _ascii_values(message: bytes) -> list[dict[str, float] | None]:
+    """Channels of an ASCII message by measurement, none if it has none; None in it if it is not as it should be."""
     header, *fields = message[1:].partition(b"*")[0].split(b",")
-    values: dict[str, float] = {}
-    for place, channels in zip(
-        _ASCII.get(header, (None, None)), (ACCELERATION_CHANNELS, RATE_CHANNELS), strict=True
-    ):
-        if place is not None:
-            try:
+    try:
+        if header == b"VNGPS":
+            return [read_gps_line(fields)]
+        if header == b"VNINS":
+            return [read_ins_line(fields)]
+        values: dict[str, float] = {}
+        for place, channels in zip(
+            _ASCII.get(header, (None, None)), (ACCELERATION_CHANNELS, RATE_CHANNELS), strict=True
+        ):
+            if place is not None:
                 values.update(zip(channels, map(float, fields[place : place + 3]), strict=True))
-            except ValueError:
-                return None
-    return values
+    except (ValueError, IndexError):
+        return [None]
+    return [values] if values else []
 
 
 def _binary_values(offsets: dict[Field, int], message: bytes) -> dict[str, float]:

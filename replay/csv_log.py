@@ -1,7 +1,6 @@
 """Measurement logs and estimates as CSV: `t` in seconds, a column per channel, blank without a value."""
 
 import difflib
-import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
@@ -13,14 +12,12 @@ import numpy as np
 
 from replay.lines import LONGEST_LINE, bounded_lines
 from replay.problems import Problems
-from replay.steps import LOOK_AHEAD_NS, MAX_GAP_NS
+from replay.rows import ARRIVAL, RowMerger, TableRow, source_of
+from replay.steps import MAX_GAP_NS
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate, Measurement
 from vehicled.points import ORIGIN, POINT_COLUMNS
 from vehicled.units import Vector
-
-ARRIVAL = "gnss.arrival"
-"""The one column that is not a channel: when the fix of this row arrived, s."""
 
 ABSURD = {
     "m/s²": 1e4,
@@ -31,6 +28,7 @@ ABSURD = {
     "m/s": 1e3,
     "Pa": 1e9,
     "N·m": 1e6,
+    "s": 1e10,
     "": 1e3,
 }
 """Per unit: no road vehicle's sensor measures more than this magnitude, so it is damage, not data."""
@@ -59,10 +57,18 @@ def format_seconds(t: int) -> str:
     return f"{sign}{whole}.{fraction:09d}".rstrip("0").rstrip(".")
 
 
-def source_of(channel: str) -> str:
-    """Used in place of the device, which CSV does not name: `imu.ax` → `imu`, `wheel.fl.angle` → `wheel.angle`."""
-    parts = channel.split(".")
-    return f"{parts[0]}.{parts[2]}" if len(parts) == 3 else parts[0]
+def is_new(source: str, t: int, latest: dict[str, int], where: str, problems: Problems) -> bool:
+    """Whether a sample at t (ns) is another than the last one of its sensor; `latest` is brought up to date."""
+    before = latest.get(source)
+    if before is not None and t <= before:
+        if t == before:
+            # One sensor cannot measure twice at one instant: using both would count it twice.
+            problems.add("duplicate", where, f"{source}, t = {format_seconds(t)} s")
+            return False
+        problems.add("time goes back", where, f"{source}, t = {format_seconds(t)} s")
+    else:
+        latest[source] = t
+    return True
 
 
 class _Group(NamedTuple):
@@ -90,7 +96,7 @@ class CsvLog:
         self.path = Path(path)
         self.problems = Problems(self.path.name)
         with self._open() as file:
-            self._header = _parse_header(self.path, _read_header(self.path, file))
+            self._header = _parse_header(self.path, read_header(self.path, file))
 
     def _open(self) -> TextIO:
         return open(self.path, encoding="utf-8-sig", errors="replace", newline="\n")
@@ -125,7 +131,7 @@ class CsvLog:
         """(line number, t in ns, fields) of every row that has a time and the right number of fields."""
         width, time_column = self._header.width, self._header.time
         with self._open() as file:
-            _read_header(self.path, file)
+            read_header(self.path, file)
             for number, line in bounded_lines(file, self.problems, first=2):
                 if not line.strip():
                     continue
@@ -165,15 +171,8 @@ class CsvLog:
                     self.problems.add(kind, f"line {number}", f"{channel} = {text[:20]}")
             if not values:
                 continue
-            before = group_times.get(source)
-            if before is not None and t <= before:
-                if t == before:
-                    # One sensor cannot measure twice at one instant: using both would count it twice.
-                    self.problems.add("duplicate", f"line {number}", f"{source}, t = {format_seconds(t)} s")
-                    continue
-                self.problems.add("time goes back", f"line {number}", f"{source}, t = {format_seconds(t)} s")
-            else:
-                group_times[source] = t
+            if not is_new(source, t, group_times, f"line {number}", self.problems):
+                continue
             arrival = self._arrival(number, t, fields) if source == "gnss" else t
             yield Measurement(source, t, arrival, values)
 
@@ -192,7 +191,8 @@ class CsvLog:
         return arrival
 
 
-def _read_header(path: Path, file: TextIO) -> str:
+def read_header(path: Path, file: TextIO) -> str:
+    """The first line of a table. Raises UsageError if it has no end where any header has one."""
     line = file.readline(LONGEST_LINE)
     if len(line) == LONGEST_LINE:
         raise UsageError(f"{path}: line 1: longer than {LONGEST_LINE} characters; expected a header line")
@@ -234,65 +234,32 @@ def _expected(name: str, names: Sequence[str]) -> str:
 
 
 class CsvLogWriter:
-    """Writes measurements as CSV, merging the sensors of one instant into one row. A context manager.
-
-    Rows are ordered by the time of measurement, within a bounded window.
-    """
+    """Writes measurements as CSV, merging the sensors of one instant into one row. A context manager."""
 
     def __init__(self, path: str | Path, channels: Iterable[str]) -> None:
         """`channels` that the log will have; others must not be written."""
-        wanted = set(channels)
-        self._columns = [c for c in CHANNELS if c in wanted]
-        if any(c.startswith("gnss.") for c in self._columns):
-            self._columns.append(ARRIVAL)
-        self._column = {c: i for i, c in enumerate(self._columns)}
+        self.merger = RowMerger(channels)
         self.rows = 0
-        self.arrivals_lost = 0
-        """Samples that arrived later than measured but of a sensor whose arrival has no column."""
-        self.same_instant = 0
-        """Second samples of a channel at one instant: a row of their own; readers take it for a duplicate."""
-        self._held: list[tuple[int, int, Measurement]] = []
-        self._order = 0
-        self._newest: int | None = None
-        self._row_t: int | None = None
-        self._row: list[str] = []
+        self._columns = [*self.merger.channels, *([ARRIVAL] if self.merger.has_arrival else [])]
         self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
         self._file.write(",".join(["t", *self._columns]) + "\n")
 
     def write(self, m: Measurement) -> None:
         """Take a measurement; what is older than the newest by the window is written. Raises OSError."""
-        heapq.heappush(self._held, (m.t, self._order, m))
-        self._order += 1
-        self._newest = m.t if self._newest is None else max(self._newest, m.t)
-        while self._held and self._held[0][0] <= self._newest - LOOK_AHEAD_NS:
-            self._put(heapq.heappop(self._held)[2])
+        self._write(self.merger.take(m))
 
-    def _put(self, m: Measurement) -> None:
-        cells = {self._column[channel]: repr(value) for channel, value in m.values.items()}
-        if m.arrival != m.t:
-            if any(channel.startswith("gnss.") for channel in m.values):
-                cells[self._column[ARRIVAL]] = format_seconds(m.arrival)
-            else:
-                self.arrivals_lost += 1
-        taken = m.t == self._row_t and any(self._row[i] for i in cells)
-        self.same_instant += taken
-        if m.t != self._row_t or taken:
-            self._end_row()
-            self._row_t, self._row = m.t, [""] * len(self._columns)
-        for index, text in cells.items():
-            self._row[index] = text
-
-    def _end_row(self) -> None:
-        if self._row_t is not None:
-            self._file.write(",".join([format_seconds(self._row_t), *self._row]) + "\n")
+    def _write(self, rows: Iterable[TableRow]) -> None:
+        for row in rows:
+            cells = {channel: repr(value) for channel, value in row.values.items()}
+            if row.arrival is not None:
+                cells[ARRIVAL] = format_seconds(row.arrival)
+            line = [format_seconds(row.t), *(cells.get(c, "") for c in self._columns)]
+            self._file.write(",".join(line) + "\n")
             self.rows += 1
-            self._row_t = None
 
     def close(self) -> None:
         """Write what is still held, and close the file."""
-        while self._held:
-            self._put(heapq.heappop(self._held)[2])
-        self._end_row()
+        self._write(self.merger.finish())
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -356,7 +323,7 @@ def read_estimates(path: str | Path) -> Table:
     times: list[int] = []
     rows: list[list[float]] = []
     with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as file:
-        names = [name.strip().strip('"') for name in _read_header(path, file).rstrip("\r\n").split(",")]
+        names = [name.strip().strip('"') for name in read_header(path, file).rstrip("\r\n").split(",")]
         _check_estimate_columns(path, names)
         time_column = names.index("t")
         for number, line in bounded_lines(file, problems, first=2):

@@ -15,6 +15,7 @@ import can
 
 from replay.encoders import CanEncoder, DeviceEncoder, NmeaEncoder, VectorNavEncoder, XsensEncoder
 from replay.slcan_adapter import SlcanAdapter
+from replay.ubx_encoder import UbxEncoder
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 
@@ -242,8 +243,9 @@ def _on_serial(make_encoder: Callable[[Any], DeviceEncoder]) -> Callable[[Any], 
 _EMULATED: dict[str, Callable[[Any], EmulatedDevice]] = {
     "can": _emulate_can,
     "nmea": _on_serial(
-        lambda options: NmeaEncoder(separation=0.0 if options.altitude == "as sent" else 45.0)
+        lambda o: NmeaEncoder(separation=0.0 if o.altitude == "as sent" else 45.0, receiver=o.channels)
     ),
+    "ubx": _on_serial(lambda options: UbxEncoder(options.channels)),
     "vectornav": _on_serial(lambda _: VectorNavEncoder()),
     "xsens": _on_serial(lambda _: XsensEncoder()),
 }

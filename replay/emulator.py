@@ -18,7 +18,7 @@ from typing import Any, Self
 import can
 
 from replay.emulate import EmulatedDevice, EmulatedSlcan, emulate
-from replay.faults import BadLine, Fault, Unplugged
+from replay.faults import Fault, LineFault, Unplugged
 from replay.player import Player, PlayReport
 from vehicled.errors import RunError, UsageError, VehicledError
 from vehicled.messages import Measurement
@@ -55,7 +55,7 @@ class Emulator:
         """
         for fault in faults:
             named = fault.devices if isinstance(fault, Unplugged) else ()
-            for name in (fault.device,) if isinstance(fault, BadLine) else named:
+            for name in (fault.device,) if isinstance(fault, LineFault) else named:
                 if name not in devices:
                     raise UsageError(f"no device {name!r} for a fault: expected one of {', '.join(devices)}")
         context = multiprocessing.get_context("spawn")

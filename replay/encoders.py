@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import can
 
-from drivers import vectornav, xsens
+from drivers import vectornav, xsens, xsens_packets
 from drivers.can import CanOptions, CanSignal, find_signal, load_dbc, unit_factor
 from drivers.framing import xor_checksum
 from drivers.nmea import KNOT
@@ -18,7 +18,7 @@ from vehicled.messages import Measurement
 IMU_CHANNELS = vectornav.ACCELERATION_CHANNELS + vectornav.RATE_CHANNELS
 GNSS_CHANNELS = (
     *("gnss.lat", "gnss.lon", "gnss.alt", "gnss.quality"),
-    *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course"),
+    *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course", "gnss.heading"),
 )
 
 
@@ -37,24 +37,24 @@ class XsensEncoder:
 
     channels: tuple[str, ...] = IMU_CHANNELS
 
-    def __init__(self, number_format: int = xsens.FLOAT32, counter: int = 0) -> None:
+    def __init__(self, number_format: int = xsens_packets.FLOAT32, counter: int = 0) -> None:
         """`counter`: of the first packet."""
         self._format = number_format
         self._counter = counter
 
     def encode(self, m: Measurement) -> bytes:
         """One MTData2 message, with acceleration and rate of turn where all three axes are known."""
-        data = _packet(xsens.PACKET_COUNTER, self._counter.to_bytes(2))
+        data = _packet(xsens_packets.PACKET_COUNTER, self._counter.to_bytes(2))
         self._counter = self._counter + 1 & 0xFFFF
-        data += _packet(xsens.SAMPLE_TIME_FINE, (m.t // xsens.TICK_NS % xsens.TICKS).to_bytes(4))
+        data += _packet(xsens_packets.SAMPLE_TIME_FINE, (m.t // xsens.TICK_NS % xsens.TICKS).to_bytes(4))
         for identifier, channels in (
-            (xsens.ACCELERATION, vectornav.ACCELERATION_CHANNELS),
-            (xsens.RATE_OF_TURN, vectornav.RATE_CHANNELS),
+            (xsens_packets.ACCELERATION, vectornav.ACCELERATION_CHANNELS),
+            (xsens_packets.RATE_OF_TURN, vectornav.RATE_CHANNELS),
         ):
             if all(c in m.values for c in channels):
                 numbers = [m.values[c] for c in channels]
                 data += _packet(identifier | self._format, _xsens_numbers(self._format, numbers))
-        data += _packet(xsens.STATUS_WORD, bytes(4))
+        data += _packet(xsens_packets.STATUS_WORD, bytes(4))
         return xbus_message(xsens.MTDATA2, data)
 
 
@@ -71,12 +71,12 @@ def _packet(identifier: int, value: bytes) -> bytes:
 
 def _xsens_numbers(number_format: int, numbers: list[float]) -> bytes:
     match number_format:
-        case xsens.FP1220:
+        case xsens_packets.FP1220:
             return struct.pack(">3i", *(round(v * 2**20) for v in numbers))
-        case xsens.FP1632:
+        case xsens_packets.FP1632:
             scaled = (round(v * 2**32) for v in numbers)
             return b"".join(struct.pack(">Ih", v & 0xFFFFFFFF, v >> 32) for v in scaled)
-        case xsens.FLOAT64:
+        case xsens_packets.FLOAT64:
             return struct.pack(">3d", *numbers)
     return struct.pack(">3f", *numbers)
 
@@ -119,28 +119,30 @@ def vectornav_binary(fields: dict[int, int], payload: bytes) -> bytes:
 
 
 class NmeaEncoder:
-    """RMC, VTG, GGA and, where the accuracy is known, GST, with the decimals of an RTK receiver.
+    """RMC, VTG, GGA and, where they are known, GST and HDT, with the decimals of an RTK receiver.
 
-    start: the receiver's UTC at the first measurement. separation: of the geoid from the ellipsoid, m; any
-    value will do for a driver that adds it to the altitude.
+    start: the receiver's UTC at the first measurement. separation: of the geoid from the ellipsoid, m; any value
+    will do for a driver that adds it to the altitude. receiver: the first part of the channels that it measures.
     """
 
-    channels: tuple[str, ...] = GNSS_CHANNELS
-
-    def __init__(self, start: datetime = datetime(2024, 6, 1, 10), separation: float = 45.0) -> None:
+    def __init__(
+        self, start: datetime = datetime(2024, 6, 1, 10), separation: float = 45.0, receiver: str = "gnss"
+    ) -> None:
+        self.channels: tuple[str, ...] = tuple(c.replace("gnss", receiver) for c in GNSS_CHANNELS)
+        self._receiver = receiver
         self._start = start
         self._separation = separation
         self._start_ns: int | None = None
 
     def encode(self, m: Measurement) -> bytes:
-        """RMC, VTG, GGA and, with accuracies, GST; fields without a value stay empty."""
-        return b"".join(nmea_sentence("GN" + body) for body in self._bodies(m))
+        """RMC, VTG, GGA and, with accuracies, GST, with a heading HDT; fields without a value stay empty."""
+        values = {c.replace(self._receiver, "gnss"): v for c, v in m.values.items() if c in self.channels}
+        return b"".join(nmea_sentence("GN" + body) for body in self._bodies(m.t, values))
 
-    def _bodies(self, m: Measurement) -> Iterator[str]:
-        v = m.values
+    def _bodies(self, t: int, v: dict[str, float]) -> Iterator[str]:
         if self._start_ns is None:
-            self._start_ns = m.t
-        whole, rest = divmod(m.t - self._start_ns, 1_000_000_000)
+            self._start_ns = t
+        whole, rest = divmod(t - self._start_ns, 1_000_000_000)
         utc = self._start + timedelta(seconds=whole)
         decimals = f"{rest:09d}"
         time = f"{utc:%H%M%S}." + (decimals[:3] if decimals[3:] == "000000" else decimals)
@@ -161,6 +163,8 @@ class NmeaEncoder:
         if "gnss.h_acc" in v or "gnss.v_acc" in v:
             h, vertical = _decimal(v.get("gnss.h_acc")), _decimal(v.get("gnss.v_acc"))
             yield f"GST,{time},,{h},{h},,{h},{h},{vertical}"
+        if "gnss.heading" in v:
+            yield f"HDT,{math.degrees(v['gnss.heading']) % 360.0:.5f},T"
 
 
 def nmea_sentence(body: str) -> bytes:

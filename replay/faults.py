@@ -137,6 +137,27 @@ class BadLine:
     seed: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class WrongBaud:
+    """A device sends at another baud rate than its port has been opened with: one of them is misconfigured."""
+
+    device: str
+    ratio: float
+    """The device's baud rate over that of its port."""
+    begin: float = 0.0
+    """s from the start of the log."""
+    end: float = math.inf
+
+
+class LineDamage(Protocol):
+    """What a line does to the messages of a device."""
+
+    counters: dict[str, int]
+
+    def apply(self, message: bytes, t: float) -> bytes:
+        """The bytes as they arrive, t seconds after the start of the log."""
+
+
 class LineNoise:
     """Applies `BadLine` to the messages of a device, reproducibly, and counts the damage."""
 
@@ -146,7 +167,7 @@ class LineNoise:
         self.counters = {"garbage": 0, "dropped": 0, "flipped": 0}
 
     def apply(self, message: bytes, t: float) -> bytes:
-        """The bytes as they arrive, t seconds after the start of the log."""
+        """As `LineDamage`."""
         if not self.noise.begin <= t < self.noise.end:
             return message
         damaged = bytearray(message)
@@ -164,4 +185,51 @@ class LineNoise:
         return hit
 
 
-Fault = SensorFault | Unplugged | BadLine
+class Resampled:
+    """Applies `WrongBaud` to the messages of a device."""
+
+    def __init__(self, fault: WrongBaud) -> None:
+        self.fault = fault
+        self.counters = {"resampled": 0}
+
+    def apply(self, message: bytes, t: float) -> bytes:
+        """As `LineDamage`."""
+        if not self.fault.begin <= t < self.fault.end:
+            return message
+        self.counters["resampled"] += 1
+        return read_at(message, self.fault.ratio)
+
+
+def read_at(message: bytes, ratio: float) -> bytes:
+    """What a serial port reads of a message, sent without pauses at `ratio` times the baud rate of the port.
+
+    The port takes a falling edge as the begin of a start bit, and samples in the middle of its own bits. Where it
+    finds no stop bit, Linux hands over a zero byte.
+    """
+    line = bytearray([1])  # idle, then start bit, data from the lowest bit on, stop bit
+    for byte in message:
+        line += bytes([0, *(byte >> k & 1 for k in range(8)), 1])
+
+    def sample(edge: int, bit: int) -> int:
+        place = int(edge + (bit + 0.5) * ratio)
+        return line[place] if place < len(line) else 1
+
+    read = bytearray()
+    edge = line.find(b"\1\0") + 1
+    while edge:
+        last = 0
+        if not sample(edge, 0):  # else the start bit was too short to be one
+            last = 9
+            data = sum(sample(edge, k + 1) << k for k in range(8))
+            read.append(data if sample(edge, last) else 0)
+        edge = line.find(b"\1\0", int(edge + (last + 0.5) * ratio)) + 1
+    return bytes(read)
+
+
+LineFault = BadLine | WrongBaud
+Fault = SensorFault | Unplugged | LineFault
+
+
+def make_damage(fault: LineFault) -> LineDamage:
+    """For one play of a log."""
+    return LineNoise(fault) if isinstance(fault, BadLine) else Resampled(fault)

@@ -1,8 +1,8 @@
 """Logs of any format: recognised by content or extension, with their measurements and filter steps."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from drivers.can import CanOptions
 from drivers.nmea import NmeaOptions
@@ -10,6 +10,12 @@ from drivers.registry import load_driver
 from replay import can_log, nmea_log
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog, CsvLogWriter
+from replay.foreign import comma2k19, gpx, mdf, ncom, parquet, ros, vbo
+from replay.foreign.csv_signals import CsvSignals
+from replay.foreign.mapped_log import MappedLog, SignalLog
+from replay.foreign.mapping import LogMapping
+from replay.log_about import LogAbout
+from replay.mcap_format import MAGIC
 from replay.mcap_log import McapLog
 from replay.mcap_messages import is_mcap
 from replay.mcap_writer import McapLogWriter
@@ -19,10 +25,11 @@ from replay.steps import as_measured, make_steps, sort_by_arrival, with_commands
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement, Step
 
-FORMATS = ".mcap, .csv, .asc, .blf, .log (candump), .nmea or .txt"
-
 LogDevices = Mapping[str, CanOptions | NmeaOptions]
 """Options of devices, which some logs need to be decoded, by name of the device."""
+
+_HEAD = 64
+"""Bytes of a file by which it is recognised."""
 
 
 class Log(Protocol):
@@ -70,52 +77,138 @@ def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOp
     }
 
 
-def open_log(
-    path: str | Path, devices: LogDevices | None = None, following: Sequence[str | Path] = ()
-) -> Log:
-    """The log at `path`, recognised by its content (MCAP) or extension.
+class LogFormat(NamedTuple):
+    """A kind of log that can be read."""
 
-    `devices` names the signals of CAN logs and the latency of NMEA receivers; `following` are the further files of a
-    recorded run, in their order. UsageError if a file cannot be read, is of no known kind, or not of the kind of its
-    extension, or if files do not follow each other.
+    names: str
+    """Of its files, for lists."""
+    suffixes: tuple[str, ...]
+    open: Callable[[Path, LogDevices, LogMapping | None], Log]
+    is_marked: Callable[[Path, bytes], bool] = lambda path, head: False
+    """Whether a path is of this kind by its first bytes, none of a folder."""
+
+
+def _begins(*marks: bytes) -> Callable[[Path, bytes], bool]:
+    return lambda _, head: head.startswith(marks)
+
+
+def _mapped(signals: Callable[[Path], SignalLog]) -> Callable[[Path, LogDevices, LogMapping | None], Log]:
+    return lambda path, _, mapping: MappedLog(signals(path), mapping or LogMapping())
+
+
+def _open_mcap(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
+    del devices
+    _refuse(path, mapping)
+    return McapLog(path)
+
+
+def _open_can(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
+    _refuse(path, mapping)
+    return CanLog(path, {n: o for n, o in devices.items() if isinstance(o, CanOptions)})
+
+
+def _open_nmea(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
+    _refuse(path, mapping)
+    receivers = [(n, o) for n, o in devices.items() if isinstance(o, NmeaOptions)]
+    name, options = receivers[0] if receivers else ("gnss", NmeaOptions(port="-"))
+    return NmeaLog(path, name, options)
+
+
+def _open_csv(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
+    return CsvLog(path) if mapping is None else _mapped(CsvSignals)(path, devices, mapping)
+
+
+def _refuse(path: Path, mapping: LogMapping | None) -> None:
+    if mapping is not None:
+        raise UsageError(
+            f"{path}: expected no mapping, as its signals have names by themselves or by --config"
+        )
+
+
+LOG_FORMATS: tuple[LogFormat, ...] = (
+    LogFormat("bags of ROS (.bag, .db3, folders)", ros.SUFFIXES, _mapped(ros.RosSignals), ros.is_ros),
+    LogFormat(".mcap", (".mcap",), _open_mcap, _begins(MAGIC)),
+    LogFormat("MDF (.mf4, .mdf)", mdf.SUFFIXES, _mapped(mdf.MdfSignals), _begins(*mdf.MARKS)),
+    LogFormat(".parquet", (parquet.SUFFIX,), _mapped(parquet.ParquetSignals), _begins(parquet.MARK)),
+    LogFormat(".csv", (".csv",), _open_csv),
+    LogFormat("CAN logs (.asc, .blf, candump .log)", can_log.SUFFIXES, _open_can),
+    LogFormat("NMEA (.nmea, .txt)", nmea_log.SUFFIXES, _open_nmea),
+    LogFormat("VBOX (.vbo)", (vbo.SUFFIX,), _mapped(vbo.VboSignals)),
+    LogFormat("OxTS (.ncom)", (ncom.SUFFIX,), _mapped(ncom.NcomSignals)),
+    LogFormat("folders of comma2k19", (), _mapped(comma2k19.Comma2k19Signals), comma2k19.is_comma2k19),
+)
+"""The first one whose mark a path has reads it; without any mark, the one that it is named as."""
+
+FORMATS = ", ".join(f.names for f in LOG_FORMATS)
+
+
+def open_log(
+    path: str | Path,
+    devices: LogDevices | None = None,
+    mapping: LogMapping | None = None,
+    following: Sequence[str | Path] = (),
+) -> Log:
+    """The log at `path`, recognised by its first bytes or its name.
+
+    `devices` names the signals of CAN logs and the latency of NMEA receivers; `mapping` those of logs of other
+    programs; `following` are the further files of a recorded run, in their order. UsageError if a file cannot be
+    read, is of no known kind, or not of the kind of its extension, or if files do not follow each other.
     """
     path = Path(path)
     try:
-        for other in (path, *following) if following else ():
-            if not is_mcap(other):
-                raise UsageError(f"{other}: expected a recording (.mcap), as several files were given")
-        return McapLog(path, *following) if following else _open_log(path, devices or {})
+        if following:
+            return _open_run([path, *map(Path, following)], mapping)
+        head = b""
+        if not path.is_dir():
+            with open(path, "rb") as file:
+                head = file.read(_HEAD)
+        marked = [kind for kind in LOG_FORMATS if kind.is_marked(path, head)]
+        named = [kind for kind in LOG_FORMATS if path.suffix.lower() in kind.suffixes and not path.is_dir()]
+        if marked or named:
+            return (marked or named)[0].open(path, devices or {}, mapping)
     except OSError as error:
-        raise UsageError(f"{error.filename or path}: {error.strerror}") from None
+        raise UsageError(f"{error.filename or path}: {error.strerror or error}") from None
+    what = "a folder" if path.is_dir() else path.suffix.lower() or "a file without an extension"
+    raise UsageError(f"{path}: unknown kind of log, {what}; expected {FORMATS}")
 
 
-def _open_log(path: Path, devices: LogDevices) -> Log:
-    suffix = path.suffix.lower()
-    if is_mcap(path):
-        return McapLog(path)
-    if suffix == ".csv":
-        return CsvLog(path)
-    if suffix in can_log.SUFFIXES:
-        return CanLog(path, {n: o for n, o in devices.items() if isinstance(o, CanOptions)})
-    if suffix in nmea_log.SUFFIXES:
-        receivers = [(n, o) for n, o in devices.items() if isinstance(o, NmeaOptions)]
-        name, options = receivers[0] if receivers else ("gnss", NmeaOptions(port="-"))
-        return NmeaLog(path, name, options)
-    raise UsageError(f"{path}: unknown kind of log {suffix or 'without an extension'!r}; expected {FORMATS}")
+def _open_run(paths: Sequence[Path], mapping: LogMapping | None) -> McapLog:
+    for path in paths:
+        if not is_mcap(path):
+            raise UsageError(f"{path}: expected a recording (.mcap), as several files were given")
+    _refuse(paths[0], mapping)
+    return McapLog(*paths)
 
 
-def create_log(path: str | Path, channels: Iterable[str] = CHANNELS, utc_offset_ns: int = 0) -> LogWriter:
-    """A new measurement log, `.csv` or `.mcap`; UsageError for any other kind.
+def describe_log(log: Log) -> LogAbout:
+    """What a log has of that."""
+    return LogAbout(log.utc_offset_ns, log.configuration) if isinstance(log, McapLog) else LogAbout()
 
-    `channels`: those that will come; a CSV file has a column for each. `utc_offset_ns`: time of day minus the
-    clock of the measurements, 0 if there is none (MCAP only).
+
+_WRITERS: Mapping[str, Callable[[str | Path, Iterable[str], LogAbout], LogWriter]] = {
+    ".csv": lambda path, channels, _: CsvLogWriter(path, channels),
+    ".mcap": lambda path, _, about: McapLogWriter(path, about.utc_offset_ns),
+    parquet.SUFFIX: parquet.ParquetLogWriter,
+    gpx.SUFFIX: lambda path, _, about: gpx.GpxWriter(path, about.utc_offset_ns),
+}
+"""By extension: what writes a log."""
+
+WRITTEN = ", ".join(_WRITERS)
+
+
+def create_log(
+    path: str | Path,
+    channels: Iterable[str] = CHANNELS,
+    about: LogAbout = LogAbout(),  # noqa: B008 - immutable
+) -> LogWriter:
+    """A new log of measurements; UsageError for an extension that is not in `WRITTEN`.
+
+    `channels`: those that will come; a table has a column for each.
     """
     suffix = Path(path).suffix.lower()
-    if suffix == ".csv":
-        return CsvLogWriter(path, channels)
-    if suffix == ".mcap":
-        return McapLogWriter(path, utc_offset_ns)
-    raise UsageError(f"{path}: cannot write a log of this kind; expected .csv or .mcap")
+    if suffix not in _WRITERS:
+        raise UsageError(f"{path}: cannot write a log of this kind; expected {WRITTEN}")
+    return _WRITERS[suffix](path, channels, about)
 
 
 def read_steps(log: Log, period_ns: int) -> Iterator[Step]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from replay.emulate import Damage, EmulatedDevice
-from replay.faults import BadLine, Fault, LineNoise, Unplugged
+from replay.faults import Fault, LineDamage, LineFault, Unplugged, make_damage
 from replay.problems import Problems
 from replay.steps import sort_by_arrival
 from vehicled.messages import Measurement
@@ -57,11 +57,11 @@ class Player:
         """measurements: in order of arrival to within a second. timed: devices whose times of sending are kept."""
         self._devices = devices
         self._measurements = measurements
-        self._faults = [f for f in faults if not isinstance(f, Unplugged | BadLine)]
-        self._noise: dict[str, list[LineNoise]] = {name: [] for name in devices}
+        self._faults = [f for f in faults if not isinstance(f, Unplugged | LineFault)]
+        self._noise: dict[str, list[LineDamage]] = {name: [] for name in devices}
         for fault in faults:
-            if isinstance(fault, BadLine):
-                self._noise[fault.device].append(LineNoise(fault))
+            if isinstance(fault, LineFault):
+                self._noise[fault.device].append(make_damage(fault))
         self._plugs = sorted(_plugs(devices, faults), key=lambda p: p[0])
         self.times = {name: array("q") for name in timed}
         """Of each message: when its bytes were written, ns, CLOCK_MONOTONIC."""

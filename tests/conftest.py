@@ -62,3 +62,18 @@ def connect():
 
     yield make
     context.destroy(linger=0)
+
+
+@pytest.fixture
+def publisher():
+    """Of results, at a port of this machine."""
+    from vehicled.daemon.endpoints import Endpoints, PublishOptions
+    from vehicled.daemon.publisher import Publisher
+
+    options = PublishOptions(endpoint="tcp://127.0.0.1:*")
+    endpoints = Endpoints(options)
+    publisher = Publisher(endpoints, options)
+    publisher.start()
+    yield publisher
+    publisher.close()
+    endpoints.close()

@@ -83,6 +83,7 @@ class Collector:
         self.innovations: list[Innovation] = []
         self.statuses: list[Status] = []
         self.parameters: list[Parameters] = []
+        self.commands: list[tuple[int, str, dict[str, Any]]] = []
         self.recorded: list[tuple[Any, ...]] = []
 
     def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None:
@@ -94,6 +95,9 @@ class Collector:
 
     def publish_parameters(self, parameters: Parameters) -> None:
         self.parameters.append(parameters)
+
+    def publish_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
+        self.commands.append((step_ns, name, arguments))
 
     def record_parameters(self, parameters: Parameters) -> None:
         self.recorded.append(("parameters", parameters.t))

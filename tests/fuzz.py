@@ -34,7 +34,10 @@ from pathlib import Path
 from fuzz_devices import make_devices
 from fuzz_documents import make_documents
 from fuzz_frames import Frame, Target
+from fuzz_logs import make_logs
 from fuzz_ntrip import make_ntrip
+
+from vehicled.studies.benchmarks.timing import collector_off
 
 CORPUS = Path(__file__).parent / "fuzz_corpus"
 SESSION = 20_000
@@ -47,11 +50,11 @@ COLLECT_EVERY = 500
 
 
 class HangError(Exception):
-    """A frame has taken longer than `HANG_S`."""
+    """A frame took longer than `HANG_S`."""
 
 
 class SlowError(Exception):
-    """A frame has taken longer than the target's limit."""
+    """A frame took longer than its target permits, each time."""
 
 
 @dataclass
@@ -70,9 +73,12 @@ class Result:
 
 def make_targets() -> dict[str, Target]:
     """All of them, by name."""
-    return {target.name: target for target in (*make_devices(), *make_ntrip(), *make_documents())}
+    return {
+        target.name: target for target in (*make_devices(), *make_ntrip(), *make_documents(), *make_logs())
+    }
 
 
+@collector_off()
 def run(target: Target, frames: float, seconds: float, seed: int, session: int = SESSION) -> Result:
     """Sessions until there were so many frames, or so many seconds are over, or one fails."""
     result = Result()
@@ -87,7 +93,7 @@ def run(target: Target, frames: float, seconds: float, seed: int, session: int =
         until = began + seconds
         error = _feed(target, itertools.islice(source, math.ceil(left)), fed, result, until)
         if error is not None:
-            result.failure = _describe(error), reduce(target, fed)
+            result.failure = _describe(error), _reduce(target, fed)
             break
         del fed
         gc.collect()
@@ -102,14 +108,15 @@ def run(target: Target, frames: float, seconds: float, seed: int, session: int =
 
 def replay(target: Target, frames: Sequence[Frame]) -> Exception | None:
     """What the frames raise, from a start of the target."""
-    return _feed(target, iter(frames), [], Result(), math.inf)
+    with collector_off():
+        return _feed(target, iter(frames), [], Result(), math.inf)
 
 
-def reduce(target: Target, frames: list[Frame]) -> list[Frame]:
+def _reduce(target: Target, frames: list[Frame]) -> list[Frame]:
     """The fewest of the last frames, by powers of two, that fail as well; all, if it takes all of them."""
     count = 1
     while count < len(frames):
-        if replay(target, frames[-count:]) is not None:
+        if _feed(target, iter(frames[-count:]), [], Result(), math.inf) is not None:
             return frames[-count:]
         count *= 2
     return frames
@@ -119,7 +126,7 @@ def _feed(
     target: Target, frames: Iterator[Frame], fed: list[Frame], result: Result, until: float
 ) -> Exception | None:
     """Feed the frames; they are appended to `fed`, the last of which is the one that raised what is returned."""
-    with _quiet(), target.open() as feed:
+    with _alarm(), target.open() as feed:
         for frame in frames:
             fed.append(frame)
             signal.setitimer(signal.ITIMER_REAL, HANG_S)
@@ -154,23 +161,18 @@ def _time_last(target: Target, frames: list[Frame]) -> float:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without garbage collection, and with an alarm for what hangs."""
+def _alarm() -> Iterator[None]:
+    """What hangs is interrupted, once the timer has been set."""
 
     def hang(*_: object) -> None:
         raise HangError(f"no end within {HANG_S:g} s")
 
     before = signal.signal(signal.SIGALRM, hang)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-        gc.enable()
-        gc.unfreeze()
 
 
 def _memory() -> int:

@@ -9,6 +9,7 @@ import contextlib
 import math
 import os
 import pickle
+import random
 import re
 import struct
 import tty
@@ -18,22 +19,28 @@ from typing import Any
 
 import can
 from fuzz_frames import MS, Feed, Frame, Rng, Target, damage, in_pieces
+from live_rig import IMU
 
 from drivers.can import CanDecoder, CanOptions, load_dbc
 from drivers.framing import FrameDecoder, xor_checksum
 from drivers.nmea import NmeaDecoder, NmeaOptions
+from drivers.receiver import ubx_checksum
 from drivers.slcan import SlcanPort
+from drivers.ubx import UbxDecoder, UbxOptions
 from drivers.vectornav import VectorNavDecoder, VectorNavOptions
-from drivers.xsens import FLOAT64, FP1632, XsensDecoder, XsensOptions
-from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder, xbus_message
+from drivers.xsens import XsensDecoder, XsensOptions
+from drivers.xsens_packets import FLOAT64, FP1632
+from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder, vectornav_binary, xbus_message
+from replay.ubx_encoder import UbxEncoder, ubx_message
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.messages import Measurement
 from vehicled.settings import config_path
 
-_IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 _GNSS = {
     **{"gnss.lat": 47.376886, "gnss.lon": -8.541694, "gnss.alt": 412.5, "gnss.quality": 4.0},
     **{"gnss.h_acc": 0.014, "gnss.v_acc": 0.021, "gnss.speed": 12.5, "gnss.course": 3.0},
+    **{"gnss.vn": -12.375, "gnss.ve": 1.764, "gnss.vd": 0.25, "gnss.s_acc": 0.05},
+    **{"gnss.heading": 3.1, "gnss.heading_acc": 0.004},
 }
 
 
@@ -104,6 +111,73 @@ def _seal_nmea(data: bytes) -> bytes:
         return b"$%s*%02X\r\n" % (found[1], xor_checksum(found[1]))
 
     return re.sub(rb"\$([^$*\r\n]*)(?:\*[^\r\n$]*)?[\r\n]*", seal, data)
+
+
+def _seal_ubx(data: bytes) -> bytes:
+    """The first message with a checksum that holds, what follows as it is; sentences as those of NMEA."""
+    if not data.startswith(b"\xb5\x62"):
+        return _seal_nmea(data)
+    end = min(6 + int.from_bytes(data[4:6], "little"), len(data) - 2)
+    return data[:end] + ubx_checksum(data[2:end]) + data[end + 2 :]
+
+
+class _OtherUbxEncoder:
+    """The messages that the emulated receiver does not send, whatever is in them."""
+
+    _LENGTHS = (
+        (0x0112, 36),
+        (0x0136, 64),
+        (0x013C, 64),
+        (0x013C, 40),
+        (0x1002, 40),
+        (0x0103, 16),
+        (0x0121, 20),
+    )
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def encode(self, m: Measurement) -> bytes:
+        self._number += 1
+        kind, length = self._LENGTHS[self._number % len(self._LENGTHS)]
+        itow = (m.t // MS % 604_800_000).to_bytes(4, "little")
+        before = b"\x01\0\0\0" if kind == 0x013C else b""
+        payload = before + itow + random.Random(self._number).randbytes(length - len(before) - 4)
+        return ubx_message(kind, payload)
+
+
+_GNSS_FIELDS, _INS_FIELDS = 0x06B2, 0x0013
+"""VectorNav: Tow, Fix, PosLla, VelNed, PosU, VelU; InsStatus, PosLla, VelNed."""
+
+
+class _OtherVectorNavEncoder:
+    """A fix and the solution of the navigation filter, whatever is in them."""
+
+    def encode(self, m: Measurement) -> bytes:
+        rng = random.Random(m.t)
+        fix = struct.pack("<QB", rng.getrandbits(64), rng.choice((0, 2, 3, 8, 200)))
+        place = struct.pack("<3d", rng.uniform(-91, 91), rng.uniform(-181, 181), rng.uniform(-1e3, 2e4))
+        status = struct.pack("<H", rng.choice((1, 2, 3)))
+        payload = struct.pack("<QQ", m.t, m.t + 10**18) + fix + place + rng.randbytes(28)
+        return vectornav_binary(
+            {0: 0x0003, 3: _GNSS_FIELDS, 4: 0x0002, 5: _INS_FIELDS},
+            payload + rng.randbytes(12) + status + place + rng.randbytes(12),
+        )
+
+
+class _OtherXsensEncoder:
+    """A fix and the solution of the navigation filter, whatever is in them."""
+
+    def encode(self, m: Measurement) -> bytes:
+        rng = random.Random(m.t)
+        pvt = bytearray(rng.randbytes(94))
+        pvt[20] = rng.choice((0, 1, 2, 3, 5))
+        utc = struct.pack(">IH6B", rng.getrandbits(30), 2026, rng.randrange(15), 3, 4, 5, 6, 7)
+        packets = {0x1010: utc, 0x7010: pvt, 0xE020: b"\0\0\0\2", 0x5022: rng.randbytes(6)}
+        packets |= {0x5043: struct.pack(">2d", rng.uniform(-91, 91), rng.uniform(-181, 181))}
+        packets |= {rng.choice((0x2030, 0x2034, 0x2038)): rng.randbytes(12), 0xD014: rng.randbytes(12)}
+        data = b"".join(i.to_bytes(2) + bytes((len(v),)) + v for i, v in packets.items())
+        return xbus_message(0x36, data)
 
 
 def _seal_xsens(data: bytes) -> bytes:
@@ -207,7 +281,7 @@ class SlcanTarget:
 
 
 def make_devices() -> list[Target]:
-    xsens = (XsensEncoder, lambda: XsensEncoder(FP1632), lambda: XsensEncoder(FLOAT64))
+    xsens = (XsensEncoder, lambda: XsensEncoder(FP1632), lambda: XsensEncoder(FLOAT64), _OtherXsensEncoder)
     return [
         SerialTarget(
             "nmea",
@@ -218,18 +292,26 @@ def make_devices() -> list[Target]:
             _seal_nmea,
         ),
         SerialTarget(
+            "ubx",
+            lambda: UbxDecoder("d", UbxOptions(port="p", imu=True)),
+            (UbxEncoder, UbxEncoder, _OtherUbxEncoder, NmeaEncoder),
+            _GNSS,
+            b"\xb5\x62\x01\x07\x5c\x00\xd3\x13\x3e$GNGGA,*\r\n",
+            _seal_ubx,
+        ),
+        SerialTarget(
             "xsens",
             lambda: XsensDecoder("d", XsensOptions(port="p")),
             xsens,
-            _IMU,
+            IMU,
             b"\xfa\xff\x36\x00\x08\x10\x20\x40",
             _seal_xsens,
         ),
         SerialTarget(
             "vectornav",
             lambda: VectorNavDecoder("d", VectorNavOptions(port="p")),
-            (VectorNavEncoder, lambda: VectorNavEncoder("ascii")),
-            _IMU,
+            (VectorNavEncoder, lambda: VectorNavEncoder("ascii"), _OtherVectorNavEncoder),
+            IMU,
             b"\xfa\x01\x7f\x08\x36$VN,*\r\n",
             _seal_vectornav,
         ),

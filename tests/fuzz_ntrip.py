@@ -14,7 +14,7 @@ from drivers.ntrip import LONGEST_HEAD, NtripError, Response
 from drivers.rtcm import RtcmDecoder, message_number, read_base
 from drivers.source_table import parse_table
 
-_FRAMES = (*EPOCH, make_frame(1006, 21), make_frame(4072, 1023), make_frame(1, 2))
+_FRAMES = (*EPOCH, make_frame(1006, 21), make_frame(4072, 1023), make_frame(1001, 2))
 _ROW = (
     b"STR;NEAR;A Coru\xc3\xb1a;RTCM 3.3;1006(10);2;GPS;Example;ESP;43.37;351.60;0;0;base;none;B;N;9600;\r\n"
 )

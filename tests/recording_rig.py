@@ -3,8 +3,6 @@
 import io
 import os
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +80,6 @@ class _File(io.FileIO):
     def write(self, data: Any) -> int:
         self._disk.check()
         return super().write(data)
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.perf_counter() + 20
-    while not condition():
-        assert time.perf_counter() < deadline, "it did not happen within 20 s"
-        time.sleep(0.001)
 
 
 def write_recording(path: Path, steps: int = 300) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 
 from vehicled.cli import main, make_parser
 from vehicled.filter.settings import Kind as CarKind
+from vehicled.jobs.ledger import Ledger
 from vehicled.studies.benchmarks import (
     observer_cases,
     observer_filters,
@@ -25,7 +26,6 @@ from vehicled.studies.benchmarks import (
 from vehicled.studies.benchmarks import observer_conclusions as conclusions
 from vehicled.studies.benchmarks.literal import NOTICES
 from vehicled.studies.benchmarks.observer_cases import ObserverRun, Setup
-from vehicled.studies.jobs import Ledger
 from vehicled.studies.observers.factory import KINDS, Kind, of_errors
 from vehicled.studies.observers.linkage_errors import LinkageErrors
 from vehicled.studies.observers.unscented import UnscentedKF

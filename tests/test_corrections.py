@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import random
+import socket
 import ssl
 import time
 import tty
@@ -31,6 +32,7 @@ from drivers import corrections as module
 from drivers.corrections import CorrectionOptions, Corrections
 from drivers.nmea import Nmea, NmeaOptions
 from drivers.ntrip import make_gga
+from drivers.ubx import Ubx, UbxOptions
 from vehicled import settings
 from vehicled.settings import SettingsError
 
@@ -139,6 +141,21 @@ def test_the_receiver_is_read_while_it_is_written_to(receiver):
     assert receiver.read() == b"".join(EPOCH) * 20
 
 
+def test_a_receiver_in_the_network_gets_them_over_its_connection():
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as closing:
+        driver = Ubx("gnss", UbxOptions(port=f"socket://127.0.0.1:{server.getsockname()[1]}"), print)
+        driver.start()
+        closing.callback(driver.stop)
+        connection = closing.enter_context(server.accept()[0])
+        connection.settimeout(10.0)
+        until(lambda: driver.state == "connected")
+        got = b""
+        with TestCaster(stream(ICY, *EPOCH)) as caster, running(caster, driver.write):
+            while len(got) < len(b"".join(EPOCH)):
+                got += connection.recv(4096)
+    assert got == b"".join(EPOCH)
+
+
 @pytest.mark.parametrize(
     ("response", "error"),
     [
@@ -206,7 +223,7 @@ def test_a_caster_that_dies_in_mid_frame_costs_that_frame_alone():
 def test_a_stream_that_is_not_rtcm_is_refused_before_it_costs_much():
     """Each preamble that is none costs a checksum."""
     with (
-        TestCaster(stream(ICY, b"\xd3\x03\xff" * 10_000)) as caster,
+        TestCaster(stream(ICY, b"\xd3\x03\xff\x43\x50" * 10_000)) as caster,
         running(caster, print) as corrections,
     ):
         until(lambda: corrections.status()["last_error"])

@@ -81,6 +81,15 @@ def test_each_command_is_submitted_and_replied_to(server, ask):
     ]
 
 
+def test_a_mark_is_a_text_of_one_short_line(server, ask):
+    assert ask({"command": "mark", "text": "Bremspunkt 3 – näher"})["ok"]
+    assert server.submitted == [("mark", {"text": "Bremspunkt 3 – näher"})]
+    for text in ("", "x" * 201, "two\nlines", "\x1b[2J", "a\u2028b", 7, None):
+        assert ask({"command": "mark", "text": text})["ok"] is False
+    assert ask({"command": "mark"})["ok"] is False
+    assert len(server.submitted) == 1
+
+
 def test_an_error_of_the_estimator_is_the_reply(ask):
     assert ask({"command": "set_position", "x": 13.0, "y": 0}) == {"ok": False, "error": "no luck there"}
 
@@ -149,7 +158,7 @@ def test_changes_of_the_filter_are_rationed_and_everything_else_goes_on(server, 
     done = [r["ok"] for r in replies]
     assert done[:3] == [True] * 3
     assert len(server.submitted) == sum(done) < 10
-    assert replies[3]["error"].startswith("too many changes")
+    assert replies[3]["error"].startswith("too many commands")
     assert ask({"command": "set_position", "x": 1, "y": 1})["ok"] is False
     assert ask({"command": "status"})["ok"]
     while not ask({"command": "reset"})["ok"]:

@@ -10,10 +10,9 @@ import time
 import numpy as np
 import pytest
 import zmq
+from live_rig import wait_until
 
 from vehicled.daemon.connections import MAX_CONNECTIONS
-from vehicled.daemon.endpoints import Endpoints, PublishOptions
-from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.subscribers import MAX_BYTES, MAX_SUBSCRIPTIONS
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Status
 
@@ -23,25 +22,6 @@ MB = 1e6
 def resident_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def wait_until(condition):
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("did not happen within 5 s")
-
-
-@pytest.fixture
-def publisher():
-    options = PublishOptions(endpoint="tcp://127.0.0.1:*")
-    endpoints = Endpoints(options)
-    publisher = Publisher(endpoints, options)
-    publisher.start()
-    yield publisher
-    publisher.close()
-    endpoints.close()
 
 
 def publish(publisher, t):

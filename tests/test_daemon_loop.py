@@ -228,6 +228,18 @@ def test_commands_are_executed_before_a_step_and_recorded():
     events = [r for r in rig.collector.recorded if r[0] not in ("status", "parameters")]
     assert events[0] == ("command", rig.times[0], "set_position", {"x": 1.0, "y": 2.0})
     assert [e[0] for e in events[1:]] == ["step", "step"]
+    assert rig.collector.commands == [events[0][1:]]
+
+
+def test_a_mark_is_published_and_recorded_with_its_step_and_the_estimator_does_not_get_it():
+    rig = Rig()
+    future = rig.loop.submit("mark", {"text": "kerb"})
+    rig.run(2)
+    assert future.result(0) == {}
+    assert rig.estimator.commands == []
+    mark = (rig.times[0], "mark", {"text": "kerb"})
+    assert ("command", *mark) in rig.collector.recorded
+    assert rig.collector.commands == [mark]
 
 
 def test_the_mailbox_is_bounded_and_every_future_completes():

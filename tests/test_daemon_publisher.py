@@ -5,11 +5,13 @@ import os
 import socket as sockets
 import time
 
+import msgspec
 import numpy as np
 import pytest
 import zmq
 import zmq.auth
 from daemon_fakes import make_innovation
+from live_rig import wait_until
 
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.daemon.publisher import Publisher
@@ -25,46 +27,33 @@ def estimate(t, x=1.5):
     return Estimate(t, values)
 
 
-@pytest.fixture
-def publisher():
-    options = PublishOptions(**LOCAL)
-    endpoints = Endpoints(options)
-    publisher = Publisher(endpoints, options)
-    publisher.start()
-    yield publisher
-    publisher.close()
-    endpoints.close()
-
-
 def receive(socket):
     topic, payload = socket.recv_multipart()
     return topic.decode(), json.loads(payload)
 
 
-def wait_until(condition):
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("did not happen within 5 s")
-
-
 def test_topics_and_payloads(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
-    publisher.publish_step(estimate(7), [make_innovation(6)])
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 8)
+    further = {"driver": np.arange(10.0)}
+    publisher.publish_step(msgspec.structs.replace(estimate(7), points=further), [make_innovation(6)])
     publisher.publish_status(Status(8, "running", {"a": {"b": 1}}))
     publisher.publish_parameters(Parameters.of(8, {"gyro_scale": SlowState(0.5, 0.1, "–")}))
-    got = [receive(subscriber) for _ in range(6)]
-    topics = ["position", "slip", "suspension", "innovation", "status", "parameters"]
+    publisher.publish_command(9, "mark", {"text": "kerb"})
+    got = [receive(subscriber) for _ in range(8)]
+    topics = ["position", "slip", "suspension", "points", "innovation", "status", "parameters", "command"]
     assert [topic for topic, _ in got] == topics
     assert all(message["schema"] == 1 for _, message in got)
+    since_1970 = time.time() - time.monotonic()  # of t = 0; those of the messages are nanoseconds later
+    assert [message.pop("timestamp") for _, message in got] == pytest.approx([since_1970] * 8, abs=0.1)
     assert got[0][1]["x"] == 1.5
     assert got[0][1]["y"] is None
-    assert got[3][1]["sensor"] == "imu.gyro"
-    assert got[4][1]["counters"] == {"a": {"b": 1}}
-    assert (got[5][1]["value"], got[5][1]["sigma"]) == ({"gyro_scale": 0.5}, {"gyro_scale": 0.1})
+    assert got[3][1]["points"]["driver"]["vy"] == 4.0
+    assert got[4][1]["sensor"] == "imu.gyro"
+    assert got[5][1]["counters"] == {"a": {"b": 1}}
+    assert (got[6][1]["value"], got[6][1]["sigma"]) == ({"gyro_scale": 0.5}, {"gyro_scale": 0.1})
+    assert got[7][1] == {"schema": 1, "step": 9, "name": "mark", "arguments": {"text": "kerb"}}
     once = dict.fromkeys(topics, 1)
     wait_until(lambda: publisher.counters()["sent"] == once)
 
@@ -158,7 +147,7 @@ def test_the_backlog_is_bounded_and_drops_are_counted():
 def test_a_message_that_cannot_be_encoded_does_not_stop_the_others(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == 8)
     publisher.publish_status(Status(1, "running", {"what": object()}))
     publisher.publish_status(Status(2, "running", {}))
     assert receive(subscriber)[1]["t"] == 2

@@ -14,6 +14,7 @@ from itertools import pairwise
 import pytest
 import zmq
 from daemon_fakes import FakeEstimator
+from live_rig import wait_until
 from recording_rig import Disk
 
 from drivers.xsens import XsensOptions
@@ -27,6 +28,7 @@ from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
 from vehicled.daemon.signals import Signals
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement, SlowState
+from vehicled.stepping import run_steps
 
 CONFIGURATION = """\
 devices:
@@ -68,43 +70,24 @@ def make(tmp_path, socket_folder, estimator, configuration):
     return make
 
 
-@pytest.fixture
-def client():
-    context = zmq.Context()
-
-    def connect(kind, endpoint):
-        socket = context.socket(kind)
-        socket.rcvtimeo = 5000
-        socket.connect(endpoint)
-        return socket
-
-    yield connect
-    context.destroy(linger=0)
-
-
-def wait_until(condition):
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not happen within 5 s")
-
-
-def test_from_device_to_subscriber_and_file(make, estimator, client, tmp_path):
+def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
     daemon = make()
     with daemon:
-        subscriber = client(zmq.SUB, daemon.endpoint)
+        subscriber = connect(zmq.SUB, daemon.endpoint)
         subscriber.subscribe("position")
         messages = [json.loads(subscriber.recv_multipart()[1]) for _ in range(20)]
-        commands = client(zmq.REQ, daemon.command_endpoint)
+        commands = connect(zmq.REQ, daemon.command_endpoint)
         commands.send(b'{"command": "set_position", "x": 1, "y": 2}')
         assert json.loads(commands.recv()) == {"ok": True, "executed": "set_position"}
+        commands.send(b'{"command": "mark", "text": "kerb"}')
+        assert json.loads(commands.recv()) == {"ok": True}
         commands.send(b'{"command": "status"}')
         status = json.loads(commands.recv())["status"]
+    assert status["counters"]["commands"]["endpoint"] == daemon.command_endpoint
     assert all(b["t"] > a["t"] and b["x"] >= a["x"] for a, b in pairwise(messages))
     assert messages[-1]["x"] > messages[0]["x"]
     assert set(status["counters"]) == {
-        *("devices", "publisher", "commands", "recorder", "queue", "loop", "estimator")
+        *("devices", "publisher", "commands", "recorder", "queue", "loop", "estimator", "time")
     }
     assert status["counters"]["devices"]["imu"]["state"] in ("connected", "disconnected")
 
@@ -116,8 +99,17 @@ def test_from_device_to_subscriber_and_file(make, estimator, client, tmp_path):
     assert len(given) > 20
     assert all(m.values == SAMPLE for m in given)
     assert [(c.name, c.arguments) for s in steps for c in s.commands] == [
-        ("set_position", {"x": 1.0, "y": 2.0})
+        ("set_position", {"x": 1.0, "y": 2.0}),
+        ("mark", {"text": "kerb"}),
     ]
+
+    # A replay hands the mark on with its step, and the estimator does not see it.
+    again, executed = FakeEstimator(), []
+    for _ in run_steps(again, iter(steps), on_command=lambda *command: executed.append(command)):
+        pass
+    assert [name for name, _ in again.commands] == ["set_position"]
+    (marked,) = (s.t for s in steps for c in s.commands if c.name == "mark")
+    assert executed[-1] == (marked, "mark", {"text": "kerb"}, None)
 
 
 def test_a_device_that_floods_is_decimated_and_named_in_the_status(make, estimator):
@@ -318,7 +310,7 @@ def test_estimation_goes_on_where_nothing_can_be_recorded(make, estimator, tmp_p
 
 @pytest.mark.parametrize("since", ["the start", "later"])
 def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
-    make, estimator, client, monkeypatch, tmp_path, since
+    make, estimator, connect, monkeypatch, tmp_path, since
 ):
     """Recording and what was learned are on it."""
     monkeypatch.setattr(live_recorder, "_END_WITHIN_S", 0.2)
@@ -339,7 +331,7 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
         steps = len(estimator.steps)
         wait_until(lambda: len(estimator.steps) > steps + 100)
         wait_until(lambda: daemon.status.counters["recorder"]["state"] == "stalled")
-        commands = client(zmq.REQ, daemon.command_endpoint)
+        commands = connect(zmq.REQ, daemon.command_endpoint)
         commands.send(b'{"command": "status"}')
         assert json.loads(commands.recv())["ok"]
         ending = time.monotonic()

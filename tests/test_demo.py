@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from replay.mcap_log import McapLog
 from vehicled.cli import main
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.demo.result import DemoResult
-from vehicled.demo.screen import Screen, make_map, swing_bar
+from vehicled.demo.screen import Screen
+from vehicled.live.lines import make_map, swing_bar
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.rig.configuration import write_configuration
 from vehicled.rig.rig import DriveEnd
@@ -119,7 +121,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_ports(tmp_path, socket_folder):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--duration", "1"], ["--duration", "nan"], ["--duration", "60"], ["--seed", "-1"]]
+    "arguments", [["--duration", "24"], ["--duration", "nan"], ["--duration", "60"], ["--seed", "-1"]]
 )
 def test_bad_arguments_are_one_line_each(arguments, tmp_path, capsys):
     assert main(["demo", "--output", str(tmp_path / "out"), *arguments]) == 2
@@ -225,9 +227,10 @@ class FakeFeed:
 
 
 class Terminal(io.StringIO):
-    def __init__(self):
+    def __init__(self, rows, columns):
         super().__init__()
         self._pty = os.openpty()
+        termios.tcsetwinsize(self._pty[1], (rows, columns))
 
     def isatty(self):
         return True
@@ -252,10 +255,8 @@ def test_the_view_shows_the_error_of_now_and_leaves_the_cursor():
         sideslip=math.radians(-1.0),
         **{"sigma.x": 0.03, "sigma.y": 0.04, "sigma.yaw": 0.01, "sigma.sideslip": 0.01},
     )
-    terminal = Terminal()
-    os_size = os.terminal_size((80, 40))
-    with pytest.MonkeyPatch.context() as patch, Screen("a drive", truth, offset, False, terminal) as screen:
-        patch.setattr(os, "get_terminal_size", lambda _: os_size)
+    terminal = Terminal(rows=40, columns=80)
+    with Screen("a drive", truth, offset, False, terminal) as screen:
         screen.show(feed)
         first = terminal.getvalue()
         screen.show(feed)
@@ -264,6 +265,24 @@ def test_the_view_shows_the_error_of_now_and_leaves_the_cursor():
     assert "36.0 km/h" in first
     assert second.startswith(f"\x1b[{first.count(chr(10))}A")  # drawn over the first
     assert terminal.getvalue().endswith("\x1b[?25h")
+    terminal.close()
+
+
+def test_the_last_page_is_of_the_drive():
+    truth, offset = straight_truth(), time.monotonic_ns()
+    terminal = Terminal(rows=40, columns=80)
+    with Screen("a drive", truth, offset, False, terminal) as screen:
+        screen.show(FakeFeed(t=offset + int(truth.t[-1]) + 4_000_000, x=1000.0, y=0.0, yaw=0.5, vx=10.0))
+    assert "true error" not in terminal.getvalue()
+    terminal.close()
+
+
+def test_a_terminal_without_a_size_shows_whole_lines():
+    truth, offset = straight_truth(), time.monotonic_ns()
+    terminal = Terminal(rows=0, columns=0)
+    with Screen("a drive", truth, offset, False, terminal) as screen:
+        screen.show(FakeFeed(t=offset, x=0.0, y=0.0, z=0.5, yaw=0.5, vx=10.0))
+    assert "0.50 m up" in terminal.getvalue()
     terminal.close()
 
 

@@ -44,6 +44,24 @@ def test_jitter_and_stalls_are_removed_and_skew_is_found(skew):
     assert clock.restarts == 0
 
 
+@pytest.mark.parametrize("skew", [0.01, -0.01, 0.018])
+def test_a_clock_at_a_wrong_rate_is_followed_after_a_few_seconds(skew):
+    """skew: host seconds per device second, less one; a device that is 1 % slow has 0.01."""
+    clock = DeviceClock(tick_ns=100_000)
+    errors = simulate(clock, seconds=90, tick_ns=100_000, skew=skew, stalls=0.05)
+    assert max(map(abs, errors[:500])) < abs(skew) * 5e9  # what has drifted until then
+    assert max(map(abs, errors[500:])) < 1_000_000
+    assert clock.skew == pytest.approx(skew, abs=5e-5)
+    assert clock.restarts == 0
+
+
+def test_a_clock_set_back_a_little_is_not_taken_for_a_slow_one():
+    clock = DeviceClock(tick_ns=1)
+    simulate(clock, seconds=50, tick_ns=1, start=50 * 10**9)
+    simulate(clock, seconds=50, tick_ns=1, start=round(99.95e9), t0=10**12 + 50 * 10**9)
+    assert abs(clock.skew) <= 300e-6
+
+
 @pytest.mark.parametrize(
     ("tick_ns", "wrap"), [(1_000, 2**32), (100_000, 2**32), (1_000_000, 2**16), (1, 86_400_000_000_000)]
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import can
 import pytest
+from live_rig import IMU, wait_until
 
 from drivers.can import Can, CanOptions, CanSignal
 from drivers.flood import FloodGuard
@@ -20,14 +21,6 @@ from vehicled.messages import Measurement
 from vehicled.token_bucket import TokenBucket
 
 SECOND = 1_000_000_000
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
-
-
-def until(condition, timeout_s=20.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.002)
 
 
 def admitted(guard, channel, rate, seconds, begin_ns=5 * SECOND):
@@ -93,7 +86,7 @@ def imu(tmp_path):
     out: list[Measurement] = []
     driver = Xsens("imu", XsensOptions(port=str(device.link)), out.append)
     driver.start()
-    until(lambda: driver.state == "connected")
+    wait_until(lambda: driver.state == "connected")
     yield device, driver, out
     driver.stop()
     device.close()
@@ -108,7 +101,7 @@ def test_a_flooding_device_is_counted_and_named(imu):
         time.sleep(0.001)
     assert driver.state == "flooding"
     assert len(out) <= 600 + 1200 * (time.monotonic() - begun)
-    until(lambda: driver.state != "flooding")
+    wait_until(lambda: driver.state != "flooding")
     assert driver.counters()["internal_errors"] == 0
 
 
@@ -121,9 +114,9 @@ def test_garbage_without_end_is_not_even_looked_at(imu):
     assert read <= 200_000 * (time.monotonic() - begun + 0.1)
     assert driver.counters()["discarded_bytes"] > 0
     assert driver.state == "flooding"
-    until(lambda: driver.state != "flooding")  # its buffer is empty by then
+    wait_until(lambda: driver.state != "flooding")  # its buffer is empty by then
     device.send(device.pack(Measurement("imu", 0, 0, IMU)))
-    until(lambda: out)
+    wait_until(lambda: out)
 
 
 BRAKE = {"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")}
@@ -141,7 +134,7 @@ def slcan():
         "can", CanOptions(dbc=DBC, signals=BRAKE, interface="slcan", channel=os.ttyname(theirs)), out.append
     )
     driver.start()
-    until(lambda: driver.state == "connected")
+    wait_until(lambda: driver.state == "connected")
     yield ours, driver, out
     driver.stop()
     os.close(ours)
@@ -158,14 +151,14 @@ def test_an_slcan_adapter_is_read_no_faster_than_any_bus_sends(slcan, line):
     while time.monotonic() < begun + 1.0:
         with contextlib.suppress(BlockingIOError):
             written += os.write(end, line * (4000 // len(line)))
-    until(lambda: driver.counters()["discarded_bytes"])
+    wait_until(lambda: driver.counters()["discarded_bytes"])
     assert driver.state == "flooding"
     taken = written - driver.counters()["discarded_bytes"]
     assert taken <= 250_000 * (time.monotonic() - begun + 0.1) + 100_000  # still on the line
-    until(lambda: driver.state != "flooding")
+    wait_until(lambda: driver.state != "flooding")
     assert not out
     os.write(end, b"\rt1308" + b"00" * 8 + b"\r")  # the driver is in step again
-    until(lambda: out)
+    wait_until(lambda: out)
     assert driver.counters()["internal_errors"] == driver.counters()["disconnects"] == 0
 
 
@@ -176,7 +169,7 @@ def test_no_frame_is_made_of_what_stands_before_and_after_discarded_bytes(slcan)
     while not driver.counters()["discarded_bytes"] or time.monotonic() < begun + 1.0:
         with contextlib.suppress(BlockingIOError):
             os.write(end, good * 150)
-    until(lambda: driver.state != "flooding")
+    wait_until(lambda: driver.state != "flooding")
     assert out
     pressures = {m.values["brake.pressure"] for m in out}
     assert pressures == {0.0}
@@ -189,11 +182,11 @@ def test_frames_are_left_out_before_they_are_decoded():
     driver.start()
     frame = can.Message(arbitration_id=0x130, data=bytes(8), is_extended_id=False)
     with can.Bus(interface="virtual", channel="test_drivers_flood") as bus:
-        until(lambda: driver.state == "connected")
+        wait_until(lambda: driver.state == "connected")
         begun = time.monotonic()
         for _ in range(2000):
             bus.send(frame)
-        until(lambda: driver.counters()["decimated"] + len(out) == 2000)
+        wait_until(lambda: driver.counters()["decimated"] + len(out) == 2000)
     assert driver.state == "flooding"
     assert len(out) <= driver.counters()["messages"] <= 150 + 300 * (time.monotonic() - begun)
     driver.stop()

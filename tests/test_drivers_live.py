@@ -3,13 +3,13 @@
 import dataclasses
 import subprocess
 import sys
-import time
 import types
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import can
 import pytest
+from live_rig import IMU, wait_until
 
 from drivers.can import Can, CanOptions, CanSignal
 from drivers.nmea import Nmea, NmeaOptions
@@ -21,21 +21,12 @@ from replay.faults import BadLine, Unplugged
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 GNSS = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5, "gnss.quality": 4.0, "gnss.h_acc": 0.014}
 MS = 1_000_000
 BRAKE = CanOptions(
     dbc=Path(__file__).parent.parent / "config" / "prototype.dbc",
     signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
 )
-
-
-def until(condition, timeout_s=20.0):
-    """Waits for something that must come about; the time-out is only there to end a failing test."""
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.002)
 
 
 def sample(t, values=IMU, source="log"):
@@ -64,15 +55,15 @@ def test_a_device_is_unplugged_and_replugged_under_the_same_name(tmp_path, kind)
         driver.start()
         try:
             for round_ in range(1, 3):
-                until(lambda: driver.state in ("connected", "silent"))
+                wait_until(lambda: driver.state in ("connected", "silent"))
                 before = len(out)
                 for i in range(5):
                     emulator.send(sample(i * 10 * MS, values))
-                until(lambda before=before: len(out) == before + 5)
+                wait_until(lambda before=before: len(out) == before + 5)
                 emulator.write(kind, half)
                 emulator.unplug(kind)
-                until(lambda: driver.state == "disconnected")
-                until(lambda round_=round_: driver.counters()["disconnects"] == round_)
+                wait_until(lambda: driver.state == "disconnected")
+                wait_until(lambda round_=round_: driver.counters()["disconnects"] == round_)
                 emulator.replug(kind)
         finally:
             driver.stop()
@@ -91,12 +82,12 @@ def test_a_device_that_is_not_there_is_waited_for(tmp_path):
     driver = VectorNav("imu", VectorNavOptions(port=str(tmp_path / "imu")), out.append)
     driver.start()
     try:
-        until(lambda: driver.counters()["open_errors"] >= 2)
+        wait_until(lambda: driver.counters()["open_errors"] >= 2)
         assert driver.state == "disconnected"
         with Emulator({"imu": ("vectornav", driver.options)}) as emulator:
-            until(lambda: driver.state == "connected")
+            wait_until(lambda: driver.state == "connected")
             emulator.send(sample(0))
-            until(lambda: len(out) == 1)
+            wait_until(lambda: len(out) == 1)
             assert driver.counters()["disconnects"] == 0
     finally:
         driver.stop()
@@ -109,9 +100,9 @@ def test_a_receiver_that_pauses_hands_out_its_epoch(tmp_path):
     with Emulator({"gnss": ("nmea", options)}) as emulator:
         driver.start()
         try:
-            until(lambda: driver.state == "connected")
+            wait_until(lambda: driver.state == "connected")
             emulator.send(sample(0, GNSS))
-            until(lambda: out)
+            wait_until(lambda: out)
         finally:
             driver.stop()
     assert out[0].values["gnss.lat"] == pytest.approx(47.25, abs=1e-10)
@@ -130,12 +121,12 @@ def test_an_error_of_the_receiving_end_is_outlived(tmp_path):
     with Emulator({"imu": ("xsens", options)}) as emulator:
         driver.start()
         try:
-            until(lambda: driver.state == "connected")
+            wait_until(lambda: driver.state == "connected")
             emulator.send(sample(0))
-            until(lambda: driver.counters()["internal_errors"] == 1)
-            until(lambda: driver.counters()["reconnects"] == 1)
+            wait_until(lambda: driver.counters()["internal_errors"] == 1)
+            wait_until(lambda: driver.counters()["reconnects"] == 1)
             emulator.send(sample(10 * MS))
-            until(lambda: len(out) == 2)
+            wait_until(lambda: len(out) == 2)
         finally:
             driver.stop()
 
@@ -146,7 +137,7 @@ def test_a_refused_baud_rate_is_an_open_error(tmp_path):
         driver = Xsens("imu", options, print)
         driver.start()
         try:
-            until(lambda: driver.counters()["open_errors"] >= 1)
+            wait_until(lambda: driver.counters()["open_errors"] >= 1)
         finally:
             driver.stop()
     assert driver.counters()["internal_errors"] == 0
@@ -171,15 +162,15 @@ def test_a_log_is_played_on_all_devices_with_faults_and_an_outage(tmp_path):
         for driver in drivers.values():
             driver.start()
         try:
-            until(lambda: all(d.state == "connected" for d in drivers.values()))
+            wait_until(lambda: all(d.state == "connected" for d in drivers.values()))
             start = emulator.start()
             assert emulator.join(30)
             report = emulator.report()
             damaged = report.counters["imu"]["dropped"] + report.counters["imu"]["flipped"]
-            until(lambda: drivers["imu"].counters()["messages"] >= 100 - damaged)
-            until(lambda: len([m for m in out if m.source == "gnss"]) >= 7)
+            wait_until(lambda: drivers["imu"].counters()["messages"] >= 100 - damaged)
+            wait_until(lambda: len([m for m in out if m.source == "gnss"]) >= 7)
             sent = emulator.sent_times("can")
-            until(lambda: drivers["can"].counters()["messages"] == len(sent))
+            wait_until(lambda: drivers["can"].counters()["messages"] == len(sent))
         finally:
             for driver in drivers.values():
                 driver.stop()
@@ -234,15 +225,15 @@ def test_frames_through_the_kernel(vcan):
     driver = Can("can", options, out.append)
     driver.start()
     try:
-        until(lambda: driver.state == "connected")
+        wait_until(lambda: driver.state == "connected")
         with Emulator({"can": ("can", options)}) as emulator:
             emulator.send(sample(0, {"brake.pressure": 50e5}))
-            until(lambda: out)
+            wait_until(lambda: out)
             emulator.unplug("can")
             emulator.send(sample(0, {"brake.pressure": 60e5}))
             emulator.replug("can")
             emulator.send(sample(0, {"brake.pressure": 70e5}))
-            until(lambda: len(out) == 2)
+            wait_until(lambda: len(out) == 2)
     finally:
         driver.stop()
     assert [m.values["brake.pressure"] for m in out] == pytest.approx([50e5, 70e5])
@@ -264,13 +255,13 @@ def test_the_live_driver_survives_bus_off_and_a_missing_bus(monkeypatch):
     monkeypatch.setattr("drivers.can.can.Bus", flaky)
     driver.start()
     try:
-        until(lambda: driver.state == "connected")
+        wait_until(lambda: driver.state == "connected")
         bus.send(brake("1027"))
-        until(lambda: len(out) == 1)
+        wait_until(lambda: len(out) == 1)
         bus.send(can.Message(arbitration_id=0x40, is_error_frame=True, is_extended_id=False))
-        until(lambda: driver.counters()["reconnects"] == 1)
+        wait_until(lambda: driver.counters()["reconnects"] == 1)
         bus.send(brake("2027"))
-        until(lambda: len(out) == 2)
+        wait_until(lambda: len(out) == 2)
     finally:
         driver.stop()
         bus.shutdown()
@@ -293,7 +284,7 @@ def test_a_device_that_cannot_be_closed_is_opened_again(monkeypatch):
     monkeypatch.setattr("can.interfaces.virtual.VirtualBus.recv", lambda *_: 1 / 0)
     driver = Can("can", dataclasses.replace(BRAKE, interface="virtual", channel="closing"), lambda m: None)
     driver.start()
-    until(lambda: driver.counters()["reconnects"] >= 2)
+    wait_until(lambda: driver.counters()["reconnects"] >= 2)
     driver.stop()
     assert driver.state == "stopped"
 

@@ -194,7 +194,7 @@ def epoch(i, *, gst=True, period_ms=100):
     ]
 
 
-ALL = set(NmeaEncoder.channels)
+ALL = set(NmeaEncoder().channels) - {"gnss.heading"}
 
 
 def test_an_epoch_is_emitted_with_its_last_sentence_once_the_cycle_is_known():

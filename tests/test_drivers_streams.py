@@ -7,18 +7,23 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from live_rig import IMU
 
 from drivers.nmea import NmeaDecoder, NmeaOptions
+from drivers.ubx import UbxDecoder, UbxOptions
 from drivers.vectornav import VectorNavDecoder, VectorNavOptions
-from drivers.xsens import FLOAT64, FP1220, FP1632, XsensDecoder, XsensOptions
+from drivers.xsens import XsensDecoder, XsensOptions
+from drivers.xsens_packets import FLOAT64, FP1220, FP1632
 from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder
+from replay.ubx_encoder import UbxEncoder
 from vehicled.messages import Measurement
 
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 GNSS = {
     **{"gnss.lat": 47.376886, "gnss.lon": -8.541694, "gnss.alt": 412.5, "gnss.quality": 4.0},
     **{"gnss.h_acc": 0.014, "gnss.v_acc": 0.021, "gnss.speed": 12.5, "gnss.course": 3.0},
 }
+VELOCITY = {"gnss.vn": -12.375, "gnss.ve": 1.764, "gnss.vd": 0.25, "gnss.s_acc": 0.05}
+HEADING = {"gnss.heading": 3.1, "gnss.heading_acc": 0.004}
 MS = 1_000_000
 
 FAMILIES: dict[str, Any] = {
@@ -33,6 +38,26 @@ FAMILIES: dict[str, Any] = {
         IMU,
     ),
     "nmea": (lambda: NmeaDecoder("d", NmeaOptions(port="p", latency=0.0)), NmeaEncoder, GNSS),
+    "nmea heading": (
+        lambda: NmeaDecoder("d", NmeaOptions(port="p", latency=0.0)),
+        NmeaEncoder,
+        {**GNSS, "gnss.heading": 3.1},
+    ),
+    "ubx": (
+        lambda: UbxDecoder("d", UbxOptions(port="p", latency=0.0)),
+        UbxEncoder,
+        {**GNSS, **VELOCITY, **HEADING},
+    ),
+    "ubx second receiver": (
+        lambda: UbxDecoder("d", UbxOptions(port="p", latency=0.0, channels="gnss2")),
+        lambda: UbxEncoder("gnss2"),
+        {c.replace("gnss", "gnss2"): v for c, v in GNSS.items()},
+    ),
+    "ubx driver, nmea receiver": (
+        lambda: UbxDecoder("d", UbxOptions(port="p", latency=0.0)),
+        NmeaEncoder,
+        GNSS,
+    ),
 }
 
 
@@ -42,12 +67,24 @@ def family(request):
 
 
 def units(encoder, values, count):
-    """Complete messages: one per measurement, or each sentence of NMEA by itself."""
+    """Complete messages: one per measurement, or each sentence of NMEA and message of UBX by itself."""
     found: list[bytes] = []
     for i in range(count):
         data = encoder.encode(Measurement("d", i * 100 * MS, i * 100 * MS, values))
-        found += data.splitlines(keepends=True) if data.startswith(b"$G") else [data]
+        if data.startswith(b"$G"):
+            found += data.splitlines(keepends=True)
+        elif data.startswith(b"\xb5\x62"):
+            found += ubx_messages(data)
+        else:
+            found.append(data)
     return found
+
+
+def ubx_messages(data):
+    while data:
+        length = 8 + int.from_bytes(data[4:6], "little")
+        yield data[:length]
+        data = data[length:]
 
 
 def flush(decoder, arrival_ns):
@@ -96,7 +133,7 @@ def test_splitting_the_stream_changes_nothing(name, data):
     assert split.counters == whole.counters
 
 
-SYNCS = b"\xfa\xff$V\r\n*,6\x01\x10\x20"
+SYNCS = b"\xb5\x62\xd3\xfa\xff$V\r\n*,6\x01\x10\x20"
 
 
 @settings(max_examples=60, deadline=None)
@@ -106,7 +143,7 @@ SYNCS = b"\xfa\xff$V\r\n*,6\x01\x10\x20"
         max_size=6,
     )
 )
-@pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea"])
+@pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea", "ubx"])
 def test_any_bytes_are_accepted_within_bounds(name, chunks):
     decoder = FAMILIES[name][0]()
     for i, chunk in enumerate(chunks):
@@ -140,7 +177,7 @@ def test_garbage_between_messages_costs_none_of_them(family, garbage):
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32))
-@pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea"])
+@pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea", "ubx"])
 def test_messages_around_random_garbage_survive(name, seed):
     make_decoder, make_encoder, values = FAMILIES[name]
     rng = random.Random(seed)

@@ -1,5 +1,7 @@
 """VectorNav: byte strings from the manual, and binary output of every group."""
 
+import itertools
+import math
 import struct
 
 import pytest
@@ -145,7 +147,7 @@ def test_any_output_is_skipped_over_exactly(fields, counts):
         out += d.feed((message + message)[i : i + 7], 0)
     assert d.counters["messages"] == 2
     assert d.counters["garbage_bytes"] == 0
-    rates = [{k: v for k, v in m.values.items() if k in RATES} for m in out]
+    rates = [found for m in out if (found := {k: v for k, v in m.values.items() if k in RATES})]
     assert rates == [RATES, RATES]
 
 
@@ -180,3 +182,134 @@ def test_values_that_are_none_are_left_out():
     (m,) = d.feed(vectornav_binary({0: 0x0020}, struct.pack("<3f", 1.0, float("nan"), float("inf"))), 0)
     assert m == Measurement("imu", 0, 0, {"imu.wx": 1.0})
     assert d.counters["out_of_range"] == 1
+
+
+# Receivers and navigation filter
+
+WEEK = 604_800_000_000_000
+FIX = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 9 | 1 << 10  # Tow, Fix, PosLla, VelNed, PosU, VelU
+
+
+def fix_payload(tow, kind=8, place=(47.25, 8.5, 412.5)):
+    return (
+        struct.pack("<QB3d", tow, kind, *place)
+        + struct.pack("<3f", 3.0, -4.0, 0.5)
+        + struct.pack("<4f", 0.25, 0.5, 0.75, 0.125)
+    )
+
+
+def with_fix(startup, gps, tow, group=3, **other):
+    """TimeStartup, TimeGps and AngularRate, and the fix of a receiver."""
+    payload = struct.pack("<QQ3f", startup, gps, *RATES.values()) + fix_payload(tow, **other)
+    return vectornav_binary({0: 0x0023, group: FIX}, payload)
+
+
+EXPECTED_FIX = {
+    **{"gnss.quality": 4.0, "gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5},
+    **{"gnss.h_acc": math.sqrt((0.25**2 + 0.5**2) / 2), "gnss.v_acc": 0.75},
+    **{"gnss.vn": 3.0, "gnss.ve": -4.0, "gnss.vd": 0.5, "gnss.s_acc": 0.125},
+    **{"gnss.speed": 5.0, "gnss.course": 2 * math.pi - math.atan2(4.0, 3.0)},
+}
+
+
+def test_a_fix_is_given_once_and_is_as_old_as_its_time_of_week():
+    d = decoder()
+    out = []
+    for i in range(40):  # 100 Hz, with fixes of 5 Hz that are 80 ms old; over the end of a week
+        startup = 10**9 + i * 10**7
+        gps = 3 * WEEK - 10**8 + i * 10**7
+        tow = (gps - 80 * 10**6) // (2 * 10**8) * (2 * 10**8) % WEEK
+        out += d.feed(with_fix(startup, gps, tow), 5 * 10**9 + i * 10**7)
+    rates = [m for m in out if "imu.wx" in m.values]
+    fixes = [m for m in out if "gnss.lat" in m.values]
+    assert len(rates) == 40
+    assert all(m.values == RATES for m in rates)
+    assert all(m.values == pytest.approx(EXPECTED_FIX) for m in fixes)
+    assert [b.t - a.t for a, b in itertools.pairwise(fixes)] == [2 * 10**8] * (len(fixes) - 1)
+    newest = fixes[1:]  # the first message does not have a fix that has just come
+    assert all(80 * 10**6 <= m.arrival - m.t < 90 * 10**6 for m in newest)
+
+
+def test_a_fix_without_the_time_of_the_message_counts_as_measured_with_it():
+    d = decoder(latency=0.002)
+    message = vectornav_binary(
+        {0: 0x0020, 3: FIX}, struct.pack("<3f", *RATES.values()) + fix_payload(5 * 10**9)
+    )
+    rate, fix = d.feed(message, 10**9)
+    assert (rate.t, fix.t) == (10**9 - 2_000_000, 10**9 - 2_000_000)
+
+
+def test_the_second_receiver_has_its_own_channels():
+    (_, m) = decoder().feed(with_fix(10**9, WEEK, 0, group=6), 10**9)
+    assert m.values == pytest.approx({c.replace("gnss", "gnss2"): v for c, v in EXPECTED_FIX.items()})
+
+
+@pytest.mark.parametrize(
+    ("kind", "quality"), [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (7, 5), (8, 4), (5, None), (200, None)]
+)
+def test_the_kind_of_fix_is_a_quality_of_nmea(kind, quality):
+    d = decoder()
+    out = d.feed(with_fix(10**9, WEEK, 0, kind=kind), 10**9)
+    if quality is None:
+        assert len(out) == 1
+        assert d.counters["out_of_range"] == 1
+    else:
+        assert out[1].values["gnss.quality"] == quality
+        assert quality or out[1].values == {"gnss.quality": 0.0}
+        assert ("gnss.alt" in out[1].values) == (quality > 0 and kind != 2)
+
+
+@pytest.mark.parametrize(
+    "place", [(91.0, 8.5, 1.0), (math.nan, 8.5, 1.0), (47.0, 181.0, 1.0), (47.0, 8.5, math.inf)]
+)
+def test_an_impossible_fix_is_counted(place):
+    d = decoder()
+    assert len(d.feed(with_fix(10**9, WEEK, 0, place=place), 10**9)) == 1
+    assert d.counters["out_of_range"] == 1
+
+
+def ins(mode, status=True):
+    """YawPitchRoll, AngularRate, Position, Velocity and InsStatus of the common group."""
+    payload = struct.pack("<3f", 30.0, 2.0, -1.0) + struct.pack("<3f", *RATES.values())
+    payload += struct.pack("<3d", 47.25, 8.5, 412.5) + struct.pack("<3f", 3.0, -4.0, 0.5)
+    payload += struct.pack("<H", mode | 0x0304) if status else b""
+    return vectornav_binary({0: 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7 | (1 << 12 if status else 0)}, payload)
+
+
+REFERENCE = {
+    # yaw from north, clockwise, with pitch up; here from east, counter-clockwise, with pitch down
+    **{
+        "reference.yaw": math.radians(60),
+        "reference.pitch": math.radians(-2),
+        "reference.roll": math.radians(-1),
+    },
+    **{"reference.lat": 47.25, "reference.lon": 8.5, "reference.alt": 412.5},
+    **{"reference.vn": 3.0, "reference.ve": -4.0, "reference.vd": 0.5},
+}
+
+
+def test_the_solution_of_the_navigation_filter_is_a_reference():
+    rate, m = decoder().feed(ins(2), 10**9)
+    assert rate.values == RATES
+    assert m.values == pytest.approx(REFERENCE)
+    attitude = {"reference.yaw", "reference.pitch", "reference.roll"}
+    assert set(decoder().feed(ins(3), 10**9)[1].values) == attitude
+    for not_aligned in (ins(0), ins(1), ins(2, status=False)):
+        assert [m.values for m in decoder().feed(not_aligned, 10**9)] == [RATES]
+
+
+def test_ascii_of_receiver_and_navigation_filter():
+    solution = "333811.902862,1694,0006,+030.000,+002.000,-001.000,+47.25000000,+008.50000000,+00412.500"
+    (m,) = decoder().feed(vectornav_line(f"VNINS,{solution},+003.000,-004.000,+000.500,07.8,01.6,0.23"), 0)
+    assert m.values == pytest.approx(REFERENCE)
+    assert decoder().feed(vectornav_line(f"VNINS,{solution.replace('0006', '0004')},0,0,0,1,1,1"), 0) == []
+    fix = "VNGPS,333733.000159,1694,{},05,+47.25000000,+008.50000000,+00412.500,+003.000,-004.000,+000.500"
+    line = vectornav_line(fix.format(3) + ",+000.250,+000.500,+000.750,+000.125,2.10E-08")
+    (m,) = decoder().feed(line, 0)
+    assert m.values == pytest.approx(EXPECTED_FIX | {"gnss.quality": 1.0})
+    (m,) = decoder().feed(vectornav_line(fix.format(0) + ",0,0,0,0,0"), 0)
+    assert m.values == {"gnss.quality": 0.0}
+    for damaged in ("VNINS,1,2,zz", "VNGPS,1,2,3", fix.format("x"), "VNINS"):
+        d = decoder()
+        assert d.feed(vectornav_line(damaged), 0) == []
+        assert d.counters["out_of_range"] == 1

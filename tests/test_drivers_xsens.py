@@ -1,8 +1,12 @@
 """Xsens MTData2: captured messages of an MTi-300, and what is peculiar to the protocol."""
 
+import math
+import struct
+
 import pytest
 
-from drivers.xsens import MTDATA2, XsensDecoder, XsensOptions, _numbers
+from drivers.xsens import MTDATA2, XsensDecoder, XsensOptions
+from drivers.xsens_packets import FP1220, FP1632, Packet, read_numbers
 from replay.encoders import XsensEncoder, xbus_message
 from vehicled.messages import Measurement
 
@@ -50,11 +54,11 @@ def test_clipped_axes_are_no_measurements():
 def test_fixed_point_with_32_bits_of_fraction_as_captured():
     captured = bytes.fromhex("000000010001 ffe3e0c4ffff ffec2595ffff")
     expected = (1.000000000233, -0.000429107808, -0.000302935718)
-    assert _numbers(2, captured) == pytest.approx(expected, abs=5e-13)
+    assert read_numbers(Packet(FP1632, 0, captured), 3) == pytest.approx(expected, abs=5e-13)
 
 
 def test_fixed_point_with_20_bits_of_fraction_as_captured():
-    assert _numbers(1, bytes.fromhex("fff04735 fffdc886 073b35c8")) == pytest.approx(
+    assert read_numbers(Packet(FP1220, 0, bytes.fromhex("fff04735 fffdc886 073b35c8")), 3) == pytest.approx(
         (-0.9826155, -0.1385441, 115.7006302), abs=1e-6
     )
 
@@ -118,3 +122,100 @@ def test_the_sample_time_takes_the_jitter_out():
     ]
     assert [m.t for m in out] == [i * 10_000_000 for i in range(30)]
     assert [m.arrival for m in out] == arrivals
+
+
+# Receiver and navigation filter
+
+
+def packet(identifier, form, *numbers):
+    value = struct.pack(f">{form}", *numbers)
+    return identifier.to_bytes(2) + bytes((len(value),)) + value
+
+
+def gnss(nano=0, second=7, fix=3, flags=1 | 2 << 6, valid=7, latitude=472_500_000):
+    date = (2026, 11, 22, 10, 5, second)
+    place = (85_000_000, latitude, 412_500, 365_000, 14, 21)
+    rest = (3000, -4000, 500, 5000, 30_686_990, 50, 100_000, 0, 150, 140, 80, 120, 90, 60, 60)
+    fields = (100_000, *date, valid, 20, nano, fix, flags, 12, 0, *place, *rest)
+    return packet(0x7010, "IH6BIi4B4i2I5i2Ii7H", *fields)
+
+
+def utc(nano, second=7, flags=7):
+    return packet(0x1010, "IH6B", nano, 2026, 11, 22, 10, 5, second, flags)
+
+
+def fed(*packets, arrival=10**9):
+    d = decoder()
+    return d, d.feed(xbus_message(MTDATA2, b"".join(packets)), arrival)
+
+
+FIX = {
+    **{"gnss.quality": 4.0, "gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5},
+    **{"gnss.h_acc": 0.014 / math.sqrt(2), "gnss.v_acc": 0.021, "gnss.s_acc": 0.05},
+    **{"gnss.vn": 3.0, "gnss.ve": -4.0, "gnss.vd": 0.5},
+    **{"gnss.speed": 5.0, "gnss.course": math.radians(306.8699)},
+}
+
+
+def test_a_fix_of_the_receiver_is_as_old_as_both_times_of_day_say():
+    _, (m,) = fed(utc(350_000_000), gnss(nano=200_000_000))
+    assert m.values == pytest.approx(FIX)
+    assert m.arrival - m.t == 150_000_000
+    _, (m,) = fed(utc(50_000_000, second=8), gnss(nano=-100_000_000, second=8))
+    assert m.arrival - m.t == 150_000_000
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        (gnss(),),
+        (utc(0, flags=3), gnss()),
+        (utc(350_000_000), gnss(valid=3)),
+        (utc(0, second=20), gnss()),
+        (utc(0, second=6), gnss()),
+        (packet(0x1010, "IH6B", 0, 2026, 13, 22, 10, 5, 7, 7), gnss()),
+    ],
+)
+def test_a_fix_of_unknown_age_counts_as_measured_with_the_message(packets):
+    _, (m,) = fed(*packets)
+    assert m.t == m.arrival
+
+
+def test_without_a_fix_or_with_an_impossible_one_nothing_is_measured():
+    _, (m,) = fed(gnss(fix=0, flags=0))
+    assert m.values == {"gnss.quality": 0.0}
+    for bad in (gnss(latitude=910_000_000), gnss()[:2] + b"\x20" + gnss()[3:35]):
+        d, out = fed(bad)
+        assert out == []
+        assert d.counters["out_of_range"] == 1
+
+
+VALID = packet(0xE020, "I", 0b110)
+PLACE = packet(0x5040, "2f", 47.25, 8.5) + packet(0x5020, "f", 412.5)
+SYSTEMS = {  # the same: heading 30° from north, nose 2° up, rolled 1° to the left; 3 north, -4 east, 0.5 down
+    "ENU": packet(0x2030, "3f", -1.0, -2.0, 60.0) + packet(0xD010, "3f", -4.0, 3.0, -0.5),
+    "NED": packet(0x2034, "3f", -1.0, 2.0, 30.0) + packet(0xD014, "3f", 3.0, -4.0, 0.5),
+    "NWU": packet(0x2038, "3f", -1.0, -2.0, -30.0) + packet(0xD018, "3f", 3.0, 4.0, -0.5),
+}
+REFERENCE = {
+    **{
+        "reference.yaw": math.radians(60),
+        "reference.pitch": math.radians(-2),
+        "reference.roll": math.radians(-1),
+    },
+    **{"reference.lat": 47.25, "reference.lon": 8.5, "reference.alt": 412.5},
+    **{"reference.vn": 3.0, "reference.ve": -4.0, "reference.vd": 0.5},
+}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_solution_of_the_navigation_filter_is_a_reference(system):
+    _, (m,) = fed(SYSTEMS[system], PLACE, VALID)
+    assert m.values == pytest.approx(REFERENCE)
+
+
+@pytest.mark.parametrize(
+    "packets", [(PLACE, SYSTEMS["ENU"]), (PLACE, packet(0xE020, "I", 0b100)), (SYSTEMS["ENU"][:15], VALID)]
+)
+def test_a_solution_that_is_not_valid_or_has_no_receiver_is_no_reference(packets):
+    assert fed(*packets)[1] == []

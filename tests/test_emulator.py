@@ -5,37 +5,22 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from live_rig import IMU, is_running, wait_until
 
 from drivers.xsens import Xsens, XsensDecoder, XsensOptions
 from replay.emulator import Emulator
 from replay.encoders import XsensEncoder
-from replay.faults import BadLine, Freeze, Multiply, Offset, Silence, Unplugged
+from replay.faults import BadLine, Freeze, Multiply, Offset, Silence, Unplugged, WrongBaud, read_at
 from replay.laps import Laps
 from replay.player import Player
 from vehicled.errors import RunError, UsageError
 from vehicled.messages import Measurement
 
 MS = 1_000_000
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
-
-
-def until(condition, timeout_s=20.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.005)
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def children():
@@ -87,10 +72,10 @@ def test_a_killed_emulator_is_an_error_here_and_a_lost_device_there(tmp_path):
     emulator = Emulator(devices)
     driver.start()
     try:
-        until(lambda: driver.state == "connected")
+        wait_until(lambda: driver.state == "connected")
         (pid,) = {p for p in children() - before if b"spawn_main" in Path(f"/proc/{p}/cmdline").read_bytes()}
         os.kill(pid, signal.SIGKILL)
-        until(lambda: driver.state == "disconnected")
+        wait_until(lambda: driver.state == "disconnected")
         with pytest.raises(RunError, match="emulated devices ended unexpectedly, status -9"):
             emulator.report()
         emulator.close()
@@ -127,8 +112,8 @@ def test_it_ends_with_the_program_that_started_it(tmp_path, number):
         pid = int(owner.stdout.readline())
         assert (tmp_path / "imu").exists()
         owner.send_signal(number)
-    until(lambda: not is_running(pid))
-    until(lambda: not os.path.lexists(tmp_path / "imu"))
+    wait_until(lambda: not is_running(pid))
+    wait_until(lambda: not os.path.lexists(tmp_path / "imu"))
 
 
 def test_ctrl_c_is_left_to_the_program(tmp_path):
@@ -283,3 +268,25 @@ def test_laps_continue_one_another():
     assert all(b.values["wheel.fl.angle"] - a.values["wheel.fl.angle"] == 0.5 for a, b in pairwise(found))
     assert [m.values["imu.wz"] for m in found[10:20]] == [m.values["imu.wz"] for m in found[:10]]
     assert list(Laps(lap, 1000 * MS, {}, 450 * MS)) == lap[:5]
+
+
+@pytest.mark.parametrize(
+    ("sent", "ratio", "read"),
+    [
+        (bytes(range(256)), 1.0, bytes(range(256))),
+        (bytes(range(256)), 1.03, bytes(range(256))),  # half a bit in ten is what a port bears
+        (b"\xff", 0.1, b"\x00"),  # the start bit alone lasts a whole byte: a break
+        (b"\xff", 0.5, b"\xfe"),  # the start bit reads as start bit and lowest bit
+        (b"\xff", 0.25, b"\xf8"),
+        (b"\x00", 10.0, b"\xff"),  # all of it in the port's start bit
+        (b"\xff", 10.0, b""),  # over before the middle of the port's start bit
+    ],
+)
+def test_bytes_at_another_baud_rate_are_what_a_port_samples(sent, ratio, read):
+    assert read_at(sent, ratio) == read
+
+
+def test_a_device_at_another_baud_rate_sends_garbage_while_it_lasts():
+    fault = WrongBaud(device="imu", ratio=0.5, begin=0.2, end=0.8)
+    assert play(LOG, [fault]).sent != play(LOG).sent
+    assert play(LOG, [WrongBaud(device="imu", ratio=1.0)]).sent == play(LOG).sent

@@ -20,7 +20,7 @@ from vehicled.messages import (
     SourceFault,
 )
 from vehicled.studies.faults.drives import FaultDrive
-from vehicled.studies.faults.rows import Row
+from vehicled.studies.faults.row import Row
 from vehicled.studies.faults.scores import Observed, score
 from vehicled.studies.faults.tables import format_rows
 
@@ -74,6 +74,7 @@ def test_a_run_that_holds():
         ({"conditions": []}, "named"),
         ({"died": "out of memory"}, "lives"),
         ({"lost_samples": 3}, "lost_samples"),
+        ({"recorded": T[(T < 3.0 * SECOND) | (T > 3.6 * SECOND)]}, "unrecorded"),
         ({"innovations": rejected("imu.gyro", 2.5, 3.2)}, "wrongly_refused"),
         ({"east": np.where(T > 6.0 * SECOND, 5.0, 0.0)}, "recovered_after"),
     ],
@@ -82,6 +83,21 @@ def test_each_limit_is_held_against_a_run(change, miss):
     figures = score(ROW, drive(), observed(**change))
     assert figures["misses"] == [miss]
     assert not figures["ok"]
+
+
+def test_what_is_in_no_recording_is_measured_between_recorded_steps():
+    figures = score(ROW, drive(), observed(recorded=T[(T <= 3.0 * SECOND) | (T >= 3.4 * SECOND)]))
+    assert figures["unrecorded"] == pytest.approx(0.4, abs=0.021)
+    assert figures["ok"]
+    assert score(ROW, drive(), observed(recorded=T))["unrecorded"] == 0.0
+    assert score(ROW, drive(), observed())["unrecorded"] is None
+
+
+def test_standard_deviations_may_have_to_hold_before_the_errors_have_to():
+    given = observed(np.where(T < 3.0 * SECOND, 0.6, 0.0))
+    late = dataclasses.replace(ROW, scored_from=3.5)
+    assert score(late, drive(), given)["ok"]
+    assert score(dataclasses.replace(late, honest_before=True), drive(), given)["misses"] == ["error_sigma"]
 
 
 def test_refusal_of_the_culprit_and_short_ones_of_others_are_allowed():

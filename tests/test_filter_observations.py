@@ -32,7 +32,7 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
-from vehicled.sources.gnss import ANTENNA, GNSS_LATENCY, WANDER
+from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE
 from vehicled.sources.vehicle_speed import SPEED_SCALE
 from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE
@@ -55,10 +55,10 @@ IN_CHART = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE)
 """The groups whose errors are those of the chart and of its rates, in their order."""
 SLOW = (
     *(GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT),
-    *(WANDER, ANTENNA, GNSS_LATENCY, SPEED_SCALE, UNMODELLED, STEERING_OFFSET, TYRE_ERROR),
+    *(GNSS.wander, GNSS.antenna, GNSS.latency, SPEED_SCALE, UNMODELLED, STEERING_OFFSET, TYRE_ERROR),
 )
 BY_OTHER_MEANS = {
-    "gnss": (GNSS_LATENCY,),  # the time of the observation is another one
+    "gnss": (GNSS.latency,),  # the time of the observation is another one
     "imu_gyro": (GYRO_SCALE, ALIGNMENT),  # small rates count less
     "imu_accelerometer": (DRIVE_FORCE,),  # acts through the simulation
 }

@@ -9,7 +9,7 @@ from filter_rig import STEP_NS, H, index, linearise, new_filter, place, slow_sta
 from vehicled.filter.boundary import Mounting
 from vehicled.filter.states import DRIVE_FORCE, TYRE_ERROR, TYRE_FORCE, UNMODELLED, Group
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.sources.gnss import ANTENNA, GNSS_LATENCY
+from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.arrays import CHART_SIZE, POSE
@@ -112,14 +112,14 @@ def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):
 def test_an_antenna_elsewhere_reads_what_its_estimate_says(bend, kind):
     f, m, offset = bend, SIZES[kind], np.array([0.05, -0.08, 0.04])
     nominal, rows = linearise(f, kind, BEND, m)
-    set_slow(f, ANTENNA, offset)
+    set_slow(f, GNSS.antenna, offset)
     estimated, _ = linearise(f, kind, BEND, m)
-    set_slow(f, ANTENNA, 0.0)
+    set_slow(f, GNSS.antenna, 0.0)
     mount(f, dataclasses.replace(MOUNTED, antenna=tuple(np.add(MOUNTED.antenna, offset))))
     real, _ = linearise(f, kind, BEND, m)
     # Speed and course depend on the place by the yaw rate alone, nearly linearly.
     assert estimated == pytest.approx(real, abs=1e-5)
-    assert rows[:, f.states[ANTENNA]] @ offset == pytest.approx(real - nominal, abs=1e-5)
+    assert rows[:, f.states[GNSS.antenna]] @ offset == pytest.approx(real - nominal, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["gnss.position", "gnss.speed", "gnss.course"])
@@ -131,7 +131,7 @@ def test_latency_of_a_receiver_is_that_of_fixes_made_earlier(bend, kind):
     slow = {"gnss.position": 1.0, "gnss.speed": 0.3, "gnss.course": 0.05}[kind]
     counted = by_latency**3 / (by_latency**2 + slow**2)
     least = {"gnss.position": 0.02, "gnss.speed": 0.02, "gnss.course": 0.005}[kind]
-    assert rows[:, index(f, GNSS_LATENCY)] == pytest.approx(counted, rel=0.02, abs=least)
+    assert rows[:, index(f, GNSS.latency)] == pytest.approx(counted, rel=0.02, abs=least)
     if kind == "gnss.course":
         assert by_latency[0] > 0.2  # clockwise from north, and the car turns left
 

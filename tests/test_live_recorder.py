@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from live_rig import wait_until
 from mcap.reader import make_reader
-from recording_rig import PERIOD, START, Disk, messages, step, wait_until
+from recording_rig import PERIOD, START, Disk, messages, step
 
 from replay.mcap_log import McapLog
+from replay.mcap_writer import McapWriter
 from vehicled.daemon import live_recorder
 from vehicled.daemon.live_recorder import LiveRecorder
 from vehicled.daemon.recording_file import RecordRates
@@ -236,6 +238,24 @@ def test_a_disk_that_hangs_holds_up_nobody_and_the_gap_is_seen(tmp_path, start, 
     assert list(log.recorded_steps())
     assert set(log.problems.counts) == {"steps missing"}
     assert caplog.text.count("too slow") == 1
+
+
+def test_what_has_waited_for_a_slow_disk_is_written_together(tmp_path, start, monkeypatch):
+    """A disk that takes longer for each chunk than a chunk lasts would otherwise get one for each step."""
+    sync = McapWriter.sync
+
+    def sync_slowly(writer: McapWriter) -> None:
+        time.sleep(0.3)
+        sync(writer)
+
+    monkeypatch.setattr(McapWriter, "sync", sync_slowly)
+    recorder = start()
+    before = feed(recorder, lambda: recorder.counters()["written"] > HEAD)
+    for i in range(before, before + 60):
+        recorder.record_step(*step(i))
+    recorder.close()
+    (path,) = list_recordings(tmp_path)
+    assert steps_of(path) == list(range(before + 60))
 
 
 @pytest.mark.parametrize("opened", [False, True], ids=["while opening", "while writing"])

@@ -9,7 +9,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from recording_rig import Disk, read_recording, step, wait_until, write_recording
+from live_rig import wait_until
+from recording_rig import Disk, read_recording, step, write_recording
 
 from vehicled.daemon import recordings
 from vehicled.daemon.live_recorder import LiveRecorder

@@ -190,7 +190,7 @@ def test_results_are_published(logs):
     seen: dict[str, dict] = {}
 
     def listen() -> None:
-        while not {"position", "slip", "suspension", "innovation"} <= set(seen):
+        while not {"position", "slip", "suspension", "innovation", "status", "parameters"} <= set(seen):
             topic, payload = socket.recv_multipart()
             seen[topic.decode()] = json.loads(payload)
 
@@ -201,7 +201,8 @@ def test_results_are_published(logs):
     finally:
         listener.join(15)
         context.destroy(linger=0)
-    assert {"position", "slip", "suspension", "innovation"} <= set(seen)
+    assert {"position", "slip", "suspension", "innovation", "status", "parameters"} <= set(seen)
+    assert seen["status"]["state"] in ("waiting", "aligning", "running")
     assert {"schema", "t", "x", "y", "lat", "sigma.x"} <= set(seen["position"])
     assert seen["innovation"]["reason"] in ("fused", "gate", "not moving", "too old")
 

@@ -189,7 +189,7 @@ def test_the_writer_puts_late_fixes_back_where_they_were_measured(tmp_path: Path
             writer.write(Measurement("imu", t, t, {"imu.ax": 1.0}))
             if i >= 8:
                 writer.write(Measurement("gnss", t - 80_000_000, t, {"gnss.lat": 48.0}))
-        assert writer.arrivals_lost == 0
+        assert writer.merger.arrivals_lost == 0
     log = CsvLog(path)
     samples = list(log.measurements())
     assert not log.problems
@@ -201,7 +201,7 @@ def test_the_writer_counts_what_csv_cannot_hold(tmp_path: Path) -> None:
     with CsvLogWriter(tmp_path / "log.csv", ["imu.ax"]) as writer:
         writer.write(Measurement("imu", 0, 1000, {"imu.ax": 1.0}))
         writer.write(Measurement("second imu", 0, 0, {"imu.ax": 2.0}))
-    assert (writer.arrivals_lost, writer.same_instant, writer.rows) == (1, 1, 2)
+    assert (writer.merger.arrivals_lost, writer.merger.same_instant, writer.rows) == (1, 1, 2)
 
 
 @given(st.lists(st.floats(), min_size=len(ESTIMATE_COLUMNS), max_size=len(ESTIMATE_COLUMNS)))

@@ -29,6 +29,10 @@ from vehicled.settings import shipped_folder
 MB = 1 << 20
 ZEROS = bytes(MB)
 DATA_END = RECORD.pack(15, 4) + bytes(4)
+BRAKE = CanOptions(
+    dbc=shipped_folder() / "prototype.dbc",
+    signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
+)
 
 
 def zstd_bomb(size):
@@ -145,16 +149,12 @@ def test_a_csv_log_of_one_line_is_one_problem(tmp_path):
 
 
 def test_other_text_logs_are_read_by_bounded_lines(tmp_path):
-    options = CanOptions(
-        dbc=shipped_folder() / "prototype.dbc",
-        signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
-    )
     for name, line in (("x.log", "(1.0) can0 130#0000"), ("x.asc", "1.0 1 130 Rx d 2 00 00")):
         path = tmp_path / name
         path.write_text(
             "date Mon Jan 1 10:00:00 am 2024\n" * name.endswith("asc") + "7" * (4 * MB) + f"\n{line}\n"
         )
-        log = CanLog(path, {"can": options})
+        log = CanLog(path, {"can": BRAKE})
         list(log.measurements())
         assert log.problems.counts["line too long"] == 1
     path = tmp_path / "x.nmea"
@@ -187,11 +187,7 @@ def test_a_blf_log_that_would_not_end_is_one_problem(tmp_path, contents, what):
     path = blf(tmp_path / "bomb.blf", contents)
     with pytest.raises(ValueError, match=what):
         check_blf(path)
-    options = CanOptions(
-        dbc=shipped_folder() / "prototype.dbc",
-        signals={"brake.pressure": CanSignal(message="Brake", signal="BrakePressure")},
-    )
-    log = CanLog(path, {"can": options})
+    log = CanLog(path, {"can": BRAKE})
     assert list(log.measurements()) == []
     assert log.problems.counts == {"unreadable": 1}
     assert what in log.problems.details[0]

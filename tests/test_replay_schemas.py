@@ -30,8 +30,10 @@ from vehicled.schemas import (
     encode_estimate,
     encode_innovation,
     encode_measurement,
+    encode_points,
     json_schema,
     resolution_of,
+    stamp,
     unit_of,
     viewer_schema,
 )
@@ -42,6 +44,7 @@ VALUES[3:6] = np.nan
 
 MESSAGES: dict[str, bytes] = {
     **{topic: encode_estimate(topic, Estimate(5, VALUES)) for topic in TOPIC_COLUMNS},
+    "points": encode_points(Estimate(5, VALUES, {"driver": VALUES[:10]})),
     "innovation": encode_innovation(
         Innovation(1, 2, "imu.gyro", "imu", [1.0], [1.5], [-0.5], [4.0], 0.25, 0.1, True, "fused")
     ),
@@ -84,7 +87,7 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_messages_are_what_their_schema_says(topic: str) -> None:
-    message = json.loads(MESSAGES[topic])
+    message = json.loads(stamp(MESSAGES[topic], 5) if topic in PUBLISHED else MESSAGES[topic])
     schema = json_schema(topic)
     assert message["schema"] == 1
     assert set(message) == set(schema["properties"]), "no field without a schema, none missing"

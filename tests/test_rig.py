@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from live_rig import IMU, is_running
 
 from replay.faults import Unplugged
 from replay.mcap_log import McapLog
@@ -21,7 +22,6 @@ from vehicled.rig.rig import Rig
 from vehicled.settings import shipped_folder
 
 MS = 1_000_000
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 
 
 @pytest.fixture
@@ -42,13 +42,6 @@ def wait_for_status(daemon):
 def start(car):
     configuration, path, log = car
     return DaemonProcess(path, configuration.daemon.publish.command_endpoint, log)
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def change(name, folder, **sections):
@@ -111,6 +104,19 @@ def test_a_daemon_that_dies_is_an_error(car):
         start(car) as daemon,
     ):
         fail(daemon, signal.SIGKILL)
+
+
+def test_a_daemon_that_is_killed_is_started_again(car):
+    with start(car) as daemon:
+        wait_for_status(daemon)
+        before = daemon.pid
+        daemon.restart(0.1)
+        assert daemon.pid != before
+        assert not is_running(before)
+        wait_for_status(daemon)
+    recordings = sorted((car[1].parent / "runs").iterdir())
+    assert len(recordings) == 2
+    assert not any(McapLog(recording).read_run().problems for recording in recordings)
 
 
 def test_its_last_line_is_the_error(car):

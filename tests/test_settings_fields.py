@@ -10,6 +10,7 @@ import pytest
 
 from drivers.can import CanOptions
 from drivers.nmea import NmeaOptions
+from drivers.ubx import UbxOptions
 from drivers.vectornav import VectorNavOptions
 from drivers.xsens import XsensOptions
 from vehicled.configuration import File
@@ -24,6 +25,7 @@ SECTIONS = {
     "daemon": DaemonOptions,
     "can": CanOptions,
     "nmea": NmeaOptions,
+    "ubx": UbxOptions,
     "vectornav": VectorNavOptions,
     "xsens": XsensOptions,
     "scenario": Scenario,
@@ -162,7 +164,7 @@ QUANTITIES = [n for n in NUMBERS if n.unit.dimension != RATIO]
 
 def test_all_drivers_and_sections_are_looked_at() -> None:
     drivers = {point.name for point in entry_points(group="vehicled.drivers")}
-    assert {"xsens", "vectornav", "nmea", "can"} <= drivers <= SECTIONS.keys()
+    assert {"xsens", "vectornav", "ubx", "nmea", "can"} <= drivers <= SECTIONS.keys()
     assert len(QUANTITIES) > 150
     sections = {n.path.split(".")[0] for n in QUANTITIES}
     assert sections >= {"vehicle", "sensors", "filter", "world", "daemon", "scenario", *drivers}

@@ -231,7 +231,8 @@ def test_the_world_is_that_of_the_configuration_unless_the_scenario_has_another(
 def test_the_prototype_measures_what_a_car_without_a_description_does() -> None:
     configuration = load("prototype")
     found = find_equipment(configuration, configuration.find_signals())
-    assert found.channels == CHANNELS["prototype"]
+    vector = {f"gnss.{what}" for what in ("vn", "ve", "vd", "s_acc")}  # which its receiver could give
+    assert found.channels == CHANNELS["prototype"] | vector
     assert (found.edges, found.steering_ratio) == (Equipment().edges, Equipment().steering_ratio)
     assert not any([*found.latencies.values(), *found.offsets.values()])
     assert set(found.gains.values()) == {1.0}

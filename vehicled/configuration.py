@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,12 @@ class File:
     """Devices, rate, recording: see `vehicled.daemon.configuration`."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for a point of the output at a sensor that is left out."""
-        for name, place in _AT.items():
-            if self.output.point == place and getattr(self.sensors, name) is None:
-                yield "output.point", f"expected sensors.{name}, whose place it is, got null there"
+        """Yield (key, what is wrong) for points of the output at a sensor that is left out."""
+        points = {"point": self.output.point} | {f"points.{n}": p for n, p in self.output.points.items()}
+        for key, point in points.items():
+            for name, place in _AT.items():
+                if point == place and getattr(self.sensors, name) is None:
+                    yield f"output.{key}", f"expected sensors.{name}, whose place it is, got null there"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Configuration:
     world: World | None
     point: Vector
     """That position, velocity, sideslip and acceleration are given of: m, vehicle axes."""
+    points: Mapping[str, Vector] = field(hash=False)
+    """Further points by name, that these are given of beside it."""
     text: str
     """Of the file."""
 
@@ -78,6 +82,11 @@ def parse_configuration(text: str) -> Configuration:
 def configure(file: File, text: str) -> Configuration:
     """What stands in a file, with the vehicle by its hard points."""
     vehicle = file.vehicle.to_vehicle()
-    point = locate(file.output.point, vehicle, file.sensors)
+    point, *others = (
+        locate(point, vehicle, file.sensors) for point in (file.output.point, *file.output.points.values())
+    )
     assert point is not None  # see `File.check`
-    return Configuration(vehicle, file.sensors, file.filter, file.world, point, text)
+    points = {
+        name: place for name, place in zip(file.output.points, others, strict=True) if place is not None
+    }
+    return Configuration(vehicle, file.sensors, file.filter, file.world, point, points, text)

@@ -18,21 +18,24 @@ import numpy as np
 
 from vehicled.configuration import Configuration
 from vehicled.errors import RunError, UsageError
-from vehicled.filter.boundary import EstimatedFilter, InitialPose
+from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, InitialConditions, make_table
+from vehicled.filter.states import ATTITUDE, POSITION, make_table
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.course_consistency import BiasJump
+from vehicled.sources.ground_velocity import add_speed_and_course
 from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
+from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
 from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
+from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
 from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
@@ -51,22 +54,17 @@ _ROAD_EVERY_NS = 100_000_000
 """Time between observations of the road, which is level but for a small slope."""
 _SAVE_NS = 1_000_000_000
 """Time between copies of a good state."""
-_OWN_HEADING_SIGMA = 1e-3
-"""rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
-_LATERAL_SIGMA = (0.5, 0.05)
-"""m/s, and that per speed: of the lateral velocity after a restart."""
-_ATTITUDE_SIGMA = 0.03
-"""rad: of roll and pitch after a restart."""
+_LONGEST_WAIT_FOR_DIRECTION = 0.5
+"""s: until a car whose speed only receivers have measured is taken to go forward."""
 _POSITION_SIGMA = 1.0
 """m: at least, after a restart, of height and position beside the way since the last good state."""
 _YAW_SIGMA = 0.1
 """rad: at least, of the heading after a restart."""
-_COURSE_SIGMA = 0.03
-"""rad: of a heading that is taken from the first course over ground."""
 _POSITION, _GEODETIC = (
     slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
 )
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
+_SIGMA_PLACE = slice(ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"] + 1)
 
 
 @dataclass(frozen=True)
@@ -100,11 +98,9 @@ class Estimator:
         self._has_output = parts is None
         self._point = configuration.point
         self._filter.set_output_point(self._point)
-        self._counters: Counter[str] = Counter(
-            dict.fromkeys(
-                ("steps", "starts", "restarts", "position_sets", "alignments", "without_steering"), 0
-            )
-        )
+        self._points = OutputPoints(configuration.points, self._point)
+        counted = "steps", "starts", "restarts", "position_sets", "alignments", "without_steering"
+        self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
         # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
@@ -112,6 +108,7 @@ class Estimator:
         context = Context(self._filter, self._updates, self._world, self._counters, ImuTiming(), given_noise)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
+        self._initialisation = Initialisation(self._filter, self._inputs, self._sources, self._world)
         self._screening = Screening(self._sensors, self._vehicle, self._updates)
         self._watch = SourceWatch(self._updates, self._screening, self._inputs)
         self._restarts = Restarts()
@@ -135,6 +132,7 @@ class Estimator:
         self._inputs.reset()
         self._screening.reset()
         self._conditions.reset()
+        self._initialisation.reset()
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
         self._saved_ns = 0
@@ -161,14 +159,17 @@ class Estimator:
         steering = inputs.steering.health.calc_yaw_rate(speed)
         oldest = t_ns - self._filter_settings.memory * 1e9
         for given in measurements:
-            m = self._screening.remove(given, speed, steering)
+            m = self._screening.remove(add_speed_and_course(given), speed, steering)
             sound.append(m)
             values = m.values
             if not INPUT_CHANNELS.isdisjoint(values):
                 inputs.take(m.t, values)
             # What has waited elsewhere is no start.
-            if not self._sources.start_channels.isdisjoint(values) and m.t > oldest:
-                self._conditions.take(m)
+            if m.t > oldest:
+                if not self._sources.start_channels.isdisjoint(values):
+                    self._conditions.take(m)
+                if not self._running:
+                    self._conditions.take_motion(m)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)
@@ -318,9 +319,10 @@ class Estimator:
             raise UsageError(f"reload_noise: {fault}")
         setup = sensors.make_setup()
         changed = set(make_table(settings, setup.states).groups) ^ set(self._filter.states.groups)
-        if changed:
+        if changed or setup.observations != self._sensors.make_setup().observations:
             names = ", ".join(sorted(group.name for group in changed))
-            raise UsageError(f"reload_noise: adds or removes the states {names}, which takes a restart")
+            what = f"the states {names}" if changed else "a kind of sensor"
+            raise UsageError(f"reload_noise: adds or removes {what}, which takes a restart")
         self._sensors, self._filter_settings = sensors, settings
         self._filter.configure(settings, setup)
         self._sources.configure(sensors)
@@ -344,35 +346,15 @@ class Estimator:
             return  # nothing has been measured yet
         waited = (t_ns - self._first_ns) * 1e-9
         conditions = self._conditions
-        missing = not conditions.is_speed_known or (self._sources.gnss is not None and conditions.fix is None)
-        if not missing or waited >= self._filter_settings.start.wait_for_gnss:
+        missing = not conditions.is_speed_known or (self._sources.receivers and conditions.fix is None)
+        missing = missing or (conditions.may_be_backwards and waited < _LONGEST_WAIT_FOR_DIRECTION)
+        if (not missing and self._initialisation.is_ready(t_ns, conditions)) or (
+            waited >= self._filter_settings.start.wait_for_gnss
+        ):
             self._start(t_ns)
 
     def _start(self, t_ns: int) -> None:
-        f, settings = self._filter, self._filter_settings.start
-        conditions, world = self._conditions, self._world
-        speed = conditions.speed or 0.0
-        yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
-        known = conditions.fix is not None
-        # Without a receiver there is nothing to align with: the local frame is the car's own.
-        world.aligned = conditions.course is not None or not known
-        if conditions.course is not None:
-            yaw, yaw_sigma = math.pi / 2 - conditions.course, _COURSE_SIGMA
-        if not known:
-            yaw_sigma = min(yaw_sigma, _OWN_HEADING_SIGMA)
-        initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
-        f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
-        f.set_parameters(self._given.parameters, self._given.age)
-        self._sources.set_parameters(self._given.parameters)
-        if conditions.fix is not None:
-            measured_ns, fix = conditions.fix
-            world.find_origin(fix)
-            # The fix is as old as its latency; the car has gone on since.
-            travelled = speed * (t_ns - measured_ns) * 1e-9
-            f.shift_antenna_to(
-                world.to_world_or_level(fix), travelled * np.array([math.cos(yaw), math.sin(yaw), 0.0])
-            )
-            f.restart_history(t_ns)
+        self._initialisation.begin(t_ns, self._conditions, self._filter_settings.start, self._given)
         self._running = True
         self._watch.reset(t_ns)
         self._counters["starts"] += 1
@@ -423,8 +405,9 @@ class Estimator:
     def _widen_gyro_bias(self, jump: BiasJump) -> None:
         """Let the bias about the vertical axis, and the heading that it has falsified, be estimated anew."""
         f = self._filter
+        variances = f.variances
         for group, element, sigma in ((GYRO_BIAS, "z", jump.rate), (ATTITUDE, "yaw", jump.angle)):
-            if f.variances[f.states.index(group, element)] < 0.25 * sigma**2:
+            if variances[f.states.index(group, element)] < 0.25 * sigma**2:
                 f.set_variance(group, element, sigma**2)
 
     def _find_loss(self, dt: float) -> str | None:
@@ -460,13 +443,13 @@ class Estimator:
         # The saved position may be as old as the time between saves, in which the car has gone on.
         travelled = abs(pose[AHEAD]) * _SAVE_NS * 1e-9
         self._counters["restarts"] += 1
-        self._conditions.fix = self._conditions.course = None
+        self._conditions.forget_place()
         self._start(t_ns)
         world.aligned = aligned
         self._sources.reset()
         f.set_parameters(found, age=0.0)
         self._sources.set_parameters(found)
-        f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, _LATERAL_SIGMA, _ATTITUDE_SIGMA)
+        f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])
         for group, element, least in (
@@ -497,4 +480,6 @@ class Estimator:
             values[_GEODETIC] = world.origin.to_geodetic(values[_POSITION])
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
-        return Estimate(t_ns, values)
+            # The antenna's place is known, and the car anywhere around it.
+            values[_SIGMA_PLACE] = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
+        return Estimate(t_ns, values, self._points.calc(values, f.pose) if self._points else None)

@@ -17,6 +17,22 @@ WHEELS = ("fl", "fr", "rl", "rr")
 SCHEMA_VERSION = 1
 """The field `schema` of every published message; increases when a field changes its meaning."""
 
+_OF_RECEIVERS = {
+    **{"lat": "deg", "lon": "deg", "alt": "m", "quality": "", "h_acc": "m", "v_acc": "m"},
+    **{"speed": "m/s", "course": "rad"},
+    **{"vn": "m/s", "ve": "m/s", "vd": "m/s", "s_acc": "m/s"},
+    **{"heading": "rad", "heading_acc": "rad"},
+}
+REFERENCE: dict[str, str] = {
+    **{f"reference.{c}": "deg" for c in ("lat", "lon")},
+    "reference.alt": "m",
+    **{f"reference.{c}": "rad" for c in ("roll", "pitch", "yaw")},
+    **{f"reference.{c}": "m/s" for c in ("vn", "ve", "vd", "vx", "vy", "vz")},
+    **{f"reference.{c}": "rad/s" for c in ("wx", "wy", "wz")},
+    "reference.sideslip": "rad",
+}
+"""Channels of a reference, such as the solution of an INS, and their units: recorded and compared, never fused."""
+
 CHANNELS: dict[str, str] = {
     "imu.ax": "m/s²",
     "imu.ay": "m/s²",
@@ -24,14 +40,8 @@ CHANNELS: dict[str, str] = {
     "imu.wx": "rad/s",
     "imu.wy": "rad/s",
     "imu.wz": "rad/s",
-    "gnss.lat": "deg",
-    "gnss.lon": "deg",
-    "gnss.alt": "m",
-    "gnss.quality": "",
-    "gnss.h_acc": "m",
-    "gnss.v_acc": "m",
-    "gnss.speed": "m/s",
-    "gnss.course": "rad",
+    **{f"gnss.{what}": unit for what, unit in _OF_RECEIVERS.items()},
+    "gnss.utc": "s",
     **{f"wheel.{w}.angle": "rad" for w in WHEELS},
     **{f"wheel.{w}.speed": "rad/s" for w in WHEELS},
     "steer.wheel": "rad",
@@ -43,6 +53,10 @@ CHANNELS: dict[str, str] = {
     "torque.front": "N·m",
     "torque.rear": "N·m",
     "vehicle.speed": "m/s",
+    **{f"gnss2.{what}": unit for what, unit in _OF_RECEIVERS.items()},
+    "velocity.x": "m/s",
+    "velocity.y": "m/s",
+    **REFERENCE,
 }
 """Every channel that a measurement may carry, and its unit."""
 
@@ -64,7 +78,7 @@ class Measurement(msgspec.Struct, frozen=True, gc=False):
 
 
 class Command(NamedTuple):
-    """Something that changes the filter from outside (`reset`, `set_position`, …)."""
+    """Something that comes from outside (`reset`, `set_position`, `mark`, …)."""
 
     name: str
     arguments: dict[str, Any]
@@ -99,6 +113,10 @@ ESTIMATE_COLUMNS: tuple[str, ...] = (
 ESTIMATE_INDEX = {name: i for i, name in enumerate(ESTIMATE_COLUMNS)}
 
 
+POINT_QUANTITIES = ("x", "y", "z", "vx", "vy", "vz", "sideslip", "ax", "ay", "az")
+"""What is given of each of `output.points`, in order: columns of an estimate, of that point."""
+
+
 class Estimate(msgspec.Struct, gc=False):
     """The state at one filter step."""
 
@@ -106,6 +124,8 @@ class Estimate(msgspec.Struct, gc=False):
     """ns, host monotonic clock."""
     values: np.ndarray
     """(len(ESTIMATE_COLUMNS),) float64 in the order of `ESTIMATE_COLUMNS`; NaN where unknown."""
+    points: dict[str, np.ndarray] | None = None
+    """(len(POINT_QUANTITIES),) of each of `output.points` by its name; None without any."""
 
     def __getitem__(self, column: str) -> float:
         return float(self.values[ESTIMATE_INDEX[column]])

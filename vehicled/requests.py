@@ -14,6 +14,10 @@ _LARGEST = 100.0
 _FARTHEST = 1e7
 """m: half-way around the Earth."""
 
+LONGEST_MARK = 200
+"""Characters."""
+_PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+
 _Coordinate = Annotated[float, msgspec.Meta(ge=-_FARTHEST, le=_FARTHEST)]
 
 
@@ -47,6 +51,13 @@ class SetPosition(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
             raise ValueError("Expected either `lat` and `lon`, or `x` and `y`")
         if local and (self.lat, self.lon, self.alt) != (None,) * 3:
             raise ValueError("Expected either `lat` and `lon`, or `x` and `y`")
+
+
+class Mark(msgspec.Struct, forbid_unknown_fields=True):
+    """Note in results and recording what happens now: it changes nothing else."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_MARK, pattern=_PRINTABLE)]
+    """Without control characters: it goes to terminals as well."""
 
 
 class SetParameters(msgspec.Struct, forbid_unknown_fields=True):

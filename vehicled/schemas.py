@@ -1,7 +1,8 @@
 """The messages as JSON: what every topic carries, its JSON Schema, and fast encoders.
 
-Publisher and recorder send the same bytes. Every message starts with `schema`, the schema version. Times are
-integer nanoseconds of the host's monotonic clock. A value that is not known is null, never 0 or NaN.
+Publisher and recorder send the same bytes, but for the time of day, which a recording has once for all. Every message
+starts with `schema`, the schema version. Times are integer nanoseconds of the host's monotonic clock. A value that is
+not known is null, never 0 or NaN.
 """
 
 import math
@@ -17,6 +18,7 @@ from vehicled.messages import (
     CHANNELS,
     ESTIMATE_COLUMNS,
     ESTIMATE_INDEX,
+    POINT_QUANTITIES,
     SCHEMA_VERSION,
     Estimate,
     Innovation,
@@ -48,7 +50,7 @@ class StepRecord(msgspec.Struct, gc=False):
 
 
 class CommandRecord(msgspec.Struct):
-    """Something that changed the filter from outside, before this step."""
+    """A command from outside that was executed before this step: it changed the filter, or marks a moment."""
 
     step: int
     name: str
@@ -136,13 +138,34 @@ _ESTIMATE_INDICES = {
     topic: np.array([ESTIMATE_INDEX[c] for c in columns]) for topic, columns in TOPIC_COLUMNS.items()
 }
 
+_POINT_STEPS = np.array([10.0 ** _DIGITS[unit_of(q)] for q in POINT_QUANTITIES])
 _STEPS = {
     topic: np.array([10.0 ** _DIGITS[unit_of(c)] for c in columns])
     for topic, columns in TOPIC_COLUMNS.items()
 }
 
+PointMotion = msgspec.defstruct(
+    "PointMotion",
+    [
+        (q, Annotated[float | None, msgspec.Meta(extra_json_schema={"unit": unit_of(q)})])
+        for q in POINT_QUANTITIES
+    ],
+    namespace={"__doc__": "Position in the world; velocity and acceleration in vehicle axes; sideslip."},
+    gc=False,
+)
+
+
+class Points(msgspec.Struct, gc=False):
+    """Motion of `output.points` of the configuration, by name."""
+
+    schema: int
+    t: int
+    points: dict[str, PointMotion]  # type: ignore[valid-type]
+
+
 _TYPES: dict[str, type[msgspec.Struct]] = {
     **_ESTIMATE_STRUCTS,
+    "points": Points,
     "innovation": Innovation,
     "status": Status,
     "parameters": Parameters,
@@ -153,7 +176,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": ClockRecord,
 }
 
-PUBLISHED = (*TOPIC_COLUMNS, "status", "parameters", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "points", "status", "parameters", "command", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)
@@ -182,6 +205,15 @@ def encode_estimate(topic: str, estimate: Estimate) -> bytes:
     return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values.tolist()))
 
 
+def encode_points(estimate: Estimate) -> bytes:
+    """The further points of an estimate that has them, as UTF-8 JSON."""
+    points = {
+        name: PointMotion(*(np.rint(values * _POINT_STEPS) / _POINT_STEPS).tolist())
+        for name, values in (estimate.points or {}).items()
+    }
+    return _encode(Points(SCHEMA_VERSION, estimate.t, points))
+
+
 def encode_innovation(innovation: Innovation) -> bytes:
     """An innovation record as UTF-8 JSON, its numbers with as many digits as they are good for."""
     i, m = innovation, len(innovation.innovation)
@@ -208,6 +240,16 @@ def _write_template(m: int) -> bytes:
     return begin + b",".join([*lists, b'"nis":%.5g,"test_ratio":%.5g,"fused":%b,"reason":%b}'])
 
 
+def stamp(message: bytes, utc_ns: int) -> bytes:
+    """An encoded message as it is published: with `timestamp`, the time of day of its `t`, s since 1970 UTC."""
+    return b'%b"timestamp":%d.%06d,%b' % (
+        _VERSION,
+        utc_ns // 1_000_000_000,
+        utc_ns % 1_000_000_000 // 1000,
+        message[len(_VERSION) :],
+    )
+
+
 def encode_measurement(step: int | None, measurement: Measurement) -> bytes:
     """A measurement as UTF-8 JSON, with the time (ns) of the step that consumed it, if one has."""
     if step is None:
@@ -229,7 +271,18 @@ def _schema_of(kind: type[msgspec.Struct]) -> Any:
 
 
 def json_schema(topic: str) -> dict[str, Any]:
-    """JSON Schema (2020-12) of the messages of `topic`."""
+    """JSON Schema (2020-12) of the messages of `topic`; of those that are published, as they are published."""
+    schema = _recorded_schema(topic)
+    if topic in PUBLISHED:
+        meaning = "Time of day of `t` (of `step` in commands), s since 1970 UTC"
+        stamp = {"timestamp": {"type": "number", "unit": "s", "description": meaning}}
+        version = {"schema": schema["properties"]["schema"]}
+        schema["properties"] = version | stamp | schema["properties"]
+        schema["required"] = ["schema", "timestamp", *schema["required"][1:]]
+    return schema
+
+
+def _recorded_schema(topic: str) -> dict[str, Any]:
     schema = _schema_of(_TYPES[topic])
     version = {"type": "integer", "const": SCHEMA_VERSION, "description": "Version of this schema"}
     schema["properties"] = {"schema": version} | {
@@ -252,7 +305,7 @@ def viewer_schema(topic: str) -> tuple[str, dict[str, Any]]:
     """
     if topic in VIEWER_TOPICS:
         return f"foxglove.{VIEWER_TOPICS[topic].__name__}", _schema_of(VIEWER_TOPICS[topic])
-    return f"vehicled.{topic}", _simplify(json_schema(topic))
+    return f"vehicled.{topic}", _simplify(_recorded_schema(topic))
 
 
 def _simplify(schema: Any) -> Any:

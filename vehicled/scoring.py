@@ -325,18 +325,35 @@ def score_receiver(
     return found
 
 
+class SensorTally:
+    """What is needed of innovations to score their sensors, which is little of them."""
+
+    def __init__(self) -> None:
+        self._nis: dict[str, list[float]] = defaultdict(list)
+        self._rejected: dict[str, int] = defaultdict(int)
+
+    def take(self, innovations: Iterable[Innovation]) -> None:
+        """Count some more."""
+        for innovation in innovations:
+            if innovation.fused:
+                self._nis[innovation.sensor].append(innovation.nis / max(len(innovation.innovation), 1))
+            else:
+                self._rejected[innovation.sensor] += 1
+
+    def score(self) -> dict[str, SensorScore]:
+        """By kind of observation; the `nis` of those without any accepted is NaN."""
+        return {
+            sensor: SensorScore(
+                float(np.mean(self._nis[sensor])) if self._nis[sensor] else float("nan"),
+                len(self._nis[sensor]),
+                self._rejected[sensor],
+            )
+            for sensor in sorted({*self._nis, *self._rejected})
+        }
+
+
 def score_sensors(innovations: Iterable[Innovation]) -> dict[str, SensorScore]:
     """Consistency per kind of observation; the `nis` of those without any accepted is NaN."""
-    nis: dict[str, list[float]] = defaultdict(list)
-    rejected: dict[str, int] = defaultdict(int)
-    for innovation in innovations:
-        if innovation.fused:
-            nis[innovation.sensor].append(innovation.nis / max(len(innovation.innovation), 1))
-        else:
-            rejected[innovation.sensor] += 1
-    return {
-        sensor: SensorScore(
-            float(np.mean(nis[sensor])) if nis[sensor] else float("nan"), len(nis[sensor]), rejected[sensor]
-        )
-        for sensor in sorted({*nis, *rejected})
-    }
+    tally = SensorTally()
+    tally.take(innovations)
+    return tally.score()

@@ -12,6 +12,8 @@ from vehicled.messages import Condition, Estimate, Innovation, Measurement, Slow
 
 RESET = "reset"
 """The command that resets an estimator after a failure."""
+MARK = "mark"
+"""The command that only notes a moment, with `Mark` for its arguments. The estimator does not get it."""
 
 
 class SteppedEstimator(Protocol):
@@ -77,6 +79,8 @@ class EstimatorStepper:
 
     def execute(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """A command, before the next step. Raises what the estimator raises."""
+        if name == MARK:
+            return {}
         if name == RESET:
             self._failure = None
         return self._estimator.command(name, arguments)

@@ -81,6 +81,12 @@ def _join_styled(characters: list[str], styles: list[str]) -> str:
     return line + (PLAIN if present else "")
 
 
+def get_size(terminal: TextIO) -> tuple[int, int]:
+    """Columns and rows; 80 and 24 where they are not known, as on a serial console or under `script`."""
+    size = os.get_terminal_size(terminal.fileno())
+    return size.columns or 80, size.lines or 24
+
+
 class Page:
     """A whole screen that is drawn again and again; the terminal is as it was when it is left. A context manager."""
 
@@ -89,8 +95,7 @@ class Page:
 
     def size(self) -> tuple[int, int]:
         """Columns and rows, which may change at any time."""
-        size = os.get_terminal_size(self._stream.fileno())
-        return size.columns, size.lines
+        return get_size(self._stream)
 
     def draw(self, lines: list[str]) -> None:
         """No line may be wider than the page."""

@@ -161,6 +161,9 @@ def _add(a: Dimension, b: Dimension, times: Fraction) -> Dimension:
     return a[0] + times * b[0], a[1] + times * b[1], a[2] + times * b[2], a[3] + times * b[3]
 
 
+_SPEED, _TURNING = _dimension(length=1, time=-1), _dimension(time=-1, angle=1)
+
+
 @lru_cache(maxsize=1024)
 def parse_unit(text: str) -> tuple[float, Dimension]:
     """(factor to SI and radians, dimension) of a unit such as `kN/mm`, `kg·m²`, `rad/s/sqrt(Hz)`.
@@ -173,6 +176,21 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
     if not (0.0 < factor < math.inf):
         raise UnitError(f"{text.strip()!r} is not a unit: out of range")
     return factor, dimension
+
+
+def calc_factor(unit: str, wanted: str, radius: float | None = None) -> float:
+    """What a number in `unit` is multiplied by to be in `wanted`; empty texts are dimensionless.
+
+    `radius`, m, turns a speed into the rate of a wheel that rolls at it. Raises UnitError.
+    """
+    factor, dimension = parse_unit(unit or "1")
+    to_factor, to_dimension = parse_unit(wanted or "1")
+    if radius is not None and dimension == _SPEED and to_dimension == _TURNING:
+        return factor / radius / to_factor
+    if dimension != to_dimension:
+        also = ", or a speed with a radius" if to_dimension == _TURNING else ""
+        raise UnitError(f"expected a unit like {wanted or '1'}{also}, the signal's is {unit or 'missing'!r}")
+    return factor / to_factor
 
 
 def split_quantity(text: str) -> tuple[list[float], str]:

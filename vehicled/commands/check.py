@@ -1,9 +1,10 @@
-"""`vehicled check`: validates a configuration or mechanism, and describes its model."""
+"""`vehicled check`: validates a configuration, a mechanism or a log, and describes it."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,19 @@ from vehicled.messages import WHEELS
 
 if TYPE_CHECKING:
     from vehicled.daemon.configuration import DaemonConfiguration
+    from vehicled.log_check.check import LogCheck
     from vehicled.vehicle.car import Car
 
-HELP = "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model."
+HELP = (
+    "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model. "
+    "With --log, find what looks wrong in a log."
+)
 
 EPILOG = """\
 examples:
   vehicled check prototype
   vehicled check my_car.yaml --json       one JSON object in SI units
+  vehicled check --log drive.csv --config my_car.yaml     units, signs, exchanged wheels, time offsets, pauses
   vehicled check four_bar                 a mechanism: pendulum, four_bar, five_bar, slider_crank, …
 
 No device is opened. The first check of a kind of vehicle compiles its model, which the daemon then finds in
@@ -29,27 +35,114 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled check`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("config", metavar="CONFIG", help="YAML file, or a shipped one's name")
+    parser.add_argument("checked", metavar="CONFIG", nargs="?", help="YAML file, or a shipped one's name")
+    parser.add_argument("--log", metavar="LOG", help="check this log, in place of a configuration")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="with --log: car and sensors; without, a usual car, IMU pointing ahead",
+    )
+    parser.add_argument(
+        "--mapping",
+        metavar="FILE",
+        help="with --log: YAML file that maps its signals to channels (docs/mapping.md)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
     """Load the file and describe its model; returns the exit status. Raises SettingsError, UsageError."""
+    from vehicled.errors import UsageError
     from vehicled.multibody.files import is_mechanism
 
-    if is_mechanism(args.config):
-        found = _describe_mechanism(args.config)
+    if args.log is not None:
+        if args.checked is not None:
+            raise UsageError("--log: expected its configuration as --config FILE")
+        return _check_log(args)
+    if args.checked is None or args.config is not None or args.mapping is not None:
+        raise UsageError("expected a CONFIG, or --log LOG (see 'vehicled check --help')")
+    if is_mechanism(args.checked):
+        found = _describe_mechanism(args.checked)
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
         return 0
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.daemon import make_driver
 
-    configuration = load_daemon_configuration(args.config)
+    configuration = load_daemon_configuration(args.checked)
     for name, device in configuration.daemon.devices.items():
         make_driver(name, device, lambda _: None)  # reads its options and what they name; opens nothing
     found = _describe(configuration)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
+
+
+def _check_log(args: argparse.Namespace) -> int:
+    import dataclasses
+    import sys
+
+    from replay.foreign.mapping import load_mapping
+    from replay.log import log_devices, open_log
+    from vehicled.daemon.configuration import load_daemon_configuration
+    from vehicled.errors import RunError
+    from vehicled.log_check.check import USUAL_CAR, LogChecker
+    from vehicled.progress import Progress
+
+    configuration = None if args.config is None else load_daemon_configuration(args.config)
+    devices = {} if configuration is None else log_devices(configuration.daemon.devices)
+    log = open_log(args.log, devices, None if args.mapping is None else load_mapping(args.mapping))
+    checker = LogChecker(configuration)
+    with Progress("reading", unit="measurements", quiet=args.json) as progress:
+        n = 0
+        for n, m in enumerate(log.measurements(), start=1):
+            checker.take(m)
+            progress.update(n)
+    if not n:
+        raise RunError(f"{args.log}: no measurements in it")
+    found = checker.find()
+    car = USUAL_CAR if args.config is None else args.config
+    if args.json:
+        result = {
+            "log": args.log,
+            "car": car,
+            **dataclasses.asdict(found),
+            "problems": dict(log.problems.counts),
+        }
+        print(json.dumps(_without_nan(result), ensure_ascii=False))
+    else:
+        log.problems.show(sys.stderr)
+        print("\n".join(_log_lines(found, car)))
+    return 0
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_nan(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _log_lines(found: LogCheck, car: str) -> list[str]:
+    lines = [f"{'sensor':<14} {'samples':>9} {'rate':>10} {'longest pause':>14} {'latency':>10}  channels"]
+    for r in found.rates:
+        rate = f"{r.rate:.4g} Hz" if math.isfinite(r.rate) else "–"
+        lines.append(
+            f"{r.source:<14} {r.samples:>9} {rate:>10} {r.longest:>12.3f} s {r.latency * 1e3:>7.1f} ms  "
+            f"{', '.join(r.channels)}"
+        )
+    if found.lags:
+        lines += ["", f"{'channel':<18} {'compared with':<14} {'later by':>10} {'correlation':>12} {'of':>9}"]
+    for lag in found.lags:
+        lines.append(
+            f"{lag.channel:<18} {lag.reference:<14} {lag.offset * 1e3:>7.0f} ms {lag.correlation:>12.3f} "
+            f"{lag.seconds:>7.0f} s"
+        )
+    lines.append("")
+    if not found.findings:
+        lines.append(f"nothing looks wrong (compared as for {car})")
+    for f in found.findings:
+        lines.append(f"{f.kind}: {', '.join(f.channels)}: {f.text}")
+    return lines
 
 
 def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:

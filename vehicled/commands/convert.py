@@ -7,11 +7,18 @@ from textwrap import fill
 
 import numpy as np
 
-from replay.csv_log import CsvLogWriter, EstimatesWriter, source_of
-from replay.log import FORMATS, Log, create_log, log_devices, open_log
+from replay.csv_log import CsvLogWriter, EstimatesWriter, Table
+from replay.foreign import gpx, parquet
+from replay.foreign.mapping import load_mapping
+from replay.log import FORMATS, WRITTEN, Log, create_log, describe_log, log_devices, open_log
+from replay.log_about import LogAbout
 from replay.mcap_log import McapLog
+from replay.rows import RowMerger, source_of
 from replay.steps import sort_by_arrival
+from replay.truth import TruthWriter, find_truth_columns
+from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
+from vehicled.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate
 from vehicled.points import ORIGIN
 from vehicled.progress import Progress
@@ -19,12 +26,14 @@ from vehicled.scoring import read_configuration
 
 HELP = "convert a log into another format"
 
+_OF_ESTIMATES = (".csv", parquet.SUFFIX, gpx.SUFFIX)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled convert`."""
     parser.description = fill(
-        "Converts the measurements of a log, or with --estimates the estimates of a recording. Formats go by "
-        f"extension: it reads {FORMATS}, and writes .csv and .mcap. What the output cannot hold is reported.",
+        "Converts the measurements of a log, or with --estimates the estimates of a recording, or with --truth "
+        f"what a reference measured. Reads {FORMATS}; writes {WRITTEN}. What the output cannot hold is reported.",
         90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -32,58 +41,72 @@ def configure(parser: argparse.ArgumentParser) -> None:
 examples:
   vehicled convert drive.csv drive.mcap                    for a robotics viewer
   vehicled convert run.mcap drive.csv                      for a spreadsheet
-  vehicled convert run.mcap estimates.csv --estimates      the estimates that were recorded
+  vehicled convert run.mcap estimates.parquet --estimates  the estimates that were recorded, for pandas
+  vehicled convert run.mcap track.gpx                      the receiver's fixes, for a map
   vehicled convert drive.blf drive.csv --config my_car.yaml   with the signals of the configuration
-  vehicled convert receiver.nmea fixes.csv"""
+  vehicled convert drive.mf4 drive.mcap --mapping my_car_mdf.yaml   with the signals of a mapping file
+  vehicled convert drive.ncom truth.csv --truth --config my_car.yaml   for `vehicled score`"""
     parser.add_argument("input", metavar="IN", type=Path, help="log to read")
-    parser.add_argument("output", metavar="OUT", type=Path, help="log to write, .csv or .mcap; overwritten")
+    parser.add_argument("output", metavar="OUT", type=Path, help=f"file to write, {WRITTEN}; overwritten")
     parser.add_argument(
-        "--config", metavar="FILE", help="configuration whose devices a raw log (CAN, NMEA) is from"
+        "--config",
+        metavar="FILE",
+        help="configuration whose devices a raw log (CAN, NMEA) is from, and whose world the truth is in",
     )
-    parser.add_argument("--estimates", action="store_true", help="from a recording, its estimates as CSV")
+    parser.add_argument(
+        "--mapping",
+        metavar="FILE",
+        help="YAML file that maps signals of the log to channels (docs/mapping.md)",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--estimates", action="store_true", help="from a recording, its estimates")
+    what.add_argument("--truth", action="store_true", help="the log's channels reference.* as truth, .csv")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the log, or its estimates, in the other format; returns the exit status. Raises UsageError."""
-    devices = {}
-    if args.config is not None:
-        from vehicled.daemon.configuration import load_daemon_configuration
-
-        devices = log_devices(load_daemon_configuration(args.config).daemon.devices)
-    log = open_log(args.input, devices)
+    """Write the log, or its estimates or reference, in the other format; returns the exit status. UsageError."""
+    configuration = None if args.config is None else load_daemon_configuration(args.config)
+    devices = {} if configuration is None else log_devices(configuration.daemon.devices)
+    mapping = None if args.mapping is None else load_mapping(args.mapping)
+    log = open_log(args.input, devices, mapping)
     if args.output.exists() and args.output.samefile(args.input):
         raise UsageError(f"{args.output}: expected another file than the input")
     if args.estimates:
         return _convert_estimates(log, args.output)
-    return _convert(log, args.output)
+    if args.truth:
+        return _convert_reference(log, args.output, configuration)
+    about = describe_log(log)
+    if configuration is not None:
+        about = about._replace(configuration=configuration.text)
+    return _convert(log, args.output, about)
 
 
-def _convert(log: Log, output: Path) -> int:
-    if output.suffix.lower() not in (".csv", ".mcap"):
-        raise UsageError(f"{output}: expected an output that ends in .csv or .mcap")
-    channels, sources = _survey(log) if output.suffix.lower() == ".csv" else (list(CHANNELS), set())
-    offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
+def _convert(log: Log, output: Path, about: LogAbout) -> int:
+    is_table = output.suffix.lower() in (".csv", parquet.SUFFIX)
+    channels, sources = _survey(log) if is_table else (list(CHANNELS), set())
     written = 0
     with (
+        create_log(output, channels, about) as writer,
         Progress("converting", unit="measurements") as progress,
-        create_log(output, channels, offset) as writer,
     ):
         for m in sort_by_arrival(log.measurements(), log.problems):
             writer.write(m)
             written += 1
             progress.update(written)
     log.problems.show(sys.stderr)
-    if isinstance(writer, CsvLogWriter):
-        _report_lost(writer, output, sources)
+    if isinstance(writer, (CsvLogWriter, parquet.ParquetLogWriter)):
+        _report_lost(writer.merger, output, sources)
     if log.recorded:
         _report(f"{log.path.name} is a recording: only its measurements were converted")
     if not written:
         raise RunError(f"{log.path}: no measurements in it")
+    if isinstance(writer, gpx.GpxWriter) and not writer.points:
+        raise RunError(f"{log.path}: no positions in it")
     return 0
 
 
 def _survey(log: Log) -> tuple[list[str], set[str]]:
-    """Channels and devices in a log: a CSV file has its columns before its first row."""
+    """Channels and devices in a log: a table has its columns before its first row."""
     channels: set[str] = set()
     sources: set[str] = set()
     with Progress("reading", unit="measurements") as progress:
@@ -94,18 +117,20 @@ def _survey(log: Log) -> tuple[list[str], set[str]]:
     return [c for c in CHANNELS if c in channels], sources
 
 
-def _report_lost(writer: CsvLogWriter, output: Path, sources: set[str]) -> None:
+def _report_lost(merger: RowMerger, output: Path, sources: set[str]) -> None:
+    kind = output.suffix[1:]
+    kind = {"csv": "CSV", "parquet": "Parquet"}.get(kind.lower(), kind)
     named = sources - {source_of(channel) for channel in CHANNELS}
     if named:
-        _report(f"{output.name}: CSV has no names of devices ({', '.join(sorted(named))})")
-    if writer.arrivals_lost:
+        _report(f"{output.name}: {kind} has no names of devices ({', '.join(sorted(named))})")
+    if merger.arrivals_lost:
         _report(
-            f"{output.name}: CSV has no arrival but that of GNSS; "
-            f"{writer.arrivals_lost} samples now arrive when measured"
+            f"{output.name}: {kind} has no arrival but that of GNSS; "
+            f"{merger.arrivals_lost} samples now arrive when measured"
         )
-    if writer.same_instant:
+    if merger.same_instant:
         _report(
-            f"{output.name}: {writer.same_instant} second samples of a channel at one instant, "
+            f"{output.name}: {merger.same_instant} second samples of a channel at one instant, "
             "which readers will skip"
         )
 
@@ -114,16 +139,49 @@ def _report(line: str) -> None:
     print(line, file=sys.stderr)
 
 
+def _convert_reference(log: Log, output: Path, configuration: DaemonConfiguration | None) -> int:
+    if output.suffix.lower() != ".csv":
+        raise UsageError(f"{output}: expected a .csv file for the truth")
+    channels, _ = _survey(log)
+    if not find_truth_columns(channels):
+        raise RunError(f"{log.path}: no channel reference.* in it, of which truth is made")
+    world = None if configuration is None else configuration.world
+    origin = None if world is None else WorldOrigin.of(world)
+    with TruthWriter(output, channels, origin) as writer:
+        for m in log.measurements():
+            writer.write(m)
+    log.problems.show(sys.stderr)
+    if origin is None and writer.origin is not None:
+        place = writer.origin
+        _report(
+            f"{output.name}: x and y are from the reference's first place, {place.latitude:.7f} deg, "
+            f"{place.longitude:.7f} deg, {place.height:.3f} m; with --config FILE from its `world`"
+        )
+    return 0
+
+
 def _convert_estimates(log: Log, output: Path) -> int:
-    if not isinstance(log, McapLog) or output.suffix.lower() != ".csv":
-        raise UsageError("--estimates: expected a recording (.mcap) as input and a .csv file as output")
+    suffix = output.suffix.lower()
+    if not isinstance(log, McapLog) or suffix not in _OF_ESTIMATES:
+        expected = ", ".join(_OF_ESTIMATES)
+        raise UsageError(f"--estimates: expected a recording (.mcap) as input and {expected} as output")
     estimates = log.read_run().estimates
     log.problems.show(sys.stderr)
     if not len(estimates.t):
         raise RunError(f"{log.path}: no estimates in it")
+    if suffix == parquet.SUFFIX:
+        parquet.write_estimates(output, estimates, describe_log(log))
+    elif suffix == gpx.SUFFIX:
+        with gpx.GpxWriter(output, log.utc_offset_ns) as writer:
+            writer.write_estimates(estimates)
+    else:
+        _write_estimates(log, estimates, output)
+    return 0
+
+
+def _write_estimates(log: McapLog, estimates: Table, output: Path) -> None:
     rows = np.column_stack([estimates.columns[c] for c in ESTIMATE_COLUMNS])
     configuration = read_configuration(log)
     with EstimatesWriter(output, ORIGIN if configuration is None else configuration.point) as writer:
         for t, row in zip(estimates.t.tolist(), rows, strict=True):
             writer.write(Estimate(t, row))
-    return 0

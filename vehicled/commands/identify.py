@@ -1,10 +1,13 @@
 """`vehicled identify`: parameters of a car from its drives."""
 
 import argparse
+import contextlib
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +66,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LOG",
         help="a drive to compare on (default: the last third of the last log)",
     )
+    add_executor_arguments(parser)
     parser.add_argument("--anyway", action="store_true", help="use logs whose length or units are in doubt")
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -91,7 +95,10 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     daemon = load_daemon_configuration(args.config).daemon
     logs = [_read(path, daemon) for path in args.logs]
     validate = None if args.validate is None else _read(args.validate, daemon)
-    session = run_session(logs, args.config, names, tuning, validate, args.anyway, args.json)
+    # A single drive needs no other process, and shows how far it is.
+    alone = args.scheduler is None and (len(logs) == 1 or args.workers == 1)
+    with contextlib.nullcontext() if alone else open_executor(args, len(logs)) as executor:
+        session = run_session(logs, args.config, names, tuning, validate, args.anyway, args.json, executor)
     if args.output is not None:
         args.output.write_text(session.text, encoding="utf-8")
     if args.plots is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ examples:
   vehicled replay run.mcap --config prototype --fast --record again.mcap
   vehicled replay 20261122T080000Z.mcap 20261122T090000Z.mcap --config prototype --fast --estimates out.csv
   vehicled replay can.blf --config mycar.yaml --rate 1 --publish tcp://127.0.0.1:5550
+  vehicled replay drive.mf4 --config mycar.yaml --mapping mycar_mdf.yaml --fast --estimates out.csv
   vehicled replay drive.csv --config prototype --smooth --estimates track.csv
 
 A recording of the daemon (.mcap) is replayed with exactly the steps of that run, and gives exactly its
@@ -45,9 +46,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="LOG",
-        help=".mcap, .csv, CAN log or NMEA text; or all .mcap files of one run of the daemon, in their order",
+        help="a log of any format that `convert` reads; or all .mcap files of one run of the daemon, in their order",
     )
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or a shipped one's name")
+    parser.add_argument(
+        "--mapping",
+        metavar="FILE",
+        help="YAML file that maps signals of the log to channels (docs/mapping.md)",
+    )
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--rate", type=float, default=1.0, metavar="R", help="times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="as fast as the machine can")
@@ -67,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay the log into files and sockets; returns the exit status. Raises UsageError, RunError."""
     import sys
 
+    from replay.foreign.mapping import load_mapping
     from replay.log import log_devices, open_log
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError, UsageError
@@ -76,8 +83,9 @@ def run(args: argparse.Namespace) -> int:
     if args.smooth:
         _check_smooth(args)
     configuration = load_daemon_configuration(args.config)
+    mapping = None if args.mapping is None else load_mapping(args.mapping)
     path, *following = args.log
-    log = open_log(path, log_devices(configuration.daemon.devices), following)
+    log = open_log(path, log_devices(configuration.daemon.devices), mapping, following)
     summary = (_smooth if args.smooth else _replay)(args, configuration, log)
     log.problems.show(sys.stderr)
     for channels, fault in summary.units.items():
@@ -170,7 +178,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     from vehicled.daemon.recording_file import Contents, RecordRates
     from vehicled.estimator import Estimator
     from vehicled.foxglove.scene import Scene
-    from vehicled.messages import Estimate
+    from vehicled.messages import Estimate, Parameters
     from vehicled.progress import Progress
     from vehicled.stepping import Sink, play_back
 
@@ -180,7 +188,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     estimator = Estimator(configuration)
     with contextlib.ExitStack() as stack:
         sinks: list[Sink] = []
-        on_command = None
+        take_command: list[Callable[[int, str, dict[str, Any]], None]] = []
         if args.estimates is not None:
             write = stack.enter_context(EstimatesWriter(args.estimates, configuration.point)).write
 
@@ -202,7 +210,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             statuses = _StatusSink(estimator, recorder.record_status)
             sinks.append(statuses.take)
             stack.callback(statuses.finish)
-            on_command = recorder.record_command
+            take_command.append(recorder.record_command)
         if args.publish is not None:
             options = dataclasses.replace(configuration.daemon.publish, endpoint=args.publish)
             endpoints = Endpoints(options)
@@ -213,6 +221,20 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             sinks.append(
                 lambda t, measurements, estimate, innovations: publisher.publish_step(estimate, innovations)
             )
+
+            def publish(status: Status) -> None:
+                publisher.publish_status(status)
+                publisher.publish_parameters(Parameters.of(status.t, estimator.parameters()))
+
+            published = _StatusSink(estimator, publish)
+            sinks.append(published.take)
+            stack.callback(published.finish)
+            take_command.append(publisher.publish_command)
+
+        def on_command(t: int, name: str, arguments: dict[str, Any]) -> None:
+            for take in take_command:
+                take(t, name, arguments)
+
         progress = stack.enter_context(Progress("replaying", unit="s"))
         summary = play_back(estimator, steps, sinks, on_command, progress.update)
         progress.update(summary.drive_seconds)

@@ -11,8 +11,8 @@ HELP = "plot a run"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled report`."""
     parser.description = fill(
-        "Draws a run into one HTML file that needs nothing else: track, errors, motion, slip, tyre forces, "
-        "suspension, innovations and timing, as far as the run has them.",
+        "Draws a run, or several over each other, into one HTML file that needs nothing else: track, errors, motion, "
+        "slip, tyre forces, suspension, innovations and timing, as far as the run has them. All plots zoom together.",
         90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -22,8 +22,11 @@ has no innovations and no timing.
 
 examples:
   vehicled report run.mcap -o report.html
+  vehicled report before.mcap after.mcap --truth truth.csv -o report.html
   vehicled report estimates.csv --truth truth.csv -o report.html"""
-    parser.add_argument("run_file", metavar="RUN", type=Path, help="recording .mcap or estimates .csv")
+    parser.add_argument(
+        "runs", metavar="RUN", type=Path, nargs="+", help="recording .mcap or estimates .csv; up to six"
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -39,10 +42,10 @@ examples:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and print its path; returns the exit status."""
-    from vehicled.report import write_report  # matplotlib takes a second to load: --help should not
+    from vehicled.report import write_report
 
-    data = write_report(args.run_file, args.output, args.truth)
-    for problems in data.problems:
-        problems.show(sys.stderr)
+    for data in write_report(args.runs, args.output, args.truth):
+        for problems in data.problems:
+            problems.show(sys.stderr)
     print(args.output)
     return 0

@@ -18,7 +18,7 @@ from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
 from vehicled.daemon.runtime_folder import default_command_endpoint
 from vehicled.errors import VehicledError
 from vehicled.messages import Status
-from vehicled.requests import SetPosition
+from vehicled.requests import Mark, SetPosition
 from vehicled.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _REPLY_WITHIN_S = 2.0
 _REQUESTS_PER_S = 100.0
 _REQUESTS_AT_ONCE = 50.0
 _CHANGES_PER_S = 1.0
-"""A change of the filter takes time of the step before which it is executed."""
+"""Of commands that are executed before a step: each takes some of its time, and space in the recording."""
 _CHANGES_AT_ONCE = 3.0
 
 
@@ -49,6 +49,10 @@ class SetPositionRequest(SetPosition, tag_field="command", tag="set_position"):
     """`SetPosition` as a request."""
 
 
+class MarkRequest(Mark, tag_field="command", tag="mark"):
+    """`Mark` as a request."""
+
+
 class ReloadNoise(_Request, tag="reload_noise"):
     """Read the noise settings from the configuration file again."""
 
@@ -57,7 +61,7 @@ class CommandServer:
     """Serves REQ sockets in a thread of its own; the estimator's thread executes what changes the filter.
 
     A reply is `{"ok": true, …}` or `{"ok": false, "error": "…"}`; the latter also if the request is not valid
-    JSON, if the estimator does not execute it in time, or if it is one too many of those that change the filter.
+    JSON, if the estimator does not execute it in time, or if it is one too many of those that a step executes.
     Requests beyond what is served per second wait, each client's in its turn.
     """
 
@@ -79,7 +83,9 @@ class CommandServer:
         self._submit = submit
         self._status = status
         self._read_noise = read_noise
-        self._decoder = msgspec.json.Decoder(GetStatus | Reset | SetPositionRequest | ReloadNoise)
+        self._decoder = msgspec.json.Decoder(
+            GetStatus | Reset | SetPositionRequest | MarkRequest | ReloadNoise
+        )
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._requests = TokenBucket(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
         self._changes = TokenBucket(_CHANGES_PER_S, _CHANGES_AT_ONCE)
@@ -91,9 +97,9 @@ class CommandServer:
         """Begin to serve."""
         self._thread.start()
 
-    def counters(self) -> dict[str, int]:
-        """Requests `done` and `refused`."""
-        return {"done": self._done, "refused": self._refused}
+    def counters(self) -> dict[str, Any]:
+        """Its `endpoint`; requests `done` and `refused`."""
+        return {"endpoint": self.endpoint, "done": self._done, "refused": self._refused}
 
     def close(self) -> None:
         """End the thread; returns when it has ended."""
@@ -151,14 +157,14 @@ class CommandServer:
             reply = {"ok": False, "error": " ".join(str(error).split()) or type(error).__name__}
         return msgspec.json.encode(reply)
 
-    def _execute(self, request: _Request | SetPositionRequest) -> dict[str, Any]:
+    def _execute(self, request: _Request | SetPositionRequest | MarkRequest) -> dict[str, Any]:
         if isinstance(request, GetStatus):
             status = self._status()
             if status is None:
                 raise RuntimeError("not yet running")
             return {"status": status}
         if not self._changes.take(time.monotonic_ns()):
-            raise RuntimeError("too many changes of the filter at once: expected one per second")
+            raise RuntimeError("too many commands at once: expected one per second")
         if isinstance(request, ReloadNoise):
             name, arguments = "reload_noise", self._read_noise()
         else:

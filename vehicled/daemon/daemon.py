@@ -4,6 +4,7 @@ import contextlib
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
+from vehicled.daemon.utc import CHANNEL as UTC_CHANNEL
+from vehicled.daemon.utc import UtcClock
 from vehicled.errors import RunError, UsageError
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import Measurement, SourceFault, Status
@@ -50,7 +53,7 @@ class DeviceOptions:
     """One device: which driver reads it, and that driver's options."""
 
     driver: str
-    """Kind of device: `xsens`, `vectornav`, `nmea`, `can`, or one that another package adds."""
+    """Kind of device: `xsens`, `vectornav`, `ubx`, `nmea`, `can`, or one that another package adds."""
     options: Deferred
     """The driver's own settings."""
     max_rate: Annotated[Hertz, Positive] | None = None
@@ -152,12 +155,17 @@ class Daemon:
     def _open(self, opened: contextlib.ExitStack) -> None:
         options = self._options
         queue = MeasurementQueue(list(options.devices))
-        self._drivers = [
-            self._make_driver(name, device, queue.put) for name, device in options.devices.items()
-        ]
+        utc = UtcClock()
+
+        def take(m: Measurement) -> None:
+            if UTC_CHANNEL in m.values:
+                utc.take(m.t, m.values[UTC_CHANNEL])
+            queue.put(m)
+
+        self._drivers = [self._make_driver(name, device, take) for name, device in options.devices.items()]
         endpoints = Endpoints(options.publish)
         opened.callback(endpoints.close)
-        publisher = Publisher(endpoints, options.publish)
+        publisher = Publisher(endpoints, options.publish, utc)
         self.endpoint = publisher.endpoint
         publisher.start()
         opened.callback(publisher.close)
@@ -172,6 +180,7 @@ class Daemon:
                 **self._other_counters(),
                 "devices": {d.name: self._describe_device(d) for d in self._drivers},
                 "publisher": publisher.counters(),
+                "time": utc.describe(time.monotonic_ns()),
                 "commands": commands.counters(),
                 "recorder": None if recorder is None else recorder.counters(),
             }
@@ -219,7 +228,7 @@ class Daemon:
 
     def _describe_device(self, driver: Driver) -> dict[str, Any]:
         """State and counters in `status`."""
-        found = {"state": driver.state, **driver.counters()}
+        found = driver.describe()
         if driver.name in self._corrections:
             found["corrections"] = self._corrections[driver.name].status()
         return found

@@ -167,10 +167,13 @@ class LiveRecorder(Intake):
                 self._lost += messages_of(item)
                 return
         now = time.monotonic()
-        if now - self._chunk_at < _CHUNK_S and not recording.writer.chunk_is_full:
+        due = now - self._chunk_at >= _CHUNK_S
+        if not due and not recording.writer.chunk_is_full:
             return
-        self._end_chunk(recording)
-        self._chunk_at = now
+        # A slow disk is waited for once for all that has come meanwhile, not for each chunk of it.
+        self._end_chunk(recording, sync=due)
+        if due:
+            self._chunk_at = time.monotonic()
         # A command belongs to the step after it: only a step may be the last item of a file.
         if isinstance(item, StepItem) and (
             now - self._opened_at >= self._options.file_duration or recording.writer.size >= self._size_limit
@@ -200,12 +203,13 @@ class LiveRecorder(Intake):
         self._recording = recording
         return recording
 
-    def _end_chunk(self, recording: RecordingFile) -> None:
+    def _end_chunk(self, recording: RecordingFile, sync: bool) -> None:
         pending = recording.writer.pending
         try:
             recording.writer.end_chunk()
-            recording.writer.sync()
-            recording.writer.check_place()
+            if sync:
+                recording.writer.sync()
+                recording.writer.check_place()
         except Exception as error:  # of the disk, or no memory to compress: the next file may do
             self._lost += pending
             self._fail(error, self._path)

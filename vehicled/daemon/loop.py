@@ -50,6 +50,9 @@ class StepPublisher(Protocol):
     def publish_parameters(self, parameters: Parameters) -> None:
         """Take the filter's slow states, once a second."""
 
+    def publish_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
+        """Take a command that was executed before the step at `step_ns`."""
+
 
 class StepRecorder(Protocol):
     """Keeps all that went in and came out; must neither block nor change it."""
@@ -239,6 +242,7 @@ class Loop:
             self._log_error(t, f"the command {name} failed", error)
             return
         future.set_result(result)
+        self._deliver(t, self._publisher.publish_command, t, name, arguments)
         if self._recorder is not None:
             self._deliver(t, self._recorder.record_command, t, name, arguments)
 

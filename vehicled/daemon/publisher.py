@@ -11,7 +11,9 @@ import zmq
 from vehicled import schemas
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
 from vehicled.daemon.subscribers import Subscribers
+from vehicled.daemon.utc import UtcClock
 from vehicled.messages import Estimate, Innovation, Parameters, Status
+from vehicled.schemas import CommandRecord
 
 _BACKLOG = 256
 """Steps that may wait for the publishing thread: one second of them at 250 Hz."""
@@ -22,13 +24,16 @@ _MAX_SUBSCRIPTION = 512
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
+    "points": schemas.encode_points,
     "status": schemas.encode,
     "parameters": schemas.encode,
+    "command": schemas.encode,
     "innovation": schemas.encode_innovation,
 }
 
-
-_Item = tuple[Estimate | None, list[Innovation], Status | Parameters | None]
+_Report = Status | Parameters | CommandRecord
+_TOPICS: dict[type[_Report], str] = {Status: "status", Parameters: "parameters", CommandRecord: "command"}
+_Item = tuple[Estimate | None, list[Innovation], _Report | None]
 """Results of a step, or a report."""
 
 
@@ -42,8 +47,9 @@ class Publisher:
     client with more subscriptions than any needs is disconnected.
     """
 
-    def __init__(self, endpoints: Endpoints, options: PublishOptions) -> None:
-        """Binds at once. Raises UsageError."""
+    def __init__(self, endpoints: Endpoints, options: PublishOptions, utc: UtcClock | None = None) -> None:
+        """Binds at once. `utc`: gives the time of day; by default the host's clock. Raises UsageError."""
+        self._utc = UtcClock() if utc is None else utc
         self._socket = endpoints.bind(zmq.XPUB, options.endpoint, _MAX_SUBSCRIPTION)
         self._socket.setsockopt(zmq.XPUB_VERBOSER, 1)
         self.endpoint = endpoint_of(self._socket)
@@ -74,6 +80,10 @@ class Publisher:
         """Take the slow states for their topic, as `publish_step` takes a step."""
         self._hand_over(None, [], parameters)
 
+    def publish_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
+        """Take a command that was executed before the step at `step_ns`, as `publish_step` takes a step."""
+        self._hand_over(None, [], CommandRecord(step_ns, name, arguments))
+
     def counters(self) -> dict[str, Any]:
         """What it has done since its start.
 
@@ -95,7 +105,7 @@ class Publisher:
         self._thread.join()
 
     def _hand_over(
-        self, estimate: Estimate | None, innovations: list[Innovation], report: Status | Parameters | None
+        self, estimate: Estimate | None, innovations: list[Innovation], report: _Report | None
     ) -> None:
         if self._backlog.qsize() >= _BACKLOG:
             self._dropped += 1
@@ -120,15 +130,17 @@ class Publisher:
             self._socket.close()
 
     def _publish(
-        self, estimate: Estimate | None, innovations: list[Innovation], report: Status | Parameters | None
+        self, estimate: Estimate | None, innovations: list[Innovation], report: _Report | None
     ) -> None:
         if estimate is not None:
             for topic in schemas.TOPIC_COLUMNS:
                 self._offer(topic, estimate)
+            if estimate.points is not None:
+                self._offer("points", estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)
         if report is not None:
-            self._offer("status" if isinstance(report, Status) else "parameters", report)
+            self._offer(_TOPICS[type(report)], report)
 
     def _offer(self, topic: str, message: Any) -> None:
         self._last[topic] = message
@@ -137,7 +149,9 @@ class Publisher:
 
     def _send(self, topic: str, message: Any) -> None:
         try:
-            self._socket.send_multipart((topic.encode(), _ENCODERS[topic](message)), zmq.DONTWAIT)
+            t = message.step if isinstance(message, CommandRecord) else message.t
+            payload = schemas.stamp(_ENCODERS[topic](message), t + self._utc.find_offset(t))
+            self._socket.send_multipart((topic.encode(), payload), zmq.DONTWAIT)
             self._sent[topic] += 1
         except Exception:
             # A message that cannot be encoded or sent must not prevent the others.

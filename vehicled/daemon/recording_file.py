@@ -29,6 +29,7 @@ class RecordRates:
     position: Rate | None = None
     slip: Rate | None = 50.0
     suspension: Rate | None = 50.0
+    points: Rate | None = 50.0
     innovation: Rate | None = 25.0
     """Of each kind of observation; null for each measurement."""
     scene: Rate = 10.0
@@ -40,7 +41,9 @@ class Contents:
     """What a recording has beside what a replay needs."""
 
     rates: RecordRates = field(
-        default_factory=lambda: RecordRates(slip=None, suspension=None, innovation=None, scene=0.0)
+        default_factory=lambda: RecordRates(
+            slip=None, suspension=None, points=None, innovation=None, scene=0.0
+        )
     )
     scene: Scene | None = None
 
@@ -63,7 +66,8 @@ def messages_of(item: Item | None) -> int:
     """How many messages an item becomes, if none is left out for its rate."""
     if not isinstance(item, StepItem):
         return int(item is not None)
-    topics = len(schemas.TOPIC_COLUMNS) * (item.estimate is not None)
+    e = item.estimate
+    topics = 0 if e is None else len(schemas.TOPIC_COLUMNS) + (e.points is not None)
     return 1 + len(item.measurements) + len(item.innovations) + topics
 
 
@@ -171,6 +175,8 @@ class RecordingFile:
             for topic, channel in _ESTIMATE_CHANNELS:
                 if self._is_due(topic, getattr(rates, topic), t):
                     write(channel, now, now, schemas.encode_estimate(topic, item.estimate))
+            if item.estimate.points is not None and self._is_due("points", rates.points, t):
+                write(CHANNEL["points"], now, now, schemas.encode_points(item.estimate))
             if self._contents.scene is not None and self._is_due("scene", rates.scene, t):
                 for topic, message in self._contents.scene.draw(item.estimate, now):
                     write(CHANNEL[topic], now, now, message)

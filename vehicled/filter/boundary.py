@@ -41,6 +41,8 @@ class SensorSetup:
     observations: tuple[AddObservation, ...]
     """Their measurement models."""
     mounting: Mounting = Mounting()
+    arrays: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Numbers that their measurement models read, by name of the array in the program."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,10 @@ class ObservedFilter(Protocol):
     def restart_history(self, t_ns: int) -> None:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
 
-    def shift_antenna_to(self, place: np.ndarray, further: np.ndarray | None = None) -> None:
-        """Move the car so that its antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
+    def shift_antenna_to(
+        self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
+    ) -> None:
+        """Move the car so that an antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
 
     def turn_to_course(self, observation: Observation) -> bool:
         """Turn the car so that it moved along a course over ground then; False when it is too old."""
@@ -235,5 +239,11 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
         """Turn the whole car, its velocity with it, about the vertical through its origin."""
 
+    def settle_in_turn(self, yaw_rate: float) -> bool:
+        """Let the car turn by its inputs until it rolls and drifts steadily; False where not at such a yaw rate."""
+
+    def hold_motion(self, left: float, yaw_rate: float) -> None:
+        """Let tyres and springs take what they carry at a lateral velocity, m/s, and a yaw rate, rad/s."""
+
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
-        """Turn at a yaw rate (rad/s) without sideslip, of which little is known."""
+        """Turn at a yaw rate (rad/s) at the present lateral velocity, of which little is known."""

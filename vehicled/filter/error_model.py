@@ -238,11 +238,22 @@ class ErrorModel:
 
         `error`: what a component reads beside that, by the sensor's own slow errors.
         """
+        self.observe_readings(name, self.models.readings[sensor], error, angle, sensor)
+
+    def observe_readings(
+        self,
+        name: str,
+        readings: Sequence[Atom],
+        error: SensorError | None = None,
+        angle: bool = False,
+        sensor: str | None = None,
+    ) -> None:
+        """Readings that are expressions of the chassis' motion at the time of `pose`; see `observe_chassis`."""
         predicted, rows, noise = [], [], []
-        jacobians = self.models.jacobians[sensor]
+        jacobians = [self.models.differentiate(reading) for reading in readings]
         values = [
             reading + self.calc_corrected(jacobian)
-            for reading, jacobian in zip(self.models.readings[sensor], jacobians, strict=True)
+            for reading, jacobian in zip(readings, jacobians, strict=True)
         ]
         for k, jacobian in enumerate(jacobians):
             row, late = self.to_present(jacobian)

@@ -294,7 +294,7 @@ TYRE_ERROR = ErrorStates[Filter](
     ("stiffness.front", "stiffness.rear", "friction"),
     "–",
     "relative error of the cornering stiffness of an axle, and of the friction of all tyres",
-    needs=("gnss.course", "imu.accel"),
+    needs=("gnss.course", "gnss.velocity", "velocity", "imu.accel"),
     limit=0.6,
     is_known=lambda f: f.unknowns.cornering_stiffness == 0.0 == f.unknowns.friction,
     initial=lambda f, i: _squares(

@@ -15,6 +15,7 @@ from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import WITH_TYRES, Filter
+from vehicled.filter.settling import hold_motion, settle_in_turn
 from vehicled.filter.states import (
     POSITION,
     STEERING_OFFSET,
@@ -369,13 +370,18 @@ class VehicleFilter(VehicleState):
 
     def _observe_place(self, place: Vector) -> tuple[np.ndarray, np.ndarray]:
         """Position (3,) of a place at `_pose`, m in the world, and derivatives (3, 12): a receiver's there."""
-        antenna = self.car.view("mounting")[ANTENNA]
-        before = antenna.copy()
-        antenna[:] = place
-        self.car.call(self._kernels.sensors.gnss_position)
-        antenna[:] = before
+        self._observe_antenna(place)
         derivatives = self.car.view("sensitivity").reshape(-1, CHART_SIZE)
         return self.car.view("predicted").copy(), derivatives.copy()
+
+    def _observe_antenna(self, place: Vector | None) -> None:
+        """Position and derivatives at `_pose`, of an antenna there instead of the one of the model."""
+        antenna = self.car.view("mounting")[ANTENNA]
+        before = antenna.copy()
+        if place is not None:
+            antenna[:] = place
+        self.car.call(self._kernels.sensors.gnss_position)
+        antenna[:] = before
 
     def _observe_velocity(self) -> np.ndarray:
         """(2, 12) derivatives of the vehicle origin's velocity, vehicle axes, at `_pose`."""
@@ -384,12 +390,27 @@ class VehicleFilter(VehicleState):
 
     # -- resets from measurements ---------------------------------------------------------------------------
 
-    def shift_antenna_to(self, place: np.ndarray, further: np.ndarray | None = None) -> None:
-        """Move the car so that its antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
+    def settle_in_turn(self, yaw_rate: float) -> bool:
+        """Let the car turn by its inputs until it rolls and drifts steadily; False where not at such a yaw rate."""
+        self._past = None
+        return settle_in_turn(self, yaw_rate)
+
+    def hold_motion(self, left: float, yaw_rate: float) -> None:
+        """Let tyres and springs take what they carry at a lateral velocity, m/s, and a yaw rate, rad/s."""
+        self._past = None
+        hold_motion(self, left, yaw_rate)
+
+    def shift_antenna_to(
+        self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
+    ) -> None:
+        """Move the car so that its antenna is there (3,), NaN for a height that stays; and `further` (3,) on.
+
+        `antenna`: place of another antenna than that of `gnss`, m in vehicle axes.
+        """
         self._pose[:] = self.read_state()
         self.car.tangent("pose")[:] = self.car.tangent("now")
         self._past = None
-        self.car.call(self._kernels.sensors.gnss_position)
+        self._observe_antenna(antenna)
         offset = place - self.car.view("predicted")
         d_offset = -self.car.tangent("predicted")[:3]
         unknown = np.isnan(offset)

@@ -158,6 +158,8 @@ class VehicleState:
         places |= zip(("imu.x", "imu.y", "imu.z"), mounting.imu, strict=True)
         places |= {f"imu.r{i + 1}{j + 1}": mounting.R_imu_vehicle[i, j] for i in range(3) for j in range(3)}
         self.car.view("mounting")[:] = [places[n] for n in MOUNTING]
+        for name, values in sensors.arrays.items():
+            self.car.view(name)[:] = values
         self.car.view("gravity_removed")[0] = mounting.gravity_removed
 
     def _set_process(self, group: Group, process: Process) -> None:
@@ -418,7 +420,7 @@ class VehicleState:
         self.errors.set_variance(self.states.index(group, element), variance)
 
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
-        """Turn at a yaw rate (rad/s) without sideslip, of which little is known.
+        """Turn at a yaw rate (rad/s) at the present lateral velocity, of which little is known.
 
         Standard deviations: `lateral` of the velocity across the car, m/s, and that per speed; `attitude` of roll and
         pitch, rad.

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from vehicled.identification.vehicle.prediction_error import calc_nis_over_time
 from vehicled.identification.vehicle.session import Session
-from vehicled.report.plots import ALARM, BAND, ESTIMATE, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ALARM, BAND, ESTIMATE, STYLE, TRUTH, WIDTH
 
 _SIGMAS = 3.0
 

@@ -1,108 +1,177 @@
-"""The page: figures and tables in one HTML file that needs nothing else."""
+"""The page: plots and tables in one HTML file that needs nothing else, not even a network."""
 
 import base64
 import html
-import io
+import json
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 
 from vehicled import __version__
-from vehicled.report import plots
+from vehicled.errors import UsageError
 from vehicled.report.data import RunData, load_run
+from vehicled.report.panels import RUN_COLORS, Panel, make_sections
+from vehicled.report.style import DEG, GNSS, TRUTH
 from vehicled.scoring import Score
 
-_SECTIONS: tuple[tuple[str, Callable[[RunData], Figure | None], str], ...] = (
-    (
-        "Track",
-        plots.track,
-        "The point of the output (the vehicle origin, unless another is set) in the local east-north-up plane; fixes "
-        "are of the GNSS antenna.",
-    ),
-    (
-        "Errors",
-        plots.errors,
-        "Estimate minus truth, and three standard deviations by the filter's covariance.",
-    ),
-    ("Motion", plots.motion, "In vehicle axes: x forward, y to the left."),
-    ("Slip", plots.slip, "Sideslip at the point of the output, slip angles and ratios at the wheels."),
-    ("Tyre forces", plots.tyres, "On the tyre, in wheel axes."),
-    ("Suspension", plots.suspension, "Relative to rest."),
-    (
-        "Innovations",
-        plots.innovations,
-        "Measurement minus prediction over its standard deviation, a colour per component; red crosses were "
-        "rejected. NIS is the mean normalised innovation squared per component: 1 for a consistent filter.",
-    ),
-    ("Timing", plots.timing, "Of each filter step, as it was recorded live."),
-)
-
-_STYLE = """
-:root { color: #1d2733; font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-body { margin: 0; background: #f5f6f8; }
-main { max-width: 1060px; margin: 0 auto; padding: 2rem 1.5rem 4rem; }
-header h1 { font-size: 1.6rem; margin: 0; }
-header p { color: #66717e; margin: .2rem 0 1.4rem; }
-nav { margin: 0 0 1.6rem; }
-nav a { color: #1f5fa8; text-decoration: none; margin-right: 1.1rem; }
-nav a:hover { text-decoration: underline; }
-section, .card { background: #fff; border: 1px solid #e3e6ea; border-radius: 8px; }
-section { padding: 1.1rem 1.4rem 1.3rem; margin-bottom: 1.3rem; }
-section h2 { font-size: 1.1rem; margin: 0 0 .1rem; }
-section > p { color: #66717e; margin: 0 0 .8rem; font-size: .92rem; }
-img { width: 100%; height: auto; display: block; }
-.cards, .tables { display: grid; gap: .9rem; }
-.cards { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); margin-bottom: 1.3rem; }
-.card { padding: .7rem 1rem; }
-.card b { display: block; font-size: 1.35rem; font-weight: 600; white-space: nowrap; }
-.card span { color: #66717e; font-size: .85rem; }
-.tables { grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 0 2.4rem; align-items: start; }
-table { border-collapse: collapse; width: 100%; font-size: .88rem; margin: .6rem 0; }
-td { font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .22rem .4rem; border-bottom: 1px solid #eef0f2; }
-th { color: #66717e; font-weight: 500; }
-th:first-child, td:first-child { text-align: left; }
-.bad { color: #c62f3d; font-weight: 600; }
-@media print { body { background: #fff; } section, .card { break-inside: avoid; } }
-"""
+_ASSETS = files("vehicled") / "report" / "assets"
+_UPLOT = files("vehicled") / "vendored" / "uplot"
+_MOST_RUNS = 6
+_MOST_FIXES = 20_000
 
 
-def write_report(run: str | Path, output: str | Path, truth: str | Path | None = None) -> RunData:
-    """Write the report of a recording (.mcap) or a table of estimates (.csv) to an HTML file.
+def write_report(
+    runs: Sequence[str | Path], output: str | Path, truth: str | Path | None = None
+) -> list[RunData]:
+    """Write the report of recordings (.mcap) or tables of estimates (.csv) to an HTML file.
 
-    `truth`: table of true values, if known. Returns what was read. Raises UsageError, RunError, OSError.
+    Several runs are drawn over each other. `truth`: table of true values, if known. Returns what was read. Raises
+    UsageError, RunError, OSError.
     """
-    data = load_run(run, truth)
-    page = render_page(data)
-    Path(output).write_text(page, encoding="utf-8")
+    if not 1 <= len(runs) <= _MOST_RUNS:
+        raise UsageError(f"{len(runs)} runs: expected 1 to {_MOST_RUNS} in a report")
+    data = _with_own_names([load_run(run, truth) for run in runs], [Path(run) for run in runs])
+    Path(output).write_text(render_page(data), encoding="utf-8")
     return data
 
 
-def render_page(run: RunData) -> str:
-    """The whole page about a run."""
-    sections = []
-    for title, draw, caption in _SECTIONS:
-        figure = draw(run)
-        if figure is not None:
-            sections.append((title, f"<p>{_text(caption)}</p>{_image(figure, title)}"))
-    sections.insert(min(1, len(sections)), ("Summary", _summary(run)))
-    navigation = "".join(f'<a href="#{_anchor(title)}">{_text(title)}</a>' for title, _ in sections)
-    body = "".join(
-        f'<section id="{_anchor(title)}"><h2>{_text(title)}</h2>{content}</section>'
-        for title, content in sections
+def _with_own_names(data: list[RunData], paths: list[Path]) -> list[RunData]:
+    """Files of the same name are told apart by their folders."""
+    names = Counter(run.name for run in data)
+    return [
+        replace(run, name=f"{path.parent.name}/{run.name}") if names[run.name] > 1 else run
+        for run, path in zip(data, paths, strict=True)
+    ]
+
+
+def render_page(runs: Sequence[RunData]) -> str:
+    """The whole page about one run, or several over each other: plots first, then tables."""
+    sections = list(make_sections(runs))
+    track = _draw_track(runs)
+    shown = [("Track", _TRACK_CAPTION, '<div id="track"></div>')] if track is not None else []
+    number = iter(range(sum(len(section.panels) for section in sections)))
+    for section in sections:
+        plots = "".join(f'<div class="plot" data-panel="{next(number)}"></div>' for _ in section.panels)
+        shown.append((section.title, section.caption, plots))
+    content = "".join(
+        f'<section id="{_anchor(title)}"><h2>{_text(title)}</h2><p>{_text(caption)}</p>{inner}</section>'
+        for title, caption, inner in shown
     )
+    summaries = "".join(
+        f'<section id="{_anchor(_table_title(runs, run))}"><h2>{_text(_table_title(runs, run))}</h2>'
+        f'<div class="cards">{"".join(_cards(run))}</div>{_summary(run)}</section>'
+        for run in runs
+    )
+    titles = [title for title, _, _ in shown] + [_table_title(runs, run) for run in runs]
+    navigation = "".join(f'<a href="#{_anchor(title)}">{_text(title)}</a>' for title in titles)
+    name = _text(", ".join(run.name for run in runs))
+    data = {"track": track, "panels": [_pack(panel) for section in sections for panel in section.panels]}
+    # What would end the element early is not in it.
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    style = _read(_UPLOT / "uPlot.min.css") + _read(_ASSETS / "report.css")
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(run.name)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
-        f"<body><main><header><h1>{_text(run.name)}</h1><p>vehicled {__version__}</p></header>"
-        f'<div class="cards">{"".join(_cards(run))}</div><nav>{navigation}</nav>{body}</main></body></html>\n'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>'
+        f"<body><main><header><h1>{name}</h1><p>vehicled {__version__}. Drag over a plot to zoom all of them, "
+        f"double click to see the whole run.</p></header><nav>{navigation}</nav>{content}{summaries}</main>"
+        f'<script type="application/json" id="data">{text}</script>'
+        f"<script>{_read(_UPLOT / 'uPlot.iife.min.js')}</script><script>{_read(_ASSETS / 'report.js')}</script>"
+        "</body></html>\n"
     )
+
+
+_TRACK_CAPTION = (
+    "The point of the output (the vehicle origin, unless another is set) in the local east-north-up plane; fixes are "
+    "of the GNSS antenna. The wheel of the mouse zooms, a drag moves."
+)
+
+
+def _read(file: Traversable) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _table_title(runs: Sequence[RunData], run: RunData) -> str:
+    return "Summary" if len(runs) == 1 else f"Summary of {run.name}"
+
+
+def _pack(panel: Panel) -> dict[str, Any]:
+    """A panel for the page's script."""
+    return {
+        "title": f"{panel.title}, {panel.unit}" if panel.unit else panel.title,
+        "note": panel.note,
+        "limits": panel.limits,
+        "log": panel.is_logarithmic,
+        "parts": [
+            {
+                "t": _pack_numbers(part.t, "<f8"),
+                "bound": None if part.bound is None else _pack_numbers(part.bound),
+                "lines": [
+                    {
+                        "label": line.label,
+                        "color": line.color,
+                        "dash": line.dash,
+                        "kind": line.kind,
+                        "width": line.width,
+                        "y": _pack_numbers(line.y),
+                    }
+                    for line in part.lines
+                ],
+            }
+            for part in panel.parts
+        ],
+    }
+
+
+def _pack_numbers(values: np.ndarray, kind: str = "<f4") -> str:
+    """Little-endian numbers, as base64: half as long as their digits."""
+    with np.errstate(over="ignore"):
+        return base64.b64encode(np.asarray(values).astype(kind).tobytes()).decode()
+
+
+def _draw_track(runs: Sequence[RunData]) -> list[dict[str, Any]] | None:
+    """Lines and points in the plane, m; None without any."""
+    drawn: list[dict[str, Any]] = []
+    for k, run in enumerate(runs):
+        if not (run.known("x") and run.known("y")):
+            continue
+        color = RUN_COLORS[k % len(RUN_COLORS)]
+        if len(run.fixes) and k == 0:
+            step = -(-len(run.fixes) // _MOST_FIXES)
+            drawn.append(_pack_track("GNSS fixes", GNSS, "points", None, *run.fixes[::step].T))
+        columns, t = run.estimates.columns, run.seconds(run.estimates.t)
+        kept = np.flatnonzero(np.isfinite(columns["x"]) & np.isfinite(columns["y"]))
+        kept = kept[:: -(-len(kept) // _TRACK_POINTS)]
+        drawn.append(_pack_track(run.name, color, "line", t[kept], columns["x"][kept], columns["y"][kept]))
+        if run.comparison is not None and {"x", "y"} <= run.comparison.truth.keys() and k == 0:
+            truth = run.comparison.truth
+            step = -(-len(truth["x"]) // _TRACK_POINTS)
+            drawn.append(_pack_track("truth", TRUTH, "dashes", None, truth["x"][::step], truth["y"][::step]))
+    return drawn or None
+
+
+_TRACK_POINTS = 6000
+
+
+def _pack_track(
+    label: str, color: str, kind: str, t: np.ndarray | None, x: np.ndarray, y: np.ndarray
+) -> dict[str, Any]:
+    known = np.isfinite(x) & np.isfinite(y)
+    packed = {"x": _pack_numbers(x[known], "<f8"), "y": _pack_numbers(y[known], "<f8")}
+    return {
+        "label": label,
+        "color": color,
+        "kind": kind,
+        "t": None if t is None else _pack_numbers(t[known], "<f8"),
+        **packed,
+    }
 
 
 def _text(text: object) -> str:
@@ -110,15 +179,7 @@ def _text(text: object) -> str:
 
 
 def _anchor(title: str) -> str:
-    return title.lower().replace(" ", "-")
-
-
-def _image(figure: Figure, title: str) -> str:
-    buffer = io.BytesIO()
-    with matplotlib.rc_context(plots.STYLE):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="{_text(title)}" src="data:image/svg+xml;base64,{data}">'
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def _cards(run: RunData) -> Iterator[str]:
@@ -173,21 +234,23 @@ def _card(value: str, label: str, bad: bool = False) -> str:
 
 def _amount(value: float, unit: str) -> tuple[str, str]:
     """A number for people: degrees for radians, and millimetres where metres are too coarse."""
-    factor, shown = {"rad": (plots.DEG, "deg"), "rad/s": (plots.DEG, "deg/s")}.get(unit, (1.0, unit))
+    factor, shown = {"rad": (DEG, "deg"), "rad/s": (DEG, "deg/s")}.get(unit, (1.0, unit))
     if unit == "m" and abs(value) < 0.1:
         factor, shown = 1000.0, "mm"
     return f"{value * factor:.3g}", shown
 
 
 def _summary(run: RunData) -> str:
-    tables = [_scores_table(run), _sensors_table(run), _sources_table(run), _counters_table(run)]
+    tables = [_scores_table(run), _sensors_table(run), _sources_table(run)]
     units = _estimator_status(run).get("units", {})
     faults = [
         *(str(p) for p in run.problems if p),
         *(f"{channels}: {text}" for channels, text in units.items()),
     ]
     problems = "".join(f"<p class=bad>{_text(fault)}</p>" for fault in faults)
-    return f'{problems}<div class="tables">{"".join(f"<div>{t}</div>" for t in tables if t)}</div>'
+    counters = _counters_table(run)
+    folded = f"<details><summary>Last status</summary>{counters}</details>" if counters else ""
+    return f'{problems}<div class="tables">{"".join(f"<div>{t}</div>" for t in tables if t)}</div>{folded}'
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -258,4 +321,4 @@ def _counters_table(run: RunData) -> str:
             yield prefix, f"{value:.6g}" if isinstance(value, float) else str(value)
 
     rows = [[_text(name), _text(value)] for name, value in flatten("", run.statuses[-1].counters)]
-    return _table(["last status", ""], rows)
+    return _table(["counter", ""], rows)

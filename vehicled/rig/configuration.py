@@ -43,7 +43,7 @@ def write_configuration(
         options = _child(entry, "options")
         kind = _child(entry, "driver").value
         _set(options, **connect_options(kind, device.value, ports))
-        if kind == "nmea" and gnss_latency is not None:
+        if kind in ("nmea", "ubx") and gnss_latency is not None:
             _set(options, latency=f"{gnss_latency * 1e3:g} ms")
         elif kind == "can":
             dbc = str((source.parent / _child(options, "dbc").value).resolve())

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,15 +38,24 @@ class DaemonProcess:
     ) -> None:
         """Start it. log: file for what it prints. module: another one to run in its place, with its arguments."""
         self._log = log
-        # First, as it raises for a path that is too long: the process would be left running.
+        self._command = [sys.executable, "-m", *module, str(configuration)]
+        self._command_endpoint = command_endpoint
+        log.write_bytes(b"")
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        # First, as it raises for a path that is too long: the process would be left running.
+        self._connect()
+        self._start()
+
+    def _connect(self) -> None:
         self._commands = self._context.socket(zmq.REQ)
         self._commands.linger = 0
-        self._commands.connect(command_endpoint)
+        self._commands.connect(self._command_endpoint)
         self._asked = False
-        with open(log, "wb") as output:
+
+    def _start(self) -> None:
+        with open(self._log, "ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *module, str(configuration)],
+                self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -55,6 +65,15 @@ class DaemonProcess:
         # other programs on this machine.
         with contextlib.suppress(OSError):
             os.sched_setscheduler(self._process.pid, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+
+    def restart(self, after: float) -> None:
+        """Kill it without warning, and start it again `after` so many seconds, as a service manager does."""
+        self._process.kill()
+        self._process.wait()
+        self._commands.close()
+        time.sleep(after)
+        self._connect()
+        self._start()
 
     @property
     def pid(self) -> int:

@@ -58,14 +58,17 @@ class Rig:
 
         measurements, faults, timed: as for `Emulator`. module: as for `DaemonProcess`.
         """
+        self.configuration = configuration
+        self.path = path
         self.endpoint = configuration.daemon.publish.endpoint
         """Where the daemon publishes."""
+        commands = configuration.daemon.publish.command_endpoint
+        assert commands is not None  # see `write_configuration`
+        self.command_endpoint = commands
+        self.devices = plan_devices(configuration)
+        """Driver and options of each."""
         with contextlib.ExitStack() as opened:
-            self.emulator = opened.enter_context(
-                Emulator(plan_devices(configuration), measurements, faults, timed)
-            )
-            commands = configuration.daemon.publish.command_endpoint
-            assert commands is not None  # see `write_configuration`
+            self.emulator = opened.enter_context(Emulator(self.devices, measurements, faults, timed))
             self.daemon = opened.enter_context(DaemonProcess(path, commands, log, module))
             self._opened = opened.pop_all()
         self._start_ns = 0

@@ -19,6 +19,8 @@ _REPORTED_AS = {
     "wheel_angles": "wheel.angle",
     "wheel_speeds": "wheel.speed",
     "vehicle_speed": "vehicle",
+    "gnss2": "gnss2",
+    "velocity": "velocity",
 }
 """Sections of `sensors` to the names under which simulated sensors report."""
 
@@ -56,6 +58,9 @@ def find_equipment(configuration: Configuration, sent: Collection[str]) -> Equip
     sensors, world = configuration.sensors, configuration.world
     channels = {c for _, settings in sensors.items() for c in settings.LIMITS}
     latencies = {_REPORTED_AS[name]: settings.latency for name, settings in sensors.items()}
+    for receiver in (sensors.gnss, sensors.gnss2):
+        if receiver is not None and receiver.heading is None:
+            channels -= {f"{receiver.RECEIVER.name}.{what}" for what in ("heading", "heading_acc")}
     offsets: dict[str, float] = {}
     gravity_removed = False
     if sensors.imu is not None:

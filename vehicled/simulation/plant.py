@@ -10,6 +10,10 @@ from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Ground, PlantErrors
 from vehicled.simulation.sensors import SensorPlaces
+from vehicled.sources.body_velocity import BodyVelocity
+from vehicled.sources.gnss import Baseline, Gnss, Gnss2
+from vehicled.sources.imu import Imu
+from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.arrays import (
     BRAKE_PRESSURE,
     CHART_SIZE,
@@ -37,6 +41,23 @@ _CORNER_PLACES = np.array(
 )
 
 
+def find_places(sensors: Sensors) -> SensorPlaces:
+    """Where the configured sensors are; those that are left out are at the vehicle origin."""
+    imu, gnss, gnss2 = sensors.imu or Imu(), sensors.gnss or Gnss(), sensors.gnss2 or Gnss2()
+    velocity = sensors.velocity or BodyVelocity()
+    baseline, baseline2 = ((g.heading or Baseline()).angle for g in (gnss, gnss2))
+    return SensorPlaces(
+        imu_position=imu.position,
+        imu_rotation=imu.rotation,
+        antenna=gnss.antenna,
+        baseline=baseline,
+        antenna2=gnss2.antenna,
+        baseline2=baseline2,
+        velocity=velocity.position,
+        velocity_angle=velocity.angle,
+    )
+
+
 class MultibodyPlant:
     """A car with parameter errors against its vehicle file; see `drive.Plant`."""
 
@@ -47,12 +68,7 @@ class MultibodyPlant:
         self._geometry = SteeringGeometry(vehicle)
         self.gravity = vehicle.gravity * (1 + errors.gravity)
         self.handling = _handling(vehicle, self._geometry, vehicle.calc_front_share(self._car.slip_stiffness))
-        imu, gnss = configuration.sensors.imu, configuration.sensors.gnss
-        self.mounting = SensorPlaces(
-            imu_position=imu.position if imu else (0.0, 0.0, 0.0),
-            imu_rotation=imu.rotation if imu else (0.0, 0.0, 0.0),
-            antenna=gnss.antenna if gnss else (0.0, 0.0, 0.0),
-        )
+        self.mounting = find_places(configuration.sensors)
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
         """Place the car on the plane, wheels rolling at the initial speed, or settled if it stands."""

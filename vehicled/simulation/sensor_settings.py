@@ -3,20 +3,27 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 
 from vehicled.simulation.equipment import Equipment
 from vehicled.units import NonNegative, Positive, Range, Unit
 
-SOURCES = ("imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle")
+_Source = Literal[
+    "imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle", "gnss2", "velocity"
+]
+SOURCES: tuple[str, ...] = get_args(_Source)
 """Sensors by the names under which they report; their order numbers their random streams."""
 
 _Percent = Unit("%", plain=True)
 _Share = Annotated[float, _Percent, Range(0.0, 1.0)]
 _Rate = Annotated[float, Unit("Hz", plain=True), Range(0.01, 1000.0)]
 _Time = Annotated[float, Unit("s", plain=True), NonNegative]
+
+
+Configured = Literal["configured"]
+"""Instead of a sensor: one with usual errors, if it is in the configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +93,18 @@ class SimulatedGnss(Sampling):
     """1 σ per axis; speed over ground and course come from it."""
     quality: Annotated[int, Range(1, 5)]
     """NMEA fix quality."""
+    vector: bool = False
+    """Gives its velocity as a vector, with its accuracy, in place of speed and course."""
+    heading: Annotated[float, Unit("rad", plain=True), Positive] | Configured | None = "configured"
+    """1 σ of the heading by two antennas."""
 
 
 RTK = SimulatedGnss(rate=50.0, latency=0.02, horizontal=0.02, vertical=0.03, velocity=0.02, quality=4)
 CONVENTIONAL = SimulatedGnss(
     rate=5.0, latency=0.08, horizontal=1.0, vertical=2.0, wander=0.5, velocity=0.1, quality=1
 )
-RECEIVERS = {"rtk": RTK, "conventional": CONVENTIONAL}
+UsualReceiver = Literal["rtk", "conventional"]
+RECEIVERS: dict[UsualReceiver, SimulatedGnss] = {"rtk": RTK, "conventional": CONVENTIONAL}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +120,6 @@ class SimulatedSignal(Sampling, Errors):
     """A scalar, or several of a kind, measured together."""
 
 
-Configured = Literal["configured"]
-"""Instead of a sensor: one with usual errors, if it is in the configuration."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class SimulatedSteering(Sampling):
     """Encoders on rack, road wheels and steering wheel."""
@@ -124,8 +132,6 @@ class SimulatedSteering(Sampling):
 
 _ORIGIN = (math.radians(43.33), math.radians(-8.41), 100.0)
 
-_Source = Literal["imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedSensors:
@@ -135,14 +141,17 @@ class SimulatedSensors:
     """
 
     imu: SimulatedImu | Configured | None = "configured"
-    gnss: Literal["rtk", "conventional"] | SimulatedGnss | Configured | None = "configured"
+    gnss: UsualReceiver | SimulatedGnss | Configured | None = "configured"
     """As configured: an RTK receiver."""
+    gnss2: UsualReceiver | SimulatedGnss | Configured | None = "configured"
     wheel_angles: SimulatedWheelAngles | Configured | None = "configured"
     wheel_speeds: Annotated[SimulatedSignal | Configured | None, Unit("rad/s", plain=True)] = "configured"
     steering: SimulatedSteering | None = SimulatedSteering()
     brake_pressure: Annotated[SimulatedSignal | Configured | None, Unit("Pa", plain=True)] = "configured"
     wheel_torques: Annotated[SimulatedSignal | Configured | None, Unit("N·m", plain=True)] = "configured"
     speed: Annotated[SimulatedSignal | Configured | None, Unit("m/s", plain=True)] = "configured"
+    velocity: Annotated[SimulatedSignal | Configured | None, Unit("m/s", plain=True)] = "configured"
+    """Along and across the axes of an optical sensor."""
     origin: (
         tuple[
             Annotated[float, Unit("deg", plain=True), Range(-math.pi / 2, math.pi / 2)],

@@ -21,10 +21,12 @@ from vehicled.simulation.sensor_settings import (
     Configured,
     Errors,
     Sampling,
+    SimulatedGnss,
     SimulatedImu,
     SimulatedSensors,
     SimulatedSignal,
     SimulatedWheelAngles,
+    UsualReceiver,
 )
 from vehicled.units import Vector
 
@@ -37,6 +39,15 @@ _WHEEL_SPEEDS = SimulatedSignal(rate=50.0, noise=0.05, quantisation=0.02)
 _BRAKE_PRESSURE = SimulatedSignal(noise=2e4, bias=1e4, quantisation=500.0)
 _WHEEL_TORQUES = SimulatedSignal(noise=5.0, bias=2.0, scale=0.005, quantisation=0.2)
 _SPEED = SimulatedSignal(noise=0.03, scale=0.005, quantisation=0.01 / 3.6)
+_VELOCITY = SimulatedSignal(noise=0.05, scale=0.002)
+"""Of an optical sensor."""
+_HEADING = 0.005
+"""rad: of two antennas at a distance of a metre."""
+_UPWARDS = 2.0
+"""By how much vertical velocities of a receiver are less precise: all satellites are above."""
+_RECEIVERS = ("gnss", "gnss2")
+_EXTRA = ("gnss.heading", "gnss2.", "velocity.", "reference.")
+"""Beginnings of channels that only cars have whose configuration says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +60,16 @@ class SensorPlaces:
     """Roll, pitch, yaw of the IMU's axes from the vehicle's, rad."""
     antenna: Vector = (0.0, 0.0, 0.0)
     """m."""
+    baseline: float = 0.0
+    """rad from ahead to the second antenna of a receiver with two, to the left."""
+    antenna2: Vector = (0.0, 0.0, 0.0)
+    """m, of the second receiver."""
+    baseline2: float = 0.0
+    """rad, likewise."""
+    velocity: Vector = (0.0, 0.0, 0.0)
+    """m, of the sensor of velocity over ground."""
+    velocity_angle: float = 0.0
+    """rad from ahead to its x axis, to the left."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +136,8 @@ def measure(
             ("brake", car.sample_brake_pressure),
             ("torque", car.sample_torques),
             ("vehicle", car.sample_speed),
+            ("gnss2", car.sample_gnss2),
+            ("velocity", car.sample_velocity),
         )
         for m in sample(np.random.default_rng(streams[source]))
     ]
@@ -139,7 +162,9 @@ class _EquippedCar:
         self._driven = [c for c in _TORQUES if c in track.columns]
         channels = equipment.channels
         if channels is None:
-            channels = frozenset(CHANNELS) - {*_TORQUES, *_SPEEDS_OF_WHEELS, "steer.wheel"} | {*self._driven}
+            extra = {c for c in CHANNELS if c.startswith(_EXTRA)}
+            others = {*_TORQUES, *_SPEEDS_OF_WHEELS, "steer.wheel"} | extra
+            channels = frozenset(CHANNELS) - others | {*self._driven}
         self._channels = channels
         self._track = _derive(track, equipment.steering_ratio)
 
@@ -168,16 +193,31 @@ class _EquippedCar:
         yield from self._report("imu", t, imu, {c: readings[c] for c in self._select(_IMU)}, random)
 
     def sample_gnss(self, random: np.random.Generator) -> Iterator[Measurement]:
-        """Fixes of the antenna, with speed and course."""
-        written = self._sensors.gnss
+        """Fixes of the antenna, with velocity over ground, and heading."""
+        places = self._places
+        return self._sample_receiver("gnss", self._sensors.gnss, places.antenna, places.baseline, random)
+
+    def sample_gnss2(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """The same of the second receiver."""
+        places = self._places
+        return self._sample_receiver("gnss2", self._sensors.gnss2, places.antenna2, places.baseline2, random)
+
+    def _sample_receiver(
+        self,
+        name: str,
+        written: UsualReceiver | SimulatedGnss | Configured | None,
+        antenna: Vector,
+        baseline: float,
+        random: np.random.Generator,
+    ) -> Iterator[Measurement]:
         if isinstance(written, str) and written != "configured":
             written = RECEIVERS[written]
-        gnss = self._choose(written, RTK, ["gnss.lat"])
+        gnss = self._choose(written, RTK, [f"{name}.lat"])
         if gnss is None:
             return
         t, track = _times(self._track, gnss), self._track
         n = len(t)
-        lever = np.array(self._places.antenna)
+        lever = np.array(antenna)
         R = rotations(*track.at(t, "roll", "pitch", "yaw").T)
         position = track.at(t, "x", "y", "z") + R @ lever
         velocity_vehicle = track.at(t, "vx", "vy", "vz") + np.cross(track.at(t, "wx", "wy", "wz"), lever)
@@ -193,22 +233,36 @@ class _EquippedCar:
             east, north, up, math.degrees(latitude), math.degrees(longitude), height
         )
         ve, vn = (velocity[:, :2] + gnss.velocity * random.standard_normal((n, 2))).T
-        speed = np.hypot(ve, vn)
-        course = np.where(speed >= _NO_COURSE_BELOW, np.arctan2(ve, vn) % (2 * math.pi), math.nan)
 
         readings = {
-            "gnss.lat": lat,
-            "gnss.lon": lon,
-            "gnss.alt": alt,
-            "gnss.h_acc": np.full(n, gnss.horizontal),
-            "gnss.v_acc": np.full(n, gnss.vertical),
-            "gnss.speed": speed,
-            "gnss.course": course,
+            "lat": lat,
+            "lon": lon,
+            "alt": alt,
+            "h_acc": np.full(n, gnss.horizontal),
+            "v_acc": np.full(n, gnss.vertical),
         }
-        silent = self._find_silent("gnss", t)
-        quality = np.where(silent, 0.0, float(gnss.quality))
-        fixes = {c: np.where(silent, math.nan, values) for c, values in readings.items()}
-        yield from self._report("gnss", t, gnss, {"gnss.quality": quality, **fixes}, random)
+        if gnss.vector:
+            vd = -velocity[:, 2] + _UPWARDS * gnss.velocity * random.standard_normal(n)
+            readings |= {"vn": vn, "ve": ve, "vd": vd, "s_acc": np.full(n, gnss.velocity)}
+        else:
+            speed = np.hypot(ve, vn)
+            course = np.where(speed >= _NO_COURSE_BELOW, np.arctan2(ve, vn) % (2 * math.pi), math.nan)
+            readings |= {"speed": speed, "course": course}
+        accuracy = self._choose_heading(gnss.heading, name)
+        if accuracy is not None:
+            along = R @ np.array([math.cos(baseline), math.sin(baseline), 0.0])
+            heading = np.arctan2(along[:, 0], along[:, 1]) + accuracy * random.standard_normal(n)
+            readings |= {"heading": heading % (2 * math.pi), "heading_acc": np.full(n, accuracy)}
+        silent = self._find_silent(name, t)
+        fixes = {f"{name}.{what}": np.where(silent, math.nan, values) for what, values in readings.items()}
+        quality = {f"{name}.quality": np.where(silent, 0.0, float(gnss.quality))}
+        yield from self._report(name, t, gnss, quality | fixes, random)
+
+    def _choose_heading(self, written: float | str | None, name: str) -> float | None:
+        """1 σ of the heading of a receiver, rad; None where it has no second antenna."""
+        if isinstance(written, str):
+            return _HEADING if f"{name}.heading" in self._channels else None
+        return written
 
     def sample_wheel_angles(self, random: np.random.Generator) -> Iterator[Measurement]:
         """Counted edges, as angles."""
@@ -264,6 +318,19 @@ class _EquippedCar:
         signal = self._choose(self._sensors.speed, _SPEED, ["vehicle.speed"])
         return self._sample("vehicle", signal, ["vx"], ["vehicle.speed"], random)
 
+    def sample_velocity(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """Along and across the axes of an optical sensor."""
+        channels = ["velocity.x", "velocity.y"]
+        signal = self._choose(self._sensors.velocity, _VELOCITY, channels)
+        if signal is None:
+            return
+        t, track, angle = _times(self._track, signal), self._track, self._places.velocity_angle
+        lever = np.array(self._places.velocity)
+        velocity = track.at(t, "vx", "vy", "vz") + np.cross(track.at(t, "wx", "wy", "wz"), lever)
+        axes = np.array([[math.cos(angle), math.sin(angle), 0.0], [-math.sin(angle), math.cos(angle), 0.0]])
+        values = signal.apply(velocity @ axes.T, 1 / signal.rate, random)
+        yield from self._report("velocity", t, signal, dict(zip(channels, values.T, strict=True)), random)
+
     def _sample(
         self,
         source: str,
@@ -297,7 +364,7 @@ class _EquippedCar:
     ) -> Iterator[Measurement]:
         """Readings (n,) at t that get through, by channel, as the configuration describes them; NaN: no value."""
         lost = random.random(len(t)) < sampling.dropout
-        if source != "gnss":
+        if source not in _RECEIVERS:
             lost |= self._find_silent(source, t)
         gains, offsets = self._equipment.gains, self._equipment.offsets
         channels = list(readings)

@@ -1,33 +1,47 @@
-"""The GNSS receiver: fixes, speed and course over ground; and through them, where in the world the car is."""
+"""GNSS receivers: fixes, velocity over ground, heading; and through them, where in the world the car is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.states import ATTITUDE, POSITION, UNKNOWN_YAW, ErrorStates, Process
+from vehicled.filter.states import (
+    ATTITUDE,
+    POSITION,
+    STEERING_OFFSET,
+    TYRE_ERROR,
+    UNKNOWN_YAW,
+    Process,
+)
 from vehicled.messages import Measurement
 from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
+from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss, add_gnss2
+from vehicled.sources.heading_check import HeadingCheck
+from vehicled.sources.imu import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, MetresVector, NonNegative, Positive, Radians, Seconds
-
-if TYPE_CHECKING:
-    from vehicled.filter.error_model import ErrorModel, SensorError
-    from vehicled.symbolic.graph import Atom
+from vehicled.vehicle.arrays import AHEAD, YAW_RATE
 
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
 _LEAST_SPEED = 0.3
 """m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
-_LEAST_ACCURACY = 2e-3
-"""m: no receiver is better, whatever it reports."""
+_LEAST_ACCURACY, _LEAST_VELOCITY_ACCURACY, _LEAST_HEADING_ACCURACY = 2e-3, 5e-3, 1e-3
+"""m, m/s and rad: no receiver is better, whatever it reports."""
+_HEAVE = 0.03
+"""m/s: a rough road moves the antenna up and down by that beside the model."""
+_VAGUE_HEADING = 0.1
+"""rad: a heading that is less certain is no start, as errors are linearised."""
+_OPENED = 3.0
+"""By how much the σ of a yaw that is set to a heading is larger than that of the heading: the headings that follow
+then correlate it with the error of the baseline's angle."""
 _HEIGHT_RATIO = 2.0
 """By how much farther heights wander than horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
@@ -35,68 +49,9 @@ _LEAST_WHITE = 0.25
 _ANOTHER_KIND = 0.2
 """Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
 
-WANDER = ErrorStates["Gnss | None"](
-    "gnss_wander",
-    ("x", "y", "z"),
-    "m",
-    "slow part of the error of a fix, world axes",
-    initial=lambda gnss, i: 0.0,
-    # It belongs to the kind of fix, and begins with the first.
-    process=lambda gnss: None,
-)
-ANTENNA = ErrorStates["Gnss | None"](
-    "antenna",
-    ("x", "y", "z"),
-    "m",
-    "place of the antenna beside the one that is given, vehicle axes",
-    # Tape measures and signs err by much, and nothing but latency of the IMU looks like it.
-    contradiction=7.0,
-    is_known=lambda gnss: gnss is not None and gnss.antenna_sigma == 0.0,
-    initial=lambda gnss, i: 0.0 if gnss is None else gnss.antenna_sigma**2,
-)
-GNSS_LATENCY = ErrorStates["Gnss | None"](
-    "gnss_latency",
-    ("",),
-    "s",
-    "by how much fixes are older than their time",
-    contradiction=10.0,
-    is_known=lambda gnss: gnss is not None and gnss.latency_sigma == 0.0,
-    initial=lambda gnss, i: 0.0 if gnss is None else gnss.latency_sigma**2,
-)
 
-
-def add_gnss(model: ErrorModel) -> None:
-    """Observations `gnss.position`, `gnss.speed` and `gnss.course`, of the antenna."""
-    for name, angle in (("position", False), ("speed", False), ("course", True)):
-        model.observe_chassis(f"gnss.{name}", f"gnss_{name}", _make_error(model, f"gnss_{name}"), angle)
-
-
-_SMALL_CHANGE = {"gnss_position": 1.0, "gnss_speed": 0.3, "gnss_course": 0.05}
-"""m/s, m/s², rad/s: slower changes say nothing of a latency."""
-
-
-def _make_error(model: ErrorModel, sensor: str) -> SensorError:
-    """What the antenna's place and latency, and the slow error of a fix, add to the readings of a sensor."""
-    g, s, models = model.g, model.states, model.models
-    place = model.program.arrays["mounting"][: len(ANTENNA.elements)]
-    offset, wander = model.estimates(ANTENNA), model.estimates(WANDER)
-
-    def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
-        reading = models.readings[sensor][k]
-        by_place = [g.derivative(reading, p) for p in place]
-        row = s.entries(ANTENNA, dict(enumerate(by_place)))
-        change = model.calc_change(models.jacobians[sensor][k])
-        row |= s.entries(GNSS_LATENCY, {0: -model.discount(change, _SMALL_CHANGE[sensor])})
-        # Without it a negative latency would change its rows, but not what is predicted, and grow without end.
-        more = model.lead * change
-        for by, o in zip(by_place, offset, strict=True):
-            more = more + by * o
-        if sensor == "gnss_position":
-            row |= s.entries(WANDER, {k: g.one})
-            more = more + wander[k]
-        return more, row
-
-    return error
+_FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
+"""Beside the receiver's own: states that a wrong heading has led astray."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,22 +73,39 @@ class FixNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gnss(SourceSettings):
-    """Settings of the GNSS receiver: its antenna in vehicle axes (m), noise by kind of fix, use of its course."""
+class Baseline:
+    """Two antennas, from the first to the second of which the receiver gives the heading."""
 
-    LIMITS: ClassVar[Mapping[str, float]] = {
-        "gnss.lat": 90.0,
-        "gnss.lon": 360.0,
-        "gnss.alt": 1e5,
-        "gnss.quality": 100.0,
-        "gnss.h_acc": 1e5,
-        "gnss.v_acc": 1e5,
-        "gnss.speed": FASTEST,
-        "gnss.course": 7.0,
-    }
-    STATES = (WANDER, ANTENNA, GNSS_LATENCY)
+    angle: Radians = 0.0
+    """From ahead to the baseline, to the left."""
+    angle_sigma: Annotated[Radians, NonNegative] = 0.01
+    """How well that is known, 1 σ; the filter estimates the rest."""
+    noise: Annotated[Radians, Positive] = 0.005
+    """Where the receiver does not report its accuracy."""
+    gate: Gate = field(default_factory=Gate)
+
+
+_LIMITS = {
+    **{"lat": 90.0, "lon": 360.0, "alt": 1e5, "quality": 100.0, "h_acc": 1e5, "v_acc": 1e5},
+    **{"speed": FASTEST, "course": 7.0},
+    **{"vn": FASTEST, "ve": FASTEST, "vd": FASTEST, "s_acc": 1e3},
+    **{"heading": 7.0, "heading_acc": 7.0},
+}
+
+
+def _limit(receiver: str) -> Mapping[str, float]:
+    return {f"{receiver}.{what}": limit for what, limit in _LIMITS.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gnss(SourceSettings):
+    """Settings of a GNSS receiver: its antenna in vehicle axes (m), noise by kind of fix, use of its course."""
+
+    LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss")
+    STATES = GNSS.groups
     OBSERVATIONS = (add_gnss,)
     SPEED_PRECEDENCE = 1
+    RECEIVER: ClassVar[ReceiverErrors] = GNSS
 
     antenna: MetresVector = (0.0, 0.0, 0.0)
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
@@ -145,81 +117,119 @@ class Gnss(SourceSettings):
     dgnss: FixNoise = FixNoise(horizontal=0.7, vertical=1.4, wander=0.35)
     single: FixNoise = FixNoise(horizontal=1.0, vertical=2.0, wander=0.5)
     trust_reported_accuracy: bool = True
-    """Take the receiver's own 1-σ accuracy instead of the horizontal and vertical noise above."""
+    """Take the receiver's own 1-σ accuracies of position, velocity and heading instead of the noise above."""
     sideslip_error: Annotated[Radians, NonNegative] = 0.001
     """What the course may be off beside the receiver's own noise: the model's sideslip is slowly wrong in corners."""
     least_speed: Annotated[MetresPerSecond, Positive] = 2.0
     """Below this the course over ground is not used."""
+    heading: Baseline | None = None
+    """Of a receiver with two antennas; None: its heading is not used."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
     def make_source(self, context: Context) -> GnssSource:
         """The source that uses this section."""
         return GnssSource(self, context)
 
+    def get_arrays(self) -> dict[str, tuple[float, ...]]:
+        """Angle of the baseline; place of an antenna that has no place in the model of the car's sensors."""
+        receiver = self.RECEIVER
+        angle = 0.0 if self.heading is None else self.heading.angle
+        arrays: dict[str, tuple[float, ...]] = {receiver.baseline_array: (angle,)}
+        if receiver is not GNSS:
+            arrays[receiver.antenna_array] = self.antenna
+        return arrays
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gnss2(Gnss):
+    """Settings of a second receiver, or of the second antenna of one."""
+
+    LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss2")
+    STATES = GNSS2.groups
+    OBSERVATIONS = (add_gnss2,)
+    IS_EXTRA = True
+    SPEED_PRECEDENCE = 4
+    RECEIVER: ClassVar[ReceiverErrors] = GNSS2
+
 
 class GnssSource(Source[Gnss]):
-    """Position, speed and course of one receiver."""
+    """Position, velocity and heading of one receiver."""
 
     def __init__(self, settings: Gnss, context: Context) -> None:
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
-        self._jumps = FixJumps()
+        self._jumps, self._heading_check = FixJumps(), HeadingCheck()
+        self._receiver = settings.RECEIVER
+        self._prefix = f"{self._receiver.name}."
         super().__init__(settings, context)
-        self._latency = self.filter.view_slow_states(GNSS_LATENCY)
+        self._latency = self.filter.view_slow_states(self._receiver.latency)
 
     def reset(self) -> None:
         """The filter begins anew."""
         self._jumps.reset()
 
     def register(self) -> None:
-        """Register position, which may reset the filter's position, and speed and course, which may not."""
-        s = self.settings
-        self._timing.antenna = complex(*s.antenna[:2])
+        """Register position, which may reset the filter's position, velocity and heading, which may not."""
+        s, name = self.settings, self._prefix
+        if self._receiver is GNSS:
+            self._timing.antenna = complex(*s.antenna[:2])
         register = self.updates.register
-        register("gnss.position", s.gate, self._reset_position, ("gnss.lat", "gnss.lon"), ("position",))
-        register("gnss.speed", s.gate, serves=("vx",))
-        register("gnss.course", s.gate, serves=("yaw",))
+        register(f"{name}position", s.gate, self._reset_position, (f"{name}lat", f"{name}lon"), ("position",))
+        register(f"{name}speed", s.gate, serves=("vx",))
+        register(f"{name}course", s.gate, serves=("yaw",))
+        velocity = f"{name}vn", f"{name}ve", f"{name}vd"
+        register(f"{name}velocity", s.gate, channels=velocity, serves=("vx", "yaw"))
+        register(f"{name}heading", (s.heading or Baseline()).gate, serves=("yaw",))
+        self._heading_check.forget()
         self._kinds = {1: s.single, 2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
 
     # -- before the filter runs ------------------------------------------------------------------------
 
-    def find_fix(self, v: Mapping[str, float]) -> Fix | None:
+    def find_fix(self, values: Mapping[str, float]) -> Fix | None:
         """The fix in a measurement, if it has a position that is worth something."""
-        if "gnss.lat" not in v or "gnss.lon" not in v or v.get("gnss.quality", 1.0) < 1.0:
+        v, name = values, self._prefix
+        if f"{name}lat" not in v or f"{name}lon" not in v or v.get(f"{name}quality", 1.0) < 1.0:
             return None
-        return v["gnss.lat"], v["gnss.lon"], v.get("gnss.alt", math.nan)
+        return v[f"{name}lat"], v[f"{name}lon"], v.get(f"{name}alt", math.nan)
+
+    def find_course(self, values: Mapping[str, float]) -> float | None:
+        """Course over ground in a measurement, rad clockwise from north."""
+        return values.get(f"{self._prefix}course")
+
+    def find_yaw(self, values: Mapping[str, float]) -> tuple[float, float] | None:
+        """Yaw of the car to begin with and its σ, rad, by the baseline; None without a heading that can be used."""
+        baseline, heading = self.settings.heading, values.get(f"{self._prefix}heading")
+        if baseline is None or heading is None or self._heading_check.is_wrong:
+            return None
+        noise = self._find_accuracy(
+            values.get(f"{self._prefix}heading_acc"), baseline.noise, _LEAST_HEADING_ACCURACY
+        )
+        sigma = math.hypot(noise, baseline.angle_sigma)
+        return None if sigma > _VAGUE_HEADING else (0.5 * math.pi - heading - baseline.angle, _OPENED * sigma)
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Speed over ground, m/s, if the measurement has it."""
-        return m.values.get("gnss.speed")
+        return m.values.get(f"{self._prefix}speed")
 
     # -- while it runs ---------------------------------------------------------------------------------
 
     def observe(self, m: Measurement) -> None:
-        """Find or align the world where that is still to be done, then update with position, speed and course."""
-        s, v, updates = self.settings, m.values, self.updates
-        fix = self.find_fix(v)
-        if fix is None and ("gnss.lat" in v or v.get("gnss.quality", 1.0) < 1.0):
-            updates.reject(m, "gnss.position", [], "no fix")
-        moving = v.get("gnss.speed", 0.0) > s.least_speed
+        """Find or align the world where that is still to be done, then update with all that it has."""
+        name = self._prefix
+        v = {c.removeprefix(name): value for c, value in m.values.items() if c.startswith(name)}
+        fix = self.find_fix(m.values)
+        if fix is None and ("lat" in v or v.get("quality", 1.0) < 1.0):
+            self.updates.reject(m, f"{name}position", [], "no fix")
+        moving = v.get("speed", 0.0) > self.settings.least_speed
         if fix is not None and not self._world.known:
             self._join_world(fix)
-        if "gnss.course" in v and moving and not self._world.aligned:
-            self._align(m, fix)
+        self._check_heading(m.t, v)
+        if not self._world.aligned:
+            self._align(m, v, fix, moving)
         if fix is not None:
-            self._observe_position(m, fix)
-        velocity = self._kind(v).velocity
-        if "gnss.speed" in v:
-            if v["gnss.speed"] < _LEAST_SPEED:
-                updates.reject(m, "gnss.speed", [v["gnss.speed"]], "not moving")
-            else:
-                updates.update(m, "gnss.speed", [v["gnss.speed"]], [velocity**2], latency=self._late)
-        updates.health["gnss.course"].is_expected = moving
-        if "gnss.course" in v:
-            if not moving:  # nor without a speed beside it, which its noise depends on
-                updates.reject(m, "gnss.course", [v["gnss.course"]], "not moving")
-            else:
-                noise = (velocity / v["gnss.speed"]) ** 2 + s.sideslip_error**2
-                updates.update(m, "gnss.course", [v["gnss.course"]], [noise], latency=self._late)
+            self._observe_position(m, v, fix)
+        self._observe_velocity(m, v, moving)
+        if "heading" in v:
+            self._observe_heading(m, v)
 
     @property
     def _late(self) -> float:
@@ -227,30 +237,83 @@ class GnssSource(Source[Gnss]):
         return float(self._latency[0])
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
-        return self._kinds.get(int(v.get("gnss.quality", 1.0)), self._kinds[1])
+        return self._kinds.get(int(v.get("quality", 1.0)), self._kinds[1])
 
-    def _observe_position(self, m: Measurement, fix: Fix) -> None:
-        s, v = self.settings, m.values
-        kind = self._kind(v)
-        horizontal, vertical, wander = kind.horizontal, kind.vertical, kind.wander
-        if s.trust_reported_accuracy and "gnss.h_acc" in v:
-            reported = max(v["gnss.h_acc"], _LEAST_ACCURACY)
-            horizontal, wander = reported, wander * reported / horizontal
-        if s.trust_reported_accuracy and "gnss.v_acc" in v:
-            vertical = max(v["gnss.v_acc"], _LEAST_ACCURACY)
+    def _find_accuracy(self, reported: float | None, otherwise: float, least: float) -> float:
+        """1 σ as the receiver reports it, if it does."""
+        if reported is None or not self.settings.trust_reported_accuracy:
+            return otherwise
+        return max(reported, least)
+
+    def _find_velocity_noise(self, v: Mapping[str, float]) -> float:
+        return self._find_accuracy(v.get("s_acc"), self._kind(v).velocity, _LEAST_VELOCITY_ACCURACY)
+
+    def _observe_position(self, m: Measurement, v: Mapping[str, float], fix: Fix) -> None:
+        kind, kind_of_observation = self._kind(v), f"{self._prefix}position"
+        horizontal = self._find_accuracy(v.get("h_acc"), kind.horizontal, _LEAST_ACCURACY)
+        vertical = self._find_accuracy(v.get("v_acc"), kind.vertical, _LEAST_ACCURACY)
+        wander = kind.wander * horizontal / kind.horizontal
         self._set_wander(wander, kind.wander_time)
         place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
-        if self._world.aligned:
+        if self._world.aligned and self._receiver is GNSS:
             self._timing.take_fix(m.t * 1e-9, complex(*place[:2]), horizontal, self._late)
         if math.isnan(fix[2]):
             noise = [level, level, MISSING]
-            self.updates.update(m, "gnss.position", place, noise, (0, 1), latency=self._late)
+            self.updates.update(m, kind_of_observation, place, noise, (0, 1), latency=self._late)
         else:
             rises = _HEIGHT_RATIO * wander
             upright = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2)
             noise = [level, level, upright]
-            self.updates.update(m, "gnss.position", place, noise, latency=self._late)
-        self._note_distance(horizontal, v.get("gnss.speed", FASTEST), v.get("gnss.course"))
+            self.updates.update(m, kind_of_observation, place, noise, latency=self._late)
+        self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course"))
+
+    def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
+        """Update with the vector, or else with speed and course."""
+        updates, name, s = self.updates, self._prefix, self.settings
+        sigma = self._find_velocity_noise(v)
+        is_vector = "vn" in v and "ve" in v and self._world.aligned
+        health = updates.health
+        health[f"{name}velocity"].is_expected = self._world.aligned
+        health[f"{name}speed"].is_expected = not is_vector
+        health[f"{name}course"].is_expected = moving and not is_vector
+        if is_vector:
+            level = sigma**2 + (s.sideslip_error * v["speed"]) ** 2
+            upright = (_HEIGHT_RATIO * sigma) ** 2 + _HEAVE**2 if "vd" in v else MISSING
+            value, present = [v["ve"], v["vn"], -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
+            updates.update(m, f"{name}velocity", value, [level, level, upright], present, self._late)
+            return
+        if "speed" in v:
+            if v["speed"] < _LEAST_SPEED:
+                updates.reject(m, f"{name}speed", [v["speed"]], "not moving")
+            else:
+                updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], latency=self._late)
+        if "course" in v:
+            if not moving:  # nor without a speed beside it, which its noise depends on
+                updates.reject(m, f"{name}course", [v["course"]], "not moving")
+            else:
+                noise = (sigma / v["speed"]) ** 2 + s.sideslip_error**2
+                updates.update(m, f"{name}course", [v["course"]], [noise], latency=self._late)
+
+    def _observe_heading(self, m: Measurement, v: Mapping[str, float]) -> None:
+        baseline, kind = self.settings.heading, f"{self._prefix}heading"
+        if baseline is None:
+            self.updates.reject(m, kind, [v["heading"]], "no baseline")
+        elif self._heading_check.is_wrong:
+            self.updates.reject(m, kind, [v["heading"]], "mounting")
+        else:
+            sigma = self._find_accuracy(v.get("heading_acc"), baseline.noise, _LEAST_HEADING_ACCURACY)
+            self.updates.update(m, kind, [v["heading"]], [sigma**2], latency=self._late)
+
+    def _check_heading(self, t_ns: int, v: Mapping[str, float]) -> None:
+        """A car that has been turned by a baseline which is mounted otherwise has to be turned again."""
+        baseline, check = self.settings.heading, self._heading_check
+        if baseline is not None:
+            before, read = check.is_wrong, self.filter.pose.item
+            motion = read(AHEAD), read(YAW_RATE)
+            check.take(t_ns, v, motion, (baseline.angle, baseline.angle_sigma))
+            if check.is_wrong and not before:
+                self._world.aligned = False
+                self.filter.forget_parameters((*self._receiver.groups, *_FALSIFIED))
 
     def _note_distance(self, sigma: float, speed: float, course: float | None) -> None:
         """Of the fix that has just been observed from the estimate."""
@@ -262,10 +325,12 @@ class GnssSource(Source[Gnss]):
 
     def _set_wander(self, sigma: float, time: float) -> None:
         """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
-        present = self.filter.get_process(WANDER).item(1)
-        self.filter.set_process_time(WANDER, time)
+        present = self.filter.get_process(self._receiver.wander).item(1)
+        self.filter.set_process_time(self._receiver.wander, time)
         if abs(sigma - present) > _ANOTHER_KIND * max(sigma, present):
-            self.filter.restart_process(WANDER, Process(time, (sigma, sigma, _HEIGHT_RATIO * sigma)))
+            self.filter.restart_process(
+                self._receiver.wander, Process(time, (sigma, sigma, _HEIGHT_RATIO * sigma))
+            )
 
     def _join_world(self, fix: Fix) -> None:
         """The first fix of a filter that began without one: from now on its world frame is known."""
@@ -273,23 +338,29 @@ class GnssSource(Source[Gnss]):
         self._world.aligned = False
         f = self.filter
         f.apply_corrections()
-        f.shift_antenna_to(self._world.to_world_or_level(fix))
+        f.shift_antenna_to(self._world.to_world_or_level(fix), antenna=self.settings.antenna)
         for axis in POSITION.elements:
             f.set_variance(POSITION, axis, f.settings.start.position_sigma**2)
         f.set_variance(ATTITUDE, "yaw", UNKNOWN_YAW)
         f.restart_history(self.updates.step_ns)
         self._counters["position_sets"] += 1
 
-    def _align(self, m: Measurement, fix: Fix | None) -> None:
-        """The first course over ground turns a car whose heading was unknown."""
-        f, v = self.filter, m.values
+    def _align(self, m: Measurement, v: Mapping[str, float], fix: Fix | None, moving: bool) -> None:
+        """The first heading or course over ground turns a car whose heading was unknown."""
+        f, yaw = self.filter, self.find_yaw(m.values)
+        if yaw is not None:
+            kind, variance = "heading", yaw[1] ** 2
+        elif "course" in v and moving:
+            kind, variance = "course", (self._find_velocity_noise(v) / v["speed"]) ** 2 + _SIDESLIP**2
+        else:
+            return
         f.apply_corrections()
         t_ns = m.t - round(self._late * 1e9)
-        if not f.turn_to_course(Observation("gnss.course", t_ns, [v["gnss.course"]], [1.0])):
+        if not f.turn_to_course(Observation(f"{self._prefix}{kind}", t_ns, [v[kind]], [1.0])):
             return
-        f.set_variance(ATTITUDE, "yaw", (self._kind(v).velocity / v["gnss.speed"]) ** 2 + _SIDESLIP**2)
+        f.set_variance(ATTITUDE, "yaw", variance)
         if fix is not None:
-            f.shift_antenna_to(self._world.to_world_or_level(fix))
+            f.shift_antenna_to(self._world.to_world_or_level(fix), antenna=self.settings.antenna)
             for axis in ("x", "y"):
                 f.set_variance(POSITION, axis, f.settings.start.position_sigma**2)
         f.restart_history(self.updates.step_ns)
@@ -298,8 +369,14 @@ class GnssSource(Source[Gnss]):
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set the position to the fix, after the gate has rejected fixes persistently."""
-        if self._jumps.is_in_doubt(observation.t_ns):
+        if self._jumps.is_in_doubt(observation.t_ns) or self._has_agreeing_other():
             return False
         self.filter.reset_position(update, observation.variance)
         self._jumps.reset()
         return True
+
+    def _has_agreeing_other(self) -> bool:
+        """Whether another receiver agrees with the estimate: then this one does not."""
+        others = (r for r in (GNSS, GNSS2) if r is not self._receiver)
+        found = (self.updates.health.get(f"{other.name}.position") for other in others)
+        return any(h is not None and h.state == "active" and h.failures == 0 for h in found)

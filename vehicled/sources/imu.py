@@ -27,7 +27,7 @@ from vehicled.filter.states import (
 )
 from vehicled.messages import WHEELS, Measurement, SlowState
 from vehicled.sources.gate import Gate
-from vehicled.sources.gnss import ANTENNA
+from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.noise_floor import NoiseFloor
@@ -122,7 +122,7 @@ GYRO_SCALE = ErrorStates["Imu | None"](
     ("",),
     "–",
     "relative error of the gyroscopes",
-    needs=("gnss.course",),
+    needs=("gnss.course", "gnss.velocity"),
     is_known=lambda imu: (g := _gyroscopes(imu)) is not None and g.scale == 0.0,
     initial=lambda imu, i: 0.0 if (g := _gyroscopes(imu)) is None else g.scale**2,
 )
@@ -147,7 +147,7 @@ def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, 
     return angles[j] * values[i] - angles[i] * values[j], row
 
 
-_FALSIFIED = (ANTENNA, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
+_FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
 """What explains samples of another time as well, until their latency is found."""
 _SMALL_RATE = 0.1
 """rad/s"""
@@ -420,6 +420,15 @@ class ImuSource(Source[Imu]):
                             less += share * bias
                     found[axis.place], subtracted[axis.place] = total - less, less
         return found, subtracted
+
+    def note_motion(self, v: Mapping[str, float]) -> tuple[float | None, ...]:
+        """Take the channels of a sample before the filter runs, for the yaw rate that it starts with.
+
+        Returns yaw rate (rad/s), and specific forces ahead and to the left (m/s²), as far as they are measured.
+        """
+        (yaw_rate, left, ahead), _ = self._read_motion([of.read(v) for of in self._kinds])
+        self.lateral.take(yaw_rate, left)
+        return yaw_rate, ahead, left
 
     def _find_latency(self, t: float, yaw_rate: float, ahead: float, left: float, bias: float) -> None:
         pose = self.filter.pose

@@ -76,6 +76,14 @@ class MountingCheck:
         self._compare_wheels(now, rate[2], steering)
         self.wrong = frozenset(_IMU) if self._is_imu_wrong() else frozenset(self._find_exchanged())
 
+    @property
+    def turned_by(self) -> float | None:
+        """Angle about the vertical axis from expected to measured accelerations, rad; None where it is not known."""
+        if self._expected < _ENOUGH_ACCELERATION:
+            return None
+        coherence = math.hypot(self._along, self._across) / self._expected
+        return math.atan2(self._across, self._along) if coherence > _LEAST_COHERENCE else None
+
     def find(self, m: Measurement) -> list[str]:
         """The channels of a measurement that are not to be used."""
         return [c for c in m.values if c in self.wrong] if self.wrong else []
@@ -108,10 +116,8 @@ class MountingCheck:
             up = median(self._upward)
             if up < -_UPRIGHT or (len(self._upward) == _KEPT and up < _UPRIGHT):
                 return True
-        if self._expected < _ENOUGH_ACCELERATION:
-            return False
-        coherence = math.hypot(self._along, self._across) / self._expected
-        return coherence > _LEAST_COHERENCE and abs(math.atan2(self._across, self._along)) > _LARGEST_ANGLE
+        angle = self.turned_by
+        return angle is not None and abs(angle) > _LARGEST_ANGLE
 
     def _find_exchanged(self) -> list[str]:
         if self._turned < _ENOUGH_TURNING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
@@ -18,13 +19,24 @@ if TYPE_CHECKING:
 PointName = Literal["center_of_mass", "front_axle", "rear_axle", "imu", "antenna"]
 
 
+MOST_POINTS = 8
+"""Further points of the output: each is computed and sent with every step."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Which point of the car position, velocity, sideslip and acceleration are given of."""
+    """Which points of the car position, velocity, sideslip and acceleration are given of."""
 
     point: PointName | MetresVector = "center_of_mass"
     """`center_of_mass`: of the car at rest, the vehicle origin; `front_axle`, `rear_axle`: midway between the wheel
     centres of the car at rest; `imu`, `antenna`: as `sensors` places them; or a place in vehicle axes."""
+    points: dict[str, PointName | MetresVector] = field(default_factory=dict)
+    """Further points by name, whose position, velocity, sideslip and acceleration are given beside it."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for more points than are meant."""
+        if len(self.points) > MOST_POINTS:
+            yield "points", f"expected at most {MOST_POINTS}, got {len(self.points)}"
 
 
 def parse_point(text: str) -> PointName | Vector:

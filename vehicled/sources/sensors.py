@@ -17,7 +17,8 @@ import msgspec
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources import inputs
-from vehicled.sources.gnss import Gnss, GnssSource
+from vehicled.sources.body_velocity import BodyVelocity
+from vehicled.sources.gnss import Gnss, Gnss2, GnssSource
 from vehicled.sources.imu import Imu, ImuSource
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.steering import SteeringInput
@@ -40,6 +41,8 @@ class Sensors:
     vehicle_speed: VehicleSpeed | None = field(default_factory=VehicleSpeed)
     steering: SteeringInput = field(default_factory=SteeringInput)
     wheel_torques: WheelTorques = field(default_factory=WheelTorques)
+    gnss2: Gnss2 | None = None
+    velocity: BodyVelocity | None = None
 
     def items(self) -> Iterator[tuple[str, SourceSettings]]:
         """Name and settings of each sensor that is used."""
@@ -58,7 +61,7 @@ class Sensors:
 
     def make_setup(self) -> SensorSetup:
         """What the filter has to know of them."""
-        kinds = find_kinds()
+        kinds = {n: k for n, k in find_kinds().items() if not k.IS_EXTRA or getattr(self, n) is not None}
         mounting = Mounting()
         if self.gnss is not None:
             mounting = dataclasses.replace(mounting, antenna=self.gnss.antenna)
@@ -74,6 +77,7 @@ class Sensors:
             tuple((group, getattr(self, name)) for name, kind in kinds.items() for group in kind.STATES),
             tuple(add for kind in kinds.values() for add in kind.OBSERVATIONS),
             mounting,
+            {array: numbers for _, s in self.items() for array, numbers in s.get_arrays().items()},
         )
 
 
@@ -130,13 +134,8 @@ class Sources:
         """Those that measure the speed, the preferred ones first."""
         self.start_channels = frozenset(c for s in ranked for c in s.settings.LIMITS)
         """What the filter can start from."""
-
-    @property
-    def gnss(self) -> GnssSource | None:
-        """The receiver."""
-        source = self._sources.get("gnss")
-        assert source is None or isinstance(source, GnssSource)
-        return source
+        self.receivers = [s for s in self._sources.values() if isinstance(s, GnssSource)]
+        """Those of GNSS, the first one first."""
 
     @property
     def imu(self) -> ImuSource | None:

@@ -46,6 +46,8 @@ class SourceSettings(ABC):
     """Its measurement models."""
     NOISE: ClassVar[tuple[NoiseSetting, ...]] = ()
     """Its noise that may be found from innovations."""
+    IS_EXTRA: ClassVar[bool] = False
+    """Whether its states and measurement models are compiled only where it is configured: few cars have it."""
     SPEED_PRECEDENCE: ClassVar[int | None] = None
     """Where it measures the speed: the least number is preferred when the filter starts."""
 
@@ -58,6 +60,10 @@ class SourceSettings(ABC):
 
     def calc_variances(self) -> dict[str, float]:
         """Variance of one sample by kind of observation, where it does not depend on the sample."""
+        return {}
+
+    def get_arrays(self) -> dict[str, tuple[float, ...]]:
+        """Numbers that its measurement models read, such as a mounting angle, by name of the program's array."""
         return {}
 
     def get_offsets(self) -> dict[str, tuple[float, ...]]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from statistics import median
 
 from vehicled.messages import Measurement
+from vehicled.sources.acceleration_heading import AccelerationHeading, Alignment
+from vehicled.sources.gnss import GnssSource
 from vehicled.sources.sensors import Sources
 from vehicled.sources.world import Fix
+from vehicled.units import Vector
 
 _APART, _APART_SHARE = 1.0, 0.15
 """m/s, and share of the speed: radii, slip and latency make less of a difference."""
+
+_COURSE_SIGMA = 0.03
+"""rad: of a heading that is taken from the first course over ground."""
 
 
 def _agree(one: float, other: float) -> bool:
@@ -17,44 +24,105 @@ def _agree(one: float, other: float) -> bool:
 
 
 class StartConditions:
-    """The latest fix, speed and course that were measured."""
+    """The latest fix, speed and heading that were measured."""
 
     def __init__(self, sources: Sources) -> None:
-        self._sources = sources
+        self._sources, self._acceleration = sources, AccelerationHeading()
         self.reset()
 
     def reset(self) -> None:
         """Nothing is known any more."""
-        self.fix: tuple[int, Fix] | None = None
-        """With the time when it was measured, ns."""
+        self.fix: tuple[int, Fix, Vector] | None = None
+        """With the time when it was measured, ns, and the place of the antenna, m in vehicle axes."""
+        self._fix_by = 0
+        """Number of the receiver that it comes from."""
         self._speeds: dict[int, float] = {}
         """m/s, as measured last, by the precedence of the source."""
-        self.course: float | None = None
-        """rad, while moving."""
+        self._course: tuple[float, float] | None = None
+        """Over ground, rad, and the speed below which it is not used, m/s."""
+        self._heading: tuple[float, float] | None = None
+        """Yaw by two antennas, rad, and its σ."""
+        self._acceleration.reset()
+
+    def forget_place(self) -> None:
+        """Fix and heading are not known any more."""
+        self.fix = self._course = self._heading = None
+
+    @property
+    def has_two_antennas(self) -> bool:
+        """Whether the heading is that of the car, and not a course."""
+        return self._heading is not None
+
+    @property
+    def yaw(self) -> tuple[float, float] | None:
+        """rad, with its σ: by two antennas, or else by the course over ground while moving."""
+        if self._heading is not None or self._course is None:
+            return self._heading
+        (course, least), speed = self._course, self.speed or 0.0
+        backwards = math.pi if speed < 0.0 else 0.0
+        return (0.5 * math.pi - course + backwards, _COURSE_SIGMA) if abs(speed) > least else None
 
     @property
     def speed(self) -> float | None:
-        """m/s: by the preferred source, or by the median of three or more where that is far from it."""
-        if not self._speeds:
+        """m/s, negative backwards: by the preferred source, or by the median of three or more if that is far off."""
+        speeds = self._with_signs()
+        if not speeds:
             return None
-        preferred, middle = self._speeds[min(self._speeds)], median(self._speeds.values())
-        return preferred if len(self._speeds) < 3 or _agree(preferred, middle) else middle
+        preferred, middle = speeds[min(speeds)], median(speeds.values())
+        return preferred if len(speeds) < 3 or _agree(preferred, middle) else middle
 
     @property
     def is_speed_known(self) -> bool:
         """Whether it is measured, and not by two sources of which one must be wrong."""
-        speeds = list(self._speeds.values())
+        speeds = list(self._with_signs().values())
         return len(speeds) > 0 and (len(speeds) != 2 or _agree(*speeds))
 
+    @property
+    def may_be_backwards(self) -> bool:
+        """Whether only receivers have measured the speed of a car that has other sensors for it, too."""
+        of_speed = self._sources.of_speed
+        signed = [n for n, source in enumerate(of_speed) if not isinstance(source, GnssSource)]
+        return bool(signed) and not any(n in self._speeds for n in signed)
+
+    def _with_signs(self) -> dict[int, float]:
+        """Speeds over ground with the sign of the preferred one of the others."""
+        of_speed, speeds = self._sources.of_speed, self._speeds
+        signed = [n for n in speeds if not isinstance(of_speed[n], GnssSource)]
+        sign = math.copysign(1.0, speeds[min(signed)]) if signed else 1.0
+        return {n: v if n in signed else sign * v for n, v in speeds.items()}
+
     def take(self, m: Measurement) -> None:
-        """Fix, speed and course in a measurement, with any of `start_channels`; speed from its best source."""
-        gnss = self._sources.gnss
-        fix = None if gnss is None else gnss.find_fix(m.values)
-        if gnss is not None and fix is not None:
-            self.fix = m.t - round(gnss.settings.latency * 1e9), fix
+        """Fix, speed and heading in a measurement, with any of `start_channels`; each from its best source."""
         for n, source in enumerate(self._sources.of_speed):
             speed = source.measure_speed(m)
             if speed is not None:
                 self._speeds[n] = speed
-        if gnss is not None and "gnss.course" in m.values and (self.speed or 0.0) > gnss.settings.least_speed:
-            self.course = m.values["gnss.course"]
+        for n, receiver in enumerate(self._sources.receivers):
+            fix = receiver.find_fix(m.values)
+            if fix is not None and (self.fix is None or n <= self._fix_by):
+                settings, self._fix_by = receiver.settings, n
+                self.fix = m.t - round(settings.latency * 1e9), fix, settings.antenna
+            self._take_heading(m, receiver)
+
+    def _take_heading(self, m: Measurement, receiver: GnssSource) -> None:
+        yaw, course = receiver.find_yaw(m.values), receiver.find_course(m.values)
+        if yaw is not None:
+            self._heading = yaw
+        if course is not None:
+            self._course = course, receiver.settings.least_speed
+            if (speed := receiver.measure_speed(m)) is not None:
+                t_ns = m.t - round(receiver.settings.latency * 1e9)
+                self._acceleration.take_velocity(t_ns * 1e-9, speed, course)
+
+    def take_motion(self, m: Measurement) -> None:
+        """What the IMU measures before the filter runs."""
+        imu = self._sources.imu
+        if imu is not None:
+            yaw_rate, ahead, left = imu.note_motion(m.values)
+            if yaw_rate is not None and ahead is not None and left is not None:
+                t_ns = m.t - round(imu.settings.latency * 1e9)
+                self._acceleration.take_forces(t_ns * 1e-9, yaw_rate, ahead, left)
+
+    def find_alignment(self) -> Alignment | None:
+        """Heading and motion of a car that may skid; None where too little is known yet."""
+        return self._acceleration.find()

@@ -48,12 +48,12 @@ _INPUTS: Mapping[str, tuple[str, ...]] = {
 
 
 class _Arrivals:
-    """When a source was heard last, and how often it is heard."""
+    """When the last sample of a source arrived, and how often they arrive."""
 
     def __init__(self) -> None:
         self.last = -math.inf
         """Time of the last sample as far as it has been read."""
-        self.heard_ns = 0
+        self.arrived_ns = 0
         self.interval = 0.0
         """Usual time between samples, s."""
 
@@ -61,14 +61,14 @@ class _Arrivals:
         """`last`: the time of the last sample, in any unit that increases."""
         if last == self.last:
             return
-        gap = (now_ns - self.heard_ns) * 1e-9
+        gap = (now_ns - self.arrived_ns) * 1e-9
         if self.last > -math.inf and gap < max(2.0 * self.interval, 1.2):
             self.interval = max(gap, self.interval - _FORGETTING * (self.interval - gap))
-        self.last, self.heard_ns = last, now_ns
+        self.last, self.arrived_ns = last, now_ns
 
     def is_silent(self, now_ns: int) -> bool:
         """Whether samples that were to be expected have not come."""
-        return (now_ns - self.heard_ns) * 1e-9 > max(_SILENT, _MISSED * self.interval)
+        return (now_ns - self.arrived_ns) * 1e-9 > max(_SILENT, _MISSED * self.interval)
 
 
 class _Use:
@@ -110,7 +110,7 @@ class SourceWatch:
     def reset(self, now_ns: int) -> None:
         """The filter begins anew: samples of all that ever measured are expected from now on."""
         for arrivals in self._arrivals.values():
-            arrivals.heard_ns = now_ns
+            arrivals.arrived_ns = now_ns
         self._uses.clear()
         self._due = now_ns
 

@@ -11,7 +11,9 @@ Because they read `pose` and not q, they can be evaluated at the present state a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from vehicled.multibody.system import System
@@ -44,6 +46,10 @@ class SensorModels:
     """The sensors as atoms, for further kernels, and their own kernels."""
 
     kernels: SensorKernels
+    chassis: ChassisMotion
+    """Of `pose`: readings of sensors anywhere on the car are expressions of it."""
+    differentiate: Callable[[Atom], list[Atom]]
+    """A reading to its row (12,) of derivatives by chart and rates."""
     pose: list[Atom]
     """The array `pose`."""
     now: list[Atom]
@@ -92,18 +98,21 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
         "observe_tyres": _tyre_response(program, parts, inertia, tyres),
         "observe_pose": program.kernel("observe_pose", zip(pose, now, strict=True)),
     }
-    motion = _Motion.of(program.graph, pose)
+    motion = ChassisMotion.of(program.graph, pose)
     rise = _rise_of_ground(parts, motion)
     readings = _predict(program.graph, parts, motion, mounting)
+    differentiate = partial(_differentiate, program.graph, pose, rise)
     jacobians: dict[str, list[list[Atom]]] = {}
     for name, h in readings.items():
-        jacobians[name] = [_differentiate(program.graph, value, pose, rise) for value in h]
+        jacobians[name] = [differentiate(value) for value in h]
         stores = list(zip(predicted, h, strict=False))
         if jacobians_too:
             stores += zip(sensitivity, chain.from_iterable(jacobians[name]), strict=False)
         kernels[name] = program.kernel(name, stores)
     return SensorModels(
         kernels=SensorKernels(**kernels),
+        chassis=motion,
+        differentiate=differentiate,
         pose=pose,
         now=now,
         rotation=mounting.R_imu_body,
@@ -118,7 +127,7 @@ def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True
     )
 
 
-def _differentiate_by_time(g: Graph, pose: list[Atom], motion: _Motion) -> list[Atom]:
+def _differentiate_by_time(g: Graph, pose: list[Atom], motion: ChassisMotion) -> list[Atom]:
     """d/dt of the first elements of `pose`, chart and rates."""
     v, a, alpha = motion.v_origin_world, motion.a_origin_body, motion.alpha_body
     ahead, left, up, turning, *slopes = pose[AHEAD:CHART_SIZE]
@@ -163,7 +172,7 @@ class _Mounting:
 
 
 @dataclass(frozen=True)
-class _Motion:
+class ChassisMotion:
     """Motion of the chassis as functions of `pose`."""
 
     axes: Axes
@@ -176,7 +185,7 @@ class _Motion:
     alpha_body: Vector
 
     @classmethod
-    def of(cls, g: Graph, pose: list[Atom]) -> _Motion:
+    def of(cls, g: Graph, pose: list[Atom]) -> ChassisMotion:
         """From the elements of the array `pose`."""
         x, y, z, yaw, v1z, v2z, ahead, left, up, wz, minus_wy, wx, *accelerations = pose
         a = axes(g, yaw, v1z, v2z)
@@ -192,14 +201,20 @@ class _Motion:
             alpha_body=Vector.of(accelerations[3:]),
         )
 
+    def locate(self, p_body: Vector) -> Vector:
+        """Position of a place on the chassis (m, vehicle axes) in the world, m."""
+        return self.p_origin_world + self.axes.to_world(p_body)
 
-def _predict(g: Graph, parts: Parts, motion: _Motion, mounting: _Mounting) -> dict[str, list[Atom]]:
+    def calc_velocity(self, p_body: Vector) -> Vector:
+        """Its velocity in the world, m/s."""
+        return self.v_origin_world + self.axes.to_world(self.w_body.cross(p_body))
+
+
+def _predict(g: Graph, parts: Parts, motion: ChassisMotion, mounting: _Mounting) -> dict[str, list[Atom]]:
     """Predicted reading by name of the sensor."""
     a, w_body = motion.axes, motion.w_body
     p_antenna_body, p_imu_body = mounting.p_antenna_body, mounting.p_imu_body
-    p_antenna_world = motion.p_origin_world + a.to_world(p_antenna_body)
-    v_antenna_world = motion.v_origin_world + a.to_world(w_body.cross(p_antenna_body))
-    vx, vy = v_antenna_world.x, v_antenna_world.y
+    v_antenna_world = motion.calc_velocity(p_antenna_body)
     specific_force_body = (
         motion.a_origin_body
         - a.to_body(parts.gravity)
@@ -208,17 +223,26 @@ def _predict(g: Graph, parts: Parts, motion: _Motion, mounting: _Mounting) -> di
     )
     v_body = a.to_body(motion.v_origin_world)
     return {
-        "gnss_position": list(p_antenna_world),
-        "gnss_speed": [g.sqrt(vx * vx + vy * vy + 1e-12)],
-        # Course over ground: of the antenna's velocity, clockwise from north.
-        "gnss_course": [g.atan2(vx, vy)],
+        "gnss_position": list(motion.locate(p_antenna_body)),
+        "gnss_speed": [calc_speed(g, v_antenna_world)],
+        "gnss_course": [calc_course(g, v_antenna_world)],
         "imu_gyro": [r.dot(w_body) for r in mounting.R_imu_body],
         "imu_accelerometer": [r.dot(specific_force_body) for r in mounting.R_imu_body],
         "body_velocity": [v_body.x, v_body.y, g.atan2(v_body.y, v_body.x)],
     }
 
 
-def _rise_of_ground(parts: Parts, motion: _Motion) -> tuple[Atom, Atom]:
+def calc_speed(g: Graph, velocity: Vector) -> Atom:
+    """Speed over ground of a velocity in the world, m/s."""
+    return g.sqrt(velocity.x * velocity.x + velocity.y * velocity.y + 1e-12)
+
+
+def calc_course(g: Graph, direction: Vector) -> Atom:
+    """Angle of a direction in the world, rad clockwise from north."""
+    return g.atan2(direction.x, direction.y)
+
+
+def _rise_of_ground(parts: Parts, motion: ChassisMotion) -> tuple[Atom, Atom]:
     """Slopes of the ground along the heading and across it, to the left."""
     normal, cos, sin = Vector.of(parts.ground[:3]), motion.cos_yaw, motion.sin_yaw
     ahead = (normal.x * cos + normal.y * sin) / normal.z
@@ -226,7 +250,7 @@ def _rise_of_ground(parts: Parts, motion: _Motion) -> tuple[Atom, Atom]:
     return ahead, left
 
 
-def _differentiate(g: Graph, value: Atom, pose: list[Atom], rise: tuple[Atom, Atom]) -> list[Atom]:
+def _differentiate(g: Graph, pose: list[Atom], rise: tuple[Atom, Atom], value: Atom) -> list[Atom]:
     """Row (12,) of derivatives of a reading by the errors of chart and rates.
 
     The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and the third

@@ -5,6 +5,8 @@ import fnmatch
 import json
 import os
 
+from vehicled.jobs.options import add_executor_arguments, open_executor
+
 DESCRIPTION = """\
 The daemon on emulated devices, in real time, through drives in which something fails: a sensor, a line, a device,
 the machine, a user. Each run says whether the daemon lives, which source it names and how soon, whether it refuses
@@ -25,11 +27,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", nargs="+", metavar="PATTERN", help="faults whose names match, such as 'GNSS*'"
     )
-    parser.add_argument("--drive", nargs="+", metavar="D", help="corner, slalom, braking; all when left out")
+    parser.add_argument(
+        "--drive", nargs="+", metavar="D", help="corner, slalom, braking; of starts: standing, …"
+    )
     parser.add_argument(
         "--seed", nargs="+", type=int, default=[0], metavar="N", help="of all noise; 0 when left out"
     )
     parser.add_argument("--offline", action="store_true", help="the estimator alone, without devices")
+    add_executor_arguments(parser)
     parser.add_argument("--list", action="store_true", help="names of the faults, and no run")
     parser.add_argument("--json", action="store_true", help="print one JSON list of runs and nothing else")
 
@@ -38,10 +43,16 @@ def run(args: argparse.Namespace) -> int:
     """Print a row for each fault, drive and seed; 1 if one misses a limit. Raises UsageError."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
+    from vehicled.jobs.run import run_jobs
     from vehicled.progress import Progress
     from vehicled.studies.faults import drives, rows, runs, tables
-    from vehicled.studies.jobs import run_jobs
 
+    if not args.offline:
+        if args.workers is not None or args.scheduler is not None:
+            raise UsageError(
+                "--workers, --scheduler: expected with --offline; daemons run on this machine, in turns"
+            )
+        args.workers = 1  # two would disturb each other's deadlines
     if min(args.seed) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
     for pattern in args.only or ():
@@ -57,9 +68,10 @@ def run(args: argparse.Namespace) -> int:
     jobs = runs.list_jobs(chosen, args.drive or drives.DRIVES, list(dict.fromkeys(args.seed)), args.offline)
     if not jobs:
         raise UsageError("no run: these faults need devices, or happen in other drives")
-    # In real time one at a time: two would disturb each other.
-    workers = min(len(os.sched_getaffinity(0)), len(jobs)) if args.offline else 1
-    with Progress("running", len(jobs), "runs", quiet=args.json) as progress:
-        found = run_jobs(runs.run_job, jobs, workers, progress.update)
+    with (
+        open_executor(args, len(jobs)) as executor,
+        Progress("running", len(jobs), "runs", quiet=args.json) as progress,
+    ):
+        found = run_jobs(runs.run_job, jobs, executor, progress.update)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(tables.format_rows(found)))
     return 0 if all(row["ok"] for row in found) else 1

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from vehicled.jobs.options import add_executor_arguments, open_executor
+
 DESCRIPTION = """\
 Parameters of a front suspension (15 bodies, 5 degrees of freedom) from its motions and forces. First how many of its
 150 inertial parameters have no effect, and how many combinations of the others can be identified: by transfer of
@@ -49,9 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", nargs="+", type=int, metavar="N", help="a vehicle and a drive each; 0 1 2 3 when left out"
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="vehicles at a time; as many as processors when left out"
-    )
+    add_executor_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         return _run_vehicle(args)
     from vehicled.errors import UsageError
 
-    for option in ("parameters", "seed", "workers"):
+    for option in ("parameters", "seed", "workers", "scheduler"):
         if getattr(args, option):
             raise UsageError(f"--{option}: expected with --mechanism vehicle alone")
     return _run_suspension(args)
@@ -94,12 +94,12 @@ def _run_vehicle(args: argparse.Namespace) -> int:
     seeds = list(dict.fromkeys(args.seed or _SEEDS))
     if min(seeds) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(seeds)}")
-    if args.workers is not None and args.workers < 1:
-        raise UsageError(f"--workers: expected at least 1, got {args.workers}")
     check_names(args.parameters or PARAMETERS)
-    workers = min(args.workers or len(os.sched_getaffinity(0)), len(seeds))
-    with Progress("identifying", len(seeds), "cars", quiet=args.json) as progress:
-        rows = bench_cars(args.parameters or PARAMETERS, seeds, workers, progress.update)
+    with (
+        open_executor(args, len(seeds)) as executor,
+        Progress("identifying", len(seeds), "cars", quiet=args.json) as progress,
+    ):
+        rows = bench_cars(args.parameters or PARAMETERS, seeds, executor, progress.update)
     if args.plots:
         from vehicled.studies.benchmarks.identify_plots import draw_cars
 

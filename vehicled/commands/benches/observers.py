@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vehicled.jobs.options import add_executor_arguments, count_workers, open_executor
+
 if TYPE_CHECKING:
+    from vehicled.jobs.ledger import Ledger
     from vehicled.studies.benchmarks.observer_cases import ObserverRun
-    from vehicled.studies.jobs import Ledger
 
 DESCRIPTION = """\
 State observers compared on a four-bar and a five-bar linkage (one and two degrees of freedom), by three simulations:
@@ -125,9 +127,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="details of the published toolbox; not of all filters, see below",
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes at a time; as many as processors when left out"
-    )
+    add_executor_arguments(parser)
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep every run in FILE, and continue from what is there"
     )
@@ -145,9 +145,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if args.mechanism and _VEHICLE in args.mechanism:
         return _run_vehicle(args)
+    from vehicled.jobs.ledger import Ledger
     from vehicled.studies.benchmarks import observers
     from vehicled.studies.benchmarks.observer_tables import format_linkages
-    from vehicled.studies.jobs import Ledger
 
     runs = _choose_runs(args)
     ledger = Ledger(args.resume, observers.get_run, "a run of `vehicled bench observers`")
@@ -170,8 +170,6 @@ def _choose_runs(args: argparse.Namespace) -> "list[ObserverRun]":
     _check("filter", args.filter, _FILTERS, "a linkage")
     usual = _FULL if args.full else _USUAL
     seeds = args.seed or usual["seed"]
-    if args.workers is not None and args.workers < 1:
-        raise UsageError(f"--workers: expected at least 1, got {args.workers}")
     if min(seeds) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(seeds)}")
     chosen = observer_cases.make_runs(
@@ -204,7 +202,7 @@ def _bench(
     from vehicled.studies.benchmarks.observers import bench_observers
 
     missing = len(ledger.missing(runs))
-    workers = max(min(args.workers or len(os.sched_getaffinity(0)), missing), 1)
+    workers = count_workers(args, missing)
 
     def note(line: str) -> None:
         if not args.json:
@@ -212,12 +210,14 @@ def _bench(
 
     known = f", {len(runs) - missing} of them known from {args.resume}" if missing < len(runs) else ""
     minutes = max(missing * _SECONDS / workers / 60, 0.1)
-    note(
-        f"{len(runs)} runs{known}" + (f"; about {minutes:.2g} min in {workers} processes" if missing else "")
-    )
+    where = f"; about {minutes:.2g} min in {workers} processes" if missing and not args.scheduler else ""
+    note(f"{len(runs)} runs{known}{where}")
     try:
-        with Progress("estimating", missing, "runs", quiet=args.json) as progress:
-            return bench_observers(runs, workers, ledger, progress.update)
+        with (
+            open_executor(args, missing) as executor,
+            Progress("estimating", missing, "runs", quiet=args.json) as progress,
+        ):
+            return bench_observers(runs, executor, ledger, progress.update)
     except KeyboardInterrupt:
         if args.resume:
             left = len(ledger.missing(runs))
@@ -250,8 +250,10 @@ def _run_vehicle(args: argparse.Namespace) -> int:
     seeds = dict.fromkeys(args.seed or _VEHICLE_SEEDS)
     receivers = [r for r in vehicle_observers.RECEIVERS if r in (args.sensors or _RECEIVERS)]
     jobs = [vehicle_observers.ObservedDrive(r, s, kinds) for r in receivers for s in seeds]
-    workers = min(args.workers or len(os.sched_getaffinity(0)), len(jobs))
-    with Progress("driving", len(jobs) * len(kinds), "drives", quiet=args.json) as progress:
-        rows = vehicle_observers.bench_vehicle(jobs, workers, lambda n: progress.update(n * len(kinds)))
+    with (
+        open_executor(args, len(jobs)) as executor,
+        Progress("driving", len(jobs) * len(kinds), "drives", quiet=args.json) as progress,
+    ):
+        rows = vehicle_observers.bench_vehicle(jobs, executor, lambda n: progress.update(n * len(kinds)))
     print(json.dumps(rows, ensure_ascii=False) if args.json else "\n".join(format_vehicle(rows)))
     return 0

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vehicled.filter.settings import Filter
+from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
-    from vehicled.studies.jobs import Ledger
+    from vehicled.jobs.ledger import Ledger
     from vehicled.studies.robustness.cases import RobustnessCase
     from vehicled.studies.robustness.runs import RobustnessJob
 
@@ -78,9 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar=("LOG", "TRUTH", "CONFIG"),
         help="a recorded drive of your own, with its truth and configuration; may be repeated",
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes at a time; as many as processors when left out"
-    )
+    add_executor_arguments(parser)
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and continue from what is there"
     )
@@ -97,9 +96,8 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.studies.robustness.runs import list_jobs, open_ledger
     from vehicled.studies.robustness.tables import format_rows
 
-    for option, least in (("workers", 1), ("draws", 0)):
-        if getattr(args, option) is not None and getattr(args, option) < least:
-            raise UsageError(f"--{option}: expected at least {least}, got {getattr(args, option)}")
+    if args.draws < 0:
+        raise UsageError(f"--draws: expected at least 0, got {args.draws}")
     if min(args.seed) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
     cases = _choose(_known_cases(args), args.only)
@@ -128,18 +126,18 @@ def run(args: argparse.Namespace) -> int:
 def _run_jobs(
     args: argparse.Namespace, jobs: "list[RobustnessJob]", ledger: "Ledger[RobustnessJob]"
 ) -> list[dict[str, Any]]:
+    from vehicled.jobs.run import run_jobs, run_resumable
     from vehicled.progress import Progress
-    from vehicled.studies.jobs import run_jobs, run_resumable
     from vehicled.studies.robustness.runs import list_long_drives, prepare, run_job
 
     todo = ledger.missing(jobs)
-    workers = max(min(args.workers or len(os.sched_getaffinity(0)), len(todo)), 1)
-    drives = list_long_drives(todo)
-    if drives:
-        with Progress("driving", len(drives), "plants", quiet=args.json) as progress:
-            run_jobs(prepare, drives, workers, progress.update)
-    with Progress("estimating", len(todo), "runs", quiet=args.json) as progress:
-        return run_resumable(run_job, jobs, workers, progress.update, ledger)
+    with open_executor(args, len(todo)) as executor:
+        drives = list_long_drives(todo)
+        if drives:
+            with Progress("driving", len(drives), "plants", quiet=args.json) as progress:
+                run_jobs(prepare, drives, executor, progress.update)
+        with Progress("estimating", len(todo), "runs", quiet=args.json) as progress:
+            return run_resumable(run_job, jobs, executor, progress.update, ledger)
 
 
 def _report_missing() -> None:

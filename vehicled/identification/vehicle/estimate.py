@@ -20,8 +20,9 @@ car, is a consider parameter: it is not estimated, but its uncertainty is added 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from vehicled.errors import RunError
 from vehicled.identification.vehicle.names import Parameter, apply
 from vehicled.identification.vehicle.noise import scale_plant
 from vehicled.identification.vehicle.observed import Change
+from vehicled.identification.vehicle.passes import Passes
 from vehicled.identification.vehicle.prediction_error import (
     Derivatives,
     PredictionError,
@@ -38,6 +40,7 @@ from vehicled.identification.vehicle.prediction_error import (
     differentiate,
     measure,
 )
+from vehicled.jobs.interface import SharingExecutor
 
 _KNOWN = 0.5
 """A parameter counts as identified when its standard deviation is below this share of its prior's."""
@@ -122,13 +125,14 @@ class _Fit:
         considered: Sequence[Parameter],
         drives: Drives,
         progress: Progress,
+        executor: SharingExecutor | None,
     ) -> None:
         self.file, self.text, self.parameters = file, text, list(parameters)
         # A parameter to be estimated is considered only when the drives do not determine it.
         self._may_be_considered = {p.name: p for p in considered}
         asked = {p.name for p in parameters}
         self.considered = [p for p in considered if p.name not in asked]
-        self._drives, self._progress = drives, progress
+        self._drives, self._progress = Passes(drives, executor), progress
         self.sigma = np.array([p.sigma for p in parameters])
         self.theta = np.zeros(len(parameters))
         self.passes = 0
@@ -156,7 +160,7 @@ class _Fit:
             changes.append(Change(self.configuration(moved, self.plant_noise), step))
         self.passes += 1
         configuration = self.configuration(full, self.plant_noise)
-        parts = [differentiate(configuration, changes, d, p) for d, p in self._with_progress()]
+        parts = self._drives.run(partial(differentiate, configuration, changes), self._report)
         error, derivatives = parts[0]
         for other, more in parts[1:]:
             error, derivatives = error + other, derivatives + more
@@ -182,21 +186,13 @@ class _Fit:
         """Criterion with another plant noise; infinite where the filter diverges."""
         configuration = self.configuration(np.append(self.theta, np.zeros(len(self.considered))), plant_noise)
         try:
-            return sum(measure(configuration, d, p).criterion for d, p in self._with_progress())
+            errors = self._drives.run(partial(measure, configuration), self._report)
+            return sum(error.criterion for error in errors)
         except RunError:
             return np.inf
 
-    def _with_progress(self) -> Iterator[tuple[ScoredDrive, Callable[[float], None]]]:
-        """Each drive with a function that takes the seconds done of it."""
-        done = 0.0
-        for drive in self._drives:
-            begun = done
-
-            def progress(seconds: float, begun: float = begun) -> None:
-                self._progress(self.passes, begun + seconds, self.best)
-
-            yield drive, progress
-            done += drive.length
+    def _report(self, seconds: float) -> None:
+        self._progress(self.passes, seconds, self.best)
 
     def consider(self, name: str) -> None:
         """Treat a parameter that is not estimated as a consider parameter from now on, where it can be one."""
@@ -233,13 +229,14 @@ def fit(
     progress: Progress,
     considered: Sequence[Parameter] = (),
     keep_noise: bool = False,
+    executor: SharingExecutor | None = None,
 ) -> FitResult:
-    """Estimate parameters of a configuration (with its defaults written out) from drives.
+    """Estimate parameters of a configuration (with its defaults written out) from drives, on an executor if given.
 
     With the plant noise of maximum likelihood, unless it is to be kept. Raises RunError when the filter does not
     start on one of the drives.
     """
-    f = _Fit(file, text, parameters, considered, drives, progress)
+    f = _Fit(file, text, parameters, considered, drives, progress, executor)
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
     combinations: list[ParameterCombination] = []

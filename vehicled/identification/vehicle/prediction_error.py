@@ -131,16 +131,8 @@ class ScoredDrive:
         progress: Callable[[float], None] | None = None,
     ) -> ScoredDrive:
         """Those at which the filter of a configuration has settled and the car moves."""
-        estimator, counting = ObservedEstimator(configuration), []
-        started: int | None = None
-        for t in estimator.run(steps):
-            if started is None and estimator.observations:
-                started = t
-            if started is not None and t - started >= _SETTLING * 1e9 and abs(estimator.speed) > _LEAST_SPEED:
-                counting.append(t)
-            if progress is not None:
-                progress((t - steps[0].t) * 1e-9)
-        return cls(steps, frozenset(counting))
+        drive = cls(steps, frozenset())
+        return cls(steps, find_counting(configuration, drive, progress))
 
     @property
     def length(self) -> float:
@@ -157,6 +149,22 @@ class ScoredDrive:
         border = self.steps[0].t + round(share * self.length * 1e9)
         steps = [s for s in self.steps if s.t < border]
         return ScoredDrive(steps, frozenset(t for t in self.counting if t < border))
+
+
+def find_counting(
+    configuration: Configuration, drive: ScoredDrive, progress: Callable[[float], None] | None = None
+) -> frozenset[int]:
+    """Times of the steps, ns, at which the filter of a configuration has settled and the car moves."""
+    estimator, counting = ObservedEstimator(configuration), []
+    started: int | None = None
+    for t in estimator.run(drive.steps):
+        if started is None and estimator.observations:
+            started = t
+        if started is not None and t - started >= _SETTLING * 1e9 and abs(estimator.speed) > _LEAST_SPEED:
+            counting.append(t)
+        if progress is not None:
+            progress((t - drive.steps[0].t) * 1e-9)
+    return frozenset(counting)
 
 
 def measure(

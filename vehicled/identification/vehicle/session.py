@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from vehicled.identification.vehicle.estimate import Progress as FitProgress
 from vehicled.identification.vehicle.filter_form import calc_filter_form
 from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
 from vehicled.identification.vehicle.noise import NOISE
+from vehicled.identification.vehicle.passes import Passes
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
 from vehicled.identification.vehicle.prediction_error import (
     PredictionError,
     ScoredDrive,
-    calc_length,
+    find_counting,
     measure,
 )
 from vehicled.identification.vehicle.recorded_inputs import (
@@ -36,6 +38,7 @@ from vehicled.identification.vehicle.recorded_inputs import (
     without_smoothing,
 )
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
+from vehicled.jobs.interface import SharingExecutor
 from vehicled.messages import Step
 from vehicled.progress import Progress
 
@@ -80,8 +83,9 @@ def run(
     validate: Recording | None,
     anyway: bool,
     quiet: bool,
+    executor: SharingExecutor | None = None,
 ) -> Session:
-    """Fit parameters of a configuration to logs, or its noise when `tuning`.
+    """Fit parameters of a configuration to logs, or its noise when `tuning`; several side by side on an executor.
 
     Raises UsageError for wrong names and unsuitable logs, RunError on failure.
     """
@@ -97,17 +101,10 @@ def run(
         faults = list(find_faults(Channels(log.steps), file, parameters))
         if faults and not anyway:
             raise UsageError(f"{log.name}: {'; '.join(faults)} (--anyway uses the log nevertheless)")
-    drives: list[ScoredDrive] = []
-    with Progress("finding motion", sum(calc_length(log.steps) for log in every), "s", quiet) as progress:
-        done = 0.0
-        for log in every:
-            begun = done
-
-            def seen(seconds: float, begun: float = begun) -> None:
-                progress.update(begun + seconds)
-
-            drives.append(ScoredDrive.of(configuration, log.steps, seen))
-            done += calc_length(log.steps)
+    unscored = [ScoredDrive(log.steps, frozenset()) for log in every]
+    with Progress("finding motion", sum(d.length for d in unscored), "s", quiet) as progress:
+        counting = Passes(unscored, executor).run(partial(find_counting, configuration), progress.update)
+    drives = [ScoredDrive(log.steps, c) for log, c in zip(every, counting, strict=True)]
     if validate is None:
         held_out, name = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1].name}"
         drives[-1] = drives[-1].before(1 - HELD_OUT)
@@ -131,8 +128,8 @@ def run(
 
         def find(some: Sequence[Parameter]) -> FitResult:
             if tuning:
-                return fit(file, text, some, drives, report, keep_noise=True)
-            return identify(file, text, some, drives, report)
+                return fit(file, text, some, drives, report, keep_noise=True, executor=executor)
+            return identify(file, text, some, drives, report, executor)
 
         # With inputs and noise as in the car, which may differ from those of the fit.
         def validate_on(found: File) -> PredictionError | None:
@@ -214,12 +211,13 @@ def identify(
     parameters: Sequence[Parameter],
     drives: Sequence[ScoredDrive],
     progress: FitProgress,
+    executor: SharingExecutor | None = None,
 ) -> FitResult:
     """`fit` with inputs interpolated between their samples, and the torque gain as a consider parameter."""
     smoothing = file.sensors.steering.smoothing
     exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing)) for d in drives]
     considered = choose("torque_gain", file)
-    estimate = fit(without_smoothing(file), text, parameters, exact, progress, considered)
+    estimate = fit(without_smoothing(file), text, parameters, exact, progress, considered, executor=executor)
     return dataclasses.replace(estimate, file=with_smoothing(estimate.file, smoothing))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vehicled.identification.least_squares import estimate
-from vehicled.report.plots import ALARM, ESTIMATE, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ALARM, ESTIMATE, STYLE, TRUTH, WIDTH
 from vehicled.studies.benchmarks.identify import MOTIONS
 from vehicled.studies.benchmarks.identify_study import NOISE, Study
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, SymmetricalLogLocator
 
-from vehicled.report.plots import ALARM, BAND, COMPONENT_COLORS, ESTIMATE, STYLE, WIDTH, thin
+from vehicled.report.style import ALARM, BAND, COMPONENT_COLORS, ESTIMATE, STYLE, WIDTH, thin
 from vehicled.studies.benchmarks.observer_cases import CASES, H, Setup
 from vehicled.studies.benchmarks.observer_conclusions import FilterResult, gather
 from vehicled.studies.benchmarks.observer_filters import NO_FILTER

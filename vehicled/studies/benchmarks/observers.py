@@ -7,6 +7,7 @@ same process: if other programs slow down the machine, they slow down both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Any
@@ -15,6 +16,8 @@ import numpy as np
 
 from vehicled.errors import RunError
 from vehicled.filter.error_state import StateUpdate
+from vehicled.jobs.ledger import Ledger
+from vehicled.jobs.run import run_resumable
 from vehicled.studies.benchmarks import literal
 from vehicled.studies.benchmarks.observer_cases import (
     LEVELS,
@@ -29,7 +32,6 @@ from vehicled.studies.benchmarks.observer_cases import (
 )
 from vehicled.studies.benchmarks.observer_filters import NO_FILTER, make_filter
 from vehicled.studies.benchmarks.timing import CallTimes
-from vehicled.studies.jobs import Ledger, run_resumable
 from vehicled.studies.observers.interface import Observer
 
 MOTIONS = ("position", "velocity", "acceleration")
@@ -197,15 +199,15 @@ def get_run(row: Mapping[str, Any]) -> ObserverRun:
 
 def bench_observers(
     runs: Iterable[ObserverRun],
-    workers: int,
+    executor: Executor,
     ledger: Ledger[ObserverRun],
     progress: Callable[[float], None],
 ) -> list[dict[str, Any]]:
     """`vehicled bench observers --json`: a row for each run, in their order, from the ledger or calculated now.
 
-    `progress` receives how many have been made. Raises RunError when a process is killed from outside.
+    `progress` receives how many have been made. Raises WorkerLostError when a process is killed again and again.
     """
-    return run_resumable(run_case, runs, workers, progress, ledger)
+    return run_resumable(run_case, runs, executor, progress, ledger)
 
 
 def calc_rmse(error: np.ndarray) -> float:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.angles import wrap
-from vehicled.report.plots import ALARM, ESTIMATE, GNSS, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ALARM, ESTIMATE, GNSS, STYLE, TRUTH, WIDTH
 from vehicled.studies.benchmarks.particle_ambiguity import find_posterior, find_similar_starts
 from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, STEP, Experiment, Try
 

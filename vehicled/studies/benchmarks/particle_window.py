@@ -10,7 +10,7 @@ from matplotlib.backend_bases import KeyEvent
 from matplotlib.figure import Figure
 
 from vehicled.errors import UsageError
-from vehicled.report.plots import ALARM, ESTIMATE, STYLE, TRUTH
+from vehicled.report.style import ALARM, ESTIMATE, STYLE, TRUTH
 from vehicled.studies.benchmarks.particle_live import HELP, LiveFrame, LiveSession
 from vehicled.studies.benchmarks.particle_tries import Experiment
 

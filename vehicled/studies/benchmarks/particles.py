@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from vehicled.jobs.ledger import Ledger
 from vehicled.studies.benchmarks.particle_ambiguity import SURE, find_posterior, find_similar_starts
 from vehicled.studies.benchmarks.particle_tries import (
     CRANK,
@@ -27,7 +28,6 @@ from vehicled.studies.benchmarks.particle_tries import (
     Try,
 )
 from vehicled.studies.benchmarks.timing import CallTimes, collector_off
-from vehicled.studies.jobs import Ledger
 
 COUNTS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 SIGMAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from fnmatch import fnmatch
 from functools import partial
 from typing import Any
@@ -23,9 +24,9 @@ from vehicled.identification.vehicle.filter_form import calc_filter_form
 from vehicled.identification.vehicle.names import Parameter, apply, choose, with_defaults
 from vehicled.identification.vehicle.prediction_error import ScoredDrive
 from vehicled.identification.vehicle.session import identify
+from vehicled.jobs.run import run_jobs
 from vehicled.simulation.scenario import PlantErrors, find_scenario
 from vehicled.studies.benchmarks.vehicle_observers import CONFIGURATION, DRIVE, make_drive
-from vehicled.studies.jobs import run_jobs
 
 PARAMETERS = "mass,center_of_mass.x,inertia.yaw,*.tyre_stiffness,*.friction,*.spring,brake_gain"
 _OFF = (0.1, 0.2)
@@ -69,10 +70,10 @@ def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
 
 
 def bench_cars(
-    names: str, seeds: Sequence[int], workers: int, progress: Callable[[float], None]
+    names: str, seeds: Sequence[int], executor: Executor, progress: Callable[[float], None]
 ) -> list[dict[str, Any]]:
     """Rows of `run_car`, in order. `progress` receives how many are done."""
-    return run_jobs(partial(run_car, names), seeds, workers, progress)
+    return run_jobs(partial(run_car, names), seeds, executor, progress)
 
 
 def run_car(names: str, seed: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -23,13 +24,13 @@ from vehicled.configuration import Configuration, load_configuration
 from vehicled.errors import VehicledError
 from vehicled.estimator import Estimator
 from vehicled.filter.settings import Kind
+from vehicled.jobs.run import run_jobs
 from vehicled.messages import ESTIMATE_COLUMNS, WHEELS, Estimate, Innovation, Step
 from vehicled.scoring import compare, score
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario
 from vehicled.studies.benchmarks.timing import CallTimes
-from vehicled.studies.jobs import run_jobs
 
 CONFIGURATION, DRIVE = "prototype", "mixed_drive"
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -72,10 +73,10 @@ class TimedEstimator:
 
 
 def bench_vehicle(
-    jobs: Sequence[ObservedDrive], workers: int, progress: Callable[[float], None]
+    jobs: Sequence[ObservedDrive], executor: Executor, progress: Callable[[float], None]
 ) -> list[dict[str, Any]]:
     """Rows of `run_job`, in order. `progress` receives how many jobs are done."""
-    return [row for rows in run_jobs(run_job, jobs, workers, progress) for row in rows]
+    return [row for rows in run_jobs(run_job, jobs, executor, progress) for row in rows]
 
 
 def run_job(job: ObservedDrive) -> list[dict[str, Any]]:

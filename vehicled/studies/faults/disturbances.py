@@ -10,33 +10,40 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zmq
 
-if TYPE_CHECKING:
+from vehicled.errors import RunError
+
+if TYPE_CHECKING:  # so that the processes that are started here start soon
     from vehicled.rig.rig import Rig
 
-Disturbance = Callable[["Rig", str, float], None]
-"""Disturbs a rig, whose command endpoint it gets, until a time (CLOCK_MONOTONIC, s)."""
+Disturbance = Callable[["Rig", float], None]
+"""Disturbs a rig until a time (CLOCK_MONOTONIC, s)."""
 
 _HOG_PRIORITY = 30
 """That of the estimator's thread."""
 _PAUSE = 0.01
+_REPLY_WITHIN_S = 12
+"""For a process that reads the configuration again, on a busy machine; the daemon waits 10 s for it."""
+_RESTART_AFTER = 1.0
+"""s: RestartSec of the unit."""
 
 
-def send_hangups(rig: Rig, commands: str, until: float) -> None:
+def send_hangups(rig: Rig, until: float) -> None:
     """SIGHUP a hundred times a second: the configuration is read again and again."""
     while time.monotonic() < until:
         os.kill(rig.daemon.pid, signal.SIGHUP)
         time.sleep(_PAUSE)
 
 
-def send_commands(rig: Rig, commands: str, until: float) -> None:
+def send_commands(rig: Rig, until: float) -> None:
     """Requests in a loop: unknown, not even JSON, too long, `reload_noise` and `status`."""
     requests = [b'{"command": "status"}', b"\xff{", b'{"command": "none"}', b'{"command": "reload_noise"}']
     requests += [json.dumps({"command": "set_position", "x": "far"}).encode(), b"[" * 16000]
-    with _connected(zmq.REQ, commands) as socket:
+    with _connected(zmq.REQ, rig.command_endpoint) as socket:
         number = 0
         while time.monotonic() < until:
             socket.send(requests[number % len(requests)])
@@ -46,7 +53,7 @@ def send_commands(rig: Rig, commands: str, until: float) -> None:
             socket.recv()
 
 
-def subscribe_hostile(rig: Rig, commands: str, until: float) -> None:
+def subscribe_hostile(rig: Rig, until: float) -> None:
     """Thousands of subscriptions, of random bytes too, by a subscriber that reads nothing."""
     with _connected(zmq.SUB, rig.endpoint) as socket:
         socket.rcvhwm = 1
@@ -57,21 +64,21 @@ def subscribe_hostile(rig: Rig, commands: str, until: float) -> None:
             time.sleep(_PAUSE / 10)
 
 
-def reset_filter(rig: Rig, commands: str, until: float) -> None:
+def reset_filter(rig: Rig, until: float) -> None:
     """The command `reset`, once."""
-    with _connected(zmq.REQ, commands) as socket:
+    with _connected(zmq.REQ, rig.command_endpoint) as socket:
         socket.send(b'{"command": "reset"}')
         socket.poll(3000)
 
 
-def suspend(rig: Rig, commands: str, until: float) -> None:
+def suspend(rig: Rig, until: float) -> None:
     """The daemon stands still, as with the whole PC: its clock goes on."""
     os.kill(rig.daemon.pid, signal.SIGSTOP)
-    time.sleep(max(until - time.monotonic(), 0.0))
+    sleep_until(until)
     os.kill(rig.daemon.pid, signal.SIGCONT)
 
 
-def hog_processor(rig: Rig, commands: str, until: float) -> None:
+def hog_processor(rig: Rig, until: float) -> None:
     """A process that computes all the time at the estimator's priority, on one processor."""
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_compute, args=(until,), daemon=True)
@@ -79,12 +86,50 @@ def hog_processor(rig: Rig, commands: str, until: float) -> None:
     process.join(max(until - time.monotonic(), 0.0) + 5.0)
 
 
-def fill_disk(rig: Rig, commands: str, until: float) -> None:
+def limit_files(rig: Rig, until: float) -> None:
     """Files of the daemon cannot grow."""
     before = resource.prlimit(rig.daemon.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(rig.daemon.pid, resource.RLIMIT_FSIZE, (1024, before[1]))
-    time.sleep(max(until - time.monotonic(), 0.0))
+    sleep_until(until)
     resource.prlimit(rig.daemon.pid, resource.RLIMIT_FSIZE, before)
+
+
+def configure_with_pipe(rig: Rig, until: float) -> None:
+    """The configuration file becomes a pipe that nobody writes to, and is to be read again by all ways.
+
+    It stays so to the end, which must come in time all the same.
+    """
+    rig.path.unlink()
+    os.mkfifo(rig.path)
+    with _connected(zmq.REQ, rig.command_endpoint) as socket:
+        while time.monotonic() < until:
+            os.kill(rig.daemon.pid, signal.SIGHUP)
+            socket.send(b'{"command": "reload_noise"}')
+            if not socket.poll(_REPLY_WITHIN_S * 1000):
+                raise RunError(f"no reply to reload_noise within {_REPLY_WITHIN_S} s")
+            if json.loads(socket.recv())["ok"]:
+                raise RunError("noise settings were read from a pipe")
+            time.sleep(10 * _PAUSE)
+
+
+def kill(rig: Rig, until: float) -> None:
+    """SIGKILL, and a start a second later, as by the service manager."""
+    rig.daemon.restart(_RESTART_AFTER)
+
+
+def share_port(rig: Rig, until: float) -> None:
+    """The receiver's name leads to the IMU's port, as by a rule for udev that matches both."""
+    imu, gnss = (Path(rig.devices[name][1].port) for name in ("imu", "gnss"))
+    rig.emulator.unplug("gnss")
+    gnss.symlink_to(imu.readlink())
+    sleep_until(until)
+    gnss.unlink()
+    rig.emulator.replug("gnss")
+
+
+def sleep_until(t: float) -> None:
+    """Until a time (CLOCK_MONOTONIC, s)."""
+    time.sleep(max(t - time.monotonic(), 0.0))
 
 
 def _compute(until: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -15,14 +15,17 @@ from vehicled.simulation.drive import simulate
 from vehicled.simulation.equipment import Equipment
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import make_plant
-from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, Scenario
 from vehicled.simulation.sensor_settings import CONVENTIONAL, RTK, SimulatedSensors
 
 LENGTH = 22.0
 """s."""
 BEGIN, END = 8.0, 14.0
 """s: of a fault, where its row says nothing else."""
-GNSS_LATENCY = RTK.latency
+START = 9.0
+"""s: where nothing is measured before."""
+PULLS_OFF = 12.0
+"""s, of the car that stands."""
 _EVERY = 0.05
 """s, between points of a sine of the steering."""
 
@@ -33,20 +36,65 @@ def _sine(amplitude: float, frequency: float, begin: float) -> list[tuple[float,
     return [(t, amplitude * math.sin(2 * math.pi * frequency * (t - begin))) for t in points]
 
 
-_INPUTS = {
-    "corner": DriveInputs(
-        rack=[(5.0, 0.0), (6.5, 0.0085), (18.0, 0.0085), (19.0, 0.0)],
-        rear_torque=[(5.0, 100.0), (6.5, 200.0), (18.0, 200.0), (19.0, 100.0)],
+@dataclass(frozen=True)
+class _Course:
+    inputs: DriveInputs
+    speed: float = 15.0
+    """m/s, at the beginning."""
+    ground: Ground = field(default_factory=Ground)
+
+
+_COURSES = {
+    "corner": _Course(
+        DriveInputs(
+            rack=[(5.0, 0.0), (6.5, 0.0085), (18.0, 0.0085), (19.0, 0.0)],
+            rear_torque=[(5.0, 100.0), (6.5, 200.0), (18.0, 200.0), (19.0, 100.0)],
+        )
     ),
-    "slalom": DriveInputs(rack=_sine(0.008, 0.35, 4.0), rear_torque=150.0),
-    "braking": DriveInputs(
-        rack=[(4.0, 0.0), (5.0, 0.003), (18.0, 0.003), (19.0, 0.0)],
-        rear_torque=[(6.0, 100.0), (6.2, 700.0), (10.0, 700.0), (10.2, 0.0), (13.0, 0.0), (13.2, 600.0)],
-        brake_pressure=[(10.3, 0.0), (10.6, 35e5), (12.6, 35e5), (12.9, 0.0)],
+    "slalom": _Course(DriveInputs(rack=_sine(0.008, 0.35, 4.0), rear_torque=150.0)),
+    "braking": _Course(
+        DriveInputs(
+            rack=[(4.0, 0.0), (5.0, 0.003), (18.0, 0.003), (19.0, 0.0)],
+            rear_torque=[(6.0, 100.0), (6.2, 700.0), (10.0, 700.0), (10.2, 0.0), (13.0, 0.0), (13.2, 600.0)],
+            brake_pressure=[(10.3, 0.0), (10.6, 35e5), (12.6, 35e5), (12.9, 0.0)],
+        )
+    ),
+    "standing": _Course(
+        DriveInputs(
+            rack=[(14.0, 0.0), (15.0, 0.01)],
+            rear_torque=[(PULLS_OFF, 0.0), (PULLS_OFF + 0.3, 600.0), (18.0, 600.0), (18.5, 100.0)],
+            brake_pressure=[(PULLS_OFF - 0.3, 10e5), (PULLS_OFF, 0.0)],
+        ),
+        speed=0.0,
+    ),
+    "straight": _Course(DriveInputs(rear_torque=150.0)),
+    "reverse": _Course(
+        DriveInputs(rack=[(5.0, 0.0), (6.5, 0.01), (18.0, 0.01), (19.0, 0.0)], rear_torque=-60.0), speed=-4.0
+    ),
+    "slope": _Course(
+        DriveInputs(
+            rack=[(8.0, 0.0), (9.0, 0.006)],
+            rear_torque=[(6.0, 300.0), (6.5, 900.0), (16.0, 900.0), (17.0, 300.0)],
+            brake_pressure=[(5.5, 30e5), (6.0, 0.0)],
+        ),
+        speed=0.0,
+        ground=Ground(slope=0.1, bank=0.05),
+    ),
+    "skid": _Course(
+        DriveInputs(
+            rack=[(5.0, 0.0), (6.0, 0.012), (8.8, 0.012), (9.0, -0.03), (9.8, -0.03), (10.3, 0.004)],
+            rear_torque=[(8.4, 100.0), (8.5, 2200.0), (9.0, 2200.0), (9.1, 0.0), (13.0, 0.0), (13.5, 200.0)],
+        ),
+        speed=14.0,
     ),
 }
-"""From 15 m/s: at 5.5 m/s² through a bend; to and fro; accelerating, braking and accelerating in a wide bend."""
-DRIVES = tuple(_INPUTS)
+"""For faults, from 15 m/s: at 5.5 m/s² through a bend; to and fro; accelerating, braking and accelerating in a wide
+bend. For starts also: standing; straight ahead; backwards through a bend; uphill from a stop, on banked ground; in a
+skid, by 14° to one side at `START`, by 28° to the other side three seconds later.
+"""
+DRIVES = tuple(_COURSES)
+PLACES = ("corner", "slalom", "braking")
+"""Where faults happen that say nothing else."""
 RECEIVERS = {"rtk": RTK, "conventional": CONVENTIONAL}
 
 
@@ -67,11 +115,13 @@ class FaultDrive:
 @lru_cache
 def make_drive(configuration: Configuration, name: str, receiver: str, seed: int) -> FaultDrive:
     """One of `DRIVES`, with one of `RECEIVERS`. The plant differs from the configuration by the standard errors."""
+    course = _COURSES[name]
     sensors = SimulatedSensors(gnss=RECEIVERS[receiver])
     scenario = Scenario(
         duration=LENGTH,
-        initial=InitialMotion(speed=15.0, yaw=0.5),
-        inputs=_INPUTS[name],
+        initial=InitialMotion(speed=course.speed, yaw=0.5),
+        ground=course.ground,
+        inputs=course.inputs,
         plant=STANDARD_ERRORS,
         sensors=sensors,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from replay.faults import BadLine, Fault, Unplugged
+from replay.faults import Fault, LineFault, Unplugged
 from replay.problems import Problems
 from replay.steps import make_steps, sort_by_arrival
 from vehicled.configuration import Configuration
@@ -24,7 +24,7 @@ def spoil(measurements: Sequence[Measurement], faults: Sequence[Fault]) -> Itera
     for m in measurements:
         changed = [m]
         for fault in faults:
-            assert not isinstance(fault, Unplugged | BadLine)
+            assert not isinstance(fault, Unplugged | LineFault)
             changed = [n for c in changed for n in fault.apply(c, (c.arrival - begin) * 1e-9)]
         yield from changed
 

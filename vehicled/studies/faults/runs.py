@@ -10,7 +10,8 @@ from vehicled.configuration import load_configuration
 from vehicled.studies.faults.drives import make_drive
 from vehicled.studies.faults.live import run_live
 from vehicled.studies.faults.offline import run_offline
-from vehicled.studies.faults.rows import BY_NAME, Row
+from vehicled.studies.faults.row import Row
+from vehicled.studies.faults.rows import BY_NAME
 from vehicled.studies.faults.scores import score
 
 CAR = "prototype"

@@ -12,7 +12,7 @@ import numpy as np
 
 from vehicled.messages import ESTIMATE_INDEX, Condition, Innovation
 from vehicled.studies.faults.drives import FaultDrive
-from vehicled.studies.faults.rows import Row
+from vehicled.studies.faults.row import Row
 
 _COMPARED = ("x", "y", "yaw", "vx", "vy", "sideslip")
 """Columns with standard deviations."""
@@ -25,6 +25,8 @@ _NORMAL = 1.0, math.radians(2.0)
 """m, rad: errors of an estimate that has recovered, beside those of the receiver."""
 _NO_FAULT = ("not moving", "no fix")
 """Reasons that say nothing against a sensor."""
+_LEAST_SPEED = 1.0
+"""m/s, for a direction of motion."""
 _PAUSE = 0.3
 """s without a rejection, after which another span of them begins."""
 _BY_RECEIVER = {"rtk": 0.0, "conventional": 4.0}
@@ -42,6 +44,8 @@ class Observed:
     conditions: Sequence[Condition]
     """In order; `since` on the time of the drive."""
     innovations: Iterable[Innovation]
+    recorded: np.ndarray | None = None
+    """(n,) int64 ns, of the steps in recordings that can be read; None without recording."""
     lost_samples: int = 0
     missed: int = 0
     """Deadlines."""
@@ -59,7 +63,8 @@ def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
     scored = t >= max(begin, row.scored_from)
     if row.scored_from < row.end:
         scored &= t <= end + _AFTER
-    sigmas = [_ratio(errors[c], observed.values[:, ESTIMATE_INDEX[f"sigma.{c}"]])[scored] for c in _COMPARED]
+    honest = t >= begin if row.honest_before else scored
+    sigmas = [_ratio(errors[c], observed.values[:, ESTIMATE_INDEX[f"sigma.{c}"]])[honest] for c in _COMPARED]
     horizontal = np.hypot(errors["x"], errors["y"])
     figures = {
         "lives": observed.died is None and len(t) > 0 and bool(t[-1] > drive.t[-1] * 1e-9 - 0.5),
@@ -70,6 +75,7 @@ def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
         "error_m": _largest(horizontal[scored]),
         "error_yaw": _largest(errors["yaw"][scored]),
         "recovered_after": _find_recovery(row, observed, horizontal, errors["yaw"], end),
+        "unrecorded": _find_unrecorded(observed),
         "lost_samples": observed.lost_samples,
         "missed": observed.missed,
     }
@@ -94,11 +100,14 @@ def _calc_errors(drive: FaultDrive, observed: Observed) -> dict[str, np.ndarray]
     values = dict(zip(ESTIMATE_INDEX, observed.values.T, strict=True))
     east, north = _to_world(drive, values)
     errors = {}
+    speed = np.hypot(*(drive.truth[:, ESTIMATE_INDEX[c]] for c in ("vx", "vy")))
+    moves = np.interp(observed.t, drive.t, speed) >= _LEAST_SPEED
     for column in _COMPARED:
         true = drive.truth[:, ESTIMATE_INDEX[column]]
         true = np.interp(observed.t, drive.t, np.unwrap(true) if column == "yaw" else true)
         error = {"x": east, "y": north}.get(column, values[column]) - true
         errors[column] = (error + np.pi) % (2 * np.pi) - np.pi if column in ("yaw", "sideslip") else error
+    errors["sideslip"][~moves] = np.nan
     return errors
 
 
@@ -184,6 +193,17 @@ def _find_recovery(
     return max(last - end, 0.0)
 
 
+def _find_unrecorded(observed: Observed) -> float | None:
+    """Longest time of which no recording has what was published, s."""
+    if observed.recorded is None:
+        return None
+    missing = ~np.isin(observed.t, observed.recorded)
+    # From the last recorded step to the next one.
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], missing, [0]))))
+    spans = [observed.t[end - 1] - observed.t[max(begin - 1, 0)] for begin, end in edges.reshape(-1, 2)]
+    return max(spans, default=0) * 1e-9
+
+
 def _find_misses(row: Row, figures: dict[str, Any]) -> Iterable[str]:
     if not figures["lives"]:
         yield "lives"
@@ -200,6 +220,7 @@ def _find_misses(row: Row, figures: dict[str, Any]) -> Iterable[str]:
         ("error_m", row.metres),
         ("error_yaw", math.radians(row.degrees)),
         ("recovered_after", row.recovery),
+        ("unrecorded", row.unrecorded),
     ):
         value = figures[key]
         if value is not None and value > limit:

@@ -114,3 +114,19 @@ class NoReception(_Fault):
             return dict(values)
         rest = {c: v for c, v in values.items() if not c.startswith("gnss.")}
         return {**rest, "gnss.quality": 0.0}
+
+
+@dataclass(kw_only=True)
+class WrongClock(_Fault):
+    """The clock by which a device stamps its samples runs fast."""
+
+    channels: str
+    """What those of the device begin with."""
+    rate: float
+    """s too much per second."""
+
+    def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
+        """As `replay.faults.SensorFault`."""
+        if not self.begin <= t < self.end or not any(c.startswith(self.channels) for c in m.values):
+            return (m,)
+        return (msgspec.structs.replace(m, t=m.t + round(self.rate * (t - self.begin) * 1e9)),)

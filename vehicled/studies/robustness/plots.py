@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.errors import UsageError
-from vehicled.report.plots import ALARM, ESTIMATE, STYLE
+from vehicled.report.style import ALARM, ESTIMATE, STYLE
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.limits import find_limits
 from vehicled.studies.robustness.runs import KINEMATIC

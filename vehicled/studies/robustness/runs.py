@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -19,8 +17,9 @@ from vehicled.configuration import Configuration
 from vehicled.errors import VehicledError
 from vehicled.estimator import Estimator
 from vehicled.filter.settings import Kind
+from vehicled.jobs.installation import hash_code
+from vehicled.jobs.ledger import Ledger
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
-from vehicled.studies.jobs import Ledger
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.drives import (
     OUTAGE,
@@ -136,21 +135,6 @@ def list_jobs(
         if receiver in case.receivers
         for estimator in estimators
     ]
-
-
-@cache
-def hash_code() -> str:
-    """Of the program that makes rows: those of another one are not its own."""
-    digest = hashlib.sha256()
-    package = Path(__file__).parents[2]
-    for path in sorted(
-        p
-        for root in (package, package.parent / "config")
-        for p in root.rglob("*")
-        if p.suffix in (".py", ".yaml")
-    ):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def open_ledger(path: Path | None) -> Ledger[RobustnessJob]:

@@ -1,0 +1,78 @@
+"""CSV of any other program: a header line with names, then rows of numbers."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from replay.csv_log import read_header
+from replay.foreign.mapped_log import SignalRecord
+from replay.foreign.mapping import TARGETS, LogMapping, map_names
+from replay.lines import bounded_lines
+from replay.problems import Problems
+from vehicled.errors import UsageError
+
+_DELIMITERS = ",;\t"
+
+
+class CsvSignals:
+    """The columns of a table. Blank is no sample; with `;` between columns, a decimal comma is understood."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads the header only. UsageError if it has not several columns."""
+        self.path = path
+        self.problems = Problems(path.name)
+        with self._open() as file:
+            header = read_header(path, file)
+        self._delimiter = max(_DELIMITERS, key=header.count)
+        self._names = [name.strip().strip('"') for name in header.rstrip("\r\n").split(self._delimiter)]
+        if len(self._names) < 2:
+            raise UsageError(f"{path}: line 1: expected a header line with names of columns")
+        for i, name in enumerate(self._names):
+            if name and self._names.index(name) != i:
+                raise UsageError(f"{path}: line 1: column {name!r} is there twice")
+
+    def _open(self) -> TextIO:
+        return open(self.path, encoding="utf-8-sig", errors="replace", newline="\n")
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Of every column: none, as a CSV file has no units."""
+        return {name: "" for name in self._names if name}
+
+    def find_mapping(self) -> LogMapping:
+        """The channels of this program that it has under their own names."""
+        return map_names({name: name for name in self._names if name in TARGETS})
+
+    def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
+        """One per row; its time is that of the column `t`, s, if there is one, else 0."""
+        columns = [(i, name) for i, name in enumerate(self._names) if name in wanted]
+        clock = self._names.index("t") if "t" in self._names else None
+        with self._open() as file:
+            read_header(self.path, file)
+            for number, line in bounded_lines(file, self.problems, first=2):
+                if not line.strip():
+                    continue
+                fields = line.rstrip("\r\n").split(self._delimiter)
+                if len(fields) != len(self._names):
+                    kind = "bad row" if line.endswith("\n") else "truncated"
+                    self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
+                    continue
+                t = 0 if clock is None else self._time(fields[clock], number)
+                if t is not None:
+                    values = {name: self._number(fields[i], name, number) for i, name in columns}
+                    yield SignalRecord(t, t, values)
+
+    def _time(self, text: str, number: int) -> int | None:
+        seconds = self._number(text, "t", number)
+        return round(seconds * 1e9) if abs(seconds) < 1e12 else None
+
+    def _number(self, text: str, name: str, number: int) -> float:
+        text = text.strip().strip('"')
+        if self._delimiter != ",":
+            text = text.replace(",", ".")
+        try:
+            return float(text) if text else math.nan
+        except ValueError:
+            self.problems.add("bad number", f"line {number}", f"{name} = {text[:20]!r}")
+            return math.nan

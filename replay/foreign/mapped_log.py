@@ -1,0 +1,147 @@
+"""Any log of named signals as a log of measurements, by a mapping."""
+
+import difflib
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from replay.csv_log import ABSURD, format_seconds, is_new
+from replay.foreign.mapping import TARGETS, LogMapping
+from replay.problems import Problems
+from replay.rows import ARRIVAL, source_of
+from replay.steps import MAX_GAP_NS
+from vehicled.errors import UsageError
+from vehicled.messages import CHANNELS, Measurement
+from vehicled.units import UnitError, calc_factor
+
+_MOST_NAMES = 12
+"""Signals that an error message lists."""
+
+
+class SignalRecord(NamedTuple):
+    """Signals that were sampled together."""
+
+    t: int
+    """When they were measured, ns, by the log's own clock."""
+    arrival: int
+    """When they arrived, ns; `t` where the log does not have that."""
+    values: Mapping[str, float]
+    """By name of the signal; NaN where there is none."""
+
+
+class SignalLog(Protocol):
+    """Interface of a format: named signals over time."""
+
+    path: Path
+    problems: Problems
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Unit of every signal that can be asked for; empty where the log has none."""
+
+    def find_mapping(self) -> LogMapping:
+        """What needs no mapping file: the channels whose signals the format names."""
+
+    def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
+        """The records with any of these signals, nearly in order of time. Faults go to `problems`."""
+
+
+@dataclass(frozen=True)
+class _Target:
+    channel: str
+    source: str
+    factor: float
+    offset: float
+    absurd: float
+
+
+class MappedLog:
+    """The measurements of a log of signals. Problems are counted; reading goes on."""
+
+    recorded = False
+
+    def __init__(self, signals: SignalLog, mapping: LogMapping) -> None:
+        """`mapping` adds to that of the format.
+
+        UsageError for a signal that the log does not have, or whose unit is not the channel's.
+        """
+        self.path, self.problems = signals.path, signals.problems
+        self._signals, self._clock = signals, mapping.time
+        self._targets: dict[str, list[_Target]] = {}
+        units = signals.units
+        for channel, mapped in mapping.over(signals.find_mapping()).channels.items():
+            self._check_name(mapped.signal, channel, units)
+            wanted = TARGETS[channel]
+            unit = units[mapped.signal] if mapped.unit is None else mapped.unit
+            try:
+                factor = calc_factor(unit, wanted, mapped.radius) if unit else 1.0
+            except UnitError as error:
+                raise UsageError(
+                    f"{self.path}: {channel} from {mapped.signal!r}: {error} (`unit` of the mapping)"
+                ) from None
+            absurd = math.inf if channel == ARRIVAL else ABSURD[CHANNELS[channel]]
+            target = _Target(channel, source_of(channel), factor * mapped.scale, mapped.offset, absurd)
+            self._targets.setdefault(mapped.signal, []).append(target)
+        if not self._targets:
+            raise UsageError(
+                f"{self.path}: no channel known in it; expected a mapping of its signals ({_list(units)})"
+            )
+        self._time_factor = calc_factor(self._clock.unit, "s")
+        if self._clock.signal is not None:
+            self._check_name(self._clock.signal, "time", units)
+
+    def _check_name(self, signal: str, channel: str, units: Mapping[str, str]) -> None:
+        if signal not in units:
+            near = difflib.get_close_matches(signal, units, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected one of {_list(units)}"
+            raise UsageError(f"{self.path}: no signal {signal!r}, which is to be {channel}; {hint}")
+
+    def measurements(self) -> Iterator[Measurement]:
+        """One per record and kind of sensor, in the order of the log."""
+        self.problems.clear()
+        latest: dict[str, int] = {}
+        clock = self._clock.signal
+        offset = round(self._clock.offset * 1e9)
+        wanted = set(self._targets) | ({clock} if clock is not None else set())
+        for record in self._signals.records(wanted):
+            t, arrival = record.t + offset, record.arrival + offset
+            if clock is not None:
+                seconds = record.values.get(clock, math.nan) * self._time_factor
+                if not abs(seconds) < 1e12:
+                    self.problems.add("no time", f"t = {format_seconds(t)} s", f"{clock!r}; record skipped")
+                    continue
+                t = arrival = round(seconds * 1e9) + offset
+            yield from self._convert(record.values, t, arrival, latest)
+
+    def _convert(
+        self, values: Mapping[str, float], t: int, arrival: int, latest: dict[str, int]
+    ) -> Iterator[Measurement]:
+        found: dict[str, dict[str, float]] = {}
+        where = f"t = {format_seconds(t)} s"
+        fix_arrival = arrival
+        for signal, value in values.items():
+            for target in self._targets.get(signal, ()):
+                converted = value * target.factor + target.offset
+                if target.channel == ARRIVAL:
+                    if not math.isnan(converted):
+                        fix_arrival = round(converted * 1e9) + round(self._clock.offset * 1e9)
+                elif -target.absurd <= converted <= target.absurd:
+                    found.setdefault(target.source, {})[target.channel] = converted
+                elif not math.isnan(converted):
+                    kind = "absurd value" if math.isfinite(converted) else "not finite"
+                    self.problems.add(kind, where, f"{target.channel} = {converted:.6g}")
+        for source, group in found.items():
+            arrived = fix_arrival if source == "gnss" else arrival
+            if not t <= arrived <= t + MAX_GAP_NS:
+                self.problems.add("bad arrival", where, f"{source} arrived at {format_seconds(arrived)} s")
+                arrived = t
+            # By channel: accelerations and rates of one IMU may be records of their own, at the same instant.
+            if is_new(next(iter(group)), t, latest, where, self.problems):
+                yield Measurement(source, t, arrived, group)
+
+
+def _list(names: Mapping[str, str]) -> str:
+    shown = list(names)[:_MOST_NAMES]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")

@@ -1,0 +1,102 @@
+"""Which signal of a log is which channel: a mapping file, or what a format has by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from drivers.can import OFFSET_UNITS
+from replay.rows import ARRIVAL
+from vehicled.messages import CHANNELS
+from vehicled.settings import load
+from vehicled.units import Metres, Positive, Seconds, UnitBy, UnitError, calc_factor, parse_unit
+
+TARGETS = {**CHANNELS, ARRIVAL: "s"}
+"""What a signal can be, with its unit: any channel, or the time at which a fix arrived."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappedSignal:
+    """The signal that a channel comes from, and how its numbers become those of the channel."""
+
+    SHORT_FORM: ClassVar[str] = "signal"
+
+    signal: str
+    """Column, channel of a measurement file, or `/topic:field` of a bag."""
+    unit: str | None = None
+    """Unit of the signal; without, the one that the log names, or that of the channel."""
+    scale: float = 1.0
+    """Factor on the value in the channel's unit; −1 turns a sign round."""
+    offset: Annotated[float, UnitBy(OFFSET_UNITS)] = 0.0
+    """Added after `scale`: a quantity of the channel's dimension; a plain number is in the channel's unit."""
+    radius: Annotated[Metres, Positive] | None = None
+    """For a wheel's speed in m/s or km/h: the rolling radius that it was calculated with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappedClock:
+    """When the samples were measured."""
+
+    SHORT_FORM: ClassVar[str] = "signal"
+
+    signal: str | None = None
+    """The signal with the time; without, the log's own time stamps (in CSV the column `t`)."""
+    unit: str = "s"
+    """Unit of that signal."""
+    offset: Seconds = 0.0
+    """Added to all times, s: aligns the log with another one."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for what is no unit of time."""
+        fault = _find_unit_fault(self.unit, "s", None)
+        if fault is not None:
+            yield "unit", fault
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogMapping:
+    """A mapping file."""
+
+    channels: dict[str, MappedSignal] = field(default_factory=dict)
+    """By channel."""
+    time: MappedClock = MappedClock()
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for names that are no channels, and units of another dimension."""
+        for channel, mapped in self.channels.items():
+            if channel not in TARGETS:
+                yield f"channels.{channel}", f"unknown channel; expected one of {', '.join(TARGETS)}"
+            elif mapped.unit is not None:
+                fault = _find_unit_fault(mapped.unit, TARGETS[channel], mapped.radius)
+                if fault is not None:
+                    yield f"channels.{channel}.unit", fault
+
+    def over(self, other: LogMapping) -> LogMapping:
+        """This one, with the channels of the other that it does not have."""
+        return dataclasses.replace(self, channels={**other.channels, **self.channels})
+
+
+def load_mapping(path: str | Path) -> LogMapping:
+    """The mapping in a YAML file. Raises SettingsError."""
+    return load(path, LogMapping)
+
+
+def map_names(signals: Mapping[str, str | MappedSignal]) -> LogMapping:
+    """A mapping of a format's own, from channel to signal."""
+    return LogMapping(
+        channels={
+            channel: MappedSignal(signal=s) if isinstance(s, str) else s for channel, s in signals.items()
+        }
+    )
+
+
+def _find_unit_fault(unit: str, wanted: str, radius: float | None) -> str | None:
+    try:
+        parse_unit(unit)
+        calc_factor(unit, wanted, radius)
+    except UnitError as error:
+        return str(error)
+    return None

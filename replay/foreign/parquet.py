@@ -1,0 +1,184 @@
+"""Parquet: tables for pandas, polars, DuckDB and spreadsheets, with units and the configuration in their metadata."""
+
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from replay.csv_log import Table
+from replay.foreign.extras import one_line, require
+from replay.foreign.mapped_log import SignalRecord
+from replay.foreign.mapping import TARGETS, LogMapping, map_names
+from replay.log_about import LogAbout
+from replay.problems import Problems
+from replay.rows import ARRIVAL, RowMerger, TableRow
+from vehicled import __version__
+from vehicled.errors import UsageError
+from vehicled.messages import CHANNELS, Measurement
+from vehicled.schemas import unit_of
+
+SUFFIX = ".parquet"
+MARK = b"PAR1"
+
+_ROWS = 8192
+"""That are written, or read, at once."""
+_TIMES = ("t", ARRIVAL)
+"""Columns with integer nanoseconds."""
+
+
+class ParquetLogWriter:
+    """Writes measurements, merging the sensors of one instant into one row. A context manager.
+
+    `t` and `gnss.arrival` are int64 nanoseconds, channels float64; null is no sample. Each column's metadata has its
+    `unit`, the file's `vehicled` (JSON) has version, configuration and `utc_offset_ns`.
+    """
+
+    def __init__(self, path: str | Path, channels: Iterable[str], about: LogAbout) -> None:
+        """`channels` that the log will have; others must not be written."""
+        self.merger = RowMerger(channels)
+        units = {c: CHANNELS[c] for c in self.merger.channels}
+        arrival = {ARRIVAL: "ns"} if self.merger.has_arrival else {}
+        self._table = _TableWriter(path, {**units, **arrival}, about)
+        self._rows: list[TableRow] = []
+
+    def write(self, m: Measurement) -> None:
+        """Take a measurement; what is older than the newest by the window is written. Raises OSError."""
+        self._rows.extend(self.merger.take(m))
+        if len(self._rows) >= _ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        columns: dict[str, Any] = {c: [r.values.get(c) for r in self._rows] for c in self.merger.channels}
+        if self.merger.has_arrival:
+            columns[ARRIVAL] = [r.arrival for r in self._rows]
+        self._table.write([r.t for r in self._rows], columns)
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Write what is still held, and close the file."""
+        self._rows.extend(self.merger.finish())
+        self._flush()
+        self._table.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def write_estimates(path: str | Path, table: Table, about: LogAbout) -> None:
+    """Estimates as Parquet, with the columns of the CSV table; `t` in ns, null where unknown."""
+    writer = _TableWriter(path, {c: unit_of(c) for c in table.columns}, about)
+    for begin in range(0, len(table.t), _ROWS):
+        part = slice(begin, begin + _ROWS)
+        columns = {
+            c: [None if math.isnan(v) else v for v in values[part].tolist()]
+            for c, values in table.columns.items()
+        }
+        writer.write(table.t[part].tolist(), columns)
+    writer.close()
+
+
+class _TableWriter:
+    def __init__(self, path: str | Path, units: Mapping[str, str], about: LogAbout) -> None:
+        """`units` by column beside `t`."""
+        self._arrow = require("pyarrow", "parquet", Path(path))
+        parquet = require("pyarrow.parquet", "parquet", Path(path))
+        fields = [
+            self._arrow.field(
+                name,
+                self._arrow.int64() if name in _TIMES else self._arrow.float64(),
+                nullable=name != "t",
+                metadata={"unit": unit},
+            )
+            for name, unit in {"t": "ns", **units}.items()
+        ]
+        described = {"vehicled": json.dumps({"version": __version__, **about._asdict()})}
+        self._schema = self._arrow.schema(fields, metadata=described)
+        self._writer = parquet.ParquetWriter(path, self._schema, compression="zstd")
+
+    def write(self, t: list[int], columns: Mapping[str, list[Any]]) -> None:
+        if t:
+            self._writer.write_table(self._arrow.table({"t": t, **columns}, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class ParquetSignals:
+    """The columns of a table with a column `t`: integers in ns, or other numbers in s."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads the schema. UsageError if the file is no such table."""
+        self.path = path
+        self.problems = Problems(path.name)
+        self._parquet = require("pyarrow.parquet", "parquet", path)
+        with self._open() as file:
+            schema = file.schema_arrow
+        self._units = {
+            field.name: (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
+            for field in schema
+            if str(field.type) in _NUMBERS
+        }
+        self._has_clock = "t" in self._units
+        self._is_ns = self._has_clock and "int" in str(schema.field("t").type)
+
+    def _open(self) -> Any:
+        try:
+            return self._parquet.ParquetFile(self.path)
+        except OSError:
+            if not self.path.is_file():
+                raise
+            raise UsageError(f"{self.path}: expected a Parquet file") from None
+        except Exception as error:  # pyarrow raises all kinds of exceptions on damage
+            raise UsageError(f"{self.path}: expected a Parquet file: {one_line(error)}") from None
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Of every column of numbers, as its metadata says."""
+        return self._units
+
+    def find_mapping(self) -> LogMapping:
+        """The channels of this program that it has under their own names."""
+        return map_names({name: name for name in self._units if name in TARGETS})
+
+    def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
+        """One per row."""
+        names = [name for name in self._units if name in wanted and name != "t"]
+        columns = [*(["t"] if self._has_clock else []), *names]
+        done = 0
+        with self._open() as file:
+            try:
+                for batch in file.iter_batches(_ROWS, columns=columns):
+                    lists = [_numbers(batch.column(name)) for name in names]
+                    times = self._times(batch)
+                    for t, *values in zip(times, *lists, strict=True):
+                        if t is None:
+                            self.problems.add("no time", f"row {done}", "null; row skipped")
+                        else:
+                            yield SignalRecord(t, t, dict(zip(names, values, strict=True)))
+                        done += 1
+            except GeneratorExit:
+                raise
+            except Exception as error:  # pyarrow raises all kinds of exceptions on damage
+                self.problems.add("unreadable", f"after row {done}", one_line(error))
+
+    def _times(self, batch: Any) -> list[int | None]:
+        if not self._has_clock:
+            return [0] * batch.num_rows
+        times = batch.column("t").to_pylist()
+        if self._is_ns:
+            return list(times)
+        return [None if t is None or not abs(t) < 1e9 else round(t * 1e9) for t in times]
+
+
+_NUMBERS = {"double", "float", "halffloat", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
+
+
+def _numbers(column: Any) -> list[float]:
+    values: list[float] = np.asarray(column.to_numpy(zero_copy_only=False), dtype=float).tolist()
+    return values

@@ -1,0 +1,178 @@
+"""Racelogic VBOX files (`.vbo`): text with sections in brackets, then columns of numbers.
+
+Format: Racelogic, "VBO file format" (support and developers' pages): time is UTC as HHMMSS.SS, latitude and
+longitude are in minutes of arc with west positive, speeds in km/h unless the section `[header]` names other units,
+64 is added to the number of satellites while the brake trigger is on and 128 with differential corrections.
+"""
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from replay.foreign.mapped_log import SignalRecord
+from replay.foreign.mapping import LogMapping, map_names
+from replay.lines import bounded_lines
+from replay.problems import Problems
+from vehicled.errors import UsageError
+
+SUFFIX = ".vbo"
+
+_HEAD_LINES = 2000
+"""In which the data must have begun."""
+_DAY_NS = 86_400_000_000_000
+_STANDARD = {"sats", "time", "lat", "long", "velocity", "heading", "height", "vert-vel", "vertvel"}
+_SPEEDS = {"kmh": 1 / 3.6, "km/h": 1 / 3.6, "knots": 1852 / 3600, "mph": 0.44704, "m/s": 1.0}
+"""m/s per unit of a speed, as `[header]` names it behind the title."""
+_QUALITY_BY_SOLUTION = {0: 0.0, 1: 1.0, 2: 2.0, 3: 5.0, 4: 4.0}
+"""Of NMEA by the column `solution_type`: none, GNSS alone, code differential, RTK float, RTK fixed."""
+_DIFFERENTIAL, _SATELLITES = 128, 63
+
+_DERIVED = {
+    **{"latitude": "deg", "longitude": "deg", "speed": "m/s", "course": "deg", "quality": ""},
+    **{"velocity.north": "m/s", "velocity.east": "m/s", "velocity.down": "m/s"},
+}
+"""Signals made of the standard columns, with their units."""
+
+MAPPING: LogMapping = map_names(
+    {
+        "gnss.lat": "latitude",
+        "gnss.lon": "longitude",
+        "gnss.alt": "height",
+        "gnss.quality": "quality",
+        "gnss.speed": "speed",
+        "gnss.course": "course",
+        "reference.lat": "latitude",
+        "reference.lon": "longitude",
+        "reference.alt": "height",
+        "reference.vn": "velocity.north",
+        "reference.ve": "velocity.east",
+        "reference.vd": "velocity.down",
+    }
+)
+"""Further columns, such as those of an IMU or of a second antenna, are mapped by a file."""
+
+
+class VboSignals:
+    """The columns of a VBOX file, and what the standard ones say in SI units and degrees."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads all before the data. UsageError if that is not of a VBOX file."""
+        self.path = path
+        self.problems = Problems(path.name)
+        sections = self._read_head()
+        self._names = " ".join(sections.get("column names", [])).split()
+        missing = [n for n in ("sats", "time", "lat", "long", "velocity", "heading") if n not in self._names]
+        if "data" not in sections or missing:
+            what = f"column {missing[0]!r}" if "data" in sections else "section [data]"
+            raise UsageError(
+                f"{path}: no {what}; expected a VBOX file with its sections and standard columns"
+            )
+        titles = dict(zip(self._names, sections.get("header", []), strict=False))
+        self._speed = _find_speed(titles.get("velocity", ""))
+        self._climb_name = next((n for n in ("vert-vel", "vertvel") if n in self._names), None)
+        self._climb = _find_speed(titles.get(self._climb_name or "", ""))
+        others = [n for n in self._names if n.lower() not in _STANDARD]
+        units = sections.get("channel units", [])
+        # A line for each channel that is not standard; where their number differs, whose they are is not known.
+        self._units = dict(zip(others, units, strict=True)) if len(units) == len(others) else {}
+
+    def _read_head(self) -> dict[str, list[str]]:
+        sections: dict[str, list[str]] = {}
+        section: list[str] = []
+        with open(self.path, "rb") as file:
+            for number, line in bounded_lines(file, self.problems):
+                text = line.decode("latin-1").strip()
+                if text.startswith("[") and text.endswith("]"):
+                    section = sections.setdefault(text[1:-1].strip().lower(), [])
+                    if "data" in sections:
+                        self._data, self._first = file.tell(), number + 1
+                        break
+                elif text or section:
+                    section.append(text)
+                if number > _HEAD_LINES:
+                    break
+        for lines in sections.values():
+            while lines and not lines[-1]:
+                lines.pop()
+        return sections
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Of every column and of what is made of the standard ones; those of a file are in its own words."""
+        columns = {n: self._units.get(n, "") for n in self._names}
+        return {**columns, "height": "m", "heading": "deg", **_DERIVED}
+
+    def find_mapping(self) -> LogMapping:
+        """That of the standard signals."""
+        return MAPPING
+
+    def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
+        """One per line, in ns since the midnight (UTC) before the first one."""
+        del wanted  # a line is read as a whole
+        latest: int | None = None
+        with open(self.path, "rb") as file:
+            file.seek(self._data)
+            for number, line in bounded_lines(file, self.problems, first=self._first):
+                if not line.strip():
+                    continue
+                fields = line.split()
+                if len(fields) != len(self._names):
+                    kind = "bad row" if line.endswith(b"\n") else "truncated"
+                    self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
+                    continue
+                try:
+                    numbers = dict(zip(self._names, map(float, fields), strict=True))
+                    of_day = _parse_time(fields[self._names.index("time")])
+                except ValueError as error:
+                    self.problems.add("bad number", f"line {number}", f"{error}; row skipped")
+                    continue
+                if latest is not None:
+                    # The nearest such time of day, to get over midnight.
+                    of_day = latest + (of_day - latest + _DAY_NS // 2) % _DAY_NS - _DAY_NS // 2
+                latest = of_day
+                yield SignalRecord(of_day, of_day, numbers | self._derive(numbers))
+
+    def _derive(self, numbers: Mapping[str, float]) -> dict[str, float]:
+        speed, course = numbers["velocity"] * self._speed, numbers["heading"]
+        found = {
+            "latitude": numbers["lat"] / 60.0,
+            "longitude": -numbers["long"] / 60.0,
+            "speed": speed,
+            "course": course,
+            "velocity.north": speed * math.cos(math.radians(course)) if math.isfinite(course) else math.nan,
+            "velocity.east": speed * math.sin(math.radians(course)) if math.isfinite(course) else math.nan,
+            "quality": _find_quality(numbers),
+        }
+        if self._climb_name is not None:
+            found["velocity.down"] = -numbers[self._climb_name] * self._climb
+        return found
+
+
+def _find_speed(title: str) -> float:
+    """m/s per unit of a speed whose title in `[header]` ends with the unit; km/h where it does not."""
+    return _SPEEDS.get(title.lower().split()[-1] if title.split() else "", 1 / 3.6)
+
+
+def _parse_time(text: bytes) -> int:
+    """HHMMSS.SSS to ns since midnight. ValueError."""
+    whole, _, fraction = text.partition(b".")
+    if not whole.isdigit() or len(whole) > 6 or (fraction and not fraction.isdigit()):
+        raise ValueError(f"{text[:20]!r} is no time of day")
+    clock = int(whole)
+    hours, minutes, seconds = clock // 10000, clock // 100 % 100, clock % 100
+    if hours > 23 or minutes > 59 or seconds > 60:
+        raise ValueError(f"{text[:20]!r} is no time of day")
+    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + int(fraction[:9].ljust(9, b"0"))
+
+
+def _find_quality(numbers: Mapping[str, float]) -> float:
+    """Of NMEA, by the type of solution where it is logged, else by the number of satellites and its flags."""
+    for name, value in numbers.items():
+        if name.lower().replace(" ", "_") == "solution_type" and math.isfinite(value):
+            return _QUALITY_BY_SOLUTION.get(int(value), 1.0)
+    if not 0.0 <= numbers["sats"] < 256.0:
+        return 0.0
+    satellites = int(numbers["sats"])
+    if not satellites & _SATELLITES:
+        return 0.0
+    return 2.0 if satellites & _DIFFERENTIAL else 1.0

@@ -1,0 +1,70 @@
+"""Targets of `tests/fuzz.py`: logs of devices that this program decodes itself."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from foreign_rig import vbo_head, write_ncom
+from fuzz_documents import _one_line
+from fuzz_frames import Feed, Frame, Rng, Target, damage
+
+from replay.foreign.mapped_log import SignalLog
+from replay.foreign.ncom import NcomSignals
+from replay.foreign.vbo import VboSignals
+from replay.log import open_log
+
+
+class LogTarget:
+    """A file with damage, read as a log."""
+
+    limit_ms = 100.0
+
+    def __init__(
+        self, name: str, whole: Callable[[], bytes], signals: Callable[[Path], SignalLog], syncs: bytes
+    ) -> None:
+        self.name = name
+        self._whole, self._signals, self._syncs = whole, signals, syncs
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Feed]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"damaged.{self.name}"
+
+            def feed(frame: Frame) -> bool:
+                path.write_bytes(frame.data)
+                found = 0
+                with _one_line():
+                    list(self._signals(path).records(()))
+                    found = sum(1 for m in open_log(path).measurements() if abs(m.t) < 1 << 63)
+                return found > 0
+
+            yield feed
+
+    def frames(self, rng: Rng) -> Iterator[Frame]:
+        while True:
+            yield Frame(0, damage(rng, self._whole(), self._whole(), self._syncs))
+
+
+@functools.cache
+def _vbo() -> bytes:
+    row = "{:03d} 2359{:05.2f} +03119.09973 +00058.49277 {:07.3f} {:06.2f} +00152.58 +000.000 {:.6E}\n"
+    rows = "".join(row.format(137 - i, 59.0 + i / 20, 3.0 * i, 9.0 * i, 0.01 * i) for i in range(18))
+    return (vbo_head(extra=[("YawRate", "deg/s")]) + rows).encode()
+
+
+@functools.cache
+def _ncom() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        write_ncom(Path(folder) / "a.ncom", seconds=0.6)
+        return (Path(folder) / "a.ncom").read_bytes()
+
+
+def make_logs() -> list[Target]:
+    return [
+        LogTarget("vbo", _vbo, VboSignals, b"[]0123456789.+-E \r\nnaif"),
+        LogTarget("ncom", _ncom, NcomSignals, b"\xe7\x00\x04\x80\xff"),
+    ]

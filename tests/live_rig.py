@@ -1,0 +1,24 @@
+"""For tests with devices, threads and processes that run by themselves."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
+"""A sample that all formats of devices represent exactly."""
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+    """The time-out only ends a test that fails."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen within {timeout_s:g} s"
+        time.sleep(0.002)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process with this number that has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

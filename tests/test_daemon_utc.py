@@ -1,0 +1,68 @@
+"""Time of day from a receiver's stamps, good and bad."""
+
+import numpy as np
+import pytest
+
+from vehicled.daemon.utc import UtcClock
+
+SECOND = 1_000_000_000
+HOST = 1_790_000_000 * SECOND
+OFFSET = HOST + 2_345_678_000
+"""Of the receiver: the host's clock is wrong by seconds."""
+
+
+def run(stamps, clock=None, begin=0, period=100_000_000):
+    """Stamps, s beside the true time, or None for one that is zero."""
+    clock = clock or UtcClock(lambda: HOST)
+    for k, error in enumerate(stamps):
+        t = begin + k * period
+        clock.take(t, 0.0 if error is None else (t + OFFSET) * 1e-9 + error)
+    return clock
+
+
+def test_without_stamps_it_is_the_hosts():
+    clock = UtcClock(lambda: HOST)
+    assert clock.find_offset(0) == HOST
+    assert clock.describe(0)["source"] == "host"
+    assert clock.describe(0)["sigma"] is None
+
+
+def test_stamps_with_jitter_give_the_offset_within_its_sigma():
+    jitter = 0.004 * np.random.default_rng(61).standard_normal(200)
+    clock = run(jitter.tolist())
+    found = clock.describe(20 * SECOND)
+    assert found["source"] == "gnss"
+    assert abs(clock.find_offset(20 * SECOND) - OFFSET) < 1_500_000
+    assert 0.01 <= found["sigma"] < 0.011
+    assert clock.describe(1000 * SECOND)["sigma"] > 0.015  # the clocks drift apart
+
+
+def test_the_host_serves_again_long_after_the_last_stamp():
+    clock = run([0.0] * 30)
+    assert clock.find_offset(4000 * SECOND) == HOST
+
+
+def test_zero_and_repeated_stamps_are_counted_and_not_used():
+    clock = run([None] * 5 + [0.0] * 20)
+    for k in range(7):
+        clock.take(10 * SECOND + k, (OFFSET + 2.4 * SECOND) * 1e-9)
+    found = clock.describe(10 * SECOND)
+    assert (found["zero"], found["stale"]) == (5, 7)
+    assert clock.find_offset(10 * SECOND) == pytest.approx(OFFSET, abs=1000)
+
+
+def test_single_steps_are_not_followed_but_a_clock_that_was_set_is():
+    clock = run([0.0] * 20 + [18.0] * 5 + [0.0] * 5 + [-1.0, 3.0] * 10)
+    assert clock.find_offset(6 * SECOND) == pytest.approx(OFFSET, abs=1000)
+    assert clock.describe(6 * SECOND)["stepping"] == 25
+    run([18.0] * 11, clock, begin=10 * SECOND)
+    assert clock.find_offset(12 * SECOND) == pytest.approx(OFFSET + 18 * SECOND, abs=1000)
+
+
+@pytest.mark.parametrize("stamp", [float("nan"), float("inf"), -1.0, 315964800.0])
+def test_what_is_no_time_of_day_is_zero(stamp):
+    clock = UtcClock(lambda: HOST)
+    for k in range(20):
+        clock.take(k, stamp)
+    assert clock.describe(0)["zero"] == 20
+    assert clock.find_offset(0) == HOST

@@ -1,0 +1,172 @@
+"""Receivers whose line carries several protocols, or changes from one to another."""
+
+import logging
+import sys
+import time
+
+import pytest
+from ubx_rig import MS, S, decoder, eoe, epochs, pvt
+
+from drivers.nmea import Nmea, NmeaDecoder, NmeaOptions
+from drivers.rtcm import rtcm_checksum
+from drivers.ubx import Ubx, UbxOptions
+from replay.emulator import Emulator
+from replay.encoders import NmeaEncoder, nmea_sentence
+from vehicled.messages import Measurement
+
+RTCM_1005 = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
+"""The example of RTCM 10403."""
+
+
+def nmea_epochs(count, begin=0):
+    encoder = NmeaEncoder()
+    values = {"gnss.lat": 47.0, "gnss.lon": 8.0, "gnss.alt": 400.0, "gnss.quality": 1.0, "gnss.speed": 5.0}
+    times = [(begin + i) * 100 * MS for i in range(count)]
+    return [(t // MS, [encoder.encode(Measurement("s", t, t, values))]) for t in times]
+
+
+def test_of_nmea_and_ubx_on_one_line_ubx_is_read():
+    d = decoder()
+    out = []
+    for (at, ubx), (_, text) in zip(epochs(20, "PVT", "HP", "RAW", "EOE"), nmea_epochs(20), strict=True):
+        out += d.feed(b"".join([*text, RTCM_1005, *ubx]), at * MS)
+        out += d.feed(b"", at * MS + 50 * MS)
+    assert [m.t for m in out] == [i * 100 * MS for i in range(20)]
+    assert all("gnss.vn" in m.values for m in out)
+    assert d.protocols == ("UBX", "NMEA", "RTCM3")
+    assert d.in_use == "UBX"
+    c = d.counters
+    assert c["garbage_bytes"] == 0
+    assert (c["nmea_messages"], c["ubx_messages"], c["rtcm3_messages"]) == (60, 80, 20)
+
+
+def test_a_receiver_that_changes_its_protocol_goes_on():
+    d = decoder()
+    out = []
+    parts = [nmea_epochs(30), epochs(30, "PVT", "EOE"), nmea_epochs(30, begin=60)]
+    for part, stretch in enumerate(parts):
+        for i, (_, messages) in enumerate(stretch):
+            at = (part * 30 + i) * 100 * MS
+            out += d.feed(b"".join(messages), at) + d.feed(b"", at + 50 * MS)
+    times = [m.t for m in out]
+    assert times == sorted(times)
+    assert sum(m.arrival < 3 * S for m in out) == 30
+    assert sum(3 * S <= m.arrival < 6 * S for m in out) == 30
+    assert sum(m.arrival >= 6 * S for m in out) >= 18  # it waits 1.2 s for UBX to come again
+    assert ["gnss.vn" in m.values for m in out] == [3 * S <= m.arrival < 6 * S for m in out]
+    assert d.counters["garbage_bytes"] == 0
+    assert d.in_use == "NMEA"
+    assert d.protocols == ("UBX", "NMEA")
+
+
+def test_heading_of_ubx_and_position_of_nmea():
+    """A receiver that sends of UBX only the baseline."""
+    d = decoder()
+    out = []
+    for (at, ubx), (_, text) in zip(epochs(10, "REL", "EOE"), nmea_epochs(10), strict=True):
+        out += d.feed(b"".join([*text, *ubx]), at * MS) + d.feed(b"", at * MS + 50 * MS)
+    assert sum("gnss.lat" in m.values for m in out) == 10
+    assert sum("gnss.heading" in m.values for m in out) == 10
+
+
+def test_the_driver_of_nmea_skips_what_is_of_other_protocols():
+    d = NmeaDecoder("gnss", NmeaOptions(port="p", latency=0.0))
+    out = []
+    for (at, ubx), (_, text) in zip(epochs(10, "PVT", "RAW", "EOE"), nmea_epochs(10), strict=True):
+        out += d.feed(b"".join([*ubx, *text, RTCM_1005]), at * MS) + d.feed(b"", at * MS + 50 * MS)
+    assert len(out) == 10
+    assert d.counters["garbage_bytes"] == 0
+
+
+def test_rtcm_messages_have_the_checksum_of_the_standard():
+    assert rtcm_checksum(RTCM_1005[:-3]) == int.from_bytes(RTCM_1005[-3:])
+    d = decoder()
+    d.feed(RTCM_1005[:-1] + b"\x99" + RTCM_1005, 0)
+    assert (d.counters["rtcm3_messages"], d.counters["checksum_errors"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"\xd3\x03\xff\x3e\xd0",
+        b"\xd3\x02\x00\x3e\xd0",
+        b"\xb5\x62\x01\x07\xf0\x0f",
+        b"\xb5\x62\x01\x07\x00\x02",
+    ],
+)
+def test_a_stream_of_false_starts_costs_little_for_each_byte(start):
+    """Counted in bytes whose checksum is computed; afterwards good messages are read again."""
+    d = decoder()
+    stream, checked = start * 10_000, 0
+
+    def count(frame, event, _):
+        nonlocal checked
+        if event == "call" and frame.f_code.co_name in ("ubx_checksum", "rtcm_checksum"):
+            checked += len(frame.f_locals["body"])
+
+    sys.setprofile(count)
+    try:
+        for at in range(0, len(stream), 1000):
+            d.feed(stream[at : at + 1000], at)
+    finally:
+        sys.setprofile(None)
+    assert checked < 4 * len(stream)
+    d.feed(b"", len(stream) + S)
+    assert d.waiting == 0
+    assert len(d.feed(bytes(10_000) + pvt() + eoe(), len(stream) + 2 * S)) == 1
+
+
+def until(condition, timeout_s=20.0):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.005)
+
+
+def test_a_driver_says_what_its_receiver_sends(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    options = UbxOptions(port=str(tmp_path / "gnss"))
+    out: list[Measurement] = []
+    driver = Ubx("gnss", options, out.append)
+    values = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 400.0, "gnss.quality": 4.0, "gnss.speed": 5.0}
+    assert driver.describe()["protocol"] is None
+    with Emulator({"gnss": ("ubx", options)}) as emulator:
+        driver.start()
+        try:
+            until(lambda: driver.state in ("connected", "silent"))
+            for i in range(30):
+                emulator.send(Measurement("gnss", i * 100 * MS, 0, values))
+                time.sleep(0.05)
+            until(lambda: "sends UBX; UBX is read" in caplog.text)
+            assert {"state": "connected", "protocol": "UBX"}.items() <= driver.describe().items()
+            assert driver.describe()["protocols"] == ["UBX"]
+            before = len(out)
+            for i in range(60):
+                time_of_day = f"1000{i // 10:02d}.{i % 10}0"
+                emulator.write(
+                    "gnss", nmea_sentence(f"GNGGA,{time_of_day},4700.0,N,00800.0,E,1,9,1.0,1.0,M,45.0,M,,")
+                )
+                time.sleep(0.05)
+            until(lambda: "NMEA is read, before UBX" in caplog.text)
+            until(lambda: len(out) > before)
+        finally:
+            driver.stop()
+    assert out[0].values["gnss.quality"] == 4.0
+
+
+def test_a_driver_of_nmea_says_that_its_receiver_sends_something_else(tmp_path, caplog):
+    port = str(tmp_path / "gnss")
+    driver = Nmea("gnss", NmeaOptions(port=port), print)
+    values = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.quality": 4.0}
+    with Emulator({"gnss": ("ubx", UbxOptions(port=port))}) as emulator:
+        driver.start()
+        try:
+            until(lambda: driver.state in ("connected", "silent"))
+            for i in range(30):
+                emulator.send(Measurement("gnss", i * 100 * MS, 0, values))
+                time.sleep(0.05)
+            until(lambda: "the receiver sends UBX, expected NMEA" in caplog.text)
+            assert driver.describe()["protocols"] == ["UBX"]
+            assert driver.describe()["protocol"] is None
+        finally:
+            driver.stop()

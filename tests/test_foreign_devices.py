@@ -1,0 +1,266 @@
+"""VBOX, NCOM and comma2k19 by facts of their formats that others publish; references as truth."""
+
+import math
+import struct
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pymap3d
+import pytest
+from foreign_rig import ncom_packet, ncom_time, vbo_head, write_ncom
+
+from replay.csv_log import read_estimates
+from replay.foreign.mapping import load_mapping
+from replay.log import open_log
+from vehicled.cli import main
+from vehicled.errors import UsageError
+from vehicled.settings import config_path
+
+GUIDE = """\
+004 072148.26 +3119.408424 +00062.635139 015.13 356.06 +00155.27 -00000.22
+004 072148.27 +3119.408592 +00062.635104 015.17 356.02 +00147.93 -00000.37
+"""
+"""Lines that a user's guide of Racelogic shows, of a unit that logs knots and m/s."""
+
+
+def write_vbo(path: Path, lines: str, **head) -> Path:
+    path.write_bytes((vbo_head(**head) + lines).replace("\n", "\r\n").encode())
+    return path
+
+
+def test_vbo_as_the_guide_has_it(tmp_path: Path) -> None:
+    log = open_log(write_vbo(tmp_path / "a.vbo", GUIDE, velocity="knots", climb="m/s"))
+    fixes = [m for m in log.measurements() if m.source == "gnss"]
+    v = fixes[0].values
+    assert fixes[0].t == ((7 * 60 + 21) * 60 + 48) * 10**9 + 260_000_000
+    assert fixes[1].t - fixes[0].t == 10_000_000
+    assert v["gnss.lat"] == pytest.approx(51 + 59.408424 / 60)  # 3119.4' are 51° 59.4'
+    assert v["gnss.lon"] == pytest.approx(-(1 + 2.635139 / 60))  # west is positive in the file
+    assert v["gnss.speed"] == pytest.approx(15.13 * 0.514444, rel=1e-5)
+    assert v["gnss.course"] == pytest.approx(math.radians(356.06))
+    assert (v["gnss.alt"], v["gnss.quality"]) == (155.27, 1.0)
+    (reference, _) = [m.values for m in log.measurements() if m.source == "reference"]
+    assert reference["reference.vn"] == pytest.approx(
+        15.13 * 0.514444 * math.cos(math.radians(356.06)), rel=1e-5
+    )
+    assert reference["reference.ve"] < 0.0
+    assert reference["reference.vd"] == pytest.approx(0.22)  # sinking
+
+
+def test_satellites_have_flags_for_brake_and_differential_corrections(tmp_path: Path) -> None:
+    rest = "162235.{:02d} +03119.09973 +00058.49277 000.140 321.85 +00152.58 +000.000\n"
+    lines = "".join(f"{sats} {rest.format(i)}" for i, sats in enumerate((137, 73, 9, 64, 0)))
+    log = open_log(write_vbo(tmp_path / "a.vbo", lines))
+    found = [m.values["gnss.quality"] for m in log.measurements() if m.source == "gnss"]
+    assert found == [2.0, 1.0, 1.0, 0.0, 0.0]
+
+
+def test_vbo_goes_on_over_midnight_in_kilometres_per_hour(tmp_path: Path) -> None:
+    rest = "+03119.0 +00058.4 036.00 090.00 +00152.58 +000.000\n"
+    log = open_log(write_vbo(tmp_path / "a.vbo", f"9 235959.95 {rest}9 000000.05 {rest}"))
+    one, other = [m for m in log.measurements() if m.source == "gnss"]
+    assert other.t - one.t == 100_000_000
+    assert one.values["gnss.speed"] == pytest.approx(10.0)
+
+
+def test_further_columns_of_vbo_are_mapped_with_the_units_of_the_file(tmp_path: Path) -> None:
+    extra = [("YawRate", "deg/s"), ("X_Accel", "g"), ("True_Head", "Degrees")]
+    line = "9 120000.00 +03119.0 +00058.4 036.00 090.00 +00152.58 +000.000 -9.0E+00 1.0E-01 9.0E+01\n"
+    path = write_vbo(tmp_path / "a.vbo", line, extra=extra)
+    (tmp_path / "m.yaml").write_text(
+        "channels:\n  imu.wz: {signal: YawRate, scale: -1}\n  imu.ax: X_Accel\n"
+        "  reference.yaw: {signal: True_Head, unit: deg, scale: -1, offset: 90 deg}\n"
+    )
+    values = {}
+    for m in open_log(path, mapping=load_mapping(tmp_path / "m.yaml")).measurements():
+        values |= m.values
+    assert values["imu.wz"] == pytest.approx(math.radians(9.0))
+    assert values["imu.ax"] == pytest.approx(0.980665)
+    assert values["reference.yaw"] == pytest.approx(0.0)  # eastwards
+    assert values["gnss.speed"] == pytest.approx(10.0)
+    (tmp_path / "m.yaml").write_text("channels: {reference.yaw: True_Head}\n")
+    with pytest.raises(UsageError, match="'Degrees' is not a unit"):
+        open_log(path, mapping=load_mapping(tmp_path / "m.yaml"))
+
+
+# -- NCOM ----------------------------------------------------------------------------------------------------
+
+
+def test_ncom_packet_by_the_published_layout(tmp_path: Path) -> None:
+    """Written out byte by byte, independently of the helper that writes packets."""
+    data = bytearray(72)
+    data[0] = 0xE7
+    struct.pack_into("<H", data, 1, 59_990)
+    for at, number in ((3, 12_345), (6, -20_000), (9, -98_100), (12, 100), (15, -200), (18, 20_000)):
+        data[at : at + 3] = number.to_bytes(3, "little", signed=True)
+    data[21] = 4
+    struct.pack_into("<ddf", data, 23, math.radians(51.9), math.radians(-1.24), 120.5)
+    for at, number in (
+        (43, 100_000),
+        (46, 100_000),
+        (49, -5_000),
+        (52, 785_398),
+        (55, 10_000),
+        (58, -20_000),
+    ):
+        data[at : at + 3] = number.to_bytes(3, "little", signed=True)
+    struct.pack_into("<iBB", data, 63, 23_000_000, 11, 5)
+    for at in (22, 61, 71):
+        data[at] = sum(data[1:at]) & 0xFF
+    (tmp_path / "a.ncom").write_bytes(data)
+    found = {m.source: m for m in open_log(tmp_path / "a.ncom").measurements()}
+    minutes_in_week = 23_000_000 % 10_080
+    moment = datetime.fromtimestamp(found["imu"].t / 1e9, UTC)
+    # GPS weeks begin on Sunday; GPS is 18 s ahead of UTC since 2017.
+    assert (moment.isoweekday() % 7) * 1440 + moment.hour * 60 + moment.minute == minutes_in_week
+    assert moment.second + moment.microsecond * 1e-6 == pytest.approx(41.99)
+    v = {c: value for m in found.values() for c, value in m.values.items()}
+    # Forward, left, up: at rest gravity is measured upwards.
+    assert (v["imu.ax"], v["imu.ay"], v["imu.az"]) == pytest.approx((1.2345, 2.0, 9.81))
+    assert (v["imu.wx"], v["imu.wy"], v["imu.wz"]) == pytest.approx((0.001, 0.002, -0.2))
+    assert (v["gnss.lat"], v["gnss.lon"], v["gnss.alt"]) == pytest.approx((51.9, -1.24, 120.5))
+    assert v["gnss.quality"] == 5.0  # RTK float
+    assert v["gnss.speed"] == pytest.approx(10.0 * math.sqrt(2.0))
+    assert v["gnss.course"] == pytest.approx(math.pi / 4)
+    assert v["reference.yaw"] == pytest.approx(math.pi / 4, abs=1e-6)  # north-east
+    assert (v["reference.pitch"], v["reference.roll"]) == pytest.approx((-0.01, -0.02))
+    assert (v["reference.vn"], v["reference.ve"], v["reference.vd"]) == pytest.approx((10.0, 10.0, -0.5))
+
+
+def test_ncom_of_a_circle_is_the_truth_of_a_circle(tmp_path: Path, capsys) -> None:
+    write_ncom(tmp_path / "rt.ncom")
+    assert main(["convert", str(tmp_path / "rt.ncom"), str(tmp_path / "truth.csv"), "--truth"]) == 0
+    assert "the reference's first place, 48.0000000 deg, 11.0000000 deg" in capsys.readouterr().err
+    table = read_estimates(tmp_path / "truth.csv")
+    c = table.columns
+    seconds = (table.t - table.t[0]) / 1e9
+    assert np.diff(seconds) == pytest.approx(np.full(999, 0.01))  # also from one minute to the next
+    assert c["vx"] == pytest.approx(10.0 * np.cos(0.02), abs=1e-3)  # the car's nose is up by 0.02 rad
+    assert c["vy"] == pytest.approx(10.0 * np.sin(0.02) * np.sin(0.01), abs=1e-2)
+    assert np.unwrap(c["yaw"]) == pytest.approx(math.pi / 2 + 0.2 * seconds, abs=1e-5)
+    assert c["wz"] == pytest.approx(0.2)
+    assert c["y"] == pytest.approx(50.0 * np.sin(0.2 * seconds), abs=0.5)
+
+
+def test_what_is_damaged_in_ncom_is_skipped_and_said(tmp_path: Path) -> None:
+    write_ncom(tmp_path / "a.ncom", seconds=2.0)
+    data = bytearray((tmp_path / "a.ncom").read_bytes())
+    whole = len([m for m in open_log(tmp_path / "a.ncom").measurements() if m.source == "imu"])
+    data[72 * 20 + 30] ^= 0x10
+    del data[72 * 60 + 10 : 72 * 60 + 40]
+    (tmp_path / "a.ncom").write_bytes(bytes(data) + b"\xe7" * 50)
+    log = open_log(tmp_path / "a.ncom")
+    assert len([m for m in log.measurements() if m.source == "imu"]) == whole - 2
+    assert log.problems.counts == {"damaged": 2, "truncated": 1}
+
+
+def test_ncom_before_it_is_locked_has_the_imu_alone(tmp_path: Path) -> None:
+    packets = [
+        ncom_packet(10 * i, navigation=1, channel=0, status=ncom_time(23_000_000, mode=0)) for i in range(3)
+    ]
+    packets += [ncom_packet(30, navigation=21), ncom_packet(40, navigation=0), ncom_packet(50, navigation=10)]
+    invalid = bytearray(ncom_packet(60))
+    invalid[3:6] = b"\x00\x00\x80"
+    for at in (22, 61, 71):
+        invalid[at] = sum(invalid[1:at]) & 0xFF
+    (tmp_path / "a.ncom").write_bytes(b"".join(packets) + bytes(invalid))
+    found = list(open_log(tmp_path / "a.ncom").measurements())
+    assert [m.source for m in found[:4]] == ["imu"] * 4
+    assert {m.source for m in found[4:]} == {"gnss", "reference"}
+    assert "imu.ax" not in found[3].values
+    assert next(m for m in found if m.source == "gnss").values["gnss.quality"] == 0.0
+
+
+# -- comma2k19 -----------------------------------------------------------------------------------------------
+
+
+def write_segment(folder: Path, seconds: float = 10.0) -> None:
+    """A car that drives east at 20 m/s at 45° north, axes of the device forward, right, down."""
+
+    def save(name: str, t: np.ndarray, value: np.ndarray) -> None:
+        (folder / name).mkdir(parents=True)
+        for what, array in (("t", t), ("value", value)):
+            with open(folder / name / what, "wb") as file:
+                np.save(file, array)
+
+    t = 1000.0 + np.arange(0.0, seconds, 0.01)
+    ones = np.ones(len(t))
+    save("processed_log/IMU/accelerometer", t, np.column_stack([0.3 * ones, 0.2 * ones, -9.81 * ones]))
+    save("processed_log/IMU/gyro", t, np.column_stack([0.0 * ones, 0.0 * ones, 0.1 * ones]))
+    save("processed_log/CAN/speed", t, 20.0 * ones[:, None])
+    save("processed_log/CAN/steering_angle", t, 90.0 * ones)
+    save("processed_log/CAN/wheel_speed", t, 20.0 * np.ones((len(t), 4)))
+    frames = t[::5] + 0.001
+    zero = np.zeros(len(frames))
+    x, y, z = pymap3d.enu2ecef(20.0 * (frames - frames[0]), zero, zero, 45.0, 10.0, 100.0)
+    lam, phi = np.radians(10.0), np.radians(45.0)
+    east = np.array([-np.sin(lam), np.cos(lam), 0.0])
+    south = np.array([np.sin(phi) * np.cos(lam), np.sin(phi) * np.sin(lam), -np.cos(phi)])
+    R = np.column_stack([east, south, np.cross(east, south)])  # of the device in ECEF: down is east × south
+    w = math.sqrt(1.0 + np.trace(R)) / 2.0
+    quaternion = [w, *(np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / (4.0 * w))]
+    (folder / "global_pose").mkdir()
+    for name, array in (
+        ("frame_times", frames),
+        ("frame_positions", np.column_stack([x, y, z])),
+        ("frame_velocities", np.tile(20.0 * east, (len(frames), 1))),
+        ("frame_orientations", np.tile(quaternion, (len(frames), 1))),
+    ):
+        with open(folder / "global_pose" / name, "wb") as file:
+            np.save(file, array)
+
+
+def test_a_segment_of_comma2k19(tmp_path: Path, capsys) -> None:
+    write_segment(tmp_path / "segment")
+    (tmp_path / "m.yaml").write_text("channels: {wheel.rl.speed: {signal: wheel_speed.rl, radius: 0.4 m}}\n")
+    log = open_log(tmp_path / "segment", mapping=load_mapping(tmp_path / "m.yaml"))
+    values = {}
+    for m in log.measurements():
+        values = m.values | values
+    assert not log.problems
+    assert (values["imu.ax"], values["imu.ay"], values["imu.az"]) == (0.3, -0.2, 9.81)
+    assert values["imu.wz"] == -0.1
+    assert values["steer.wheel"] == pytest.approx(math.pi / 2)
+    assert values["vehicle.speed"] == 20.0
+    assert values["wheel.rl.speed"] == pytest.approx(50.0)
+    assert main(["convert", str(tmp_path / "segment"), str(tmp_path / "truth.csv"), "--truth"]) == 0
+    c = read_estimates(tmp_path / "truth.csv").columns
+    assert c["x"] == pytest.approx(20.0 * np.arange(200) * 0.05, abs=1e-4)
+    assert c["y"] == pytest.approx(0.0, abs=1e-2)
+    assert (c["vx"], c["vy"]) == (pytest.approx(20.0, abs=1e-3), pytest.approx(0.0, abs=1e-3))
+    assert c["yaw"] == pytest.approx(0.0, abs=1e-4)
+
+
+def test_truth_is_in_the_world_of_the_configuration(tmp_path: Path, capsys) -> None:
+    write_segment(tmp_path / "segment", seconds=1.0)
+    (tmp_path / "car.yaml").write_text(
+        config_path("hatchback").read_text()
+        + "\nworld: {latitude: 45 deg, longitude: 9.999 deg, height: 90 m}\n"
+    )
+    arguments = [
+        str(tmp_path / "segment"),
+        str(tmp_path / "t.csv"),
+        "--truth",
+        "--config",
+        str(tmp_path / "car.yaml"),
+    ]
+    assert main(["convert", *arguments]) == 0
+    assert "first place" not in capsys.readouterr().err
+    c = read_estimates(tmp_path / "t.csv").columns
+    # A thousandth of a degree of longitude at 45° of latitude: 78.8 m.
+    assert c["x"][0] == pytest.approx(78.85, abs=0.05)
+    assert c["z"][0] == pytest.approx(10.0, abs=0.01)
+
+
+def test_a_reference_in_vehicle_axes_by_a_mapping(tmp_path: Path) -> None:
+    (tmp_path / "optical.csv").write_text("t,Vl,Vq\n0,36,3.6\n0.01,72,-7.2\n")
+    (tmp_path / "m.yaml").write_text(
+        "channels:\n  reference.vx: {signal: Vl, unit: km/h}\n  reference.vy: {signal: Vq, unit: km/h}\n"
+    )
+    paths = [str(tmp_path / name) for name in ("optical.csv", "truth.csv", "m.yaml")]
+    assert main(["convert", *paths[:2], "--truth", "--mapping", paths[2]]) == 0
+    c = read_estimates(tmp_path / "truth.csv").columns
+    assert c.keys() == {"vx", "vy", "sideslip"}
+    assert (c["vx"].tolist(), c["vy"].tolist()) == (pytest.approx([10.0, 20.0]), pytest.approx([1.0, -2.0]))
+    assert c["sideslip"].tolist() == pytest.approx([math.atan(0.1), -math.atan(0.1)])

@@ -1,0 +1,208 @@
+"""Truncated, renamed, empty and foreign files of every format: one clear line, never a traceback."""
+
+import dataclasses
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from foreign_rig import drive, vbo_head, write_bag, write_mdf, write_ncom
+from test_foreign_devices import GUIDE, write_segment
+
+from replay.foreign.mapping import LogMapping, MappedClock, MappedSignal, load_mapping
+from replay.log import create_log, open_log
+from vehicled.cli import main
+from vehicled.errors import UsageError
+
+GUIDE_PAGE = (Path(__file__).parent.parent / "docs" / "mapping.md").read_text()
+FORMATS = ("mf4", "bag", "parquet", "vbo", "ncom", "csv", "mcap")
+FOLDERS = ("ros2", "comma2k19")
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    """A readable log of every format."""
+    folder = tmp_path_factory.mktemp("good")
+    measurements = drive()[:1500]
+    write_mdf(folder / "drive.mf4", measurements)
+    write_bag(folder / "drive.bag", measurements, 1)
+    write_bag(folder / "ros2", measurements, 2)
+    for suffix in ("parquet", "csv", "mcap"):
+        with create_log(folder / f"drive.{suffix}", {c for m in measurements for c in m.values}) as log:
+            for m in measurements:
+                log.write(m)
+    (folder / "drive.vbo").write_text(vbo_head() + GUIDE * 40)
+    write_ncom(folder / "drive.ncom", seconds=3.0)
+    write_segment(folder / "comma2k19", seconds=3.0)
+    return folder
+
+
+def convert(path: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    """Exit status, and the lines on stderr without those of progress."""
+    status = main(["convert", str(path), str(out)])
+    shown = capsys.readouterr().err.splitlines()
+    return status, [line for line in shown if not line.startswith(("converting:", "reading:"))]
+
+
+@pytest.mark.parametrize("name", [*(f"drive.{f}" for f in FORMATS), *FOLDERS])
+def test_the_good_ones_are_read(good: Path, tmp_path: Path, capsys, name: str) -> None:
+    assert convert(good / name, tmp_path / "out.csv", capsys)[0] == 0
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.7, 0.999])
+def test_truncated_files(good: Path, tmp_path: Path, capsys, kind: str, share: float) -> None:
+    data = (good / f"drive.{kind}").read_bytes()
+    path = tmp_path / f"cut.{kind}"
+    path.write_bytes(data[: max(int(share * len(data)) - 1, 0)])
+    status, lines = convert(path, tmp_path / "out.mcap", capsys)
+    assert status in (0, 1, 2)
+    # What was lost is said: by one error, or by problems and what remains.
+    # A number that is cut off may still be one, and after the last chunk of MCAP there is but an index.
+    assert lines or kind == "vbo" or (kind, share) == ("mcap", 0.999)
+    assert all(len(line) < 1000 for line in lines)
+    if status:
+        assert lines[-1].startswith("vehicled: ")
+        assert str(path) in lines[-1]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("renamed", [*FORMATS, "asc", "blf", "log", "txt", "db3", "mdf"])
+def test_renamed_files(good: Path, tmp_path: Path, capsys, kind: str, renamed: str) -> None:
+    path = tmp_path / f"drive.{renamed}"
+    shutil.copy(good / f"drive.{kind}", path)
+    status, lines = convert(path, tmp_path / "out.mcap", capsys)
+    if kind in ("mf4", "parquet", "mcap"):
+        assert status == 0  # recognised by their first bytes
+    elif kind != renamed:
+        assert status in (1, 2)
+        assert lines[-1].startswith("vehicled: ")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_other_content(tmp_path: Path, capsys, kind: str) -> None:
+    for i, content in enumerate((b"\0" * 5000, b"<!DOCTYPE html><html>\n" * 50, bytes(range(256)) * 40)):
+        path = tmp_path / f"{i}.{kind}"
+        path.write_bytes(content)
+        status, lines = convert(path, tmp_path / "out.mcap", capsys)
+        assert status in (1, 2), lines
+        assert lines[-1].startswith(f"vehicled: {path}")
+
+
+@pytest.mark.parametrize("mark", [b"MDF     ", b"#ROSBAG V2.0\n", b"PAR1", b"SQLite format 3\0"])
+def test_only_the_mark_of_a_format(tmp_path: Path, capsys, mark: bytes) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(mark + bytes(2000))
+    status, lines = convert(path, tmp_path / "out.mcap", capsys)
+    assert status == 2
+    assert len(lines) == 1
+
+
+def test_folders(good: Path, tmp_path: Path, capsys) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bag").mkdir()
+    (tmp_path / "bag/metadata.yaml").write_text("rosbag2_bagfile_information: [")
+    shutil.copytree(good / "comma2k19", tmp_path / "segment")
+    (tmp_path / "segment/processed_log/CAN/speed/value").write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr'")
+    shutil.copytree(good / "comma2k19", tmp_path / "pickle")
+    (tmp_path / "pickle/global_pose/frame_times").write_bytes(b"\x80\x04\x95")
+    for name, expected in (
+        ("empty", "unknown kind of log, a folder"),
+        ("bag", "cannot be read as a bag of ROS"),
+        ("segment", "CAN/speed/value: expected an array of numpy"),
+        ("pickle", "frame_times: expected an array of numpy"),
+    ):
+        status, lines = convert(tmp_path / name, tmp_path / "out.mcap", capsys)
+        assert status == 2
+        assert expected in lines[-1]
+        assert len(lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "name"),
+    [
+        ("asammdf", "mdf", "drive.mf4"),
+        ("rosbags", "ros", "drive.bag"),
+        ("pyarrow", "parquet", "drive.parquet"),
+    ],
+)
+def test_a_library_that_is_not_installed_is_one_line(
+    good: Path, tmp_path: Path, capsys, monkeypatch, module: str, extra: str, name: str
+) -> None:
+    for loaded in [m for m in sys.modules if m.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, module, None)
+    status, lines = convert(good / name, tmp_path / "out.mcap", capsys)
+    assert status == 2
+    expected = f"needs {module}, which is not installed: pip install 'vehicled[{extra}]'"
+    assert lines == [f"vehicled: {good / name}: {expected}"]
+
+
+# -- mapping files -------------------------------------------------------------------------------------------
+
+MAPPINGS = {
+    "channels: {imu.wz: Quark}\n": "no signal 'Quark', which is to be imu.wz; expected one of ",
+    "channels: {imu.wz: YawRte}\n": "did you mean 'Yaw_Rte'?",
+    "channels: {imu.q: x}\n": "m.yaml:1: channels.imu.q: unknown channel",
+    "channels:\n  imu.wz: {signal: Yaw_Rte, unit: bar}\n": "m.yaml:2: channels.imu.wz.unit: expected a unit",
+    "channels:\n  imu.wz: {signal: Yaw_Rte, unit: warp}\n": "m.yaml:2: channels.imu.wz.unit: 'warp' is not a unit",
+    "channels:\n  imu.wz: {column: Yaw_Rte}\n": "m.yaml:2: channels.imu.wz.column: unknown key",
+    "chanels: {}\n": "m.yaml:1: chanels: unknown key; did you mean 'channels'?",
+    "time: {signal: t, unit: m}\n": "m.yaml:1: time.unit: expected a unit like s",
+    "time: Clock\nchannels: {imu.wz: Yaw_Rte}\n": "no signal 'Clock', which is to be time",
+    "{}\n": "no channel known in it; expected a mapping of its signals (Zeit, Yaw_Rte, v)",
+}
+
+
+@pytest.mark.parametrize("text", MAPPINGS)
+def test_mistakes_in_mapping_files_are_one_line(tmp_path: Path, capsys, text: str) -> None:
+    (tmp_path / "m.yaml").write_text(text)
+    (tmp_path / "a.csv").write_text("Zeit,Yaw_Rte,v\n0,1,2\n1,1,2\n")
+    arguments = [str(tmp_path / "a.csv"), str(tmp_path / "out.mcap"), "--mapping", str(tmp_path / "m.yaml")]
+    assert main(["convert", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert MAPPINGS[text] in shown
+    assert len(shown.splitlines()) == 1
+
+
+def test_a_table_of_another_program_by_a_mapping(tmp_path: Path) -> None:
+    """Semicolons, a decimal comma, milliseconds, and a row of units under the header."""
+    (tmp_path / "a.csv").write_text(
+        "Zeit;Geschwindigkeit;Gierrate;Radzahl\nms;km/h;°/s;1/min\n1000;36,0;-9;60\n1010;72,0;;60\n1020;x;-18;60\n"
+    )
+    (tmp_path / "m.yaml").write_text(
+        "time: {signal: Zeit, unit: ms, offset: 1 s}\n"
+        "channels:\n"
+        "  vehicle.speed: {signal: Geschwindigkeit, unit: km/h}\n"
+        "  imu.wz: {signal: Gierrate, unit: deg/s, scale: -1, offset: 0.5 deg/s}\n"
+        "  wheel.fl.speed: {signal: Radzahl, unit: rpm}\n"
+        "  wheel.fr.speed: {signal: Geschwindigkeit, unit: km/h, radius: 0.5 m}\n"
+    )
+    log = open_log(tmp_path / "a.csv", mapping=load_mapping(tmp_path / "m.yaml"))
+    found: dict[int, dict[str, float]] = {}
+    for m in log.measurements():
+        found.setdefault(m.t, {}).update(m.values)
+    degree, turn = 0.017453292519943295, 6.283185307179586
+    assert found == {
+        2_000_000_000: pytest.approx(
+            {"vehicle.speed": 10.0, "imu.wz": 9.5 * degree, "wheel.fl.speed": turn, "wheel.fr.speed": 20.0}
+        ),
+        2_010_000_000: pytest.approx({"vehicle.speed": 20.0, "wheel.fl.speed": turn, "wheel.fr.speed": 40.0}),
+        2_020_000_000: pytest.approx({"imu.wz": 18.5 * degree, "wheel.fl.speed": turn}),
+    }
+    assert log.problems.counts["no time"] == 1  # the row of units
+
+
+def test_logs_with_names_of_their_own_take_no_mapping(good: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("channels: {imu.wz: x}\n")
+    with pytest.raises(UsageError, match="expected no mapping"):
+        open_log(good / "drive.mcap", mapping=load_mapping(tmp_path / "m.yaml"))
+
+
+def test_the_sample_mapping_shows_every_key() -> None:
+    path = Path(__file__).parent.parent / "samples" / "mapping.yaml"
+    assert load_mapping(path).channels["imu.ay"].scale == -1.0
+    for cls in (LogMapping, MappedSignal, MappedClock):
+        for field in dataclasses.fields(cls):
+            assert f"{field.name}: " in path.read_text() or f"{field.name}:\n" in path.read_text(), field.name
+            assert f"`{field.name}`" in GUIDE_PAGE or f"{field.name}:" in GUIDE_PAGE, field.name

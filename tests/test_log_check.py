@@ -1,0 +1,171 @@
+"""`vehicled check --log`: faults that are put into a healthy drive are found, with their figures, and no others."""
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+import vehicled
+from replay.log import create_log, open_log
+from vehicled import Measurement
+from vehicled.cli import main
+from vehicled.log_check.check import Finding, LogChecker
+
+SAMPLE = Path(__file__).parent.parent / "samples" / "ferrari_250lm" / "drive.csv"
+CAR = "hatchback"
+DEGREES = 180.0 / math.pi
+
+
+@lru_cache
+def drive(scenario: str = "mixed_drive") -> list[Measurement]:
+    return vehicled.simulate(scenario, vehicled.load_configuration(CAR), seed=4, gnss="rtk").measurements
+
+
+def check(measurements: Iterable[Measurement], car: str | None = CAR) -> list[Finding]:
+    checker = LogChecker(None if car is None else vehicled.load_configuration(car))
+    for m in measurements:
+        checker.take(m)
+    return checker.find().findings
+
+
+def changed(change: Callable[[str, float], float]) -> list[Measurement]:
+    return [
+        Measurement(m.source, m.t, m.arrival, {c: change(c, v) for c, v in m.values.items()}) for m in drive()
+    ]
+
+
+def renamed(names: dict[str, str]) -> list[Measurement]:
+    return [
+        Measurement(m.source, m.t, m.arrival, {names.get(c, c): v for c, v in m.values.items()})
+        for m in drive()
+    ]
+
+
+def times(factor: float, *begins: str) -> list[Measurement]:
+    return changed(lambda c, v: v * factor if c.startswith(begins) else v)
+
+
+def delayed(ns: int, *begins: str) -> list[Measurement]:
+    return sorted(
+        (
+            Measurement(m.source, m.t + late, m.arrival + late, m.values)
+            for m in drive()
+            for late in [ns if any(c.startswith(begins) for c in m.values) else 0]
+        ),
+        key=lambda m: m.arrival,
+    )
+
+
+@pytest.mark.parametrize("car", [CAR, None])
+@pytest.mark.parametrize("scenario", ["mixed_drive", "slalom", "double_lane_change"])
+def test_a_healthy_drive_has_nothing_wrong(scenario: str, car: str | None) -> None:
+    assert check(drive(scenario), car) == []
+
+
+def test_a_recorded_drive_has_nothing_wrong() -> None:
+    assert check(open_log(SAMPLE).measurements(), "ferrari_250lm") == []
+
+
+@pytest.mark.parametrize("car", [CAR, None])
+@pytest.mark.parametrize(
+    ("begin", "factor", "expected"),
+    [
+        ("vehicle.speed", 3.6, "in km/h, not in m/s"),
+        ("gnss.speed", 3.6, "in km/h, not in m/s"),
+        ("imu.w", DEGREES, "in deg/s, not in rad/s"),
+        ("steer.wheel", DEGREES, "in deg, not in rad"),
+        ("imu.a", 1 / 9.80665, "in g, not in m/s²"),
+    ],
+)
+def test_wrong_units(begin: str, factor: float, expected: str, car: str | None) -> None:
+    measurements = times(factor, begin)
+    if not any(c.startswith(begin) for m in measurements for c in m.values):
+        pytest.skip("not measured by this car")
+    (found,) = [f for f in check(measurements, car) if f.kind == "unit"]
+    assert all(c.startswith(begin) for c in found.channels)
+    assert expected in found.text
+
+
+@pytest.mark.parametrize("channel", ["imu.wz", "steer.wheel", "imu.ay", "imu.ax"])
+def test_the_channel_with_the_wrong_sign_is_named(channel: str) -> None:
+    (found,) = [f for f in check(times(-1.0, channel)) if f.kind == "sign"]
+    assert found.channels == (channel,)
+    assert found.value < -0.6
+
+
+def test_wheels_that_are_exchanged_left_and_right() -> None:
+    of = "speed" if any("wheel.fl.speed" in m.values for m in drive()) else "angle"
+    names = {f"wheel.rl.{of}": f"wheel.rr.{of}", f"wheel.rr.{of}": f"wheel.rl.{of}"}
+    found = [f for f in check(renamed(names)) if f.kind == "wheels"]
+    assert {c for f in found for c in f.channels} == set(names)
+
+
+def test_an_imu_that_points_to_the_side_is_found_by_its_angle() -> None:
+    def turn(values: dict[str, float]) -> dict[str, float]:
+        if "imu.ax" not in values:
+            return values
+        return {**values, "imu.ax": values["imu.ay"], "imu.ay": -values["imu.ax"]}
+
+    turned = [Measurement(m.source, m.t, m.arrival, turn(m.values)) for m in drive()]
+    (found,) = [f for f in check(turned) if f.kind == "mounting"]
+    assert abs(found.value) == pytest.approx(math.pi / 2, abs=0.2)
+
+
+@pytest.mark.parametrize("late", [0.15, 0.3])
+def test_a_channel_that_is_late_is_found_by_how_much(late: float) -> None:
+    measurements = delayed(round(late * 1e9), "vehicle.", "wheel.")
+    found = {f.channels[0]: f.value for f in check(measurements) if f.kind == "time offset"}
+    assert found, "something is late"
+    assert all(c.startswith(("vehicle.", "wheel.")) for c in found)
+    assert list(found.values()) == pytest.approx([late] * len(found), abs=0.05)
+
+
+def test_a_latency_that_the_configuration_has_is_no_fault() -> None:
+    configuration = vehicled.load_configuration(CAR)
+    late = replace(configuration.sensors.imu, latency=0.2)
+    checker = LogChecker(replace(configuration, sensors=replace(configuration.sensors, imu=late)))
+    for m in delayed(200_000_000, "imu."):
+        checker.take(m)
+    assert [f for f in checker.find().findings if f.kind == "time offset"] == []
+
+
+def test_pauses_and_rates() -> None:
+    begin = drive()[0].t + 10_000_000_000
+    with_pause = [m for m in drive() if not (begin < m.t < begin + 700_000_000 and "imu.ax" in m.values)]
+    checker = LogChecker(vehicled.load_configuration(CAR))
+    for m in with_pause:
+        checker.take(m)
+    found = checker.find()
+    (gap,) = [f for f in found.findings if f.kind == "gap"]
+    assert "imu.ax" in gap.channels
+    assert gap.value == pytest.approx(0.7, abs=0.03)
+    by_source = {r.source: r for r in found.rates}
+    assert by_source["imu"].longest_at == pytest.approx(begin / 1e9, abs=0.03)
+    for source, rate in by_source.items():
+        stamps = sorted({m.t for m in drive() if any(c.startswith(source.split(".")[0]) for c in m.values)})
+        usual = sorted(b - a for a, b in itertools.pairwise(stamps))[len(stamps) // 2]
+        assert rate.rate == pytest.approx(1e9 / usual, rel=0.06), source
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "drive.csv"
+    measurements = times(-1.0, "imu.wz")
+    with create_log(path, {c for m in measurements for c in m.values}) as log:
+        for m in measurements:
+            log.write(m)
+    assert main(["check", "--log", str(path), "--config", CAR, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [f["channels"] for f in found["findings"] if f["kind"] == "sign"] == [["imu.wz"]]
+    assert {"log", "car", "rates", "lags", "findings", "problems"} <= found.keys()
+    assert main(["check", "--log", str(path), "--config", CAR]) == 0
+    assert "sign: imu.wz: opposite sign to" in capsys.readouterr().out
+    assert main(["check", "--log", str(path), CAR]) == 2
+    assert main(["check"]) == 2
+    (tmp_path / "empty.csv").write_text("t,imu.ax\n")
+    assert main(["check", "--log", str(tmp_path / "empty.csv")]) == 1
+    assert "no measurements in it" in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""`vehicled top`: pages of a daemon that runs, that is not there, that ends."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+import zmq
+from publisher_rig import circling, publishing, status
+
+from vehicled.cli import main
+from vehicled.daemon.endpoints import PublishOptions
+from vehicled.live import DEFAULT_ENDPOINT
+from vehicled.live.feed import Feed
+from vehicled.live.top import RecentTrack, make_page
+from vehicled.messages import Innovation
+
+
+def test_the_default_is_where_a_daemon_publishes():
+    assert PublishOptions().endpoint == DEFAULT_ENDPOINT
+
+
+@pytest.fixture
+def endpoint(socket_folder):
+    return f"ipc://{socket_folder}/results"
+
+
+@pytest.fixture
+def publisher(endpoint):
+    with publishing(endpoint) as publisher:
+        yield publisher
+
+
+def fill(publisher, t=1.0):
+    publisher.publish_step(circling(t), [])
+    publisher.publish_status(status(round(t * 1e9)))
+    publisher.publish_command(round(t * 1e9), "mark", {"text": "kerb \x1b[2J"})
+
+
+def receive(feed, messages):
+    give_up = time.monotonic() + 5
+    while feed.messages < messages:
+        assert time.monotonic() < give_up
+        feed.take(0.02)
+
+
+def test_the_page_has_motion_uncertainty_faults_with_their_reasons_and_the_last_mark(publisher, endpoint):
+    with Feed(endpoint) as feed:
+        fill(publisher)
+        receive(feed, 5)
+        text = "\n".join(make_page(endpoint, feed, RecentTrack(), 50))
+    assert "degraded" in text
+    assert "36.0 km/h" in text
+    assert re.search(r"sideslip +1\.15°", text)
+    assert "0.05 m position" in text
+    assert "410 µs (99.9 % 900, max 1200), 2 of 500 deadlines missed" in text
+    assert "2.5 MB recorded" in text
+    assert "silent for 2.1 s (less certain: position, heading)" in text
+    assert "mark        kerb" in text
+    assert "\x1b" not in text
+
+
+def test_a_replay_has_fewer_counters_and_a_page_all_the_same(publisher, endpoint):
+    with Feed(endpoint) as feed:
+        publisher.publish_status(status(1, "running", {"estimator": {}}))
+        receive(feed, 1)
+        text = "\n".join(make_page(endpoint, feed, RecentTrack(), 50))
+    assert "running" in text
+    assert "none yet" in text
+
+
+def test_the_map_shows_the_way_and_another_drive_begins_another_one():
+    track = RecentTrack()
+    for k in range(200):
+        track.add({"t": k, "x": k / 2, "y": 0.0})
+    assert (
+        sum(line.count("⠤") + line.count("⠒") + line.count("⣀") + line.count("⠉") for line in track.lines(7))
+        > 50
+    )
+    track.add({"t": 0, "x": 0.0, "y": 0.0})
+    assert track.lines(7) == []
+
+
+def test_fixes_are_forgotten_when_no_more_come(publisher, endpoint):
+    fix = Innovation(
+        10**9, 10**9, "gnss.position", "gnss", *[[0.1, 0.2, 0.0]] * 3, [0.01] * 3, 1, 0.1, True, "fused"
+    )
+    with Feed(endpoint) as feed:
+        publisher.publish_step(None, [fix])
+        receive(feed, 1)
+        assert len(feed.fixes) == 1
+        publisher.publish_status(status(3 * 10**9))
+        receive(feed, 2)
+        assert len(feed.fixes) == 0
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"{", b"7", b'{"t":"x"}', b'{"t":1,"state":7,"counters":3}', b"\xff\xfe"]
+)
+def test_what_no_daemon_sends_is_left_out(socket_folder, payload):
+    context = zmq.Context()
+    other = context.socket(zmq.PUB)
+    other.bind(f"ipc://{socket_folder}/other")
+    with Feed(f"ipc://{socket_folder}/other") as feed:
+        give_up = time.monotonic() + 5
+        while feed.messages < 40:
+            assert time.monotonic() < give_up
+            for topic in (
+                b"position",
+                b"slip",
+                b"suspension",
+                b"status",
+                b"command",
+                b"innovation",
+                b"position\xff",
+            ):
+                other.send_multipart([topic, payload])
+                other.send_multipart([topic])
+            feed.take(0.01)
+        text = make_page("there", feed, RecentTrack(), 50)
+    context.destroy(linger=0)
+    assert text
+    assert feed.status is None
+    assert not feed.commands
+    assert not feed.fixes
+
+
+def test_without_a_terminal_it_is_one_page_or_one_object(publisher, endpoint, capsys):
+    fill(publisher)
+    assert main(["top", "--endpoint", endpoint]) == 0
+    assert "36.0 km/h" in capsys.readouterr().out
+    assert main(["top", "--endpoint", endpoint, "--json"]) == 0
+    snapshot = json.loads(capsys.readouterr().out)
+    assert snapshot["estimate"]["vx"] == 10.0
+    assert snapshot["estimate"]["lat"] is None
+    assert snapshot["status"]["faults"][0]["reason"] == "silent for 2.1 s"
+
+
+def test_a_daemon_that_is_not_there_is_one_line(endpoint, capsys):
+    assert main(["top", "--endpoint", endpoint, "--wait", "0.1"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert (
+        err == f"vehicled: {endpoint}: no messages within 0.1 s; expected a running daemon (vehicled run)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--endpoint", "there"], ["--endpoint", "tcp://a:b"], ["--wait", "-1"]]
+)
+def test_bad_arguments_are_one_line(arguments, capsys):
+    assert main(["top", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: ")
+
+
+def read_until(descriptor, wanted, seconds=20.0):
+    text, give_up = "", time.monotonic() + seconds
+    while wanted not in text:
+        left = give_up - time.monotonic()
+        assert left > 0, f"{wanted!r} did not come: {text[-2000:]!r}"
+        if select.select([descriptor], [], [], left)[0]:
+            text += os.read(descriptor, 65536).decode(errors="replace")
+    return text
+
+
+def test_in_a_terminal_it_waits_for_a_daemon_shows_it_says_when_it_ends_and_goes_with_q(endpoint):
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "vehicled", "top", "--endpoint", endpoint]
+    process = subprocess.Popen(
+        command,
+        stdin=its,
+        stdout=its,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"COLUMNS": "80", "LINES": "40"},
+    )
+    os.close(its)
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    try:
+        read_until(ours, "no daemon publishes there yet")
+        with publishing(endpoint) as publisher:
+            give_up = time.monotonic() + 20
+            while not publisher.counters()["subscribed"]:
+                assert time.monotonic() < give_up
+                time.sleep(0.02)
+            fill(publisher)
+            read_until(ours, "36.0 km/h")
+        read_until(ours, "the daemon has stopped, or hangs; waiting")
+        os.write(ours, b"q")
+        assert process.wait(10) == 0
+        assert process.stderr.read() == b""
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)

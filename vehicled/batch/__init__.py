@@ -1,0 +1,1 @@
+"""Many logs by many configurations: one table."""

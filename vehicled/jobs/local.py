@@ -1,0 +1,174 @@
+"""The executor that is used by default: processes of this machine."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import tempfile
+import traceback
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import lru_cache, partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from vehicled.jobs.failures import WorkerLostError
+from vehicled.jobs.interface import SharingExecutor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RETRIES = 3
+"""How often a job is begun again after its process was killed: as often as Dask's schedulers do by default."""
+
+# Not by fork, which would copy the numerical libraries with their threads in an undefined state.
+_CONTEXT = get_context("spawn")
+
+
+class LocalProcesses(ThreadPoolExecutor, SharingExecutor):
+    """At most so many processes that share nothing with this one, each with one job at a time.
+
+    So it is known which job a process had when it was killed: that one is begun again in another process, RETRIES
+    times, and is a WorkerLostError then. `concurrent.futures.ProcessPoolExecutor` would end all jobs.
+
+    A context manager: leaving it ends the processes, whatever they do.
+    """
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self._idle: list[_Process] = []
+        self._running: set[_Process] = set()
+        self._ended = False
+        self._shared = tempfile.TemporaryDirectory(prefix="vehicled-")
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """`fn` must be importable; it, its arguments and its result cross between processes."""
+        return super().submit(self._call, partial(_resolve, fn, *args, **kwargs))
+
+    def share(self, value: Any) -> Any:
+        """To be passed to `submit` in place of the value, which goes through a file."""
+        with tempfile.NamedTemporaryFile(dir=self._shared.name, delete=False) as file:
+            pickle.dump(value, file)
+        return _Shared(file.name)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes; without `wait` at once, with jobs that run."""
+        if wait:
+            super().shutdown(wait, cancel_futures=cancel_futures)
+        self._ended = True
+        super().shutdown(wait=False, cancel_futures=True)
+        for process in (*self._running, *self._idle):
+            process.end()
+        self._shared.cleanup()
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown(wait=False)
+
+    def _call(self, work: Callable[[], R]) -> R:
+        """In one of the threads, of which there is one for each process."""
+        content = pickle.dumps(work)
+        for _ in range(1 + RETRIES):
+            process = self._take()
+            self._running.add(process)
+            try:
+                if self._ended:
+                    break
+                answer = process.call(content)
+            except (EOFError, OSError):
+                continue
+            finally:
+                self._running.discard(process)
+                if self._ended:
+                    process.end()
+            self._idle.append(process)
+            value, raised = pickle.loads(answer)
+            if raised is not None:
+                raise value from _RemoteError(raised)
+            result: R = value
+            return result
+        raise CancelledError if self._ended else WorkerLostError
+
+    def _take(self) -> _Process:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Process()
+
+
+class _Shared(NamedTuple):
+    """A value in a file."""
+
+    path: str
+
+
+@lru_cache(maxsize=4)
+def _load(shared: _Shared) -> Any:
+    """The last ones are kept: a process often takes the same ones again."""
+    return pickle.loads(Path(shared.path).read_bytes())
+
+
+def _resolve(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """In such a process."""
+    return fn(*(_load(a) if isinstance(a, _Shared) else a for a in args), **kwargs)
+
+
+class _RemoteError(Exception):
+    """Where in the other process an exception was raised."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class _Process:
+    """One process, and the connection to it."""
+
+    def __init__(self) -> None:
+        self._connection, theirs = _CONTEXT.Pipe()
+        # Not a daemon: jobs may start processes of their own.
+        self._process = _CONTEXT.Process(target=_serve, args=(theirs,))
+        self._process.start()
+        theirs.close()
+
+    def call(self, work: bytes) -> bytes:
+        """The pickled answer. Raises EOFError or OSError when the process ends."""
+        self._connection.send_bytes(work)
+        return self._connection.recv_bytes()
+
+    def end(self) -> None:
+        """Whatever it does."""
+        self._process.terminate()
+
+
+def _serve(connection: Connection) -> None:
+    """What such a process does: jobs, until the other one is gone."""
+    # Ctrl-C reaches all processes of a terminal; the first one ends the others. A handler, unlike SIG_IGN, is not
+    # passed on to programs that a job starts.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    while True:
+        try:
+            content = connection.recv_bytes()
+        except EOFError:
+            return
+        answer = _work(content)
+        try:
+            connection.send_bytes(answer)
+        except OSError:
+            return
+
+
+def _work(content: bytes) -> bytes:
+    """Pickled: a result and None, or an exception and where it was raised."""
+    answer: tuple[Any, str | None]
+    try:
+        answer = pickle.loads(content)(), None
+        return pickle.dumps(answer)
+    except Exception as error:
+        answer = error, traceback.format_exc()
+    try:
+        packed = pickle.dumps(answer)
+        pickle.loads(packed)  # which not all exceptions permit
+    except Exception:
+        return pickle.dumps((RuntimeError(repr(answer[0])), answer[1]))
+    return packed

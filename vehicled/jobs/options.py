@@ -1,0 +1,49 @@
+"""Options of commands that run something many times: where."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vehicled.jobs.interface import SharingExecutor
+
+
+def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `--workers` and `--scheduler`."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers",
+        type=_positive,
+        metavar="N",
+        help="processes at a time; as many as processors when left out",
+    )
+    where.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="of a Dask cluster that does the work instead, such as tcp://host:8786 (extra `cluster`)",
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
+    return int(text)
+
+
+def count_workers(args: argparse.Namespace, jobs: int) -> int:
+    """How many processes of this machine so many jobs have."""
+    return max(min(args.workers or len(os.sched_getaffinity(0)), jobs), 1)
+
+
+def open_executor(args: argparse.Namespace, jobs: int) -> SharingExecutor:
+    """For so many jobs: a context manager that ends what runs. Raises UsageError, ExecutorError."""
+    if args.scheduler is not None:
+        from vehicled.jobs.cluster import Cluster
+
+        return Cluster(args.scheduler, lambda text: print(text, file=sys.stderr))
+    from vehicled.jobs.local import LocalProcesses
+
+    return LocalProcesses(count_workers(args, jobs))

@@ -1,0 +1,92 @@
+"""How often each kind of sensor measures, and where it pauses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from vehicled.messages import Measurement
+
+SILENCE, USUAL = 0.2, 1.8
+"""A pause is an interval longer than both: s, and this many usual ones. So the estimator counts silence."""
+
+_PER_DECADE, _DECADES, _SHORTEST = 40, 8, 1e-5
+"""Intervals are counted by their logarithm, from 10 µs on, in classes of 6 %."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Of one kind of sensor, over a log."""
+
+    source: str
+    channels: tuple[str, ...]
+    samples: int
+    rate: float
+    """Hz, by the median interval; NaN with less than two samples."""
+    longest: float
+    """s, the longest interval."""
+    longest_at: float
+    """s, the time at which it begins."""
+    pauses: int
+    """Intervals that are longer than `SILENCE` and `USUAL` usual ones."""
+    latency: float
+    """s, mean time from measurement to arrival."""
+
+    @property
+    def has_paused(self) -> bool:
+        """Whether it was silent for so long that an estimator goes on without it."""
+        return self.pauses > 0
+
+
+class RateCounter:
+    """Counts the intervals of one kind of sensor; its memory does not grow."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._channels: dict[str, None] = {}
+        self._samples, self._late = 0, 0
+        self._last: int | None = None
+        self._longest, self._longest_at = 0, 0
+        self._counts, self._sums = [[0] * (_PER_DECADE * _DECADES) for _ in range(2)]
+        """By class: number and sum (ns) of intervals."""
+
+    def take(self, m: Measurement, channels: list[str]) -> None:
+        """Take a sample, which has these channels of the sensor."""
+        self._channels.update(dict.fromkeys(channels))
+        if self._last is not None:
+            interval = m.t - self._last
+            if interval <= 0:
+                return  # out of order, or the other half of a sample: the log's reader counts what is wrong
+            if interval > self._longest:
+                self._longest, self._longest_at = interval, self._last
+            place = int(_PER_DECADE * math.log10(interval * 1e-9 / _SHORTEST))
+            place = min(max(place, 0), len(self._counts) - 1)
+            self._counts[place] += 1
+            self._sums[place] += interval
+        self._samples += 1
+        self._late += m.arrival - m.t
+        self._last = m.t
+
+    def find(self) -> Rate:
+        """What there was so far."""
+        usual = self._find_median()
+        least = max(SILENCE, USUAL * usual)
+        pauses = sum(n for n, total in zip(self._counts, self._sums, strict=True) if total * 1e-9 > least * n)
+        return Rate(
+            self._source,
+            tuple(self._channels),
+            self._samples,
+            1.0 / usual,
+            self._longest * 1e-9,
+            self._longest_at * 1e-9,
+            pauses,
+            self._late * 1e-9 / max(self._samples, 1),
+        )
+
+    def _find_median(self) -> float:
+        half, seen = sum(self._counts) / 2, 0
+        for count, total in zip(self._counts, self._sums, strict=True):
+            seen += count
+            if count and seen >= half:
+                return total * 1e-9 / count
+        return math.nan

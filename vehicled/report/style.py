@@ -1,0 +1,72 @@
+"""How figures of this program are drawn with matplotlib, and the colours that pages share with them."""
+
+from typing import Any
+
+import numpy as np
+
+STYLE: Any = {
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9.5,
+    "axes.labelcolor": "#444",
+    "axes.edgecolor": "#bbb",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e8e8e8",
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.1,
+    "lines.solid_joinstyle": "round",
+    "xtick.color": "#666",
+    "ytick.color": "#666",
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "legend.handlelength": 1.4,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 160,
+    "svg.hashsalt": "vehicled",
+}
+
+ESTIMATE, TRUTH, GNSS, BAND, ALARM = "#1f5fa8", "#222222", "#e8963c", "#9fc1e6", "#c62f3d"
+WHEEL_COLORS = {"fl": "#1f5fa8", "fr": "#7fb2e5", "rl": "#c2561a", "rr": "#f2ae72"}
+COMPONENT_COLORS = ("#1f5fa8", "#c2561a", "#3a8f5c")
+
+WIDTH = 10.4
+"""in."""
+DEG = 180 / np.pi
+
+_POINTS = 1500
+"""Of a line in a figure of this width more are not seen; the file would only grow."""
+
+
+def thin(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same line (t, y), both (n,), with fewer points; see `choose_points`."""
+    kept = choose_points([y], _POINTS)
+    return t[kept], y[kept]
+
+
+def choose_points(lines: list[np.ndarray], points: int) -> np.ndarray:
+    """Indices of some `points` per line that show all lines, each (n,), as they are.
+
+    The smallest and the largest value of each stretch stay: no peak is lost. Holes (NaN) stay holes.
+    """
+    n = len(lines[0])
+    if n <= 2 * points:
+        return np.arange(n)
+    stretch = -(-n // (points // 2))
+    begin = np.arange(-(-n // stretch)) * stretch
+    kept = []
+    for y in lines:
+        padded = np.concatenate([y, np.full(-n % stretch, np.nan)]).reshape(-1, stretch)
+        finite = np.isfinite(padded)
+        empty = ~finite.any(axis=1)
+        for filled, extreme in ((np.inf, np.argmin), (-np.inf, np.argmax)):
+            at = begin + extreme(np.where(finite, padded, filled), axis=1)
+            kept.append(np.where(empty, begin, at))
+    return np.unique(np.minimum(np.concatenate(kept), n - 1))

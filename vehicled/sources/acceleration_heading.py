@@ -1,0 +1,95 @@
+"""The heading of a car that may skid, before the filter runs.
+
+The acceleration that a receiver's velocity shows, in the world, is that of the accelerometers, in the car. Neither
+tyres nor a course along the car are assumed. It takes a car that accelerates, in any direction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from itertools import pairwise
+from typing import NamedTuple
+
+_WINDOW = 0.5
+"""s: over which the acceleration is found."""
+_LEAST_WINDOW = 0.35
+_LONGEST_GAP = 0.25
+"""s: between velocities, and between samples."""
+_ACCELERATION_SIGMA = 0.6
+"""m/s²: roll and pitch of a car in a skid, and noise of the receiver's velocity."""
+_LEAST_ACCELERATION = 3.0
+"""m/s²: less says too little of the direction."""
+
+
+class Alignment(NamedTuple):
+    """Where the car points, and how it moves."""
+
+    yaw: float
+    """rad"""
+    sigma: float
+    """rad"""
+    ahead: float
+    """m/s"""
+    left: float
+    """m/s"""
+
+
+class AccelerationHeading:
+    """Velocities over ground and specific forces of the last half second."""
+
+    def __init__(self) -> None:
+        self._velocities: deque[tuple[float, float, float]] = deque()
+        """Time, s; east and north, m/s."""
+        self._forces: deque[tuple[float, float, float, float]] = deque()
+        """Time, s; yaw rate, rad/s; specific force ahead and to the left, m/s²."""
+
+    def reset(self) -> None:
+        """Nothing is known."""
+        self._velocities.clear()
+        self._forces.clear()
+
+    def take_velocity(self, t: float, speed: float, course: float) -> None:
+        """A velocity over ground at t (s): m/s, and rad clockwise from north."""
+        self._velocities.append((t, speed * math.sin(course), speed * math.cos(course)))
+        while t - self._velocities[0][0] > _WINDOW:
+            self._velocities.popleft()
+
+    def take_forces(self, t: float, yaw_rate: float, ahead: float, left: float) -> None:
+        """A sample at t (s), in vehicle axes."""
+        self._forces.append((t, yaw_rate, ahead, left))
+        while t - self._forces[0][0] > 2.0 * _WINDOW:
+            self._forces.popleft()
+
+    def find(self) -> Alignment | None:
+        """As of the last velocity; None where too little is known, or the car hardly accelerates."""
+        if len(self._velocities) < 3:
+            return None
+        (begin, *first), (end, *last) = self._velocities[0], self._velocities[-1]
+        forces = [f for f in self._forces if begin < f[0] <= end]
+        if end - begin < _LEAST_WINDOW or len(forces) < 3 or not self._is_dense(forces, begin, end):
+            return None
+        # Backwards from the end, each force is turned into the axes of the car at the end.
+        turned, until = 0.0, end
+        along = across = 0.0
+        for (t, yaw_rate, ahead, left), before in zip(
+            reversed(forces), [*(f[0] for f in reversed(forces[:-1])), begin], strict=True
+        ):
+            turned += yaw_rate * (until - t)
+            until = t
+            share, cos, sin = t - before, math.cos(turned), math.sin(turned)
+            along += share * (ahead * cos + left * sin)
+            across += share * (left * cos - ahead * sin)
+        east, north = (b - a for a, b in zip(first, last, strict=True))
+        gained = math.hypot(east, north)
+        if gained < _LEAST_ACCELERATION * (end - begin):
+            return None
+        yaw = math.atan2(north, east) - math.atan2(across, along)
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        sigma = _ACCELERATION_SIGMA * (end - begin) / gained
+        return Alignment(yaw, sigma, last[0] * cos + last[1] * sin, last[1] * cos - last[0] * sin)
+
+    def _is_dense(self, forces: list[tuple[float, float, float, float]], begin: float, end: float) -> bool:
+        times = [begin, *(f[0] for f in forces), end]
+        velocities = [v[0] for v in self._velocities]
+        return all(b - a < _LONGEST_GAP for kept in (times, velocities) for a, b in pairwise(kept))

@@ -1,0 +1,172 @@
+"""What a GNSS receiver measures of the car, and the slow errors of that: states and observations of each receiver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vehicled.filter.states import ErrorStates, Group
+from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel, SensorError
+    from vehicled.sources.gnss import Gnss
+    from vehicled.symbolic.graph import Atom
+
+
+@dataclass(frozen=True)
+class ReceiverErrors:
+    """The slow errors of one receiver, and the names under which it measures."""
+
+    name: str
+    """Before its channels, and before its kinds of observation."""
+    wander: Group
+    antenna: Group
+    latency: Group
+    baseline: Group
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Its slow errors, in the order of the states."""
+        return self.wander, self.antenna, self.latency, self.baseline
+
+    @property
+    def baseline_array(self) -> str:
+        """Array (1,) of the program: angle of the baseline from ahead, rad counter-clockwise."""
+        return f"{self.name}.baseline"
+
+    @property
+    def antenna_array(self) -> str:
+        """Array (3,) of the program: place of the antenna, m in vehicle axes; `gnss` has it in `mounting`."""
+        return f"{self.name}.antenna"
+
+
+def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
+    """`antenna`: name of the states of its place."""
+    wander: ErrorStates[Gnss | None] = ErrorStates(
+        f"{name}_wander",
+        ("x", "y", "z"),
+        "m",
+        "slow part of the error of a fix, world axes",
+        initial=lambda gnss, i: 0.0,
+        # It belongs to the kind of fix, and begins with the first.
+        process=lambda gnss: None,
+    )
+    place: ErrorStates[Gnss | None] = ErrorStates(
+        antenna,
+        ("x", "y", "z"),
+        "m",
+        "place of the antenna beside the one that is given, vehicle axes",
+        # Tape measures and signs err by much, and nothing but latency of the IMU looks like it.
+        contradiction=7.0,
+        is_known=lambda gnss: gnss is not None and gnss.antenna_sigma == 0.0,
+        initial=lambda gnss, i: 0.0 if gnss is None else gnss.antenna_sigma**2,
+    )
+    latency: ErrorStates[Gnss | None] = ErrorStates(
+        f"{name}_latency",
+        ("",),
+        "s",
+        "by how much fixes are older than their time",
+        contradiction=10.0,
+        is_known=lambda gnss: gnss is not None and gnss.latency_sigma == 0.0,
+        initial=lambda gnss, i: 0.0 if gnss is None else gnss.latency_sigma**2,
+    )
+    baseline: ErrorStates[Gnss | None] = ErrorStates(
+        f"{name}_baseline",
+        ("",),
+        "rad",
+        "angle of the baseline of two antennas beside the one that is given, to the left",
+        contradiction=7.0,
+        is_known=lambda gnss: _calc_baseline_sigma(gnss) == 0.0,
+        initial=lambda gnss, i: _calc_baseline_sigma(gnss) ** 2,
+    )
+    return ReceiverErrors(name, wander, place, latency, baseline)
+
+
+def _calc_baseline_sigma(gnss: Gnss | None) -> float:
+    return 0.0 if gnss is None or gnss.heading is None else gnss.heading.angle_sigma
+
+
+GNSS, GNSS2 = _make_receiver("gnss", "antenna"), _make_receiver("gnss2", "gnss2_antenna")
+
+_SMALL_CHANGE = {"position": 1.0, "speed": 0.3, "velocity": 0.3, "course": 0.05, "heading": 0.05}
+"""m/s, m/s², rad/s: slower changes do not determine a latency."""
+
+
+def add_gnss(model: ErrorModel) -> None:
+    """Observations `gnss.position`, `speed`, `course` and `velocity` of the antenna, `heading` of the baseline."""
+    _ReceiverModel(model, GNSS, model.program.arrays["mounting"][ANTENNA_MOUNTING]).observe("gnss")
+
+
+def add_gnss2(model: ErrorModel) -> None:
+    """The same of the second receiver."""
+    _ReceiverModel(model, GNSS2, model.program.array(GNSS2.antenna_array, 3)).observe()
+
+
+class _ReceiverModel:
+    """Observations of one receiver, with what its slow errors add to them."""
+
+    def __init__(self, model: ErrorModel, receiver: ReceiverErrors, place: Sequence[Atom]) -> None:
+        """`place`: of its antenna, as it is given."""
+        self._model, self._receiver, self._place = model, receiver, place
+
+    def observe(self, sensor: str | None = None) -> None:
+        """Add them. `sensor`: begins the names of the chassis' sensor models of this antenna, if it has any."""
+        readings = self._predict()
+        for kind, h in readings.items():
+            has_model = sensor is not None and kind in ("position", "speed", "course")
+            self._model.observe_readings(
+                f"{self._receiver.name}.{kind}",
+                h,
+                self._make_error(kind, h),
+                angle=kind in ("course", "heading"),
+                sensor=f"{sensor}_{kind}" if has_model else None,
+            )
+
+    def _predict(self) -> dict[str, list[Atom]]:
+        """Readings by kind; position and velocity in world axes."""
+        # Not imported by a daemon whose code is on disk.
+        from vehicled.symbolic.vector import Vector
+        from vehicled.vehicle.sensor_models import calc_course, calc_speed
+
+        model, g = self._model, self._model.g
+        chassis, place = model.models.chassis, Vector.of(self._place)
+        velocity = chassis.calc_velocity(place)
+        (angle,) = model.program.array(self._receiver.baseline_array, 1)
+        angle = angle + model.estimates(self._receiver.baseline)[0]
+        along = chassis.axes.to_world(Vector(g.cos(angle), g.sin(angle), g.zero))
+        return {
+            "position": list(chassis.locate(place)),
+            "speed": [calc_speed(g, velocity)],
+            "course": [calc_course(g, velocity)],
+            "velocity": list(velocity),
+            "heading": [calc_course(g, along)],
+        }
+
+    def _make_error(self, kind: str, readings: Sequence[Atom]) -> SensorError:
+        """What the slow errors add to readings: of the antenna's place, of latency, of a fix, of the baseline."""
+        model, receiver = self._model, self._receiver
+        g, s = model.g, model.states
+        offset, wander = model.estimates(receiver.antenna), model.estimates(receiver.wander)
+        baseline = model.estimates(receiver.baseline) if receiver.baseline in s else []
+
+        def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
+            reading = readings[k]
+            change = model.calc_change(model.models.differentiate(reading))
+            row = s.entries(receiver.latency, {0: -model.discount(change, _SMALL_CHANGE[kind])})
+            # Without it a negative latency would change its rows, but not what is predicted, and grow without end.
+            more = model.lead * change
+            if kind == "heading":
+                by_angle = {n: g.derivative(reading, a) for n, a in enumerate(baseline)}
+                return more, row | s.entries(receiver.baseline, by_angle)
+            by_place = [g.derivative(reading, p) for p in self._place]
+            row |= s.entries(receiver.antenna, dict(enumerate(by_place)))
+            for by, o in zip(by_place, offset, strict=True):
+                more = more + by * o
+            if kind == "position":
+                row |= s.entries(receiver.wander, {k: g.one})
+                more = more + wander[k]
+            return more, row
+
+        return error

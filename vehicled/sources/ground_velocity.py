@@ -1,0 +1,25 @@
+"""Speed and course over ground of receivers that give their velocity as a vector.
+
+The filter uses the vector. What compares sensors with each other, and the start, use speed and course.
+"""
+
+from __future__ import annotations
+
+import math
+
+from vehicled.messages import Measurement
+
+_RECEIVERS = tuple(
+    tuple(f"{name}.{what}" for what in ("vn", "ve", "speed", "course")) for name in ("gnss", "gnss2")
+)
+
+
+def add_speed_and_course(m: Measurement) -> Measurement:
+    """A measurement with those that follow from its vector, where it has one; its own values stay."""
+    values = m.values
+    for north, east, speed, course in _RECEIVERS:
+        if north in values and east in values:
+            vn, ve = values[north], values[east]
+            found = {speed: math.hypot(vn, ve), course: math.atan2(ve, vn) % (2.0 * math.pi)}
+            m = Measurement(m.source, m.t, m.arrival, found | values)
+    return m

@@ -1,0 +1,57 @@
+"""A baseline of two antennas that is mounted otherwise than configured: its heading against the course over ground.
+
+On a straight a car moves along its heading, so that both differ by the error of the mounting angle alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from statistics import median
+
+from vehicled.angles import wrap
+
+_FAST, _STRAIGHT = 3.0, 0.05
+"""m/s and rad/s: at a higher speed and a lower yaw rate, sideslip and latencies make no difference of degrees."""
+_LARGEST, _SIGMAS = math.radians(10.0), 4.0
+"""rad, and standard deviations of the mounting angle: more is another mounting."""
+_KEPT = 15
+"""Comparisons of which more than half must say so."""
+_TOGETHER_NS = 200_000_000
+"""Between a course and a heading that are compared."""
+
+
+class HeadingCheck:
+    """Finds whether the heading that a receiver gives is that of the configured baseline."""
+
+    def __init__(self) -> None:
+        self._apart: deque[float] = deque(maxlen=_KEPT)
+        """Magnitudes of the differences, rad."""
+        self._course = 0.0
+        self._course_ns = -_TOGETHER_NS
+        self.is_wrong = False
+        """Whether its headings are not to be used."""
+
+    def forget(self) -> None:
+        """Another mounting angle is configured."""
+        self._apart.clear()
+        self.is_wrong = False
+
+    def take(
+        self, t_ns: int, values: Mapping[str, float], motion: tuple[float, float], angle: tuple[float, float]
+    ) -> None:
+        """Course and heading of a measurement, as far as it has them.
+
+        `motion`: speed ahead (m/s) and yaw rate (rad/s) of the car; `angle`: of the baseline, and its σ, rad.
+        """
+        ahead, yaw_rate = motion
+        if abs(ahead) < _FAST or abs(yaw_rate) > _STRAIGHT:
+            return
+        if "course" in values:
+            self._course_ns, self._course = t_ns, values["course"]
+        if "heading" in values and t_ns - self._course_ns < _TOGETHER_NS:
+            backwards = math.pi if ahead < 0.0 else 0.0
+            self._apart.append(abs(wrap(values["heading"] + angle[0] - self._course - backwards)))
+            if len(self._apart) == _KEPT:
+                self.is_wrong = median(self._apart) > max(_LARGEST, _SIGMAS * angle[1])

@@ -1,0 +1,132 @@
+"""How the filter begins: at the first fix, along the first course, at the speed and yaw rate that are measured."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vehicled.filter.boundary import EstimatedFilter, InitialPose
+from vehicled.filter.settings import Start
+from vehicled.filter.states import ATTITUDE, UNKNOWN_YAW, InitialConditions
+from vehicled.requests import SetParameters
+from vehicled.sources.acceleration_heading import Alignment
+from vehicled.sources.inputs import Inputs
+from vehicled.sources.sensors import Sources
+from vehicled.sources.start import StartConditions
+from vehicled.sources.world import WorldFrame
+from vehicled.units import Vector
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW
+
+LATERAL_SIGMA = (0.5, 0.05)
+"""m/s, and that per speed: of a lateral velocity of which nothing is known."""
+ATTITUDE_SIGMA = 0.03
+"""rad: of roll and pitch then."""
+_SETTLED_LATERAL_SIGMA = (0.05, 0.01)
+_SETTLED_ATTITUDE_SIGMA = 0.01
+"""The same where the simulated car turns as the real one does."""
+_SKIDDING_SIGMA = 0.3
+"""rad: of a heading by the course of a car that does not turn as it is steered."""
+_OWN_HEADING_SIGMA = 1e-3
+"""rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
+_TURNING = 0.5
+"""m/s²: speed times yaw rate, beyond which a car is in a turn."""
+
+
+class Initialisation:
+    """Begins a filter, and begins it anew."""
+
+    def __init__(self, filter: EstimatedFilter, inputs: Inputs, sources: Sources, world: WorldFrame) -> None:
+        self._filter, self._inputs, self._sources, self._world = filter, inputs, sources, world
+        self._skids: bool | None = None
+        """Whether the car turns otherwise than it is steered; None until that has been found."""
+        self.antenna_distance = 0.0
+        """Of the antenna by which the place was found from the vehicle origin, in the plane, m."""
+
+    def reset(self) -> None:
+        """Nothing has been measured yet."""
+        self._skids = None
+
+    def is_ready(self, t_ns: int, conditions: StartConditions) -> bool:
+        """Whether the heading is known: while a car skids, a course over ground is none."""
+        yaw_rate, speed = self._find_turn(conditions.speed or 0.0), conditions.speed or 0.0
+        if yaw_rate is None or conditions.yaw is None or conditions.has_two_antennas:
+            return True
+        if self._skids is None:
+            f = self._filter
+            pose = InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, speed)
+            f.initialise(t_ns, pose, InitialConditions(speed, False, UNKNOWN_YAW))
+            self._inputs.apply(t_ns * 1e-9)
+            self._skids = not f.settle_in_turn(yaw_rate)
+        return not self._skids or conditions.find_alignment() is not None
+
+    def begin(self, t_ns: int, conditions: StartConditions, settings: Start, given: SetParameters) -> None:
+        """Begin at t_ns with what is known. `given`: parameters of an earlier drive."""
+        f, world = self._filter, self._world
+        speed, course = conditions.speed or 0.0, conditions.yaw
+        yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
+        known = conditions.fix is not None
+        alignment = conditions.find_alignment() if self._skids else None
+        # Without a receiver there is nothing to align with: the local frame is the car's own.
+        world.aligned = course is not None or not known
+        if alignment is not None:
+            yaw, yaw_sigma, speed = alignment.yaw, alignment.sigma, alignment.ahead
+        elif course is not None:
+            yaw, yaw_sigma = course
+        if not known:
+            yaw_sigma = min(yaw_sigma, _OWN_HEADING_SIGMA)
+        initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
+        f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
+        f.set_parameters(given.parameters, given.age)
+        self._sources.set_parameters(given.parameters)
+        antenna = None if conditions.fix is None else conditions.fix[2]
+        if alignment is not None:
+            self._skid(t_ns, alignment)
+        else:
+            self._turn_in(t_ns, speed, None if conditions.has_two_antennas else antenna)
+        if conditions.fix is not None:
+            measured_ns, fix, place = conditions.fix
+            self.antenna_distance = math.hypot(place[0], place[1])
+            world.find_origin(fix)
+            # The fix is as old as its latency; the car has gone on since.
+            pose = f.read_state()
+            way = f.pose[[AHEAD, LEFT]] * (t_ns - measured_ns) * 1e-9
+            cos, sin = math.cos(pose[YAW]), math.sin(pose[YAW])
+            further = np.array([way[0] * cos - way[1] * sin, way[0] * sin + way[1] * cos, 0.0])
+            f.shift_antenna_to(world.to_world_or_level(fix), further, place)
+        f.restart_history(t_ns)
+        self._skids = None
+
+    def _find_turn(self, speed: float) -> float | None:
+        """The measured yaw rate, rad/s, if the car is in a turn."""
+        imu = self._sources.imu
+        yaw_rate = None if imu is None else imu.lateral.yaw_rate
+        return None if yaw_rate is None or abs(speed * yaw_rate) < _TURNING else yaw_rate
+
+    def _skid(self, t_ns: int, alignment: Alignment) -> None:
+        """Begin in a skid, whose tyres are as loaded as that makes them."""
+        f, yaw_rate = self._filter, self._find_turn(math.inf) or 0.0
+        self._inputs.apply(t_ns * 1e-9)
+        f.hold_motion(alignment.left, yaw_rate)
+        sigma = alignment.sigma * math.hypot(alignment.ahead, alignment.left)
+        f.set_lateral_motion(yaw_rate, (sigma, 0.0), ATTITUDE_SIGMA)
+
+    def _turn_in(self, t_ns: int, speed: float, antenna: Vector | None) -> None:
+        """Begin in a turn: with its yaw rate and, if the steering explains it, its roll and sideslip.
+
+        `antenna`: the place whose course the heading is, in vehicle axes; None where it is the car's own heading.
+        """
+        f, yaw_rate = self._filter, self._find_turn(speed)
+        if yaw_rate is None:
+            return
+        self._inputs.apply(t_ns * 1e-9)
+        if not f.settle_in_turn(yaw_rate):
+            f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
+            if antenna is not None and self._world.aligned:
+                f.set_variance(ATTITUDE, "yaw", _SKIDDING_SIGMA**2)
+            return
+        f.set_lateral_motion(yaw_rate, _SETTLED_LATERAL_SIGMA, _SETTLED_ATTITUDE_SIGMA)
+        if antenna is not None:
+            pose = f.read_state()
+            left, ahead = pose[LEFT] + yaw_rate * antenna[0], pose[AHEAD] - yaw_rate * antenna[1]
+            f.turn(-math.atan(left / ahead))

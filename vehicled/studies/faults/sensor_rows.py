@@ -1,0 +1,184 @@
+"""Rows of faults of sensors: what reaches the estimator is wrong or missing, on lines that are whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from replay.faults import Fault, Freeze, Multiply, Offset, Silence
+from vehicled.studies.faults.drives import BEGIN
+from vehicled.studies.faults.row import ALL, CAN, INPUTS, OF_CAN, Make, Row
+from vehicled.studies.faults.signals import Displaced, Exchanged, Flapping, NoReception, Turned
+
+_RACK_5_DEGREES = math.radians(5.0) * 0.126
+"""m, of the prototype's rack."""
+_LEFT_RIGHT = [(f"wheel.{a}l.angle", f"wheel.{a}r.angle") for a in "fr"]
+
+
+def _each(*faults: Callable[..., Fault]) -> Make:
+    return lambda begin, end: [fault(begin=begin, end=end) for fault in faults]
+
+
+def _silent(*channels: str) -> Make:
+    return _each(partial(Silence, channels=channels))
+
+
+def _stuck(*channels: str) -> Make:
+    return _each(partial(Freeze, channels=channels))
+
+
+def _at(value: float, *channels: str) -> Make:
+    return _each(partial(Offset, channels=channels, factor=0.0, by=value))
+
+
+def _more(by: float, *channels: str, factor: float = 1.0) -> Make:
+    return _each(partial(Offset, channels=channels, by=by, factor=factor))
+
+
+def _yaw_rate(by: float) -> Row:
+    """by: rad/s."""
+    return Row(
+        name=f"yaw rate {by:g} rad/s too large",
+        make=_more(by, "imu.wz"),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+        recovery=2.0,
+    )
+
+
+def _from_the_start(name: str, make: Make, culprit: str) -> Row:
+    """Something is mounted or wired in a wrong way, and is found in the first bend."""
+    return Row(
+        name=name,
+        make=make,
+        culprits=(culprit,),
+        begin=0.0,
+        end=math.inf,
+        scored_from=9.0,
+        named_within=8.5,
+    )
+
+
+SENSOR_ROWS: tuple[Row, ...] = (
+    Row(name="nothing"),
+    Row(name="steering silent", make=_silent("steer."), culprits=("steering",)),
+    Row(name="steering stuck", make=_stuck("steer."), culprits=("steering",), drives=("slalom",)),
+    Row(name="steering off by 5°", make=_more(_RACK_5_DEGREES, "steer.rack"), culprits=("steering",)),
+    Row(name="rack at the end of its range", make=_at(0.2997, "steer.rack"), culprits=("steering",)),
+    Row(
+        name="CAN silent 4 s",
+        make=_silent(*OF_CAN),
+        culprits=("wheel.", CAN),
+        refused=(*OF_CAN, *INPUTS),
+        end=BEGIN + 4.0,
+    ),
+    Row(name="GNSS silent", make=_silent("gnss."), culprits=("gnss.",), metres=1.5, degrees=3.0),
+    Row(name="GNSS jumps by 100 m", make=_each(partial(Displaced, north=100.0)), culprits=("gnss.position",)),
+    Row(
+        name="GNSS jumps by 100 m, conventional",
+        make=_each(partial(Displaced, north=100.0)),
+        culprits=("gnss.position",),
+        receiver="conventional",
+        metres=5.0,
+    ),
+    Row(name="GNSS frozen", make=_stuck("gnss."), culprits=("gnss.",), metres=1.5, degrees=3.0),
+    Row(
+        name="GNSS frozen, conventional",
+        make=_stuck("gnss."),
+        culprits=("gnss.",),
+        receiver="conventional",
+        metres=5.0,
+        degrees=3.0,
+    ),
+    Row(name="GNSS spoofed by 0.5 m/s", make=_each(partial(Displaced, drift=0.5)), metres=3.5),
+    Row(name="RTK flapping", make=_each(Flapping), metres=0.7),
+    Row(
+        name="ionosphere steps of 2 m",
+        make=_each(partial(Displaced, north=2.0, period=4.0)),
+        metres=2.5,
+        refused=("gnss.position",),
+    ),
+    Row(
+        name="ionosphere steps of 2 m, conventional",
+        make=_each(partial(Displaced, north=2.0, period=4.0)),
+        receiver="conventional",
+        metres=6.0,
+    ),
+    Row(name="antenna cable off", make=_each(NoReception), culprits=("gnss.",), metres=1.5, degrees=3.0),
+    Row(
+        name="all devices silent",
+        make=_silent(*ALL),
+        culprits=("imu.", "gnss.", "wheel."),
+        refused=(*ALL, *INPUTS),
+        end=BEGIN + 3.0,
+        metres=8.0,
+        degrees=40.0,
+    ),
+    Row(
+        name="brake stuck at 20 bar, torque silent",
+        make=lambda begin, end: [
+            Offset(channels=("brake.pressure",), factor=0.0, by=20e5, begin=begin, end=end),
+            Silence(channels=("torque.",), begin=begin, end=end),
+        ],
+        culprits=("torques", "brakes"),
+    ),
+    Row(
+        name="brake at 999 bar",
+        make=_at(9.99e7, "brake.pressure"),
+        culprits=("brakes",),
+        refused=("torques",),
+    ),
+    Row(
+        name="torque of 100 kN·m",
+        make=_at(9.99e4, "torque.rl", "torque.rr"),
+        culprits=("torques",),
+        refused=("brakes",),
+    ),
+    Row(name="wheel counter stuck", make=_stuck("wheel.fl.angle"), culprits=("wheel.fl.angle",)),
+    _from_the_start(
+        "wheel counters swapped left and right", _each(partial(Exchanged, pairs=_LEFT_RIGHT)), "wheel."
+    ),
+    *map(_yaw_rate, (3.0, 0.4, 0.1)),
+    Row(
+        name="gyroscope silent",
+        make=_silent("imu.wx", "imu.wy", "imu.wz"),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+    ),
+    Row(name="IMU stuck", make=_stuck("imu."), culprits=("imu.",)),
+    Row(
+        name="accelerometer 2 m/s² off",
+        make=_more(2.0, "imu.ay"),
+        culprits=("imu.accel",),
+        refused=("imu.a",),
+    ),
+    _from_the_start("IMU upside down", _each(partial(Turned, roll=math.pi)), "imu."),
+    _from_the_start("IMU turned by 90°", _each(partial(Turned, yaw=math.pi / 2)), "imu."),
+    Row(
+        name="speed in another scale",
+        make=_more(0.0, "vehicle.speed", factor=3.6),
+        culprits=("vehicle.speed",),
+        begin=0.0,
+        end=math.inf,
+        scored_from=5.0,
+    ),
+    Row(
+        name="IMU at ten times its rate",
+        make=_each(partial(Multiply, channels=("imu.",), times=10, interval=0.0004)),
+    ),
+    Row(
+        name="GNSS at ten times its rate",
+        make=_each(partial(Multiply, channels=("gnss.",), times=10, interval=0.002)),
+        refused=("gnss.",),
+    ),
+    Row(
+        name="wheel counters begin anew after a gap",
+        make=lambda begin, end: [
+            Silence(channels=("wheel.",), begin=begin, end=end),
+            Offset(channels=("wheel.",), by=-1000.3, begin=end),
+        ],
+        culprits=("wheel.",),
+        end=BEGIN + 0.5,
+    ),
+)

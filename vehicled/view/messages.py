@@ -1,0 +1,80 @@
+"""What the page gets: rows of an estimate as binary messages, everything else as JSON.
+
+Times are seconds since `begin` of the drive, the first time that the server knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from vehicled.messages import WHEELS, Status
+from vehicled.schemas import CommandRecord
+
+COLUMNS: tuple[str, ...] = (
+    *("x", "y", "yaw", "vx", "vy", "wz", "ax", "ay", "sideslip"),
+    *("sigma.x", "sigma.y", "sigma.yaw", "sigma.vx", "sigma.sideslip"),
+    *(f"slip.{w}.{c}" for w in WHEELS for c in ("angle", "ratio")),
+    *(f"tyre.{w}.{c}" for w in WHEELS for c in ("fx", "fy", "fz")),
+    *(f"suspension.{w}.deflection" for w in WHEELS),
+)
+"""Of the estimates table, what the page shows; a row has the time before them."""
+
+ROW_BYTES = 4 * (1 + len(COLUMNS))
+INTERVAL_NS = 40_000_000
+"""Between rows: 25 Hz, as fast as a page needs to be redrawn."""
+
+
+def encode(message: object) -> str:
+    """As JSON."""
+    return msgspec.json.encode(message).decode()
+
+
+def pack_row(seconds: float, estimate: Mapping[str, float | None]) -> bytes:
+    """A row as `ROW_BYTES` bytes of float32 in little-endian order, NaN where a value is not known."""
+    values = map(estimate.get, COLUMNS)
+    return np.array([seconds, *(np.nan if v is None else v for v in values)], dtype="<f4").tobytes()
+
+
+def hello(title: str, live: bool) -> str:
+    """The first message of a drive; the page forgets what it had before."""
+    return encode({"type": "hello", "title": title, "live": live, "columns": ["t", *COLUMNS]})
+
+
+def status_message(begin: int, status: Status) -> str:
+    """What the page shows of a status; begin, ns."""
+    counters = status.counters
+    estimator, loop, queue = (counters.get(part) or {} for part in ("estimator", "loop", "queue"))
+    recorder, devices = counters.get("recorder"), counters.get("devices") or {}
+    sensors = estimator.get("sensors") or {}
+    return encode(
+        {
+            "type": "status",
+            "t": (status.t - begin) * 1e-9,
+            "state": status.state,
+            "reason": status.reason,
+            "faults": status.faults,
+            "sensors": {name: _pick(s, "state", "fused", "rejected") for name, s in sensors.items()},
+            "inputs": estimator.get("inputs") or {},
+            "restarts": estimator.get("restarts"),
+            "devices": {name: _pick(d, "state") for name, d in devices.items()},
+            "loop": _pick(loop, "steps", "missed", "rate_hz", "step_us") if loop else None,
+            "dropped": sum((queue.get("dropped") or {}).values()),
+            "recorder": _pick(recorder, "state", "reason", "bytes") if recorder else None,
+            "takes_marks": "commands" in counters,
+        }
+    )
+
+
+def _pick(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: fields.get(name) for name in names}
+
+
+def command_message(begin: int, command: CommandRecord) -> str:
+    """A mark, or another command that was executed; begin, ns."""
+    text = command.arguments.get("text") if command.name == "mark" else None
+    t = (command.step - begin) * 1e-9
+    return encode({"type": "command", "t": t, "name": command.name, "text": text})
