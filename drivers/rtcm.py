@@ -52,7 +52,7 @@ def rtcm_checksum(body: bytes | bytearray) -> int:
 
 
 def parse_at_rtcm(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
-    """What is at a preamble, and its length as `_parse` gives it; of a damaged message how many bytes were checked."""
+    """What is at a preamble, and its length as `_parse` gives it; of a damaged message what has been checked."""
     have = len(buffer) - start
     if have > 1 and buffer[start + 1] & 0xFC:
         return FoundFrame.GARBAGE, 1
