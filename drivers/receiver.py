@@ -6,7 +6,7 @@ garbage between those of another; a driver reads those that it knows.
 
 - UBX: `B5 62`, class, identifier, length (16 bits, little-endian), payload, two bytes of Fletcher's checksum over all
   from the class on.
-- RTCM 3 (RTCM 10403): `D3`, six bits that are 0, ten bits of length, payload, CRC-24Q.
+- RTCM 3: see `drivers.rtcm`.
 """
 
 import re
@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal
 
 from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
+from drivers.rtcm import parse_at_rtcm
 from drivers.serial_port import SerialDriver, SerialOptions
 from vehicled.messages import Measurement
 from vehicled.units import NonNegative, Seconds
@@ -30,7 +31,6 @@ _LONGEST_LINE = 256  # the standard's 82 are too short for centimetres
 _CHECKSUM = re.compile(rb"\*([0-9A-Fa-f]{2})[\r\n]*$")
 _SYNC = re.compile(rb"[$\xb5\xd3]")
 _PROTOCOL_OF_SYNC = {0x24: NMEA, 0xB5: UBX, 0xD3: RTCM3}
-_CRC24Q = 0x1864CFB
 _MOST_IN_VAIN, _VAIN_PER_BYTE = 16_384, 2
 """Bytes whose checksum may fail at once, and for each byte received: ten times what damage on a line leads to."""
 _SPOKEN_NS = 5_000_000_000
@@ -39,30 +39,9 @@ _SETTLED_NS = 1_000_000_000
 """Time after a connection, and between lines of the log, in which a receiver shows all that it sends."""
 
 
-def _make_crc_table() -> tuple[int, ...]:
-    table = []
-    for byte in range(256):
-        crc = byte << 16
-        for _ in range(8):
-            crc = crc << 1 ^ (_CRC24Q if crc & 0x800000 else 0)
-        table.append(crc & 0xFFFFFF)
-    return tuple(table)
-
-
-_CRC_TABLE = _make_crc_table()
-
-
 def ubx_checksum(body: bytes | bytearray) -> bytes:
     """Fletcher's checksum of a UBX message from its class to the end of its payload: two bytes."""
     return bytes((sum(body) & 0xFF, sum(accumulate(body)) & 0xFF))
-
-
-def rtcm_checksum(body: bytes | bytearray) -> int:
-    """CRC-24Q of an RTCM 3 message from its preamble to the end of its payload."""
-    crc = 0
-    for byte in body:
-        crc = (crc << 8 & 0xFFFFFF) ^ _CRC_TABLE[crc >> 16 ^ byte]
-    return crc
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +89,7 @@ class ReceiverDecoder(FrameDecoder):
             case 0xB5:
                 return self._checked(_parse_at_ubx, buffer, start)
             case 0xD3:
-                return self._checked(_parse_at_rtcm, buffer, start)
+                return self._checked(parse_at_rtcm, buffer, start)
         sync = _SYNC.search(buffer, start)
         return FoundFrame.GARBAGE, (len(buffer) if sync is None else sync.start()) - start
 
@@ -179,28 +158,6 @@ def _parse_at_ubx(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
     if have < total:
         return FoundFrame.MORE, 0
     if ubx_checksum(buffer[start + 2 : start + total - 2]) != buffer[start + total - 2 : start + total]:
-        return FoundFrame.DAMAGED, total
-    return FoundFrame.MESSAGE, total
-
-
-def _parse_at_rtcm(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
-    """As `_parse_at_ubx`."""
-    have = len(buffer) - start
-    if have > 1 and buffer[start + 1] & 0xFC:
-        return FoundFrame.GARBAGE, 1
-    if have > 4:
-        # A preamble of one byte is found in many a damaged message: its kind must exist, too.
-        number = buffer[start + 3] << 4 | buffer[start + 4] >> 4
-        if not (1001 <= number <= 1304 or 4001 <= number <= 4095):
-            return FoundFrame.GARBAGE, 1
-    if have < 5:
-        return FoundFrame.MORE, 0
-    total = (buffer[start + 1] << 8 | buffer[start + 2]) + 6
-    if have < total:
-        return FoundFrame.MORE, 0
-    if rtcm_checksum(buffer[start : start + total - 3]) != int.from_bytes(
-        buffer[start + total - 3 : start + total]
-    ):
         return FoundFrame.DAMAGED, total
     return FoundFrame.MESSAGE, total
 

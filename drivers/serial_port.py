@@ -1,5 +1,6 @@
 """Devices that send bytes: on serial ports, USB adapters and pseudo-terminals, and over TCP and UDP."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -51,6 +52,15 @@ class SerialDriver(Driver):
         super().__init__(name, options, emit)
         self.decoder: FrameDecoder = decoder
         self._line: LimitedPort | None = None
+        self._writing = threading.Lock()
+        """Held while the line is written to and must not be closed: its descriptor may become another file's."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to the device, from any thread. Raises OSError if it is not open or does not take them."""
+        with self._writing:
+            if self._line is None:
+                raise OSError(f"{self.options.port} is not open")
+            self._line.write(data)
 
     def _open(self) -> None:
         o: SerialOptions = self.options
@@ -62,6 +72,7 @@ class SerialDriver(Driver):
         return bool(data), self.decoder.feed(data, time.monotonic_ns())
 
     def _close(self) -> None:
-        if self._line is not None:
+        with self._writing:
             line, self._line = self._line, None
+        if line is not None:
             line.close()

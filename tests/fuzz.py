@@ -35,6 +35,7 @@ from fuzz_devices import make_devices
 from fuzz_documents import make_documents
 from fuzz_frames import Frame, Target
 from fuzz_logs import make_logs
+from fuzz_ntrip import make_ntrip
 
 from vehicled.studies.benchmarks.timing import collector_off
 
@@ -72,7 +73,9 @@ class Result:
 
 def make_targets() -> dict[str, Target]:
     """All of them, by name."""
-    return {target.name: target for target in (*make_devices(), *make_documents(), *make_logs())}
+    return {
+        target.name: target for target in (*make_devices(), *make_ntrip(), *make_documents(), *make_logs())
+    }
 
 
 @collector_off()

@@ -102,6 +102,7 @@ _REQUESTS: tuple[dict[str, Any], ...] = (
     {"command": "set_position", "lat": 48.1, "lon": 11.5, "yaw": 0.1},
     {"command": "set_position", "x": 1.0, "y": -2.0},
     {"command": "reload_noise"},
+    {"command": "mark", "text": "kerb – 3"},
 )
 _TOKENS = (
     *(b"null", b"true", b"1e999", b"-0", b"NaN", b'""', b"[]", b"{}", b"[" * 500, b"9" * 400),

@@ -22,8 +22,8 @@ COUNTERS: dict[str, Any] = {
     "recorder": {"state": "recording", "bytes": 2_500_000, "path": "/runs/a.mcap"},
     "estimator": {
         "sensors": {
-            "imu.gyro": {"state": "active", "fused": 500, "rejected": 0, "late": 0},
-            "gnss.position": {"state": "lost", "fused": 10, "rejected": 3, "late": 1},
+            "imu.gyro": {"state": "active", "fused": 500, "rejected": 0},
+            "gnss.position": {"state": "lost", "fused": 10, "rejected": 3},
         },
         "inputs": {"steering": "measured", "drive": "measured"},
     },

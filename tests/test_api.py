@@ -12,6 +12,7 @@ import pytest
 import vehicled
 from replay.csv_log import EstimatesWriter
 from vehicled.cli import main
+from vehicled.schemas import resolution_of
 from vehicled.studies.observers.factory import KINDS
 
 SOURCE = Path(vehicled.__file__)
@@ -90,8 +91,11 @@ def test_a_recording_has_estimates_and_innovations(drive, estimates, tmp_path):
     drive.write(log)
     assert main(["replay", str(log), "--config", "prototype", "--fast", "--record", str(run)]) == 0
     recorded = vehicled.Estimates.read(run)
-    assert np.array_equal(recorded["vx"], estimates["vx"])
-    assert len(recorded.innovations) == len(estimates.innovations)
+    assert np.abs(recorded["vx"] - estimates["vx"]).max() <= 0.51 * resolution_of("vx")
+    # A recording has those of each kind at a rate of its own.
+    kept, all_of_them = ({(i.sensor, i.step) for i in e.innovations} for e in (recorded, estimates))
+    assert {sensor for sensor, _ in kept} == {sensor for sensor, _ in all_of_them}
+    assert kept < all_of_them
 
 
 def test_estimates_are_near_the_truth(drive, estimates):

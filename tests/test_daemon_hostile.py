@@ -15,6 +15,7 @@ from live_rig import wait_until
 from vehicled.daemon.connections import MAX_CONNECTIONS
 from vehicled.daemon.subscribers import MAX_BYTES, MAX_SUBSCRIPTIONS
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Status
+from vehicled.schemas import PUBLISHED
 
 MB = 1e6
 
@@ -103,7 +104,7 @@ def test_what_a_client_wanted_is_forgotten_when_it_goes(publisher, connect):
     client, other = (connect(zmq.SUB, publisher.endpoint) for _ in range(2))
     client.subscribe("")
     other.subscribe("slip")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 6)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == len(PUBLISHED))
     client.close()
     wait_until(lambda: publisher.counters()["subscribed"] == ["slip"])
 

@@ -23,6 +23,7 @@ from replay.laps import Laps
 from replay.mcap_log import McapLog
 from vehicled import settings
 from vehicled.cli import main
+from vehicled.configuration import load_configuration
 from vehicled.daemon import learned, live_recorder
 from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
 from vehicled.daemon.signals import Signals
@@ -240,7 +241,9 @@ def test_a_configuration_that_takes_for_ever_at_hangup_delays_nothing(make, esti
 def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estimator, monkeypatch, capsys):
     """`vehicled run` with a stand-in for the vehicle and its filter."""
     text = configuration.replace("FOLDER", str(socket_folder))
-    loaded = types.SimpleNamespace(daemon=settings.loads(text, DaemonOptions), text=text)
+    loaded = types.SimpleNamespace(
+        daemon=settings.loads(text, DaemonOptions), text=text, vehicle=load_configuration("prototype").vehicle
+    )
     load = {"car.yaml": loaded}.__getitem__
     for name, member, value in (
         ("vehicled.daemon.noise_reader", "read_noise", {"car.yaml": {"imu.gyro": 0.5}}.__getitem__),

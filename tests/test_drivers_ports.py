@@ -117,7 +117,7 @@ def test_a_tcp_device_is_lost_and_returns():
                     assert driver.state == "connected"
                 until(lambda round_=round_: driver.counters()["disconnects"] == round_ + 1)
             assert driver.counters()["reconnects"] >= 1
-            assert driver.counters()["truncated"] == 2
+            until(lambda: driver.counters()["truncated"] == 2)
 
 
 def test_a_tcp_server_that_is_not_there_is_waited_for(caplog):

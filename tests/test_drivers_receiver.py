@@ -8,7 +8,7 @@ import pytest
 from ubx_rig import MS, S, decoder, eoe, epochs, pvt
 
 from drivers.nmea import Nmea, NmeaDecoder, NmeaOptions
-from drivers.receiver import rtcm_checksum
+from drivers.rtcm import rtcm_checksum
 from drivers.ubx import Ubx, UbxOptions
 from replay.emulator import Emulator
 from replay.encoders import NmeaEncoder, nmea_sentence

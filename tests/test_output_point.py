@@ -10,6 +10,7 @@ import pytest
 from estimator_rig import Run, cruise, prototype, steps
 
 import vehicled
+from replay.csv_log import read_estimates
 from vehicled.cli import main
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import UsageError
@@ -17,6 +18,7 @@ from vehicled.estimator import Estimator
 from vehicled.filter.states import ATTITUDE
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.points import POINT_COLUMNS, move, rotations
+from vehicled.schemas import TOPIC_COLUMNS, resolution_of
 from vehicled.settings import SettingsError, config_path, loads
 from vehicled.simulation.drive import Truth
 from vehicled.simulation.manoeuvres import InitialMotion
@@ -270,7 +272,11 @@ def test_the_point_stands_in_tables_that_are_not_of_the_origin(files, capsys):
     for name in ("truth.csv", "estimates.csv"):
         assert header(files[f"origin.{name}"]) == plain
         assert header(files[f"rear.{name}"]) == [*plain, *POINT_COLUMNS]
-    assert Path(converted).read_bytes() == Path(files["rear.estimates.csv"]).read_bytes()
+    one, other = read_estimates(converted), read_estimates(files["rear.estimates.csv"])
+    assert one.t.tolist() == other.t.tolist()
+    for column in TOPIC_COLUMNS["position"]:
+        errors = np.abs(one.columns[column] - other.columns[column])
+        assert np.nanmax(errors, initial=0.0) <= 0.51 * resolution_of(column), column
     read = [
         vehicled.Estimates.read(p) for p in (files["rear.run.mcap"], files["rear.estimates.csv"], converted)
     ]
@@ -314,7 +320,7 @@ def test_score_moves_estimates_to_the_point_of_the_truth(files, capsys):
         assert warning in err
         assert err.count("\n") == bool(warning)
         for column in ("horizontal", "x", "y", "vx", "vy", "sideslip", "yaw"):
-            assert result[column]["rmse"] == pytest.approx(reference[column]["rmse"], rel=1e-6), column
+            assert result[column]["rmse"] == pytest.approx(reference[column]["rmse"], rel=1e-4), column
         assert result["point"]["x"] == pytest.approx(x)
     back, err = scored(
         capsys, files["rear.run.mcap"], files["origin.truth.csv"], "--truth-point", "center_of_mass"

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES = ("vehicled", "drivers", "replay")
 MODULES = {
-    "commonroad_vehicle_models": "vehiclemodels",
     "foxglove_sdk": "foxglove",
+    "commonroad_vehicle_models": "vehiclemodels",
     "pyserial": "serial",
     "python_can": "can",
     "pyzmq": "zmq",
@@ -39,8 +39,8 @@ def test_every_import_is_declared_and_every_declaration_is_needed():
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 imported.add(node.module.split(".")[0])
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "require":
-                imported.add(node.args[0].value.split(".")[0])
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
+                imported.add(ast.literal_eval(node.args[0]).split(".")[0])  # of an extra
     imported |= set(PEERS)  # by their names, if they are there
     extras = PROJECT["optional-dependencies"]
     listed = [
@@ -99,6 +99,14 @@ def test_the_wheel_brings_all_files_of_the_packages(installed):
         there = {p.relative_to(installed) for p in (installed / package).rglob("*") if p.is_file()}
         here = {p.relative_to(ROOT) for p in (ROOT / package).rglob("*") if p.is_file()}
         assert {p for p in here if p.suffix not in (".pyc", ".pyo")} <= there
+
+
+def test_what_is_vendored_has_its_licence_and_version(installed):
+    folder = installed / "vehicled" / "vendored"
+    for part in folder.iterdir():
+        assert "Copyright" in (part / "LICENSE").read_text()
+        version = re.search(r"# \w+ ([\d.]+)", (part / "README.md").read_text())[1]
+        assert any(f"v{version}" in script.read_text()[:200] for script in part.glob("*.js"))
 
 
 def test_the_wheel_is_typed(installed):

@@ -1,19 +1,22 @@
 """The report: whole, self-contained, and about the run that it was given."""
 
 import base64
+import json
 import math
 import re
-import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pymap3d
 import pytest
+from browser_rig import browser, needs_browser
 
 from replay.csv_log import EstimatesWriter
 from vehicled.cli import main
 from vehicled.daemon.recorder import Recorder
+from vehicled.daemon.recording_file import Contents, RecordRates
 from vehicled.messages import (
     ESTIMATE_COLUMNS,
     ESTIMATE_INDEX,
@@ -24,7 +27,7 @@ from vehicled.messages import (
     Status,
 )
 from vehicled.report.data import load_run
-from vehicled.report.plots import thin
+from vehicled.report.style import thin
 
 PERIOD = 4_000_000
 ORIGIN = (36.83, -2.41, 100.0)
@@ -141,34 +144,52 @@ def observation(
 
 
 class Page(HTMLParser):
-    """What is in a page: headings, images, and whatever it would load from elsewhere."""
+    """What is in a page: headings, the data of its plots, and whatever it would load from elsewhere."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.headings: list[str] = []
-        self.images: list[bytes] = []
         self.loaded: list[str] = []
         self.open: list[str] = []
         self.text = ""
+        self.scripts = ""
+        self.data: dict[str, Any] = {}
+        self.plots: list[int] = []
+        self._is_data = False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
         if tag not in ("meta", "img", "br"):
             self.open.append(tag)
-        source = values.get("src") or ""
-        if source.startswith("data:image/svg+xml;base64,"):
-            self.images.append(base64.b64decode(source.split(",", 1)[1]))
-        elif source or tag in ("script", "link", "iframe"):
-            self.loaded.append(source or tag)
+        if values.get("src") or tag in ("link", "iframe"):
+            self.loaded.append(values.get("src") or tag)
+        if "data-panel" in values:
+            self.plots.append(int(values["data-panel"] or -1))
+        self._is_data = values.get("id") == "data"
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "h2":
-            self.headings.append(data)
-        self.text += data + " "
+        if self.open and self.open[-1] == "script":
+            if self._is_data:
+                self.data = json.loads(data)
+            self.scripts += data
+        elif self.open and self.open[-1] != "style":
+            if self.open[-1] == "h2":
+                self.headings.append(data)
+            self.text += data + " "
+
+    def panel(self, title: str) -> dict[str, Any]:
+        """The last one of that title: errors come first."""
+        found: dict[str, Any] = [p for p in self.data["panels"] if p["title"] == title][-1]
+        return found
+
+
+def numbers(text: str, kind: str) -> np.ndarray:
+    """Of an array in a page."""
+    return np.frombuffer(base64.b64decode(text), kind)
 
 
 @pytest.fixture(scope="module")
@@ -184,16 +205,76 @@ def test_a_recording_with_truth_shows_everything(
     assert capsys.readouterr().out.strip() == str(output)
     page = Page(output.read_text())
     assert page.headings == [
-        "Track", "Summary", "Errors", "Motion", "Slip", "Tyre forces", "Suspension", "Innovations", "Timing"
+        "Track", "Errors", "Motion", "Slip", "Tyre forces", "Suspension", "Innovations", "Timing", "Summary"
     ]  # fmt: skip
     assert page.open == [], "not well-formed"
     assert page.loaded == [], "something comes from elsewhere"
-    assert not re.search(r"url\(|@import|https?://", output.read_text())
-    assert len(page.images) == 8
-    for image in page.images:
-        assert ElementTree.fromstring(image).tag.endswith("svg")
+    assert not re.search(r"url\(|@import", output.read_text())
+    assert page.plots == list(range(len(page.data["panels"])))
+    part = page.panel("sideslip, deg")["parts"][-1]
+    t, y = numbers(part["t"], "<f8"), numbers(part["lines"][0]["y"], "<f4")
+    expected = [math.degrees(true_state(s)["sideslip"]) for s in t]
+    assert np.abs(y - expected).max() < 5 * math.degrees(0.004), "the estimates' noise"
     assert "gate 2" in page.text, "why fixes were not fused"
-    assert output.stat().st_size < 8_000_000
+    assert output.stat().st_size < 3_000_000
+
+
+def test_several_runs_are_drawn_over_each_other(recorded: tuple[Path, Path], tmp_path: Path) -> None:
+    other, _ = make_run(tmp_path, 400)
+    output = tmp_path / "report.html"
+    runs = [str(recorded[0]), str(other)]
+    assert main(["report", *runs, "--truth", str(recorded[1]), "-o", str(output)]) == 0
+    page = Page(output.read_text())
+    summaries = [h for h in page.headings if h.startswith("Summary of ")]
+    assert len(set(summaries)) == 2, "files of one name are told apart"
+    labels = [line["label"] for part in page.panel("velocity, m/s")["parts"] for line in part["lines"]]
+    assert [label.split(": ")[1] for label in labels] == ["forward", "to the left"] * 2
+    assert [line["kind"] for line in page.data["track"]] == ["points", "line", "dashes", "line"]
+
+
+def test_more_runs_than_can_be_seen_are_an_error(
+    recorded: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", *[str(recorded[0])] * 7]) == 2
+    assert "expected 1 to 6" in capsys.readouterr().err
+
+
+@needs_browser
+def test_plots_zoom_together_and_the_track_follows_the_cursor(
+    recorded: tuple[Path, Path], tmp_path: Path
+) -> None:
+    output = tmp_path / "report.html"
+    assert main(["report", str(recorded[0]), "--truth", str(recorded[1]), "-o", str(output)]) == 0
+    with browser(tmp_path / "profile") as tab:
+        tab.resize(1200, 900)
+        tab.open(output.as_uri())
+        tab.wait_for("plots.length > 20")
+        tab.run("plots[0].setScale('x', { min: 1, max: 2 })")
+        tab.wait_for(
+            "plots.every((p) => Math.abs(p.scales.x.min - 1) < 1e-9 && Math.abs(p.scales.x.max - 2) < 1e-9)"
+        )
+        tab.run("mark(1.5)")
+        x, y = map(
+            float,
+            tab.run("document.querySelector('#track svg').lastChild.getAttribute('d')")[1:-2].split(","),
+        )
+        truth = true_state(1.5)
+        assert (x, -y) == pytest.approx((truth["x"], truth["y"]), abs=0.2)
+        tab.resize(380, 700, mobile=True)
+        tab.wait_for("document.documentElement.scrollWidth <= 380")
+        assert tab.errors == []
+
+
+def test_what_is_recorded_less_often_has_no_holes(tmp_path: Path) -> None:
+    values = np.array([true_state(0.0)[c] for c in ESTIMATE_COLUMNS])
+    with Recorder(tmp_path / "run.mcap", "", 0, 0, contents=Contents(RecordRates())) as recorder:
+        for i in range(1000):
+            if not 400 <= i < 600:
+                recorder.record_step(i * PERIOD, [], Estimate(i * PERIOD, values), [], None)
+    assert main(["report", str(tmp_path / "run.mcap"), "-o", str(tmp_path / "r.html")]) == 0
+    (part,) = Page((tmp_path / "r.html").read_text()).panel("lateral force, kN")["parts"]
+    y = numbers(part["lines"][0]["y"], "<f4")
+    assert np.isfinite(y).sum() == 160
 
 
 def test_restarts_and_wrong_units_stand_out(tmp_path: Path) -> None:
@@ -221,10 +302,16 @@ def test_a_table_of_few_columns_shows_what_it_has_and_the_same_every_time(tmp_pa
 
 
 def test_names_cannot_inject_anything(tmp_path: Path) -> None:
-    name = "<script>alert(1)<script>.csv"
-    (tmp_path / name).write_text("t,vx\n0,20\n1,20\n")
-    assert main(["report", str(tmp_path / name), "-o", str(tmp_path / "r.html")]) == 0
-    assert "<script>" not in (tmp_path / "r.html").read_text()
+    name = "<script>alert(1)</script>.csv"
+    folder = tmp_path / "<script>alert(2)<"
+    folder.mkdir()
+    for at in (tmp_path, folder):
+        (at / name.replace("/", "-")).write_text("t,vx,x,y\n0,20,0,0\n1,20,1,1\n")
+    runs = [str(at / name.replace("/", "-")) for at in (tmp_path, folder)]
+    assert main(["report", *runs, "-o", str(tmp_path / "r.html")]) == 0
+    page = Page((tmp_path / "r.html").read_text())
+    assert (tmp_path / "r.html").read_text().count("<script") == 3, "none but our own"
+    assert "alert(1)" in page.text
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,28 @@ def test_exposure_of_the_unit_stays_below_its_bound(unit):
     assert done.returncode == 0
 
 
+@needs_systemd
+def test_the_drop_in_for_corrections_is_valid(unit):
+    folder = unit.with_name(f"{unit.name}.d")
+    folder.mkdir()
+    text = (FOLDER / "corrections.conf").read_text()
+    assert "IPAddressAllow=" in text
+    for key, count in (("IPAddressAllow", 0), ("IPAdressAllow", 1)):
+        (folder / "corrections.conf").write_text(text.replace("IPAddressAllow", key))
+        done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+        assert sum("IPAdressAllow" in line for line in done.stderr.splitlines()) == count, done.stderr
+        assert "corrections.conf" not in done.stderr or count
+
+
+def test_the_notes_name_the_credential_of_the_drop_in():
+    name, _, path = re.search(
+        r"LoadCredential=(\S+?)(:)(\S+)", (FOLDER / "corrections.conf").read_text()
+    ).groups()
+    notes = (FOLDER / "README.md").read_text()
+    assert f"/run/credentials/vehicled.service/{name}" in notes
+    assert f"install -m 600 /dev/stdin {path}" in notes
+
+
 def test_real_time_scheduling_is_allowed_as_far_as_the_loop_wants_it():
     service = settings()
     own, limit = int(service["CPUSchedulingPriority"]), int(service["LimitRTPRIO"])

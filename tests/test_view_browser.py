@@ -98,6 +98,13 @@ def recording(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def recorded_url(recording):
+    """Address of a page that shows the recording."""
+    with viewing(recording) as url:
+        yield url
+
+
 @pytest.fixture
 def daemon(tmp_path, socket_folder):
     text = CONFIGURATION.replace("FOLDER", str(socket_folder)).replace("RUNS", str(tmp_path / "runs"))
@@ -142,7 +149,7 @@ def test_a_running_daemon_moves_pauses_goes_back_and_is_marked(page, daemon, tmp
         end = "Number(document.getElementById('scrub').max)"
         page.wait_for(f"{end} > {page.run(end) + 1}")  # the drive goes on, and its moment stays
         assert seconds(page) == paused
-        scrub_to(page, 0.5)
+        scrub_to(page, round(page.run("Number(document.getElementById('scrub').min)") + 0.5, 1))
         assert drawn(page, "map") != picture
         page.click("follow")
         page.wait_for(f"document.getElementById('scrub').value > {paused + 1}")
@@ -180,42 +187,40 @@ def test_a_page_whose_server_ends_says_so_and_comes_back(page, recording):
     page.errors[:] = [e for e in page.errors if "ERR_CONNECTION" not in e and "WebSocket" not in e]
 
 
-def test_a_recording_is_scrubbed_and_played(page, recording):
-    with viewing(recording) as url:
-        page.open(url)
-        page.wait_for("document.getElementById('scrub').max > 9.9")
-        assert page.run("document.getElementById('mark-form').hidden")
-        for t, state, sources in ((2.0, "running", ""), (8.0, "degraded", "silent for 2.1 s")):
-            scrub_to(page, t)
-            page.wait_for(f"document.getElementById('state').textContent === '{state}'")
-            assert page.text("time") == f"0:0{t}"
-            assert (sources in page.text("sources")) is True
-        assert "99.9 %0.90 ms" in page.text("step")
-        assert "2 of 500" in page.text("step")
-        picture = drawn(page, "map")
-        page.click("play")
-        page.wait_for("document.getElementById('scrub').value > 8.5")
-        assert drawn(page, "map") != picture
-        page.wait_for("document.getElementById('play').textContent === '▶'")  # at the end
-        assert seconds(page) == pytest.approx(10.0, abs=0.1)
-        # A mark is text, whatever is in it, and leads to its moment.
-        assert "<b>kerb</b>" in page.text("marks")
-        page.run("document.querySelector('#marks button').click()")
-        page.wait_for("document.getElementById('time').textContent === '0:04.0'")
+def test_a_recording_is_scrubbed_and_played(page, recorded_url):
+    page.open(recorded_url)
+    page.wait_for("document.getElementById('scrub').max > 9.9")
+    assert page.run("document.getElementById('mark-form').hidden")
+    for t, state, sources in ((2.0, "running", ""), (8.0, "degraded", "silent for 2.1 s")):
+        scrub_to(page, t)
+        page.wait_for(f"document.getElementById('state').textContent === '{state}'")
+        assert page.text("time") == f"0:0{t}"
+        assert (sources in page.text("sources")) is True
+    assert "99.9 %0.90 ms" in page.text("step")
+    assert "2 of 500" in page.text("step")
+    picture = drawn(page, "map")
+    page.click("play")
+    page.wait_for("document.getElementById('scrub').value > 8.5")
+    assert drawn(page, "map") != picture
+    page.wait_for("document.getElementById('play').textContent === '▶'")  # at the end
+    assert seconds(page) == pytest.approx(10.0, abs=0.1)
+    # A mark is text, whatever is in it, and leads to its moment.
+    assert "<b>kerb</b>" in page.text("marks")
+    page.run("document.querySelector('#marks button').click()")
+    page.wait_for("document.getElementById('time').textContent === '0:04.0'")
 
 
-def test_a_press_on_a_chart_chooses_a_moment(page, recording):
-    with viewing(recording) as url:
-        page.open(url)
-        page.wait_for("document.getElementById('scrub').max > 9.9")
-        box = page.run(
-            "(({left, top, width, height}) => [left, top, width, height])"
-            "(document.querySelector('#speed-chart .u-over').getBoundingClientRect())"
-        )
-        x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-        for kind in ("mousePressed", "mouseReleased"):
-            page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-        page.wait_for("Math.abs(document.getElementById('scrub').value - 5) < 0.1")
+def test_a_press_on_a_chart_chooses_a_moment(page, recorded_url):
+    page.open(recorded_url)
+    page.wait_for("document.getElementById('scrub').max > 9.9")
+    box = page.run(
+        "(({left, top, width, height}) => [left, top, width, height])"
+        "(document.querySelector('#speed-chart .u-over').getBoundingClientRect())"
+    )
+    x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
+    for kind in ("mousePressed", "mouseReleased"):
+        page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    page.wait_for("Math.abs(document.getElementById('scrub').value - 5) < 0.1")
 
 
 def test_the_newest_drive_takes_the_place_of_the_last(page, socket_folder):
@@ -236,28 +241,27 @@ def test_the_newest_drive_takes_the_place_of_the_last(page, socket_folder):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [(320, 568), (390, 844), (820, 1180), (1440, 900)])
-def test_no_size_scrolls_sideways_and_both_themes_are_legible(page, recording, size, theme):
+def test_no_size_scrolls_sideways_and_both_themes_are_legible(page, recorded_url, size, theme):
     page.resize(*size, scale=2, mobile=size[0] < 1000)
     page.choose_theme(theme)
-    with viewing(recording) as url:
-        page.open(url)
-        page.wait_for("document.getElementById('scrub').max > 9.9")
-        scrub_to(page, 8)
-        assert page.run("document.documentElement.scrollWidth <= window.innerWidth")
-        wide = page.run(
-            "[...document.querySelectorAll('main *, footer *')].filter((e) => "
-            "e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.id || e.className.baseVal || e.className)"
-        )
-        assert wide == []
-        text, ground = (
-            page.run(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor")
-        )
-        assert contrast(text, ground) > 7
-        # Fingers need buttons of some size.
-        small = page.run(
-            "[...document.querySelectorAll('footer button:not([hidden])')].filter((e) => e.offsetHeight < 40).length"
-        )
-        assert small == 0
+    page.open(recorded_url)
+    page.wait_for("document.getElementById('scrub').max > 9.9")
+    scrub_to(page, 8)
+    assert page.run("document.documentElement.scrollWidth <= window.innerWidth")
+    wide = page.run(
+        "[...document.querySelectorAll('main *, footer *')].filter((e) => "
+        "e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.id || e.className.baseVal || e.className)"
+    )
+    assert wide == []
+    text, ground = (
+        page.run(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor")
+    )
+    assert contrast(text, ground) > 7
+    # Fingers need buttons of some size.
+    small = page.run(
+        "[...document.querySelectorAll('footer button:not([hidden])')].filter((e) => e.offsetHeight < 40).length"
+    )
+    assert small == 0
 
 
 def contrast(one: str, other: str) -> float:
@@ -272,11 +276,10 @@ def contrast(one: str, other: str) -> float:
     return (higher + 0.05) / (lower + 0.05)
 
 
-def test_nothing_is_loaded_from_elsewhere(page, recording):
-    with viewing(recording) as url:
-        page.open(url)
-        page.wait_for("document.getElementById('scrub').max > 9.9")
-        loaded = page.run("JSON.stringify(performance.getEntriesByType('resource').map((e) => e.name))")
-        names = json.loads(loaded)
-        assert len(names) > 10
-        assert all(name.startswith((url, url.replace("http", "ws"))) for name in names)
+def test_nothing_is_loaded_from_elsewhere(page, recorded_url):
+    page.open(recorded_url)
+    page.wait_for("document.getElementById('scrub').max > 9.9")
+    loaded = page.run("JSON.stringify(performance.getEntriesByType('resource').map((e) => e.name))")
+    names = json.loads(loaded)
+    assert len(names) > 10
+    assert all(name.startswith((recorded_url, recorded_url.replace("http", "ws"))) for name in names)

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zmq
 
 pytest.importorskip("websockets", reason="needs the extra `view`")
 
 import asyncio
 
-from publisher_rig import circling, publishing, status
+from publisher_rig import COUNTERS, circling, publishing, status
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
@@ -256,7 +257,8 @@ def test_a_large_message_costs_its_sender_the_connection(running):
 
 def test_pages_that_disappear_or_do_not_read_are_forgotten():
     drive = Drive(width=100_000)
-    with Running(drive) as running, running.open() as reader:
+    with Running(drive) as running, contextlib.ExitStack() as stack:
+        reader, *gone = (stack.enter_context(running.open()) for _ in range(4))
         raw = socket.create_connection(("127.0.0.1", running.port))
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.sendall(
@@ -264,7 +266,6 @@ def test_pages_that_disappear_or_do_not_read_are_forgotten():
             "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
             f"Origin: http://127.0.0.1:{running.port}\r\n\r\n".encode()
         )
-        gone = [running.open() for _ in range(3)]
         running.wait_for_clients(5)
         for page in gone:
             page.socket.shutdown(socket.SHUT_RDWR)
@@ -347,9 +348,50 @@ def test_a_late_page_gets_the_last_minutes_and_every_mark(socket_folder):
     assert b"".join(m for m in messages if isinstance(m, bytes)) == rows
 
 
+def test_only_a_daemon_of_this_machine_is_marked(socket_folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "vehicled.view.live_run.request", lambda endpoint, command: asked.append((endpoint, command))
+    )
+    endpoint = f"ipc://{socket_folder}/results"
+    places = ("ipc:///run/vehicled/commands", "tcp://10.0.0.1:5551", None)
+    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(endpoint)) as run:
+        for t, place in enumerate(places):
+            commands = {} if place is None else {"commands": {"endpoint": place, "done": 0}}
+            messages, give_up = [], time.monotonic() + 10
+            publisher.publish_status(status(t, counters=COUNTERS | commands))
+            while not any('"status"' in m for m in messages):
+                assert time.monotonic() < give_up
+                messages = run.poll()
+            takes = place is not None and place.startswith("ipc")
+            assert json.loads(messages[-1])["takes_marks"] is takes
+            with contextlib.nullcontext() if takes else pytest.raises(RunError):
+                asyncio.run(run.mark("kerb"))
+    assert asked == [(places[0], {"command": "mark", "text": "kerb"})]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"7", b'{"t":null}', b'{"t":1.5}', b'{"t":1,"state":"running","counters":{"loop":3}}', b"\xff"],
+)
+def test_what_no_daemon_sends_does_not_reach_the_page(socket_folder, payload):
+    context = zmq.Context()
+    other = context.socket(zmq.PUB)
+    other.bind(f"ipc://{socket_folder}/other")
+    got, begun = [], time.monotonic()
+    with contextlib.closing(LiveRun(f"ipc://{socket_folder}/other")) as run:
+        while time.monotonic() < begun + 0.5:
+            for topic in (b"slip", b"suspension", b"status", b"command"):
+                other.send_multipart([topic, payload])
+            got += run.poll()
+            time.sleep(0.01)
+    context.destroy(linger=0)
+    assert got == []
+
+
 def test_a_daemon_that_cannot_be_marked_is_said(socket_folder):
     run = LiveRun(f"ipc://{socket_folder}/nobody")
-    with pytest.raises(RunError, match="no daemon publishes here"):
+    with pytest.raises(RunError, match="expected a daemon on this machine"):
         asyncio.run(run.mark("x"))
     run.close()
 

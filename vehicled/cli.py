@@ -33,6 +33,7 @@ COMMANDS = {
     "identify": "find parameters of a car from recorded drives",
     "tune": "find the noise of sensors and model from recorded drives",
     "bench": "measure speed on this machine",
+    "ntrip": "list the streams of corrections that a caster has",
     "foxglove": "show a running daemon in Foxglove",
     "schema": "print the JSON Schemas of the published messages",
     "completion": "print the script by which a shell completes vehicled",

@@ -160,6 +160,14 @@ class Innovation(msgspec.Struct, gc=False):
     `gate`, `too old`, `no fix`, `not moving`, `absurd`, … (docs/formats.md has all)."""
 
 
+REASONS = (
+    *("fused", "weighted", "partly", "reset", "gate", "too old", "no fix", "not moving", "absurd", "stuck"),
+    *("mounting", "implausible", "no baseline"),
+)
+"""Of innovation records; a published message has the place of its reason here too, for programs that plot numbers."""
+OTHER_REASON = 99
+
+
 class SlowState(msgspec.Struct):
     """A slow state of the filter: what it has found of the car or of a sensor."""
 
@@ -191,7 +199,7 @@ class SourceFault(msgspec.Struct, frozen=True):
 
     source: str
     """Kind of observation, such as `imu.gyro` or `wheel.fl.angle`; `steering`, `torques`, `brakes`; channels in a
-    wrong unit; or a device by its name."""
+    wrong unit; or a device by its name, or `gnss.corrections` of the receiver `gnss`."""
     reason: str
     """What is wrong with it, in words."""
     less_certain: tuple[str, ...]
@@ -202,6 +210,10 @@ State = Literal["waiting", "aligning", "running", "degraded", "recovering", "fai
 """`waiting`: position or speed are not known yet, and there are no estimates; `aligning`: the heading is not known
 yet; `degraded`: running, but with faults; `recovering`: for a while after a restart; `failed`: no estimates until the
 next restart."""
+
+
+STATES: tuple[State, ...] = ("waiting", "aligning", "running", "degraded", "recovering", "failed")
+"""A published status has the place of its state here too."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -229,6 +241,11 @@ class Status(msgspec.Struct):
     """Of a restart or a failure."""
     faults: tuple[SourceFault, ...] = ()
     """Sources that do not serve the estimate at present."""
+    state_code: int = 0
+    """Place of the state in STATES."""
+
+    def __post_init__(self) -> None:
+        self.state_code = STATES.index(self.state)
 
     @classmethod
     def of(cls, t: int, condition: Condition, counters: dict[str, Any]) -> Status:

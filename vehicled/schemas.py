@@ -18,7 +18,9 @@ from vehicled.messages import (
     CHANNELS,
     ESTIMATE_COLUMNS,
     ESTIMATE_INDEX,
+    OTHER_REASON,
     POINT_QUANTITIES,
+    REASONS,
     SCHEMA_VERSION,
     Estimate,
     Innovation,
@@ -220,8 +222,13 @@ def encode_innovation(innovation: Innovation) -> bytes:
     if m and math.isfinite(i.nis):
         names = i.t, i.step, _encode(i.sensor), _encode(i.source)
         numbers = *i.value, *i.predicted, *i.innovation, *i.variance, i.nis, i.test_ratio
-        return _write_template(m) % (*names, *numbers, _encode(i.fused), _encode(i.reason))
-    return _VERSION + _encode(innovation)[1:]
+        return _write_template(m) % (*names, *numbers, _encode(i.fused), _encode(i.reason), _find_code(i))
+    return b'%b%b,"reason_code":%d}' % (_VERSION, _encode(innovation)[1:-1], _find_code(i))
+
+
+def _find_code(innovation: Innovation) -> int:
+    reason = innovation.reason
+    return REASONS.index(reason) if reason in REASONS else OTHER_REASON
 
 
 @cache
@@ -237,7 +244,9 @@ def _write_template(m: int) -> bytes:
         )
     ]
     begin = _VERSION + b'"t":%d,"step":%d,"sensor":%b,"source":%b,'
-    return begin + b",".join([*lists, b'"nis":%.5g,"test_ratio":%.5g,"fused":%b,"reason":%b}'])
+    return begin + b",".join(
+        [*lists, b'"nis":%.5g,"test_ratio":%.5g,"fused":%b,"reason":%b,"reason_code":%d}']
+    )
 
 
 def stamp(message: bytes, utc_ns: int) -> bytes:
@@ -289,6 +298,10 @@ def _recorded_schema(topic: str) -> dict[str, Any]:
         name: field for name, field in schema["properties"].items() if name != "schema"
     }
     schema["required"] = ["schema", *(name for name in schema["required"] if name != "schema")]
+    if topic == "innovation":
+        code = {"type": "integer", "description": "Number of the reason; docs/formats.md has all"}
+        schema["properties"]["reason_code"] = code
+        schema["required"].append("reason_code")
     if topic == "measurement":
         nullable = {"anyOf": [{"type": "number"}, {"type": "null"}]}
         schema["properties"]["values"]["properties"] = {

@@ -37,8 +37,8 @@ examples:
   vehicled view --endpoint tcp://127.0.0.1:5560
       for: vehicled replay drive.mcap --config my_car.yaml --publish tcp://127.0.0.1:5560
 
-Only this machine reaches the page unless --host says otherwise. What is sent is not encrypted: in a network that
-others use, forward the port instead: ssh -L 8550:localhost:8550 car"""
+Only this machine reaches the page unless --host names another address. What is sent is not encrypted: in a network
+that others use, forward the port instead: ssh -L 8550:localhost:8550 car"""
     parser.add_argument(
         "run_file", metavar="RUN", type=Path, nargs="?", help="recording .mcap or estimates .csv"
     )

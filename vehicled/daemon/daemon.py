@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from drivers.base import Driver
+from drivers.corrections import CorrectionOptions, Corrections, Receiver
 from drivers.flood import FloodGuard
 from drivers.registry import load_driver
 from vehicled.daemon.clock import MonotonicClock
@@ -44,6 +45,7 @@ _SAVE_EVERY = 60
 """Checks between copies of what was learned to the disk."""
 _END_WITHIN_S = 5.0
 _ALL_IT_MEASURES = "all that it measures"
+_BY_CORRECTIONS = "position"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,8 @@ class DeviceOptions:
 
     Without: 1 kHz of an IMU, 100 Hz of a receiver, 250 Hz of anything else.
     """
+    corrections: CorrectionOptions | None = None
+    """Of a receiver: from where it gets RTCM 3, over its own port."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,8 @@ class Daemon:
         self._other_counters = counters
         self._closing = contextlib.ExitStack()
         self._drivers: list[Driver] = []
+        self._corrections: dict[str, Corrections] = {}
+        """By name of the receiver."""
         self._loop: Loop
         self._loop_thread: threading.Thread
         self._learned: LearnedKeeper | None = None
@@ -156,7 +162,7 @@ class Daemon:
                 utc.take(m.t, m.values[UTC_CHANNEL])
             queue.put(m)
 
-        self._drivers = [make_driver(name, device, take) for name, device in options.devices.items()]
+        self._drivers = [self._make_driver(name, device, take) for name, device in options.devices.items()]
         endpoints = Endpoints(options.publish)
         opened.callback(endpoints.close)
         publisher = Publisher(endpoints, options.publish, utc)
@@ -172,7 +178,7 @@ class Daemon:
         def counters() -> dict[str, Any]:
             return {
                 **self._other_counters(),
-                "devices": {d.name: d.describe() for d in self._drivers},
+                "devices": {d.name: self._describe_device(d) for d in self._drivers},
                 "publisher": publisher.counters(),
                 "time": utc.describe(time.monotonic_ns()),
                 "commands": commands.counters(),
@@ -203,6 +209,29 @@ class Daemon:
         for driver in self._drivers:
             driver.start()
             opened.callback(driver.stop)
+            if driver.name in self._corrections:
+                assert isinstance(driver, Receiver)  # see `make_driver`
+                self._corrections[driver.name].start(driver.write)
+                opened.callback(self._corrections[driver.name].stop)
+
+    def _make_driver(self, name: str, device: DeviceOptions, put: Callable[[Measurement], None]) -> Driver:
+        """The driver of a device, whose measurements its corrections get as well."""
+        if device.corrections is None:
+            return make_driver(name, device, put)
+        corrections = self._corrections[name] = Corrections(name, device.corrections)
+
+        def emit(measurement: Measurement) -> None:
+            put(measurement)
+            corrections.observe(measurement)
+
+        return make_driver(name, device, emit)
+
+    def _describe_device(self, driver: Driver) -> dict[str, Any]:
+        """State and counters in `status`."""
+        found = driver.describe()
+        if driver.name in self._corrections:
+            found["corrections"] = self._corrections[driver.name].status()
+        return found
 
     def _load_learned(self, opened: contextlib.ExitStack) -> None:
         """Have the estimator begin with what was learned in earlier drives."""
@@ -214,11 +243,17 @@ class Daemon:
                 self._loop.submit("set_parameters", before).add_done_callback(_log_learned)
 
     def _find_device_faults(self) -> tuple[SourceFault, ...]:
-        return tuple(
+        devices = (
             SourceFault(d.name, state, (_ALL_IT_MEASURES,))
             for d in self._drivers
             if (state := d.state) in ("disconnected", "silent", "flooding")
         )
+        corrections = (
+            SourceFault(f"{name}.corrections", fault, (_BY_CORRECTIONS,))
+            for name, c in self._corrections.items()
+            if (fault := c.fault) is not None
+        )
+        return *devices, *corrections
 
     def _end_loop(self) -> None:
         self._loop.stop()
@@ -302,6 +337,10 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
         raise
     except UsageError as error:
         device.options.fail(str(error))
+    if device.corrections is not None and not isinstance(driver, Receiver):
+        device.options.fail(
+            f"expected a receiver, as it has corrections; the driver {device.driver!r} only reads"
+        )
     driver.guard = FloodGuard(device.max_rate)
     return driver
 

@@ -139,6 +139,10 @@ class Publisher:
                 self._offer("points", estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)
+            if self._subscribers.wanted_sources:
+                name = f"innovation.{innovation.sensor}"
+                if name.encode().startswith(self._subscribers.wanted_sources):
+                    self._send("innovation", innovation, name)
         if report is not None:
             self._offer(_TOPICS[type(report)], report)
 
@@ -147,11 +151,12 @@ class Publisher:
         if topic in self._subscribers.wanted:
             self._send(topic, message)
 
-    def _send(self, topic: str, message: Any) -> None:
+    def _send(self, topic: str, message: Any, name: str | None = None) -> None:
+        """`name`: under which the message of a topic is sent, if that is another."""
         try:
             t = message.step if isinstance(message, CommandRecord) else message.t
             payload = schemas.stamp(_ENCODERS[topic](message), t + self._utc.find_offset(t))
-            self._socket.send_multipart((topic.encode(), payload), zmq.DONTWAIT)
+            self._socket.send_multipart(((name or topic).encode(), payload), zmq.DONTWAIT)
             self._sent[topic] += 1
         except Exception:
             # A message that cannot be encoded or sent must not prevent the others.

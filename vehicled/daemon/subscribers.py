@@ -14,6 +14,8 @@ MAX_SUBSCRIPTIONS = 64
 """Of one connection: ten times the topics that there are."""
 MAX_BYTES = 16384
 """Of one connection's subscriptions together. ZeroMQ keeps some 50 bytes for each of them."""
+_OF_SOURCES = b"innovation."
+"""Before the kind of observation, in the topic of its innovations alone."""
 _REQUESTS_PER_S = 10.0
 _REQUESTS_AT_ONCE = 2.0 * MAX_SUBSCRIPTIONS
 _WELCOMES_PER_S = 50.0
@@ -45,6 +47,8 @@ class Subscribers:
         """To be polled beside the socket: readable when clients came or went."""
         self.wanted: frozenset[str] = frozenset()
         """Topics with a subscriber."""
+        self.wanted_sources: tuple[bytes, ...] = ()
+        """Prefixes of topics of single sources of innovations that are subscribed to."""
         self.ignored = 0
         """Requests that named no topic."""
 
@@ -72,6 +76,7 @@ class Subscribers:
         self.wanted = frozenset(
             t for t, name in self._topics.items() if any(name.startswith(p) for p in self._holders)
         )
+        self.wanted_sources = tuple(p for p in self._holders if p.startswith(_OF_SOURCES))
         return [topic for topic in self._topics if topic in welcome]
 
     def _take(self, frames: list[zmq.Frame]) -> set[str]:
@@ -99,7 +104,7 @@ class Subscribers:
         named = (
             {topic for topic, name in self._topics.items() if name.startswith(prefix)} if proper else set()
         )
-        self.ignored += not named
+        self.ignored += not (named or prefix.startswith(_OF_SOURCES))
         return named if new and self._welcomes.take(now) else set()
 
     def _release(self, prefix: bytes) -> None:

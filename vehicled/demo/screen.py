@@ -137,9 +137,10 @@ class Screen:
             f"off by {horizontal * 100:.1f} cm",
         ]
         if feed.status is not None:
-            loop = feed.status.counters["loop"]
-            parts.append(f"step {number(loop['step_us']['median']):.0f} µs")
-            parts.append(f"{loop['missed']} of {loop['steps']} deadlines missed")
+            loop = feed.status.counters.loop
+            assert loop is not None  # of a daemon
+            parts.append(f"step {number(loop.step_us.median):.0f} µs")
+            parts.append(f"{loop.missed} of {loop.steps} deadlines missed")
         return ", ".join(parts)
 
 

@@ -12,7 +12,7 @@ import msgspec
 import zmq
 
 from vehicled.errors import UsageError
-from vehicled.messages import Status
+from vehicled.live.status import ShownStatus, decode_status
 from vehicled.schemas import PUBLISHED, TOPIC_COLUMNS, CommandRecord
 
 _WATER_MARK = 10_000
@@ -70,13 +70,12 @@ class Feed:
             raise UsageError(f"--endpoint {endpoint}: {error.strerror}; {expected}") from None
         self._last: dict[str, bytes] = {}
         self._decode_fix = msgspec.json.Decoder(Fix).decode
-        self._decode_status = msgspec.json.Decoder(Status).decode
         self._decode_command = msgspec.json.Decoder(CommandRecord).decode
         self._previous_put: tuple[int, int] | None = None
         self._last_at = -math.inf
         self.messages = 0
         """Received so far, of all topics."""
-        self.status: Status | None = None
+        self.status: ShownStatus | None = None
         """The last one."""
         self.measurement_rate: float | None = None
         """Measurements per second that reach the estimator, over the last period of status."""
@@ -109,14 +108,15 @@ class Feed:
             if len(frames) == 2:
                 try:
                     self._take(frames[0].decode(), frames[1])
-                except (ValueError, KeyError, TypeError):  # msgspec's errors are ValueErrors
+                except ValueError:  # msgspec's too
                     continue
 
     def _take(self, topic: str, payload: bytes) -> None:
         if topic in TOPIC_COLUMNS:
             self._last[topic] = payload
         elif topic == "status":
-            self._note_status(self._decode_status(payload))
+            self._note_status(decode_status(payload))
+            self._last[topic] = payload
         elif topic == "command":
             self.commands.append(self._decode_command(payload))
         elif topic.startswith("innovation") and b'"sensor":"gnss.position"' in payload:
@@ -130,13 +130,13 @@ class Feed:
         while self.fixes and self.fixes[0].t < t - _WINDOW_NS:
             self.fixes.popleft()
 
-    def _note_status(self, status: Status) -> None:
+    def _note_status(self, status: ShownStatus) -> None:
         self.status = status
         self._forget_fixes(status.t)
-        queue = status.counters.get("queue")
+        queue = status.counters.queue
         if queue is None:
             return
-        now, put = status.t, queue["put"]
+        now, put = status.t, queue.put
         if self._previous_put is not None and now > self._previous_put[0]:
             self.measurement_rate = (put - self._previous_put[1]) / ((now - self._previous_put[0]) * 1e-9)
         self._previous_put = now, put
@@ -149,10 +149,14 @@ class Feed:
         try:
             for topic, columns in TOPIC_COLUMNS.items():
                 fields = _FIELDS.decode(self._last[topic])
-                result |= {"t": fields["t"], **{c: fields.get(c) for c in columns}}
-        except (ValueError, KeyError):
+                result |= {"t": fields.get("t"), **{c: fields.get(c) for c in columns}}
+        except ValueError:
             return None
-        return result
+        return result if isinstance(result["t"], int) else None
+
+    def full_status(self) -> Any:
+        """The last status with all of its counters; None before the first."""
+        return msgspec.json.decode(self._last.get("status", b"null"))
 
     def __enter__(self) -> Self:
         return self

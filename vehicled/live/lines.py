@@ -78,18 +78,19 @@ def gnss_lines(feed: Feed) -> list[str]:
 
 def health_lines(feed: Feed) -> list[str]:
     """Time of the filter step, deadlines, and what was received, dropped and recorded, as far as known."""
-    counters = {} if feed.status is None else feed.status.counters
-    lines = []
-    if loop := counters.get("loop"):
-        median, most, largest = (number(loop["step_us"][key]) for key in ("median", "p999", "max"))
+    if feed.status is None:
+        return []
+    counters, lines = feed.status.counters, []
+    if loop := counters.loop:
+        median, most, largest = map(number, (loop.step_us.median, loop.step_us.p999, loop.step_us.max))
         step = f"{median:6.0f} µs (99.9 % {most:.0f}, max {largest:.0f})"
-        deadlines = f"{loop['missed']} of {loop['steps']} deadlines missed{'!' if loop['missed'] else ''}"
+        deadlines = f"{loop.missed} of {loop.steps} deadlines missed{'!' if loop.missed else ''}"
         lines.append(row("filter step", f"{step}, {deadlines}"))
-    if queue := counters.get("queue"):
+    if queue := counters.queue:
         rate = "" if feed.measurement_rate is None else f"{feed.measurement_rate:6.0f} measurements/s, "
-        recorder = counters["recorder"]
-        kept = "not recorded" if recorder is None else f"{recorder['bytes'] / 1e6:.1f} MB recorded"
-        lines.append(row("data", f"{rate}{sum(queue['dropped'].values())} dropped, {kept}"))
+        recorder = counters.recorder
+        kept = "not recorded" if recorder is None else f"{recorder.bytes / 1e6:.1f} MB recorded"
+        lines.append(row("data", f"{rate}{sum(queue.dropped.values())} dropped, {kept}"))
     return lines
 
 

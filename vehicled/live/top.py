@@ -7,7 +7,6 @@ import sys
 from collections import deque
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from vehicled.errors import RunError
@@ -26,7 +25,7 @@ from vehicled.live.lines import (
     row,
     style,
 )
-from vehicled.messages import Status
+from vehicled.live.status import ShownStatus
 from vehicled.terminal import Page, keys
 
 TOPICS = ("position", "slip", "suspension", "status", "command", "innovation")
@@ -49,7 +48,7 @@ class RecentTrack:
         self._t = -math.inf
 
     def add(self, e: Values) -> None:
-        """Where an estimate says the car is. Times that go back are another drive."""
+        """The position of an estimate. Times that go back are another drive."""
         if e["t"] < self._t:
             self._points.clear()
         self._t = e["t"]
@@ -109,7 +108,7 @@ def _uncertainty(e: Values) -> str:
     )
 
 
-def _condition_lines(status: Status) -> list[str]:
+def _condition_lines(status: ShownStatus) -> list[str]:
     """Why it is in its state, and each source that does not serve it."""
     lines = [] if status.reason is None else [row(status.state, f"{status.reason}!")]
     for fault in status.faults:
@@ -157,7 +156,7 @@ def as_json(endpoint: str, feed: Feed) -> dict[str, Any]:
     return {
         "endpoint": endpoint,
         "estimate": feed.estimate(),
-        "status": msgspec.to_builtins(feed.status),
+        "status": feed.full_status(),
         "measurements_per_s": feed.measurement_rate,
         "fixes": {"received": len(feed.fixes), "accepted": sum(fix.fused for fix in feed.fixes)},
     }

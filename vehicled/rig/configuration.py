@@ -26,7 +26,8 @@ def write_configuration(
     """Write the configuration `name`, a file or a shipped one, to `path`, with emulated devices.
 
     Serial devices, a CAN adapter and the daemon's two sockets get their places in the folder `ports`; recordings go
-    into the folder `record`; what is learned is not kept. `gnss_latency`: of the receiver, s; None: as it is written.
+    into the folder `record`; what is learned is not kept, and receivers have no corrections. `gnss_latency`: of the
+    receiver, s; None: as it is written.
     Raises UsageError for a configuration with mistakes, and for a device that cannot be emulated.
     """
     load_daemon_configuration(
@@ -38,6 +39,7 @@ def write_configuration(
     assert root is not None
     daemon = _child(root, "daemon")
     for device, entry in _child(daemon, "devices").value:
+        _remove(entry, "corrections")  # a caster is no part of the rig
         options = _child(entry, "options")
         kind = _child(entry, "driver").value
         _set(options, **connect_options(kind, device.value, ports))

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from vehicled.errors import RunError
 from vehicled.live.commander import request
 from vehicled.live.feed import Feed
-from vehicled.messages import Status
+from vehicled.live.status import ShownStatus
+from vehicled.view.guard import is_loopback
 from vehicled.view.messages import command_message, hello, pack_row, status_message
 
 TOPICS = ("position", "slip", "suspension", "status", "command")
@@ -32,7 +33,7 @@ class LiveRun:
         self._newest = 0
         self._shown = 0
         """Time of the last row."""
-        self._status: Status | None = None
+        self._status: ShownStatus | None = None
         self._rows: deque[bytes] = deque(maxlen=_ROWS)
         self._statuses: deque[str] = deque(maxlen=_STATUSES)
         self._commands: deque[str] = deque(maxlen=_COMMANDS)
@@ -67,7 +68,7 @@ class LiveRun:
         self._newest = max([self._newest, *times])
         if status is not None:
             self._status = status
-            self._statuses.append(status_message(self._begin, status))
+            self._statuses.append(status_message(self._begin, status, self._command_endpoint() is not None))
             new.append(self._statuses[-1])
         for command in commands:
             self._commands.append(command_message(self._begin, command))
@@ -85,8 +86,15 @@ class LiveRun:
             kept.clear()
 
     async def mark(self, text: str) -> None:
-        """By the daemon that publishes, which says in its status where it takes commands. Raises RunError."""
-        commands = None if self._status is None else self._status.counters.get("commands")
-        if not commands or not commands.get("endpoint"):
-            raise RunError("nothing to mark: no daemon publishes here")
-        await asyncio.to_thread(request, commands["endpoint"], {"command": "mark", "text": text})
+        """By the daemon that publishes, whose status has the socket for commands. Raises RunError."""
+        endpoint = self._command_endpoint()
+        if endpoint is None:
+            raise RunError("nothing to mark: expected a daemon on this machine")
+        await asyncio.to_thread(request, endpoint, {"command": "mark", "text": text})
+
+    def _command_endpoint(self) -> str | None:
+        """Where the daemon takes commands; None of a replay, and where a path of its machine is none of ours."""
+        commands = None if self._status is None else self._status.counters.commands
+        transport, _, address = self._endpoint.partition("://")
+        is_here = transport == "ipc" or is_loopback(address.rpartition(":")[0])
+        return commands.endpoint if commands and is_here and commands.endpoint.startswith("ipc:") else None

@@ -6,12 +6,12 @@ Times are seconds since `begin` of the drive, the first time that the server kno
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from vehicled.messages import WHEELS, Status
+from vehicled.live.status import ShownStatus
+from vehicled.messages import WHEELS
 from vehicled.schemas import CommandRecord
 
 COLUMNS: tuple[str, ...] = (
@@ -44,12 +44,9 @@ def hello(title: str, live: bool) -> str:
     return encode({"type": "hello", "title": title, "live": live, "columns": ["t", *COLUMNS]})
 
 
-def status_message(begin: int, status: Status) -> str:
+def status_message(begin: int, status: ShownStatus, takes_marks: bool) -> str:
     """What the page shows of a status; begin, ns."""
     counters = status.counters
-    estimator, loop, queue = (counters.get(part) or {} for part in ("estimator", "loop", "queue"))
-    recorder, devices = counters.get("recorder"), counters.get("devices") or {}
-    sensors = estimator.get("sensors") or {}
     return encode(
         {
             "type": "status",
@@ -57,20 +54,16 @@ def status_message(begin: int, status: Status) -> str:
             "state": status.state,
             "reason": status.reason,
             "faults": status.faults,
-            "sensors": {name: _pick(s, "state", "fused", "rejected") for name, s in sensors.items()},
-            "inputs": estimator.get("inputs") or {},
-            "restarts": estimator.get("restarts"),
-            "devices": {name: _pick(d, "state") for name, d in devices.items()},
-            "loop": _pick(loop, "steps", "missed", "rate_hz", "step_us") if loop else None,
-            "dropped": sum((queue.get("dropped") or {}).values()),
-            "recorder": _pick(recorder, "state", "reason", "bytes") if recorder else None,
-            "takes_marks": "commands" in counters,
+            "sensors": counters.estimator.sensors,
+            "inputs": counters.estimator.inputs,
+            "restarts": counters.estimator.restarts,
+            "devices": counters.devices,
+            "loop": counters.loop,
+            "dropped": 0 if counters.queue is None else sum(counters.queue.dropped.values()),
+            "recorder": counters.recorder,
+            "takes_marks": takes_marks,
         }
     )
-
-
-def _pick(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: fields.get(name) for name in names}
 
 
 def command_message(begin: int, command: CommandRecord) -> str:

@@ -12,7 +12,7 @@ from replay.mcap_log import McapLog
 from replay.mcap_messages import is_mcap
 from replay.problems import Problems
 from vehicled.errors import RunError, UsageError
-from vehicled.messages import Status
+from vehicled.live.status import decode_status
 from vehicled.schemas import TOPIC_COLUMNS, CommandRecord
 from vehicled.view.messages import (
     COLUMNS,
@@ -27,7 +27,7 @@ from vehicled.view.messages import (
 _MOST_ROWS = 180_000
 """Two hours. Of a longer drive every second row is left out, or more: a page could not show them either."""
 _PIECE = 512 * ROW_BYTES
-_STATUS, _COMMAND = msgspec.json.Decoder(Status), msgspec.json.Decoder(CommandRecord)
+_COMMAND = msgspec.json.Decoder(CommandRecord)
 _FIELDS = msgspec.json.Decoder(dict[str, int | float | None])
 
 
@@ -77,8 +77,8 @@ class RecordedRun:
         for message in log.messages((*TOPIC_COLUMNS, "status", "command")):
             try:
                 if message.topic == "status":
-                    status = _STATUS.decode(message.data)
-                    self._messages.append(status_message(self._since(status.t), status))
+                    status = decode_status(message.data)
+                    self._messages.append(status_message(self._since(status.t), status, takes_marks=False))
                 elif message.topic == "command":
                     command = _COMMAND.decode(message.data)
                     self._messages.append(command_message(self._since(command.step), command))

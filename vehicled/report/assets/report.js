@@ -119,6 +119,7 @@ function drawTrack(lines, holder) {
   const margin = 0.05 * Math.max(right - left, top - bottom, 1);
   const whole = [left - margin, -top - margin, right - left + 2 * margin, top - bottom + 2 * margin];
   const svg = add(holder, "svg", { role: "img", "aria-label": "track" });
+  svg.style.aspectRatio = `${whole[2]} / ${whole[3]}`;
   let box = [...whole];
   const place = () => svg.setAttribute("viewBox", box.join(" "));
   place();

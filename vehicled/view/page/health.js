@@ -91,7 +91,7 @@ export class Health {
       line("missed", `${loop.missed} of ${loop.steps}`, loop.missed ? "warn" : "");
     } else line("step time", "only of a daemon");
     if (loop) line("dropped", String(dropped), dropped ? "warn" : "");
-    if (restarts !== null) line("restarts", String(restarts), restarts ? "warn" : "");
+    line("restarts", String(restarts), restarts ? "warn" : "");
     if (recorder) line("recording", `${recorder.state}, ${fixed(recorder.bytes / 1e6, 1)} MB`, recorder.state === "recording" ? "" : "warn");
     else if (loop) line("recording", "off");
     this.step.replaceChildren(...parts);

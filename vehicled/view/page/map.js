@@ -6,6 +6,18 @@ import { fixed } from "./format.js";
 const MOST_POINTS = 6000;
 const LEAST_SPAN = 4;
 const MARGIN = 34;
+const LENS = 34;
+
+function lengthText(metres) {
+  if (metres >= 1) return `${fixed(metres, 0)} m`;
+  return metres >= 0.01 ? `${fixed(metres * 100, 0)} cm` : `${fixed(metres * 1000, 0)} mm`;
+}
+
+// To 1, 2 or 5 of a power of ten.
+function roundUp(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * [1, 2, 5, 10].find((k) => k * power >= value * 0.999);
+}
 
 export class TrackMap {
   constructor(element, redraw) {
@@ -70,6 +82,7 @@ export class TrackMap {
       if (k >= 0) this.drawMark(context, px(k), py(k));
     }
     this.drawCar(context, history, row, px(row), py(row), frame.scale);
+    this.drawLens(context, history, row);
   }
 
   frame(history, row) {
@@ -96,9 +109,7 @@ export class TrackMap {
   drawGrid(context, frame) {
     const { width, height } = this.surface;
     const colours = palette();
-    const wanted = 90 / frame.scale;
-    const power = 10 ** Math.floor(Math.log10(wanted));
-    const step = power * [1, 2, 5, 10].find((k) => k * power >= wanted);
+    const step = roundUp(90 / frame.scale);
     context.strokeStyle = colours.line;
     context.lineWidth = 1;
     context.beginPath();
@@ -124,7 +135,7 @@ export class TrackMap {
     context.lineTo(10 + length, height - 17);
     context.stroke();
     context.font = "12px system-ui, sans-serif";
-    context.fillText(step >= 1 ? `${step} m` : `${fixed(step * 100, step < 0.01 ? 1 : 0)} cm`, 16, height - 18);
+    context.fillText(lengthText(step), 16, height - 18);
   }
 
   drawTrack(context, history, row, px, py) {
@@ -154,19 +165,52 @@ export class TrackMap {
     context.stroke();
   }
 
+  // The ellipse at a scale of its own, as on that of the track it is mostly too small to be seen.
+  drawLens(context, history, row) {
+    const { width, height } = this.surface;
+    const colours = palette();
+    const [a, b] = ["sigma.x", "sigma.y"].map((name) => 2 * history.columns[name][row]);
+    const most = Math.max(a, b);
+    if (!(most > 0)) return;
+    const [x, y] = [width - LENS - 8, height - LENS - 8];
+    const full = roundUp(most);
+    const scale = (LENS - 6) / full;
+    context.fillStyle = colours.panel;
+    context.strokeStyle = colours.line;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.arc(x, y, LENS, 0, 2 * Math.PI);
+    context.fill();
+    context.stroke();
+    context.beginPath();
+    context.moveTo(x - LENS, y);
+    context.lineTo(x + LENS, y);
+    context.moveTo(x, y - LENS);
+    context.lineTo(x, y + LENS);
+    context.stroke();
+    this.drawEllipse(context, x, y, a * scale, b * scale);
+    context.fillStyle = colours.quiet;
+    context.textAlign = "right";
+    context.fillText(`2 σ; rim ${lengthText(full)}`, x - LENS - 8, height - 12);
+    context.textAlign = "left";
+  }
+
+  drawEllipse(context, x, y, a, b) {
+    const colours = palette();
+    context.fillStyle = colours.soft;
+    context.strokeStyle = colours.accent;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.ellipse(x, y, a, b, 0, 0, 2 * Math.PI);
+    context.fill();
+    context.stroke();
+  }
+
   drawCar(context, history, row, x, y, scale) {
     const colours = palette();
     const at = (name) => history.columns[name][row];
     const [a, b] = [2 * at("sigma.x") * scale, 2 * at("sigma.y") * scale];
-    if (Number.isFinite(a + b)) {
-      context.fillStyle = colours.soft;
-      context.strokeStyle = colours.accent;
-      context.lineWidth = 1;
-      context.beginPath();
-      context.ellipse(x, y, a, b, 0, 0, 2 * Math.PI);
-      context.fill();
-      context.stroke();
-    }
+    if (Number.isFinite(a + b)) this.drawEllipse(context, x, y, a, b);
     // To scale where that is large enough to be seen.
     const length = Math.max(4.2 * scale, 18);
     const half = Math.max(0.9 * scale, 6);
