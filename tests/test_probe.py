@@ -129,7 +129,8 @@ def test_the_baud_rate_is_found(monkeypatch):
     assert opened == [115200, 460800, 921600, 230400, 38400]
 
 
-def test_what_is_silent_foreign_absent_or_busy_is_said(tmp_path):
+def test_what_is_silent_foreign_or_absent_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("drivers.probe.BAUDS", (115200, 9600))
     silent = PseudoTerminal(tmp_path / "silent")
     try:
         with sending(
