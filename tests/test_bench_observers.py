@@ -422,7 +422,7 @@ def test_ctrl_c_leaves_a_file_to_go_on_from(tmp_path):
         start_new_session=True,
     ) as process:
         deadline = time.monotonic() + 60
-        while not path.exists() and time.monotonic() < deadline:
+        while not (path.exists() and path.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import zmq
 from estimator_rig import mixed
+from live_rig import wait_until
 
 from replay.log import create_log
 from replay.mcap_log import McapLog
@@ -84,8 +85,9 @@ def rotated(logs, tmp_path_factory) -> tuple[list[Path], Path]:
                 if i == 700:
                     recorder.record_command(step.t, "set_position", {"x": 10.0, "y": -5.0, "sigma": 0.1})
                 recorder.record_step(step.t, step.measurements, None, [])
-                if i % 20 == 0:
+                if i % 20 == 0:  # a busy machine, too, gets a chunk by then, and so a file
                     time.sleep(0.011)
+                    wait_until(lambda recorder=recorder: not recorder.counters()["queue"])
             recorder.close()
         found.append(list_recordings(folder))
     several, (one,) = found
