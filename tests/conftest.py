@@ -15,6 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 gc.set_threshold(50_000, 20, 50)
 
 LONG = (
+    "test_faults_rows.py",
     "test_identification_estimate.py",
     "test_identify_command.py",
     "test_observers_published.py",
