@@ -220,9 +220,9 @@ def test_a_full_state_directory_costs_recordings_only():
 
 
 def test_reaching_the_memory_limit_is_an_end_with_a_restart():
-    """A limit below what it has is reached at once, and the kernel ends it."""
+    """What it records counts as its memory here, where the disk is in memory: so it reaches any limit."""
     since, pid = time.time(), main_pid()
-    limit = int(show("MemoryCurrent")) // 4
+    limit = int(show("MemoryCurrent")) + 100_000
     assert systemctl("set-property", "--runtime", "vehicled", f"MemoryMax={limit}").returncode == 0
     wait_for(lambda: main_pid() != pid, 60.0, "the end by the kernel")
     KILLED.append(time.monotonic_ns())
