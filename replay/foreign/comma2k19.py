@@ -16,6 +16,7 @@ from replay.foreign.extras import one_line
 from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import LogMapping, MappedSignal, map_names
 from replay.problems import Problems
+from replay.times import LONGEST_S
 from vehicled.errors import UsageError
 
 _CHUNK = 4096
@@ -127,8 +128,8 @@ class Comma2k19Signals:
             self.problems.add("truncated", where, f"{len(t)} times, {length} values")
         for begin in range(0, min(len(t), length), _CHUNK):
             seconds = np.asarray(t[begin : min(begin + _CHUNK, length)], dtype=float)
-            if not (np.abs(seconds) < 1e9).all():
-                self.problems.add("bad time", where, "not finite; the rest is skipped")
+            if not (np.abs(seconds) <= LONGEST_S).all():
+                self.problems.add("bad time", where, "no time in seconds; the rest is skipped")
                 return
             yield begin, np.rint(seconds * 1e9).astype(np.int64).tolist()
 

@@ -16,6 +16,7 @@ from replay.foreign.extras import one_line, require
 from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import TARGETS, LogMapping, map_names
 from replay.problems import Problems
+from replay.times import LONGEST_S
 from vehicled.errors import UsageError
 
 SUFFIXES = (".mf4", ".mdf")
@@ -94,7 +95,7 @@ class MdfSignals:
                 if parts is None:
                     return
                 times = _find_times(parts)
-                good = np.abs(times) < 1e9
+                good = np.abs(times) <= LONGEST_S
                 if not good.all():
                     self.problems.add("bad time", f"group {group}", "", int((~good).sum()))
                 columns = [_align(part, times) for part in parts]
