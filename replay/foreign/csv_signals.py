@@ -7,7 +7,7 @@ from typing import TextIO
 
 from replay.csv_log import read_header
 from replay.foreign.mapped_log import SignalRecord
-from replay.foreign.mapping import TARGETS, LogMapping, map_names
+from replay.foreign.mapping import LogMapping, map_own_names
 from replay.lines import bounded_lines
 from replay.problems import Problems
 from replay.times import round_seconds
@@ -43,7 +43,7 @@ class CsvSignals:
 
     def find_mapping(self) -> LogMapping:
         """The channels of this program that it has under their own names."""
-        return map_names({name: name for name in self._names if name in TARGETS})
+        return map_own_names(self._names)
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row; its time is that of the column `t`, s, if there is one, else 0."""

@@ -40,7 +40,7 @@ class SignalLog(Protocol):
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Unit of every signal that can be asked for; empty where the log has none."""
+        """Unit of every signal that there is; empty where the log has none."""
 
     def find_mapping(self) -> LogMapping:
         """What needs no mapping file: the channels whose signals the format names."""

@@ -11,7 +11,7 @@ import numpy as np
 from replay.csv_log import Table
 from replay.foreign.extras import one_line, require
 from replay.foreign.mapped_log import SignalRecord
-from replay.foreign.mapping import TARGETS, LogMapping, map_names
+from replay.foreign.mapping import LogMapping, map_own_names
 from replay.log_about import LogAbout
 from replay.problems import Problems
 from replay.rows import ARRIVAL, RowMerger, TableRow
@@ -140,12 +140,12 @@ class ParquetSignals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of every column of numbers, as its metadata says."""
+        """Of every column of numbers, by its metadata."""
         return self._units
 
     def find_mapping(self) -> LogMapping:
         """The channels of this program that it has under their own names."""
-        return map_names({name: name for name in self._units if name in TARGETS})
+        return map_own_names(self._units)
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row."""
