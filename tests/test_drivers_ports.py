@@ -134,6 +134,14 @@ def test_a_tcp_server_that_is_not_there_is_waited_for(caplog):
     assert f"imu: cannot be opened: 127.0.0.1:{number}: Connection refused" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("port", "baud"), [(f"socket://{'a' * 70}:5", 9600), ("socket://a..b:5", 9600), ("/dev/ptmx", 10**10)]
+)
+def test_a_name_or_baud_rate_that_is_impossible_is_an_os_error(port, baud):
+    with pytest.raises(OSError, match=port.removeprefix("socket://")):
+        open_port(port, baud)
+
+
 def test_a_tcp_server_that_sends_without_end_is_read_within_bounds():
     ended = threading.Event()
 
