@@ -32,7 +32,7 @@ _QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, 
 
 
 class THS(pynmea2.TalkerSentence):  # type: ignore[misc]  # no types; by its name, pynmea2 parses the sentence
-    """Heading and its mode, which pynmea2 does not know."""
+    """Heading and its mode, which pynmea2 does not have."""
 
     fields = (("Heading, true", "heading"), ("Mode", "mode"))
 

@@ -18,7 +18,7 @@ UNKNOWN = 0xFFFF_FFFF
 _FIX_OK, _DIFFERENTIAL = 1, 2
 _QUALITY_OF_CARRIER = {1: 5.0, 2: 4.0}  # float, fixed
 _NO_COURSE = 18_000_000
-"""Accuracy of the course in 1e-5 deg from which on it says nothing."""
+"""Accuracy of the course in 1e-5 deg from which on the course is unknown."""
 _DATE, _TIME, _RESOLVED = 1, 2, 4
 
 
@@ -87,7 +87,7 @@ def find_position(latitude: float, longitude: float, height: float) -> dict[str,
 
 
 def find_accuracy(h_acc: int, v_acc: int, unit: float) -> dict[str, float]:
-    """Channels of the accuracy of a position; `unit` in m. A receiver does not know one that it sends as 0."""
+    """Channels of the accuracy of a position; `unit` in m. Receivers send 0 for one that is unknown."""
     values = {"gnss.h_acc": h_acc * unit / math.sqrt(2.0), "gnss.v_acc": v_acc * unit}  # of one axis
     return {c: v for c, v in values.items() if 0.0 < v < UNKNOWN * unit / 2.0}
 

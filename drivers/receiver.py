@@ -2,7 +2,7 @@
 
 Receivers send NMEA 0183 (text), UBX (u-blox binary) and RTCM 3 (corrections), often all on one port, and another one
 after a reset or a change of their configuration. Each is cut out of the stream as whole messages, so that none is
-garbage between those of another; a driver reads those that it knows.
+garbage between those of another; a driver reads those that it has a decoder for.
 
 - UBX: `B5 62`, class, identifier, length (16 bits, little-endian), payload, two bytes of Fletcher's checksum over all
   from the class on.
@@ -163,7 +163,7 @@ def _parse_at_ubx(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
 
 
 class ReceiverDriver(SerialDriver):
-    """A GNSS receiver; says which protocols it sends, in its log and in its status."""
+    """A GNSS receiver; the protocols that it sends are in its log and in its status."""
 
     decoder: ReceiverDecoder
 
@@ -175,7 +175,7 @@ class ReceiverDriver(SerialDriver):
         decoder: ReceiverDecoder,
     ) -> None:
         super().__init__(name, options, emit, decoder)
-        self._said: tuple[tuple[str, ...], str | None] = (), None
+        self._logged: tuple[tuple[str, ...], str | None] = (), None
         self._next_check_ns = 0
 
     def describe(self) -> dict[str, Any]:
@@ -192,14 +192,14 @@ class ReceiverDriver(SerialDriver):
         now = time.monotonic_ns()
         if now >= self._next_check_ns:
             self._next_check_ns = now + _SETTLED_NS
-            self._say_protocols()
+            self._log_protocols()
         return received
 
-    def _say_protocols(self) -> None:
+    def _log_protocols(self) -> None:
         """A line in the log when what the receiver sends, or what is read of it, has changed."""
         protocols, in_use = self.decoder.protocols, self.decoder.in_use
-        before, self._said = self._said, (protocols, in_use)
-        if not protocols or self._said == before:
+        before, self._logged = self._logged, (protocols, in_use)
+        if not protocols or self._logged == before:
             return
         sent, known = ", ".join(protocols), self.decoder.READS
         if not set(known) & set(protocols):

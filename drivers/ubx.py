@@ -76,7 +76,7 @@ class UbxOptions(ReceiverOptions):
 
 
 class _Part(NamedTuple):
-    """What one message says of an epoch."""
+    """What one message has of an epoch."""
 
     itow: int
     """ms."""

@@ -123,7 +123,7 @@ def test_the_baud_rate_is_found(monkeypatch):
             pass
 
     monkeypatch.setattr("drivers.probe.open_port", Line)
-    monkeypatch.setattr("drivers.probe._LISTEN_S", 0.2)
+    monkeypatch.setattr("drivers.probe._READ_FOR_S", 0.2)
     found = probe_port("/dev/ttyUSB0")
     assert (found.driver, found.baud) == ("xsens", 38400)
     assert opened == [115200, 460800, 921600, 230400, 38400]
