@@ -304,9 +304,9 @@ def test_a_password_that_is_not_there_is_waited_for(tmp_path):
         ("caster: host:99999", "expected HOST or HOST:PORT"),
         ('mountpoint: "A B"', "without spaces"),
         ('mountpoint: "A\\r\\nX: hunter2"', "without spaces"),
-        ("user: me:hunter2", "password_file"),
+        ("user: me:hunter2", "without a colon"),
         ("password: hunter2", "password"),
-        ("ca_file: ca.pem", "tls: true"),
+        ("ca_file: ca.pem", "expected tls"),
     ],
 )
 def test_mistakes_are_named_without_a_password(line, error):
