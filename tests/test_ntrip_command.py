@@ -164,7 +164,10 @@ def test_what_is_no_caster_is_named_in_one_line(response, error, capsys):
         (["host", "--near", "43"], "--near: expected LAT,LON"),
         (["host", "--near", "99,0"], "--near: expected LAT,LON"),
         (["host", "--ca-file", "x"], "--ca-file: expected tls"),
-        (["host", "--password-file", "x", "--password-variable", "y"], "--password-variable: expected either"),
+        (
+            ["host", "--password-file", "x", "--password-variable", "y"],
+            "--password-variable: expected either",
+        ),
     ],
 )
 def test_mistakes_in_arguments(arguments, error, capsys):
