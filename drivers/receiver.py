@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
 from drivers.rtcm import parse_at_rtcm
 from drivers.serial_port import SerialDriver, SerialOptions
+from drivers.utc import UTC_CHANNEL
 from vehicled.messages import Measurement
 from vehicled.units import NonNegative, Seconds
 
@@ -124,9 +125,12 @@ class ReceiverDecoder(FrameDecoder):
         """Appends the measurements that a message completes."""
 
     def _measured(self, t: int, arrival_ns: int, values: dict[str, float]) -> Measurement:
-        """A measurement of the channels `gnss.…`, as those of the receiver that this is."""
+        """A measurement of the channels `gnss.…`, as those of the receiver that this is.
+
+        The time of day is that of the first receiver alone.
+        """
         if self._prefix != "gnss":
-            values = {re.sub(r"^gnss\b", self._prefix, channel): v for channel, v in values.items()}
+            values = {re.sub(r"^gnss\b", self._prefix, c): v for c, v in values.items() if c != UTC_CHANNEL}
         return Measurement(self.name, t, arrival_ns, values)
 
 

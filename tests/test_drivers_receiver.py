@@ -167,6 +167,7 @@ def test_a_driver_reports_what_its_receiver_sends(tmp_path, caplog, soon):
         finally:
             driver.stop()
     assert out[0].values["gnss.quality"] == 4.0
+    assert abs(out[0].values["gnss.utc"] - time.time()) < 60  # that of the play, not of the log
 
 
 def _make_gga(i):

@@ -15,6 +15,7 @@ from drivers.base import Driver
 from drivers.corrections import CorrectionOptions, Corrections, Receiver
 from drivers.flood import FloodGuard
 from drivers.registry import load_driver
+from drivers.utc import UTC_CHANNEL
 from vehicled.daemon.clock import MonotonicClock
 from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
@@ -26,7 +27,6 @@ from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
-from vehicled.daemon.utc import CHANNEL as UTC_CHANNEL
 from vehicled.daemon.utc import UtcClock
 from vehicled.errors import RunError, UsageError
 from vehicled.foxglove.scene import Scene
