@@ -184,7 +184,7 @@ def test_the_layout_shows_what_recordings_have() -> None:
 def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
     pytest.importorskip("foxglove")
     websockets = pytest.importorskip("websockets.sync.client")
-    from vehicled.foxglove.server import FoxgloveServer
+    from vehicled.live.foxglove_server import FoxgloveServer
 
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     publisher = context.socket(zmq.PUB)
@@ -212,6 +212,8 @@ def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
                 for k in range(500):
                     estimate = make_estimate(k * 40_000_000, **MOVING)
                     publisher.send_multipart([b"position", b"damaged"])
+                    publisher.send(b"position")
+                    publisher.send_multipart([b"slip\xff", b"{}"])
                     for topic in TOPIC_COLUMNS:
                         publisher.send_multipart([topic.encode(), encode_estimate(topic, estimate)])
                     try:

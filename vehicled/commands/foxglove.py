@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             "or --insecure-public-bind beside it"
         )
     try:
-        from vehicled.foxglove.server import FoxgloveServer
+        from vehicled.live.foxglove_server import FoxgloveServer
     except ModuleNotFoundError as error:
         if error.name != "foxglove":
             raise

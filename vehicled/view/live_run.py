@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from vehicled.errors import RunError
 from vehicled.live.commander import request
 from vehicled.live.feed import Feed
-from vehicled.live.status import ShownStatus
+from vehicled.live.shown import ShownStatus
+from vehicled.schemas import TOPIC_COLUMNS
 from vehicled.view.guard import is_loopback
 from vehicled.view.messages import command_message, hello, pack_row, status_message
 
-TOPICS = ("position", "slip", "suspension", "status", "command")
+TOPICS = (*TOPIC_COLUMNS, "status", "command")
 _ROWS = 15_000
 """Ten minutes, which a page that is opened later gets at once."""
 _STATUSES = 1_200
@@ -40,7 +41,7 @@ class LiveRun:
 
     def close(self) -> None:
         """End the subscription."""
-        self._feed.__exit__()
+        self._feed.close()
 
     def _hello(self) -> str:
         return hello(self._endpoint, live=True)
