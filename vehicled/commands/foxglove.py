@@ -1,8 +1,8 @@
 """`vehicled foxglove`: a running daemon, live in Foxglove."""
 
 import argparse
-from ipaddress import ip_address
 
+from vehicled.addresses import is_loopback
 from vehicled.errors import UsageError
 
 HELP = "Serve a running daemon's results to Foxglove: the car on map and in space, and all values to plot."
@@ -40,19 +40,11 @@ examples:
 examples/foxglove.json is a layout with map, car, and plots of sideslip, slip and innovations: Layout, Import."""
 
 
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine can connect there. Another name counts as public: it may resolve to anything."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises UsageError."""
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port {args.port}: expected 0 to 65535")
-    if not (args.insecure_public_bind or _is_loopback(args.host)):
+    if not (args.insecure_public_bind or is_loopback(args.host)):
         raise UsageError(
             f"--host {args.host}: can be reached from the network: expected a loopback address, "
             "or --insecure-public-bind beside it"

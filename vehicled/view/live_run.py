@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
+from vehicled.addresses import is_local
 from vehicled.errors import RunError
 from vehicled.live.commander import request
 from vehicled.live.feed import Feed
 from vehicled.live.shown import ShownStatus
 from vehicled.schemas import TOPIC_COLUMNS
-from vehicled.view.guard import is_loopback
 from vehicled.view.messages import command_message, hello, pack_row, status_message
 
 TOPICS = (*TOPIC_COLUMNS, "status", "command")
@@ -96,6 +96,6 @@ class LiveRun:
     def _command_endpoint(self) -> str | None:
         """Where the daemon takes commands; None of a replay, and where a path of its machine is none of ours."""
         commands = None if self._status is None else self._status.counters.commands
-        transport, _, address = self._endpoint.partition("://")
-        is_here = transport == "ipc" or is_loopback(address.rpartition(":")[0])
-        return commands.endpoint if commands and is_here and commands.endpoint.startswith("ipc:") else None
+        if commands is None or not is_local(self._endpoint) or not commands.endpoint.startswith("ipc:"):
+            return None
+        return commands.endpoint
