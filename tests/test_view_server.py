@@ -94,7 +94,8 @@ class Running:
 
     def open(self, **options):
         options.setdefault("origin", f"http://127.0.0.1:{self.port}")
-        return connect(f"ws://127.0.0.1:{self.port}/live", compression=None, **options)
+        # Rows that a test has not read would delay the end of the connection.
+        return connect(f"ws://127.0.0.1:{self.port}/live", compression=None, close_timeout=0.2, **options)
 
     def wait_for_clients(self, number):
         give_up = time.monotonic() + 15
@@ -260,7 +261,8 @@ def test_a_large_message_costs_its_sender_the_connection(running):
     running.wait_for_clients(0)
 
 
-def test_pages_that_disappear_or_do_not_read_are_forgotten():
+def test_pages_that_disappear_or_do_not_read_are_forgotten(monkeypatch):
+    monkeypatch.setattr("vehicled.view.server._QUEUE", 75)  # three seconds
     drive = Drive(width=100_000)
     with Running(drive) as running, contextlib.ExitStack() as stack:
         reader, *gone = (stack.enter_context(running.open()) for _ in range(4))
