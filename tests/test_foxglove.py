@@ -1,6 +1,7 @@
 """What Foxglove gets: messages of its published schemas, true to the estimate; live and in recordings."""
 
 import json
+import sys
 import threading
 from importlib import import_module
 from pathlib import Path
@@ -231,9 +232,16 @@ def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
 
 
 def test_an_address_in_the_network_is_served_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("foxglove")
     assert main(["foxglove", "--config", "prototype", "--host", "0.0.0.0"]) == 2
     assert "loopback" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "foxglove", None)
+    assert main(["foxglove", "--config", "prototype"]) == 2
+    assert "pip install 'vehicled[live]'" in capsys.readouterr().err
 
 
 def test_turning_by_nothing_is_the_identity() -> None:

@@ -451,7 +451,7 @@ def test_a_port_in_use_is_one_line(running, tmp_path):
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "vehicled.view.server", None)
+    monkeypatch.setitem(sys.modules, "websockets", None)
     monkeypatch.setattr("os.nice", lambda _: 0)
     assert main(["view"]) == 2
     assert "pip install 'vehicled[view]'" in capsys.readouterr().err

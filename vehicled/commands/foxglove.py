@@ -1,6 +1,7 @@
 """`vehicled foxglove`: a running daemon, live in Foxglove."""
 
 import argparse
+from importlib.util import find_spec
 
 from vehicled.addresses import is_loopback
 from vehicled.errors import UsageError
@@ -49,14 +50,11 @@ def run(args: argparse.Namespace) -> int:
             f"--host {args.host}: can be reached from the network: expected a loopback address, "
             "or --insecure-public-bind beside it"
         )
-    try:
-        from vehicled.live.foxglove_server import FoxgloveServer
-    except ModuleNotFoundError as error:
-        if error.name != "foxglove":
-            raise
-        raise UsageError("vehicled foxglove needs foxglove-sdk: pip install 'vehicled[live]'") from None
+    if find_spec("foxglove") is None:
+        raise UsageError("vehicled foxglove needs the extra `live`: pip install 'vehicled[live]'")
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.foxglove.scene import Scene
+    from vehicled.live.foxglove_server import FoxgloveServer
 
     configuration = load_daemon_configuration(args.config)
     endpoint = args.endpoint or configuration.daemon.publish.endpoint
