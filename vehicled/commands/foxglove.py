@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """\
 examples:
   vehicled foxglove --config my_car.yaml         then in Foxglove: Open connection, ws://localhost:8765
-  vehicled replay drive.mcap --config my_car.yaml --publish tcp://127.0.0.1:5550    something to look at
+  vehicled replay drive.mcap --config my_car.yaml --publish tcp://127.0.0.1:5550    a drive to show
 
 examples/foxglove.json is a layout with map, car, and plots of sideslip, slip and innovations: Layout, Import."""
 

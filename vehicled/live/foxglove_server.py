@@ -49,7 +49,7 @@ class FoxgloveServer:
         return foxglove.Channel(f"/{topic}", schema=described, message_encoding="json", context=self._viewers)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Forward until `stop` says so, or Ctrl-C."""
+        """Forward until `stop` returns True, or Ctrl-C."""
         while not stop():
             self._subscriber.wait(_CHECK_EVERY_S)
             for topic, payload in self._subscriber.receive():

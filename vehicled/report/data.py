@@ -1,4 +1,4 @@
-"""A run, brought into the form that its plots want: arrays over seconds since its start."""
+"""A run, brought into the form that its plots need: arrays over seconds since its start."""
 
 from collections import Counter
 from collections.abc import Sequence

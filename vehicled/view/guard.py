@@ -47,7 +47,7 @@ class Guard:
         return True
 
     def is_same_origin(self, origin: str | None, host: str | None) -> bool:
-        """Whether a WebSocket is opened by a page of this server; browsers say so in `Origin`."""
+        """Whether a WebSocket is opened by a page of this server; browsers send that page's address in `Origin`."""
         try:
             return origin is not None and host is not None and urlsplit(origin).netloc == host
         except ValueError:

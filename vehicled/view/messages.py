@@ -1,6 +1,6 @@
 """What the page gets: rows of an estimate as binary messages, everything else as JSON.
 
-Times are seconds since `begin` of the drive, the first time that the server knows of it.
+Times are seconds since `begin` of the drive, the first of its times that the server has received.
 """
 
 from __future__ import annotations
