@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from vehicled.schemas import (
     ConfigurationRecord,
     MeasurementRecord,
     StepRecord,
+    decode_estimate,
 )
 
 
@@ -59,12 +60,6 @@ class _InnovationRecord(msgspec.Struct, gc=False):
     test_ratio: float | None
     fused: bool
     reason: str
-
-
-class _Time(msgspec.Struct, gc=False):
-    """When a message is of, ns. By itself: as a float, it would be rounded."""
-
-    t: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class McapLog:
@@ -248,14 +243,12 @@ def _table(rows: dict[str, list[bytes]], problems: Problems) -> Table:
     """The three topics of each step as one row again, at the times of `position`."""
     times: dict[str, np.ndarray] = {}
     values: dict[str, np.ndarray] = {}
-    decode_time = msgspec.json.Decoder(_Time).decode
-    decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
     for topic, columns in TOPIC_COLUMNS.items():
         decoded = []
         for data in rows[topic]:
             try:
-                fields = decode_values(data)
-                decoded.append((decode_time(data).t, [fields.get(c) for c in columns]))
+                time, fields = decode_estimate(topic, data)
+                decoded.append((time, list(fields.values())))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 problems.add("bad message", f"/{topic}", str(error))
         times[topic] = np.array([t for t, _ in decoded], dtype=np.int64)
