@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from vehicled.schemas import (
     ConfigurationRecord,
     MeasurementRecord,
     StepRecord,
+    decode_estimate,
 )
 
 
@@ -60,12 +61,6 @@ class _InnovationRecord(msgspec.Struct, gc=False):
     test_ratio: float | None
     fused: bool
     reason: str
-
-
-class _Time(msgspec.Struct, gc=False):
-    """When a message is of, ns. By itself: as a float, it would be rounded."""
-
-    t: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class McapLog:
@@ -254,20 +249,18 @@ def _table(rows: dict[str, list[bytes]], problems: Problems) -> Table:
     """The three topics of each step as one row again, at the times of `position`."""
     times: dict[str, np.ndarray] = {}
     values: dict[str, np.ndarray] = {}
-    decode_time = msgspec.json.Decoder(_Time).decode
-    decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
     for topic, columns in TOPIC_COLUMNS.items():
         decoded = []
         for data in rows[topic]:
             try:
-                t, fields = decode_time(data).t, decode_values(data)
+                t, fields = decode_estimate(topic, data)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 problems.add("bad message", f"/{topic}", str(error))
                 continue
             if abs(t) > LONGEST_NS:
                 problems.add("absurd time", f"/{topic}", f"t = {t / 1e9:.9g} s; skipped")
                 continue
-            decoded.append((t, [fields.get(c) for c in columns]))
+            decoded.append((t, list(fields.values())))
         times[topic] = np.array([t for t, _ in decoded], dtype=np.int64)
         values[topic] = np.array([v for _, v in decoded], dtype=float).reshape(len(decoded), len(columns))
     rows_t = times["position"]

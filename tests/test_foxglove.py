@@ -1,6 +1,7 @@
 """What Foxglove gets: messages of its published schemas, true to the estimate; live and in recordings."""
 
 import json
+import sys
 import threading
 from importlib import import_module
 from pathlib import Path
@@ -184,7 +185,7 @@ def test_the_layout_shows_what_recordings_have() -> None:
 def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
     pytest.importorskip("foxglove")
     websockets = pytest.importorskip("websockets.sync.client")
-    from vehicled.foxglove.server import FoxgloveServer
+    from vehicled.live.foxglove_server import FoxgloveServer
 
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     publisher = context.socket(zmq.PUB)
@@ -212,6 +213,8 @@ def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
                 for k in range(500):
                     estimate = make_estimate(k * 40_000_000, **MOVING)
                     publisher.send_multipart([b"position", b"damaged"])
+                    publisher.send(b"position")
+                    publisher.send_multipart([b"slip\xff", b"{}"])
                     for topic in TOPIC_COLUMNS:
                         publisher.send_multipart([topic.encode(), encode_estimate(topic, estimate)])
                     try:
@@ -229,9 +232,16 @@ def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
 
 
 def test_an_address_in_the_network_is_served_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("foxglove")
     assert main(["foxglove", "--config", "prototype", "--host", "0.0.0.0"]) == 2
     assert "loopback" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "foxglove", None)
+    assert main(["foxglove", "--config", "prototype"]) == 2
+    assert "pip install 'vehicled[live]'" in capsys.readouterr().err
 
 
 def test_turning_by_nothing_is_the_identity() -> None:

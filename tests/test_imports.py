@@ -22,6 +22,7 @@ PLAIN = {
     FACADE,
     "vehicled.bounded_file",
     "vehicled.errors",
+    "vehicled.addresses",
     "vehicled.angles",
     "vehicled.backoff",
     "vehicled.units",

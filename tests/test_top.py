@@ -19,7 +19,7 @@ from publisher_rig import circling, publishing, status
 from vehicled.cli import main
 from vehicled.daemon.endpoints import PublishOptions
 from vehicled.live import DEFAULT_ENDPOINT
-from vehicled.live.feed import Feed
+from vehicled.live.feed import SHOWN, Feed
 from vehicled.live.top import RecentTrack, make_page
 from vehicled.messages import Innovation
 
@@ -37,6 +37,10 @@ def endpoint(socket_folder):
 def publisher(endpoint):
     with publishing(endpoint) as publisher:
         yield publisher
+
+
+HUGE = 10**400
+"""Valid in JSON, and too large for every number here."""
 
 
 def fill(publisher, t=1.0):
@@ -89,21 +93,43 @@ def test_the_map_shows_the_way_and_another_drive_begins_another_one():
     assert track.lines(7) == []
 
 
-def test_fixes_are_forgotten_when_no_more_come(publisher, endpoint):
-    fix = Innovation(
-        10**9, 10**9, "gnss.position", "gnss", *[[0.1, 0.2, 0.0]] * 3, [0.01] * 3, 1, 0.1, True, "fused"
+def make_fix(t):
+    return Innovation(
+        t, t, "gnss.position", "gnss", *[[0.1, 0.2, 0.0]] * 3, [0.01] * 3, 1, 0.1, True, "fused"
     )
-    with Feed(endpoint) as feed:
-        publisher.publish_step(None, [fix])
+
+
+def test_each_fix_counts_once_and_is_forgotten_when_no_more_come(publisher, endpoint):
+    # A publisher sends a fix under both topics while somebody subscribes to the second one.
+    with Feed(endpoint, ("innovation", *SHOWN)) as feed:
+        publisher.publish_status(status(1))
         receive(feed, 1)
-        assert len(feed.fixes) == 1
-        publisher.publish_status(status(3 * 10**9))
-        receive(feed, 2)
+        t, give_up = 10**9, time.monotonic() + 5
+        while len(feed.fixes) < 3:
+            assert time.monotonic() < give_up
+            t += 10**8
+            publisher.publish_step(None, [make_fix(t)])
+            feed.take(0.02)
+        times = [fix.t for fix in feed.fixes]
+        assert len(times) == len(set(times))
+        publisher.publish_status(status(t + 3 * 10**9))
+        receive(feed, feed.messages + 1)
         assert len(feed.fixes) == 0
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"{", b"7", b'{"t":"x"}', b'{"t":1,"state":7,"counters":3}', b"\xff\xfe"]
+    "payload",
+    [
+        b"",
+        b"{",
+        b"7",
+        b'{"t":"x"}',
+        b'{"t":1,"state":7,"counters":3}',
+        b"\xff\xfe",
+        b'{"t":%d,"step":%d,"name":"mark","arguments":{},"state":"running","counters":{}}' % (HUGE, HUGE),
+        b'{"t":1,"x":%d,"state":"running","counters":{"queue":{"put":%d,"dropped":{}}}}' % (HUGE, HUGE),
+        b'{"t":1,"innovation":[0.1,0.1],"variance":[-1,-1],"fused":true}',
+    ],
 )
 def test_what_no_daemon_sends_is_left_out(socket_folder, payload):
     context = zmq.Context()
@@ -119,7 +145,7 @@ def test_what_no_daemon_sends_is_left_out(socket_folder, payload):
                 b"suspension",
                 b"status",
                 b"command",
-                b"innovation",
+                b"innovation.gnss.position",
                 b"position\xff",
             ):
                 other.send_multipart([topic, payload])

@@ -207,6 +207,25 @@ def encode_estimate(topic: str, estimate: Estimate) -> bytes:
     return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values.tolist()))
 
 
+class _Time(msgspec.Struct, gc=False):
+    """When a message is of, ns. By itself: as a float, it would be rounded."""
+
+    t: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+_decode_time = msgspec.json.Decoder(_Time).decode
+_decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
+
+
+def decode_estimate(topic: str, message: bytes) -> tuple[int, dict[str, float | None]]:
+    """Time (ns) and columns of an estimate, from a message of `topic` (a key of `TOPIC_COLUMNS`).
+
+    A column that the message does not have is None. Raises msgspec.DecodeError or UnicodeDecodeError (ValueErrors).
+    """
+    values = _decode_values(message)
+    return _decode_time(message).t, {c: values.get(c) for c in TOPIC_COLUMNS[topic]}
+
+
 def encode_points(estimate: Estimate) -> bytes:
     """The further points of an estimate that has them, as UTF-8 JSON."""
     points = {

@@ -1,6 +1,7 @@
 """`vehicled view`: a running daemon or a recording in a browser."""
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -70,10 +71,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--endpoint: not with a RUN, which is a file")
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port {args.port}: expected 0 to 65535")
-    try:
-        from vehicled.view.server import ViewServer, find_url
-    except ModuleNotFoundError as error:
-        raise UsageError(f"view: no module {error.name}; expected pip install 'vehicled[view]'") from None
+    if find_spec("websockets") is None:
+        raise UsageError("vehicled view needs the extra `view`: pip install 'vehicled[view]'")
+    from vehicled.view.server import ViewServer, find_url
 
     async def serve(source: "ViewSource") -> None:
         async with ViewServer(source, args.host, args.port) as server:

@@ -8,13 +8,13 @@ import socket as sockets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import zmq
 import zmq.auth
 
+from vehicled.addresses import is_local
 from vehicled.errors import UsageError
 from vehicled.units import Range
 
@@ -63,7 +63,7 @@ class PublishOptions:
             fault = _endpoint_fault(endpoint)
             if fault:
                 yield key, f"{fault}, got '{endpoint}'"
-            elif not (_is_local(endpoint) or self.curve_secret_key_file or self.insecure_public_bind):
+            elif not (is_local(endpoint) or self.curve_secret_key_file or self.insecure_public_bind):
                 yield (
                     key,
                     f"'{endpoint}' can be reached from the network: expected a loopback address, "
@@ -207,18 +207,6 @@ def _endpoint_fault(endpoint: str) -> str | None:
     host, _, port = address.rpartition(":")
     port_fits = port == "*" or (port.isdecimal() and int(port) < 65536)
     return None if transport == "tcp" and host and port_fits else expected
-
-
-def _is_local(endpoint: str) -> bool:
-    """Whether only this machine can connect. A host name counts as public: it may resolve to anything."""
-    transport, _, address = endpoint.partition("://")
-    if transport == "ipc":
-        return True
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_key(key: str | bytes) -> bool:

@@ -25,10 +25,9 @@ from vehicled.live.lines import (
     row,
     style,
 )
-from vehicled.live.status import ShownStatus
+from vehicled.live.shown import ShownStatus
 from vehicled.terminal import Page, keys
 
-TOPICS = ("position", "slip", "suspension", "status", "command", "innovation")
 _REDRAW_S = 0.1
 _SILENT_S = 2.5
 """There is a status each second."""
@@ -124,7 +123,7 @@ def _printable(line: str) -> str:
 
 def watch(endpoint: str) -> None:
     """Redraw the page in this terminal until the key q. Raises UsageError for a bad endpoint."""
-    with Feed(endpoint, TOPICS) as feed, Page(sys.stdout) as page, keys() as pressed:
+    with Feed(endpoint) as feed, Page(sys.stdout) as page, keys() as pressed:
         track = RecentTrack()
         while "q" not in pressed.take():
             feed.take(_REDRAW_S)
@@ -138,7 +137,7 @@ def take_snapshot(endpoint: str, wait: float) -> Feed:
 
     Raises UsageError for a bad endpoint, RunError if there is none.
     """
-    with Feed(endpoint, TOPICS) as feed:
+    with Feed(endpoint) as feed:
         waited = 0.0
         while feed.messages == 0:
             if waited >= wait:

@@ -6,14 +6,15 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
+from vehicled.addresses import is_local
 from vehicled.errors import RunError
 from vehicled.live.commander import request
 from vehicled.live.feed import Feed
-from vehicled.live.status import ShownStatus
-from vehicled.view.guard import is_loopback
+from vehicled.live.shown import ShownStatus
+from vehicled.schemas import TOPIC_COLUMNS
 from vehicled.view.messages import command_message, hello, pack_row, status_message
 
-TOPICS = ("position", "slip", "suspension", "status", "command")
+TOPICS = (*TOPIC_COLUMNS, "status", "command")
 _ROWS = 15_000
 """Ten minutes, which a page that is opened later gets at once."""
 _STATUSES = 1_200
@@ -40,7 +41,7 @@ class LiveRun:
 
     def close(self) -> None:
         """End the subscription."""
-        self._feed.__exit__()
+        self._feed.close()
 
     def _hello(self) -> str:
         return hello(self._endpoint, live=True)
@@ -95,6 +96,6 @@ class LiveRun:
     def _command_endpoint(self) -> str | None:
         """Where the daemon takes commands; None of a replay, and where a path of its machine is none of ours."""
         commands = None if self._status is None else self._status.counters.commands
-        transport, _, address = self._endpoint.partition("://")
-        is_here = transport == "ipc" or is_loopback(address.rpartition(":")[0])
-        return commands.endpoint if commands and is_here and commands.endpoint.startswith("ipc:") else None
+        if commands is None or not is_local(self._endpoint) or not commands.endpoint.startswith("ipc:"):
+            return None
+        return commands.endpoint
