@@ -38,14 +38,19 @@ def settle_in_turn(filter: EstimatedFilter, yaw_rate: float) -> bool:
 
 
 def hold_motion(filter: EstimatedFilter, left: float, yaw_rate: float) -> None:
-    """Let tyres and springs take what they carry at a lateral velocity (m/s) and a yaw rate (rad/s) that are held."""
-    held = filter.read_state().copy()
+    """Let tyres and springs take what they carry at a lateral velocity (m/s) and a yaw rate (rad/s) that are held.
+
+    Nothing has changed where the simulation cannot do that.
+    """
+    before, held = filter.save(), filter.read_state().copy()
     held[LEFT], held[YAW_RATE] = left, yaw_rate
     for _ in range(round(_TIME / _STEP)):
         _return(filter, held, [AHEAD, LEFT, YAW_RATE])
         filter.car.step(_STEP)
         filter.read_state()
     _return(filter, held, [AHEAD, LEFT, YAW_RATE])
+    if not filter.is_sound:
+        filter.restore(before)
 
 
 def _return(filter: EstimatedFilter, to: np.ndarray, velocities: list[int]) -> None:
