@@ -108,6 +108,27 @@ def test_what_is_beyond_any_car_is_not_seen_by_the_filter():
     assert np.abs(run["vx"]).max() < 0.2
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda v: v | {"gnss.vn": 180.0, "gnss.ve": 180.0},  # each is possible, both together are not
+        lambda v: v | {"gnss.speed": 1e9, "gnss.course": math.nan},
+    ],
+)
+def test_a_vector_beside_an_impossible_speed(damage):
+    drive = mixed(20.0)
+    given = [
+        Measurement(m.source, m.t, m.arrival, damage(m.values))
+        if "gnss.vn" in m.values and 4 * SECOND <= m.t < 5 * SECOND
+        else m
+        for m in drive.measurements(31, gnss=VECTOR)
+        if m.arrival < 6 * SECOND
+    ]
+    run = Run(prototype(), steps(given))
+    assert len([i for i in run.of("gnss.velocity") if 4 * SECOND <= i.t < 5 * SECOND]) == 50
+    assert rms(during(run, drive, "vx", 4.0, 6.0)) < 0.1
+
+
 # Heading by two antennas
 
 

@@ -238,9 +238,9 @@ def encode_points(estimate: Estimate) -> bytes:
 def encode_innovation(innovation: Innovation) -> bytes:
     """An innovation record as UTF-8 JSON, its numbers with as many digits as they are good for."""
     i, m = innovation, len(innovation.innovation)
-    if m and math.isfinite(i.nis):
+    numbers = *i.value, *i.predicted, *i.innovation, *i.variance, i.nis, i.test_ratio
+    if m and math.isfinite(sum(numbers)):
         names = i.t, i.step, _encode(i.sensor), _encode(i.source)
-        numbers = *i.value, *i.predicted, *i.innovation, *i.variance, i.nis, i.test_ratio
         return _write_template(m) % (*names, *numbers, _encode(i.fused), _encode(i.reason), _find_code(i))
     return b'%b%b,"reason_code":%d}' % (_VERSION, _encode(innovation)[1:-1], _find_code(i))
 

@@ -19,7 +19,7 @@ _LONGEST_GAP = 0.25
 _ACCELERATION_SIGMA = 0.6
 """m/s²: roll and pitch of a car in a skid, and noise of the receiver's velocity."""
 _LEAST_ACCELERATION = 3.0
-"""m/s²: less says too little of the direction."""
+"""m/s²: with less, its errors hide the direction."""
 
 
 class Alignment(NamedTuple):
