@@ -102,15 +102,16 @@ class StartConditions:
             if fix is not None and (self.fix is None or n <= self._fix_by):
                 settings, self._fix_by = receiver.settings, n
                 self.fix = m.t - round(settings.latency * 1e9), fix, settings.antenna
-            self._take_heading(m, receiver)
+            self._take_heading(m, receiver, n == self._fix_by)
 
-    def _take_heading(self, m: Measurement, receiver: GnssSource) -> None:
+    def _take_heading(self, m: Measurement, receiver: GnssSource, accelerates: bool) -> None:
+        """`accelerates`: whether accelerations are found by its velocities; those of two antennas differ."""
         yaw, course = receiver.find_yaw(m.values), receiver.find_course(m.values)
         if yaw is not None:
             self._heading = yaw
         if course is not None:
             self._course = course, receiver.settings.least_speed, receiver.settings.antenna
-            if (speed := receiver.measure_speed(m)) is not None:
+            if accelerates and (speed := receiver.measure_speed(m)) is not None:
                 t_ns = m.t - round(receiver.settings.latency * 1e9)
                 self._acceleration.take_velocity(t_ns * 1e-9, speed, course)
 
@@ -125,4 +126,7 @@ class StartConditions:
 
     def find_alignment(self) -> Alignment | None:
         """Heading and motion of a car that may skid; None where too little is known yet."""
-        return self._acceleration.find()
+        imu = self._sources.imu
+        if imu is None or self._course is None:
+            return None
+        return self._acceleration.find(self._course[2], imu.settings.position)
