@@ -30,7 +30,7 @@ COMMANDS = {
     "score": "compare estimates with the truth",
     "report": "plot a run",
     "check": "validate a configuration and describe its vehicle model",
-    "identify": "find parameters of a car from recorded drives",
+    "identify": "find parameters of a car from recorded drives, of a mechanism from its motion",
     "tune": "find the noise of sensors and model from recorded drives",
     "bench": "measure speed on this machine",
     "ntrip": "list the streams of corrections that a caster has",
