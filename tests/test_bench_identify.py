@@ -54,10 +54,12 @@ def test_base_sets(found):
     assert len(valid) == 4
     for row in valid:
         assert row["valid"]
+        assert row["rank"] == 83
         assert row["distance"] < 1e-10
         assert row["residual"] < 1e-10
     assert not rejected["valid"]
-    assert "83 is needed" in rejected["reason"]
+    assert rejected["rank"] == 74
+    assert "rank 74, 83 is needed" in rejected["reason"]
 
 
 def test_without_noise_every_set_predicts(found):

@@ -157,13 +157,14 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"{'condition of ' + str(found['excitation']['relevant']) + ' parameters':<34} "
         f"{condition['drawn']:.2g} in a motion drawn at random, {condition['optimised']:.2g} optimised",
         "",
-        "base sets",
+        "base sets, as printed, and their rank with as many digits",
     ]
     for row in found["sets"]:
         text = (
-            f"same space to {row['distance']:.0e}, W N = 0 to {row['residual']:.0e}, condition {row['condition']:.0e}"
+            f"rank {row['rank']}, same space to {row['distance']:.0e}, W N = 0 to {row['residual']:.0e}, "
+            f"condition {row['condition']:.0e}"
             if row["valid"]
-            else f"rejected: {row['reason']}"
+            else f"rejected: rank {row['rank']}; no transfer has {', '.join(row['alone'])}"
         )
         lines.append(f"{row['set']:<34} {text}")
     lines += [
