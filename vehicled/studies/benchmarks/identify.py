@@ -13,6 +13,7 @@ from vehicled.identification import base, extended, feasible, least_squares, mot
 from vehicled.identification.relevance import Equations
 from vehicled.studies.benchmarks.identify_sets import REJECTED
 from vehicled.studies.benchmarks.identify_study import NOISE, RELEVANT, Study
+from vehicled.studies.benchmarks.identify_tables import bench_tables
 
 MOTIONS = ("drawn", "optimised")
 _DIGITS = 50
@@ -40,6 +41,7 @@ def bench_identify(study: Study, progress: Callable[[float, str], None]) -> dict
     progress(0.95, "feasible")
     found["feasible"] = _bench_feasible(study)
     found["springs"] = _bench_springs(study)
+    found |= bench_tables(study)
     progress(1.0, "")
     return found
 

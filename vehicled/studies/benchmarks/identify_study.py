@@ -163,6 +163,7 @@ class Study:
         best = excitation.optimise(
             self.drawn[0], self.ranges, equations, "condition", self.effort.iterations, progress
         )
+        self.optimised = best
         self.observed["optimised"] = [self.observe(best, self.effort.samples)]
 
     def draw_priors(self, error: float) -> np.ndarray:
