@@ -18,7 +18,7 @@ EVERY = 4
 def record(
     mechanism: Mechanism,
     seed: int,
-    duration: float = 4.0,
+    duration: float = 3.0,
     reach: float = 0.4,
     stiffness: float = 3000.0,
     angle_noise: float = 1e-4,

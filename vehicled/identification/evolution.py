@@ -1,7 +1,8 @@
 """Minimisation without derivatives, for functions that are rough with rounding.
 
 Evolution strategy with adaptation of a diagonal covariance (Ros and Hansen, "A simple modification in CMA-ES
-achieving linear time and space complexity", 2008; constants as in Hansen, "The CMA evolution strategy: a tutorial", 2016).
+achieving linear time and space complexity", 2008); constants as in Hansen, "The CMA evolution strategy: a tutorial",
+2016.
 """
 
 from __future__ import annotations

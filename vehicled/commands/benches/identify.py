@@ -32,7 +32,7 @@ examples:
 _SEEDS = (0, 1, 2, 3)
 _WELL_KNOWN = 0.01
 """Standard deviation below which a parameter should be within 2 %."""
-_EVALUATIONS = 300
+_EVALUATIONS = 100
 """Motions that a search compares."""
 _COUNTS = (5, 10, 15, 20, 25, 30, 40, 60, 83)
 
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="N",
         help="search a motion for each base set of the suspension that excites all its parameters, from N starts: "
-        "two minutes of processor time each",
+        "about a minute of processor time each",
     )
     add_executor_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
