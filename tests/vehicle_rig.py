@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from vehicled import settings
 from vehicled.messages import WHEELS
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.car import Car
+from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
 
@@ -65,9 +67,9 @@ class Log:
 class Rig:
     """A car with its drives."""
 
-    def __init__(self, v: Vehicle):
+    def __init__(self, v: Vehicle, extensions: tuple[Extension[Any], ...] = ()):
         self.vehicle = v
-        self.car = Car(v)
+        self.car = Car(v, extensions)
         self.car.rest()
 
     def set(self, root: dict[str, float] | None = None, **corners: float) -> Rig:
@@ -195,16 +197,16 @@ class Motion:
 
 
 class Basics:
-    """Basic vectors of a car by name: design value, now, and rate."""
+    """Basic vectors of a car by name: design value, now, and rate, or `qdd` in its place."""
 
-    def __init__(self, car: Car):
+    def __init__(self, car: Car, rates: str = "qd"):
         names = car.compiled.names.coordinates
         root = [n for n in names if n[-2:] not in WHEELS]
         branch = [n[:-3] for n in names if n.endswith(" fl")]
         self._root = {n: i for i, n in enumerate(root)}
         self._branch = {n: i for i, n in enumerate(branch)}
         saved = car.workspace.copy()
-        now = [car.view(n).copy() for n in ("q", "branch.q", "qd", "branch.qd")]
+        now = [car.view(n).copy() for n in ("q", "branch.q", rates, f"branch.{rates}")]
         car.call(car.kernels.design)
         design = [car.view(n).copy() for n in ("q", "branch.q")]
         car.workspace[:] = saved
@@ -220,9 +222,9 @@ class Basics:
         return float(self._values["rate"][1][self._branch["wheel.spin"], corner])
 
 
-def motions(rig: Rig) -> list[Motion]:
-    """All 18 bodies of a car as they move now."""
-    car, basics = rig.car, Basics(rig.car)
+def motions(rig: Rig, rates: str = "qd") -> list[Motion]:
+    """All 18 bodies of a car as they move now; with `qdd` second derivatives are in the place of rates."""
+    car, basics = rig.car, Basics(rig.car, rates)
     root = {n: float(car.parameters[i]) for i, n in enumerate(car.compiled.names.parameters)}
     chassis = _body(root, "chassis", basics, 0, "r1", ("v1", "v2", "v3"))
     bodies = [chassis, _body(root, "rack", basics, 0, "rack", ("v1", "v2", "v3"))]

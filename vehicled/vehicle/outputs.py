@@ -26,6 +26,7 @@ from vehicled.vehicle.arrays import (
     YAW_RATE,
 )
 from vehicled.vehicle.chart import Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
+from vehicled.vehicle.corner import CornerParts
 from vehicled.vehicle.interface import CarKernels
 from vehicled.vehicle.tyres import Changes, Contact, TyreForces
 
@@ -72,6 +73,8 @@ class Parts:
     """Deflection by which a lateral force is another one, m/N."""
     deflect_tyres: Callable[[Atom], Changes]
     """Internal states of the tyres with another lateral deflection by so much, m."""
+    corner: CornerParts
+    """Bodies and forces of a corner."""
     step: Ali3pStep
     """The parts of the step, for other integrators."""
     kernels: CarKernels | None = None
