@@ -13,16 +13,10 @@ from vehicle_rig import Basics, Motion, Rig, motions
 
 from vehicled.messages import CORNER_LOADS
 from vehicled.vehicle.car import Car
-from vehicled.vehicle.loads import LOADS, JointLoads
-from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.loads import JointLoads
 
 BODIES = ("lower_wishbone", "upper_wishbone", "knuckle", "wheel")
 UP = np.array([0.0, 0.0, 1.0])
-
-
-def rig_of(v: Vehicle) -> Rig:
-    """A car with the kernel of the loads."""
-    return Rig(v, (LOADS,))
 
 
 def loads_of(car: Car) -> list[dict[str, np.ndarray]]:

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from loads_rig import BODIES, Corner, corners, loads_of, required, rig_of
+from loads_rig import BODIES, Corner, corners, loads_of, required
 from vehicle_rig import G, Rig, motions, sine, vehicle
 
 from vehicled.messages import CORNER_LOADS, LOAD_COLUMNS, WHEELS
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
 from vehicled.vehicle.arrays import BRAKE_PRESSURE, FRONT, RODS
 from vehicled.vehicle.car import Car
-from vehicled.vehicle.loads import LOADS
+from vehicled.vehicle.loads import JointLoads
 
 CARS = ("prototype", "reference_vehicle", "ferrari_250lm", "saloon")
 NO_AIR = {"aero.drag_area": 0.0, "aero.front_lift_area": 0.0, "aero.rear_lift_area": 0.0}
@@ -17,7 +17,7 @@ NO_AIR = {"aero.drag_area": 0.0, "aero.front_lift_area": 0.0, "aero.rear_lift_ar
 
 def under_way(name: str) -> Rig:
     """Steering and braking, with torque on the rear wheels, at 20 m/s."""
-    rig = rig_of(vehicle(name)).set(NO_AIR).roll(20.0)
+    rig = Rig(vehicle(name)).set(NO_AIR).roll(20.0)
     if rig.vehicle.tyre == "tmeasy":
         rig.set(tyre__trail=0.0, tyre__rolling_resistance=0.0)  # of which the model gives no output
     amplitude = -0.01 if name == "reference_vehicle" else 0.01
@@ -51,9 +51,7 @@ def solve_statics(c: Corner) -> dict[str, np.ndarray]:
 
     weights = {b: c.moving[b].mass * c.gravity for b in BODIES}
     known = {b: np.append(weights[b], np.cross(c.moving[b].place, weights[b])) for b in BODIES}
-    known["knuckle"] = (
-        known["knuckle"] + known["wheel"] + np.append(c.tyre, np.cross(c.contact, c.tyre))
-    )
+    known["knuckle"] = known["knuckle"] + known["wheel"] + np.append(c.tyre, np.cross(c.contact, c.tyre))
     zero = np.zeros(3), np.zeros(3)
     matrix = [[np.concatenate(both.get(b, zero)) for b in BODIES[:3]] for _, both in columns]
     right = np.concatenate([-known[b] for b in BODIES[:3]])
@@ -66,7 +64,7 @@ def solve_statics(c: Corner) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", CARS)
 def test_at_rest_forces_are_those_of_statics(name):
-    rig = rig_of(vehicle(name))
+    rig = Rig(vehicle(name))
     rig.drive(2.0)
     all_corners = corners(rig)
     assert rig.car.corner_output("tyre.fz").sum() == pytest.approx(rig.vehicle.mass * G, rel=1e-6)
@@ -85,7 +83,7 @@ def test_at_rest_forces_are_those_of_statics(name):
 
 
 def test_spring_damper_and_stops_make_up_the_force_along_the_strut():
-    rig = rig_of(vehicle("prototype")).roll(5.0)
+    rig = Rig(vehicle("prototype")).roll(5.0)
     rig.set(stop__bump=0.004, stop__droop=0.004)
     rig.drive(0.4, brake=lambda t: 80e5)
     rig.car.report()
@@ -140,10 +138,11 @@ def test_what_is_left_of_the_equations_vanishes_with_the_step():
     """The redundant equation: a moment on the lower wishbone about its hinge, beside about 1 kN·m."""
     left = []
     for h in (4e-3, 2e-3, 1e-3):
-        rig = rig_of(vehicle("prototype")).roll(20.0)
+        rig = Rig(vehicle("prototype")).roll(20.0)
         rig.drive(0.5, h, rack=sine(0.01, 2.0), brake=lambda t: 20e5 * t)
-        loads_of(rig.car)
-        left.append(np.abs(rig.car.view("load_residual")).max())
+        loads = JointLoads(rig.car)
+        loads.calc()
+        left.append(np.abs(loads.residual).max())
     assert left[0] < 0.05
     assert left[1] < 0.5 * left[0]
     assert left[2] < 0.5 * left[1]
@@ -204,7 +203,7 @@ def test_joints_do_no_work_in_motions_that_they_permit(name):
 
 
 def test_ball_joints_and_tie_rod_carry_the_brake_torque():
-    rig = rig_of(vehicle("prototype")).set(NO_AIR).roll(25.0)
+    rig = Rig(vehicle("prototype")).set(NO_AIR).roll(25.0)
     rig.drive(0.5)
 
     def about_axle() -> np.ndarray:
@@ -250,7 +249,7 @@ def braked(t: float) -> float:
 def ours(h: float) -> np.ndarray:
     """(steps, 4, columns) of the joints, of hinges force and magnitude of the moment."""
     v = vehicle("reference_vehicle")
-    car = Car(v, (LOADS,))
+    car = Car(v)
     car.restart()
     change, wheels = np.zeros(12), np.zeros((2, 4))
     change[0], change[6] = v.center_of_mass()[0], SPEED

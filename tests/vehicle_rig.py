@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from vehicled import settings
 from vehicled.messages import WHEELS
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.car import Car
-from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
 
@@ -67,9 +65,9 @@ class Log:
 class Rig:
     """A car with its drives."""
 
-    def __init__(self, v: Vehicle, extensions: tuple[Extension[Any], ...] = ()):
+    def __init__(self, v: Vehicle):
         self.vehicle = v
-        self.car = Car(v, extensions)
+        self.car = Car(v)
         self.car.rest()
 
     def set(self, root: dict[str, float] | None = None, **corners: float) -> Rig:
