@@ -119,6 +119,10 @@ TOPIC_COLUMNS: dict[str, tuple[str, ...]] = {
 """Which columns of the estimates table the topics `position`, `slip` and `suspension` carry, in order."""
 
 
+ROW_COLUMNS = {**TOPIC_COLUMNS, "loads": LOAD_COLUMNS}
+"""Of all topics whose messages are a row of a table."""
+
+
 def _column_struct(name: str, columns: Iterable[str], meaning: str) -> type[msgspec.Struct]:
     fields: list[Any] = [("schema", int), ("t", int)]
     for column in columns:
@@ -230,12 +234,12 @@ _decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
 
 
 def decode_estimate(topic: str, message: bytes) -> tuple[int, dict[str, float | None]]:
-    """Time (ns) and columns of an estimate, from a message of `topic` (a key of `TOPIC_COLUMNS`).
+    """Time (ns) and columns of an estimate, from a message of `topic` (a key of `ROW_COLUMNS`).
 
     A column that the message does not have is None. Raises msgspec.DecodeError or UnicodeDecodeError (ValueErrors).
     """
     values = _decode_values(message)
-    return _decode_time(message).t, {c: values.get(c) for c in TOPIC_COLUMNS[topic]}
+    return _decode_time(message).t, {c: values.get(c) for c in ROW_COLUMNS[topic]}
 
 
 def encode_points(estimate: Estimate) -> bytes:
