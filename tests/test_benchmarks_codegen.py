@@ -6,6 +6,7 @@ import ast
 import ctypes
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -176,9 +177,9 @@ def test_the_command_prints_the_function(capsys):
     namespace: dict = {"np": np}
     exec(out, namespace)
     four_bar = Function("four_bar")
-    w = four_bar.workspace("operators")
-    namespace[codegen.KERNEL.name](w)
-    found = four_bar.programs["operators"].layout.view(w, "MQ")
+    w, layout = four_bar.workspace("operators"), four_bar.programs["operators"].layout
+    namespace[codegen.KERNEL.name](SimpleNamespace(**{name: layout.view(w, name) for name in layout.places}))
+    found = layout.view(w, "MQ")
     assert_equal(found, four_bar.by_machine_code("operators"), 3)
     assert "sin_theta2 = np.sin(theta2)" in out
 

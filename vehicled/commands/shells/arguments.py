@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import vehicled.commands
+from vehicled.multibody.files import mechanisms_folder
 from vehicled.settings import shipped_folder
 from vehicled.simulation.manoeuvres import MANOEUVRES
 
@@ -87,6 +88,8 @@ def _value(action: argparse.Action) -> ArgumentValue:
     name = action.metavar if isinstance(action.metavar, str) else ""
     if action.dest == "config" or name == "CONFIG":
         return ArgumentValue(tuple(sorted(p.stem for p in shipped_folder().glob("*.yaml"))), files=True)
+    if name == "MECHANISM":
+        return ArgumentValue(tuple(sorted(p.stem for p in mechanisms_folder().glob("*.yaml"))), files=True)
     if action.dest == "scenario":
         return ArgumentValue(tuple(MANOEUVRES), files=True)
     return ArgumentValue(

@@ -1,0 +1,71 @@
+"""Back end to C99 that people can read; it needs `math.h` and nothing else.
+
+A kernel is `void prefix_name(prefix *m)`. A lane vector is an array, and lines that follow each other and compute
+lane vectors stand in one loop over the lanes `k`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vehicled.symbolic.program import Kernel, Layout
+from vehicled.symbolic.text import KernelText, Line, identifier
+
+_CALLS = {op: op for op in ("sqrt", "sin", "cos", "tanh", "atan", "atan2", "exp")} | {"abs": "fabs"}
+
+
+class _CText(KernelText):
+    """A lane vector is an array, of which a line reads element `k`."""
+
+    def reserved(self) -> set[str]:
+        return {"k", *_CALLS.values()}
+
+    def place(self, array: str, index: int, lane: int | None, rank: int) -> str:
+        lanes = f"[{lane}]" if lane is not None else "[k]" if rank else ""
+        return f"m->{array}[{index}]{lanes}"
+
+    def function(self, op: str, arguments: Sequence[str]) -> str:
+        if op == "where_less":
+            return f"({arguments[0]} < {arguments[1]} ? {arguments[2]} : {arguments[3]})"
+        return f"{_CALLS[op]}({', '.join(arguments)})"
+
+    def local(self, name: str, rank: int) -> str:
+        return f"{name}[k]" if rank else name
+
+    def lane_ones(self) -> str:
+        return "1.0"
+
+    def lane_sum(self, name: str) -> tuple[str, int]:
+        return " + ".join(f"{name}[{k}]" for k in range(self.layout.lanes)), 1
+
+    def lane_swap(self, name: str) -> str:
+        return f"{name}[k ^ 1]"
+
+
+def source(kernel: Kernel, layout: Layout, prefix: str) -> str:
+    """The function in C. Raises ValueError unless the layout's width is 1."""
+    lines: list[str] = []
+    for group in _group(_CText(kernel, layout).write()):
+        if not group[0].rank:
+            lines += [f"    {'const double ' * line.is_new}{line.target} = {line.value};" for line in group]
+            continue
+        new = [f"{line.target}[{layout.lanes}]" for line in group if line.is_new]
+        lines += [f"    double {name};" for name in new]
+        lines.append(f"    for (int k = 0; k < {layout.lanes}; k++) {{")
+        lines += [f"        {line.target}{'[k]' * line.is_new} = {line.value};" for line in group]
+        lines.append("    }")
+    body = "\n".join(lines or ["    (void)m;"])
+    return f"void {prefix}_{identifier(kernel.name)}({prefix} *m)\n{{\n{body}\n}}\n"
+
+
+def _group(lines: Sequence[Line]) -> list[list[Line]]:
+    """Lines that follow each other and can stand in one loop over lanes, or in none."""
+    groups: list[list[Line]] = []
+    made: set[str] = set()
+    for line in lines:
+        if not groups or line.rank != groups[-1][0].rank or line.swapped & made:
+            groups.append([])
+            made = set()
+        groups[-1].append(line)
+        made.add(line.target)
+    return groups
