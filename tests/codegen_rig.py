@@ -9,11 +9,14 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pytest
 
+from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.library import Library
 from vehicled.symbolic.text import identifier
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 
 
@@ -51,3 +54,30 @@ class LoadedPython:
 
     def call(self, function: str, *arguments: float) -> int:
         return getattr(self.module, identifier(function))(self.state, *arguments)
+
+
+def assert_same(found, expected, name):
+    scale = np.abs(expected).max(initial=1e-300)
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-12 * scale), name
+
+
+def compare_with_machine_code(library, text):
+    """Every function, from random numbers in all arrays about the start, to 1e-12 of the largest result."""
+    program = library.program
+    (routine,) = library.routines
+    code = compile_program(program, (routine,)).functions
+    workspace = program.layout.allocate()
+    views = {name: program.layout.view(workspace, name) for name in text.members}
+    random = np.random.default_rng(1)
+    for _ in range(3):
+        for name, view in views.items():
+            start = np.zeros(view.size)
+            given = library.start(name)
+            start[: len(given)] = given
+            view.flat[:] = start * random.uniform(0.9, 1.1, view.size) + 0.01 * random.normal(size=view.size)
+            text.members[name][...] = view
+        for handle in library.functions:
+            code.kernels[handle](workspace.ctypes.data)
+            text.call(handle.name)
+            for name in library.written(program.kernels[handle]):
+                assert_same(text.members[name], views[name], f"{handle.name}: {name}")

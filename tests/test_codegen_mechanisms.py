@@ -8,49 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from codegen_rig import COMPILER, CompiledC, LoadedPython
+from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, needs_compiler
 
 from vehicled.cli import main
 from vehicled.multibody.files import mechanisms_folder
 from vehicled.multibody.library import make_library
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.symbolic import c_library, python_library
-from vehicled.symbolic.compiler import compile_program
 
 SHIPPED = sorted(path.stem for path in mechanisms_folder().glob("*.yaml"))
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 
 
 @pytest.fixture(scope="module", params=SHIPPED)
 def library(request):
     return make_library(request.param)
-
-
-def assert_same(found, expected, name):
-    scale = np.abs(expected).max(initial=1e-300)
-    assert found == pytest.approx(expected, rel=1e-12, abs=1e-12 * scale), name
-
-
-def compare_with_machine_code(library, text):
-    """Every function and the step, from random numbers in all arrays, about the start."""
-    program = library.program
-    (routine,) = library.routines
-    code = compile_program(program, (routine,)).functions
-    workspace = program.layout.allocate()
-    views = {name: program.layout.view(workspace, name) for name in text.members}
-    random = np.random.default_rng(1)
-    for _ in range(3):
-        for name, view in views.items():
-            start = np.zeros(view.size)
-            given = library.start(name)
-            start[: len(given)] = given
-            view.flat[:] = start * random.uniform(0.9, 1.1, view.size) + 0.01 * random.normal(size=view.size)
-            text.members[name][...] = view
-        for handle in library.functions:
-            code.kernels[handle](workspace.ctypes.data)
-            text.call(handle.name)
-            for name in library.written(program.kernels[handle]):
-                assert_same(text.members[name], views[name], f"{handle.name}: {name}")
 
 
 @needs_compiler

@@ -11,14 +11,15 @@ if TYPE_CHECKING:
     from vehicled.symbolic.library import Library
 
 HELP = (
-    "Write residual, tangent, sensor models and time step of a mechanism as C or Python that people can read, with "
-    "names, shapes and units."
+    "Write residual, tangent, sensor models and time step of a mechanism or a car as C or Python that people can "
+    "read, with names, shapes and units."
 )
 
 EPILOG = """\
 examples:
   vehicled codegen four_bar --language c                          four_bar.h and four_bar.c, in this folder
   vehicled codegen my_mechanism.yaml --language python --output generated
+  vehicled codegen prototype --language c                         the car of a configuration
 
 C is C99 and needs math.h; Python needs NumPy. An operation is one addition, subtraction, multiplication, division,
 negation, comparison or function call."""
@@ -30,7 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled codegen`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("mechanism", metavar="MECHANISM", help="YAML file, or a shipped mechanism's name")
+    parser.add_argument(
+        "mechanism", metavar="MECHANISM", help="YAML file of a mechanism or a car, or a shipped one's name"
+    )
     parser.add_argument("--language", choices=_LANGUAGES, required=True, help="of what is written")
     parser.add_argument(
         "--output", metavar="FOLDER", type=Path, default=Path(), help="made if missing; by default this one"
@@ -40,10 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files; returns the exit status. Raises SettingsError, MechanismError."""
-    from vehicled.multibody.library import make_library
     from vehicled.symbolic import c_library, python_library
 
-    library = make_library(args.mechanism)
+    library = _make_library(args.mechanism)
     write = c_library.write if args.language == "c" else python_library.write
     args.output.mkdir(parents=True, exist_ok=True)
     sizes = {}
@@ -53,6 +55,19 @@ def run(args: argparse.Namespace) -> int:
     found = _summarise(library, args.language, sizes)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
+
+
+def _make_library(name_or_path: str) -> Library:
+    from vehicled.multibody import library as mechanisms
+    from vehicled.multibody.files import is_mechanism
+
+    if is_mechanism(name_or_path):
+        return mechanisms.make_library(name_or_path)
+    from vehicled.configuration import load_configuration
+    from vehicled.symbolic.text import identifier
+    from vehicled.vehicle import library as cars
+
+    return cars.make_library(identifier(Path(name_or_path).stem), load_configuration(name_or_path).vehicle)
 
 
 def _summarise(library: Library, language: str, sizes: dict[str, int]) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
-from vehicled.multibody.model import Model
+from vehicled.multibody.system import System
 from vehicled.symbolic.graph import Atom
 from vehicled.units import Dimension, name_unit, parse_unit
 
@@ -13,26 +13,24 @@ _NUMBER = parse_unit("1")[1]
 _WORK = parse_unit("J")[1]
 
 
-def name_coordinate_units(model: Model) -> list[str]:
-    """m, rad, or 1 for components of unit vectors."""
-    system, angles = model.system, model.description.angles
+def name_coordinate_units(system: System, angles: Collection[str]) -> list[str]:
+    """Of the coordinates: m, rad for those of these names, or 1 for components of unit vectors."""
     vectors = {c for basic in system.basics if not basic.point for c in system.of(basic)}
     return ["1" if c in vectors else "rad" if c.name in angles else "m" for c in system.coordinates]
 
 
-def name_units(model: Model, outputs: Sequence[Atom]) -> list[str | None]:
-    """Units in SI of expressions of q, t and parameters, an angle being a number.
+def name_units(outputs: Sequence[Atom], known: Mapping[Atom, str]) -> list[str | None]:
+    """Units in SI of expressions, by those of symbols; an angle is a number.
 
     None where an expression adds what has not the same unit, as one in a file may do by numbers without a unit, and
-    for an expression of inputs, which have none.
+    for an expression of symbols that are not known.
     """
-    known = {atom: _dimension(model.units[name]) for name, atom in model.symbols.items()}
-    coordinates = zip(model.system.coordinates, name_coordinate_units(model), strict=True)
-    known |= {c.q: _dimension(unit) for c, unit in coordinates}
-    known[model.t] = _dimension("s")
     found: dict[Atom, Dimension | None] = {}
-    for atom in model.graph.reachable(outputs):
-        found[atom] = known.get(atom) if atom.op == "symbol" else _combine(atom, found)
+    for atom in outputs[0].graph.reachable(outputs) if outputs else ():
+        if atom.op == "symbol":
+            found[atom] = _dimension(known[atom]) if atom in known else None
+        else:
+            found[atom] = _combine(atom, found)
     return [None if (d := found[e]) is None else name_unit(d) for e in outputs]
 
 
@@ -47,26 +45,27 @@ def _dimension(unit: str) -> Dimension:
 
 
 def _combine(atom: Atom, found: Mapping[Atom, Dimension | None]) -> Dimension | None:
-    if atom.op == "const":
-        return _NUMBER
-    operands = [found[a] for a in (atom.args[2:] if atom.op == "where_less" else atom.args)]
-    first = operands[0]
-    if first is None or None in operands:
+    args = atom.args[2:] if atom.op == "where_less" else atom.args
+    if atom.op in ("add", "sub", "where_less"):
+        # Zero is zero in any unit.
+        kinds = {found[a] for a in args if not a.is_constant(0.0)}
+        return kinds.pop() if len(kinds) == 1 else None
+    operands = [found[a] for a in args]
+    if None in operands:
         return None
     if atom.op == "mul":
-        return _times(first, operands[1], 1)
+        return _times(operands[0], operands[1], 1)
     if atom.op == "div":
-        return _times(first, operands[1], -1)
+        return _times(operands[0], operands[1], -1)
     if atom.op == "sqrt":
-        return _times(_NUMBER, first, Fraction(1, 2))
-    if atom.op in ("neg", "abs"):
-        return first
-    if atom.op in ("add", "sub", "where_less"):
-        return first if operands[1] == first else None
-    return _NUMBER  # of sines and the like
+        return _times(_NUMBER, operands[0], Fraction(1, 2))
+    if atom.op in ("neg", "abs", "lane_sum", "lane_swap"):
+        return operands[0]
+    return _NUMBER  # a constant, or a sine and the like
 
 
-def _times(a: Dimension, b: Dimension | None, power: Fraction | int) -> Dimension:
+def _times(a: Dimension | None, b: Dimension | None, power: Fraction | int) -> Dimension:
+    assert a is not None
     assert b is not None
     mass, length, time, angle = (x + power * y for x, y in zip(a, b, strict=True))
     return mass, length, time, angle

@@ -101,14 +101,19 @@ def _find_sensors(description: Description) -> dict[str, list[Sensor]]:
 
 def _describe(mechanism: Mechanism, sets: Sequence[SensorSet]) -> Iterator[tuple[str, ArrayText]]:
     compiled, model = mechanism.compiled, mechanism.compiled.model
-    names, of_coordinates = compiled.coordinates, name_coordinate_units(model)
+    names, of_coordinates = (
+        compiled.coordinates,
+        name_coordinate_units(model.system, model.description.angles),
+    )
     n, m = len(names), len(compiled.constraints)
 
     def coordinates(text: str, units: Sequence[str]) -> ArrayText:
         return ArrayText(text, (), [f"{name}, {u}" for name, u in zip(names, units, strict=True)])
 
     forces = [name_conjugate(u) for u in of_coordinates]
-    of_constraints = name_units(model, [phi for _, phi in model.system.constraints])
+    known = {a: model.units[name] for name, a in model.symbols.items()} | {model.t: "s"}
+    known |= {c.q: unit for c, unit in zip(model.system.coordinates, of_coordinates, strict=True)}
+    of_constraints = name_units([phi for _, phi in model.system.constraints], known)
     phi = [
         f"{c}, {u or 'as its expression'}" for c, u in zip(compiled.constraints, of_constraints, strict=True)
     ]

@@ -6,10 +6,12 @@ lane vectors stand in one loop over the lanes `k`.
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from vehicled.symbolic.program import Kernel, Layout
-from vehicled.symbolic.text import KernelText, Line, identifier
+from vehicled.symbolic.text import Assignment, KernelText, identifier
 
 _CALLS = {op: op for op in ("sqrt", "sin", "cos", "tanh", "atan", "atan2", "exp")} | {"abs": "fabs"}
 
@@ -44,23 +46,42 @@ class _CText(KernelText):
 
 def source(kernel: Kernel, layout: Layout, prefix: str) -> str:
     """The function in C. Raises ValueError unless the layout's width is 1."""
+    groups = _group(_CText(kernel, layout).write())
     lines: list[str] = []
-    for group in _group(_CText(kernel, layout).write()):
+    used_in = _find_uses(groups)
+    for n, group in enumerate(groups):
         if not group[0].rank:
             lines += [f"    {'const double ' * line.is_new}{line.target} = {line.value};" for line in group]
             continue
-        new = [f"{line.target}[{layout.lanes}]" for line in group if line.is_new]
-        lines += [f"    double {name};" for name in new]
+        inner = {line.target for line in group if line.is_new and used_in[line.target] <= {n}}
+        kept = [line.target for line in group if line.is_new and line.target not in inner]
+        lines += [f"    double {name}[{layout.lanes}];" for name in kept]
         lines.append(f"    for (int k = 0; k < {layout.lanes}; k++) {{")
-        lines += [f"        {line.target}{'[k]' * line.is_new} = {line.value};" for line in group]
+        # What no other group reads is a plain number within the loop.
+        element = re.compile(rf"\b({'|'.join(sorted(inner))})\[k\]")
+        for line in group:
+            value = element.sub(r"\1", line.value) if inner else line.value
+            declared = "const double " if line.target in inner else ""
+            index = "[k]" if line.is_new and line.target not in inner else ""
+            lines.append(f"        {declared}{line.target}{index} = {value};")
         lines.append("    }")
     body = "\n".join(lines or ["    (void)m;"])
     return f"void {prefix}_{identifier(kernel.name)}({prefix} *m)\n{{\n{body}\n}}\n"
 
 
-def _group(lines: Sequence[Line]) -> list[list[Line]]:
+def _find_uses(groups: Sequence[Sequence[Assignment]]) -> dict[str, set[int]]:
+    """In which groups each word stands in an expression."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for n, group in enumerate(groups):
+        for line in group:
+            for word in re.findall(r"\w+", line.value):
+                found[word].add(n)
+    return found
+
+
+def _group(lines: Sequence[Assignment]) -> list[list[Assignment]]:
     """Lines that follow each other and can stand in one loop over lanes, or in none."""
-    groups: list[list[Line]] = []
+    groups: list[list[Assignment]] = []
     made: set[str] = set()
     for line in lines:
         if not groups or line.rank != groups[-1][0].rank or line.swapped & made:

@@ -38,7 +38,7 @@ def identifier(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class Assignment:
     """An assignment: to a new local value, or to a place in the workspace."""
 
     target: str
@@ -58,7 +58,7 @@ class KernelText:
         if layout.width != 1:
             raise ValueError("text computes one instance at a time")
         self.kernel, self.layout = kernel, layout
-        self.lines: list[Line] = []
+        self.lines: list[Assignment] = []
         self._text: dict[int, tuple[str, int]] = {}
         self._names: dict[int, str] = {}
         self._swapped: dict[int, frozenset[str]] = {}
@@ -97,7 +97,7 @@ class KernelText:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def write(self) -> list[Line]:
+    def write(self) -> list[Assignment]:
         """All lines, in their order."""
         schedule = [a for a in self.kernel.schedule() if a.op not in ("const", "lane_ones")]
         used = [b for a in schedule for b in a.args] + [e for *_, e in self.kernel.stores]
@@ -115,7 +115,7 @@ class KernelText:
                 self._assign(a, written, a.name or self._suggestion(a))
         for offset, rank, e in self.kernel.stores:
             value = self._operand(e, 0)
-            self.lines.append(Line(self._at(offset, rank), value, rank, False, self._swaps(e)))
+            self.lines.append(Assignment(self._at(offset, rank), value, rank, False, self._swaps(e)))
         return self.lines
 
     def _at(self, offset: int, rank: int) -> str:
@@ -130,7 +130,7 @@ class KernelText:
             self._counts[plain] += 1
             name = f"{plain}_{self._counts[plain] + 1}"
         self._taken.add(name)
-        self.lines.append(Line(name, written, a.rank, True, self._swaps(a)))
+        self.lines.append(Assignment(name, written, a.rank, True, self._swaps(a)))
         self._text[a.id] = (self.local(name, a.rank), ATOMIC)
         self._names[a.id] = name
         self._swapped[a.id] = frozenset()
