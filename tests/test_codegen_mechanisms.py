@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +104,8 @@ def test_the_command_writes_files_and_says_what_is_in_them(tmp_path, capsys):
     assert found["bytes"] == sum(found["files"].values())
     assert found["operations"] == sum(found["functions"].values())
     header = (folder / "four_bar.h").read_text()
+    included = re.findall("#include (.*)", header + (folder / "four_bar.c").read_text())
+    assert included == ['"four_bar.h"', "<math.h>"]
     for line in ("theta, rad", "theta, N·m", "crank: length of A–P, m²", "crank.mass, kg", "(9, 5), by rows"):
         assert line in header
     assert main(["codegen", "four_bar", "--language", "python", "--output", str(folder)]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -119,6 +120,7 @@ def test_the_command_writes_a_car(tmp_path, capsys):
     text = (tmp_path / "prototype.py").read_text()
     assert found["mechanism"] == "prototype"
     assert found["bytes"] == len(text.encode())
+    assert set(re.findall(r"(?m)^\s*(?:import|from) (\w+)", text)) == {"numpy"}
     for line in ("spring.stiffness, N/m", "tyre.fy, N", "wheel.spin, rad", "tie rod: length, m²"):
         assert line in text
 

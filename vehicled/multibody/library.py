@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vehicled import __version__
 from vehicled.multibody.description import Description, load_description
 from vehicled.multibody.dimensions import name_conjugate, name_coordinate_units, name_units
 from vehicled.multibody.elements import Bar, PointMass, Rigid
@@ -77,6 +78,7 @@ def make_library(name_or_path: str | Path) -> Library:
     title = [
         f"{name}: {len(compiled.bodies)} bodies, n = {n} coordinates, m = {m} constraints.",
         "M q̈ + Φ_qᵀ λ = Q(q, q̇, t), Φ(q, t) = 0. SI units and radians.",
+        f"Written by vehicled {__version__}.",
     ]
     arrays = dict(_describe(mechanism, sets))
     return Library(name, title, compiled.program, functions, {compiled.routine: step}, arrays, values)

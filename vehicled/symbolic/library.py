@@ -34,7 +34,7 @@ class Library:
     name: str
     """An identifier: file names and prefixes are made of it."""
     title: Sequence[str]
-    """Lines at the top of the text."""
+    """Lines at the top of the text: what it is, and by what it was written."""
     program: Program
     functions: Mapping[KernelHandle, str]
     routines: Mapping[Routine, str]

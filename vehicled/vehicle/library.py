@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 
 import numpy as np
 
+from vehicled import __version__
 from vehicled.messages import WHEELS
 from vehicled.multibody.dimensions import name_conjugate, name_coordinate_units, name_units
 from vehicled.symbolic.library import ArrayText, Library
@@ -134,6 +135,7 @@ def make_library(name: str, vehicle: Vehicle) -> Library:
         "M q̈ + Φ_qᵀ λ = Q(q, q̇, t), Φ(q, t) = 0. SI units and radians, axes of ISO 8855.",
         "The car has a root and four equal branches, the corners: arrays of these have a row of four, "
         f"{' '.join(WHEELS)}.",
+        f"Written by vehicled {__version__}.",
     ]
     functions = {KernelHandle(kernel): text for kernel, text in _FUNCTIONS.items()}
     return Library(
@@ -141,19 +143,19 @@ def make_library(name: str, vehicle: Vehicle) -> Library:
     )
 
 
-def find_unit(name: str, units: Mapping[str, str]) -> str:
+def _find_unit(name: str, units: Mapping[str, str]) -> str:
     """The first one whose pattern a name fits. Raises StopIteration."""
     return next(unit for pattern, unit in units.items() if fnmatch(name, pattern))
 
 
 def _list(names: tuple[str, ...] | list[str], units: Mapping[str, str]) -> list[str]:
-    return [f"{name}, {find_unit(name, units)}" for name in names]
+    return [f"{name}, {_find_unit(name, units)}" for name in names]
 
 
 def name_parameter_units(made: VehicleProgram) -> list[tuple[str, str]]:
     """Name and unit of every parameter, of the root and of a corner."""
     names = (*made.names.parameters, *made.names.corner_parameters)
-    return [(name, find_unit(name, _PARAMETER_UNITS)) for name in names]
+    return [(name, _find_unit(name, _PARAMETER_UNITS)) for name in names]
 
 
 def _describe(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]:
