@@ -3,7 +3,6 @@
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NamedTuple, Self, TextIO
 
@@ -14,6 +13,7 @@ from replay.lines import LONGEST_LINE, bounded_lines
 from replay.problems import Problems
 from replay.rows import ARRIVAL, RowMerger, TableRow, source_of
 from replay.steps import MAX_GAP_NS
+from replay.times import format_seconds, parse_seconds
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate, Measurement
 from vehicled.points import ORIGIN, POINT_COLUMNS
@@ -32,29 +32,6 @@ ABSURD = {
     "": 1e3,
 }
 """Per unit: no road vehicle's sensor measures more than this magnitude, so it is damage, not data."""
-
-
-def parse_seconds(text: str) -> int:
-    """Decimal seconds to integer nanoseconds, exactly (a double loses them in times of day). ValueError."""
-    whole, _, fraction = text.strip().partition(".")
-    if whole.isascii() and whole.isdigit() and (not fraction or (fraction.isascii() and fraction.isdigit())):
-        if len(whole) > 12:
-            raise ValueError("too large for a time in seconds")
-        return int(whole) * 1_000_000_000 + int(fraction[:9].ljust(9, "0"))
-    try:
-        value = Decimal(text.strip())
-        if not value.is_finite() or abs(value) >= 10**12:
-            raise ValueError("not a time in seconds")
-        return int((value * 1_000_000_000).to_integral_value())
-    except InvalidOperation:
-        raise ValueError("not a number") from None
-
-
-def format_seconds(t: int) -> str:
-    """Integer nanoseconds as decimal seconds, without trailing zeros: `1.004`, `0`, `-0.5`."""
-    sign, t = ("-", -t) if t < 0 else ("", t)
-    whole, fraction = divmod(t, 1_000_000_000)
-    return f"{sign}{whole}.{fraction:09d}".rstrip("0").rstrip(".")
 
 
 def is_new(source: str, t: int, latest: dict[str, int], where: str, problems: Problems) -> bool:

@@ -164,7 +164,10 @@ def test_a_public_bind_without_keys_is_refused(endpoint, key):
         Endpoints(PublishOptions(**{**LOCAL, key: endpoint}))
 
 
-@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:5550", "tcp://[::1]:5550", "ipc:///run/vehicled/out"])
+@pytest.mark.parametrize(
+    "endpoint",
+    ["tcp://127.0.0.1:5550", "tcp://[::1]:5550", "tcp://localhost:5550", "ipc:///run/vehicled/out"],
+)
 def test_local_binds_are_accepted(endpoint):
     assert list(PublishOptions(endpoint=endpoint).check()) == []
 

@@ -1,6 +1,7 @@
 """What goes out as JSON is what the schemas say."""
 
 import json
+import math
 from typing import Any
 
 import msgspec
@@ -146,3 +147,24 @@ def test_command_prints_one_or_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(json.loads(capsys.readouterr().out)) == set(TOPICS) >= set(PUBLISHED)
     assert main(["schema", "positon"]) == 2
     assert "expected one of position, slip" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("field", ["value", "variance"])
+def test_no_number_of_an_innovation_makes_it_invalid_json(field: str) -> None:
+    numbers = {"value": [1.0, 2.0], "variance": [1e-4, 1e-4], field: [1.0, math.inf]}
+    innovation = Innovation(
+        t=1,
+        step=2,
+        sensor="a%s",
+        source="b",
+        predicted=[1.0, 2.0],
+        innovation=[0.0, 0.0],
+        nis=1.0,
+        test_ratio=0.1,
+        fused=True,
+        reason="fused",
+        **numbers,
+    )
+    found = msgspec.json.decode(encode_innovation(innovation))
+    assert found[field] == [1.0, None]
+    assert found["sensor"] == "a%s"

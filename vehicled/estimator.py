@@ -386,8 +386,7 @@ class Estimator:
         ahead = f.pose.item(AHEAD)
         inputs.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t))
         f.set_drive_known(inputs.is_drive_known(t))
-        yaw_rate = None if imu is None else imu.lateral.yaw_rate
-        f.set_steering_known(inputs.steering.check(t, ahead, yaw_rate))
+        f.set_steering_known(inputs.steering.check(t, ahead, self._sources.yaw_rate))
 
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""
@@ -434,8 +433,7 @@ class Estimator:
             self._running = False
             return
         f, world = self._filter, self._world
-        imu = self._sources.imu
-        yaw_rate = None if imu is None else imu.lateral.yaw_rate
+        yaw_rate = self._sources.yaw_rate or 0.0
         pose, aligned = f.read_state().copy(), world.aligned
         # Parameters of the save before the last one: what led the filter away may have falsified the later ones.
         found = self._found[0]
@@ -449,7 +447,7 @@ class Estimator:
         self._sources.reset()
         f.set_parameters(found, age=0.0)
         self._sources.set_parameters(found)
-        f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
+        f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])
         for group, element, least in (

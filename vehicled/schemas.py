@@ -207,6 +207,25 @@ def encode_estimate(topic: str, estimate: Estimate) -> bytes:
     return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values.tolist()))
 
 
+class _Time(msgspec.Struct, gc=False):
+    """When a message is of, ns. By itself: as a float, it would be rounded."""
+
+    t: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+_decode_time = msgspec.json.Decoder(_Time).decode
+_decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
+
+
+def decode_estimate(topic: str, message: bytes) -> tuple[int, dict[str, float | None]]:
+    """Time (ns) and columns of an estimate, from a message of `topic` (a key of `TOPIC_COLUMNS`).
+
+    A column that the message does not have is None. Raises msgspec.DecodeError or UnicodeDecodeError (ValueErrors).
+    """
+    values = _decode_values(message)
+    return _decode_time(message).t, {c: values.get(c) for c in TOPIC_COLUMNS[topic]}
+
+
 def encode_points(estimate: Estimate) -> bytes:
     """The further points of an estimate that has them, as UTF-8 JSON."""
     points = {
@@ -219,9 +238,9 @@ def encode_points(estimate: Estimate) -> bytes:
 def encode_innovation(innovation: Innovation) -> bytes:
     """An innovation record as UTF-8 JSON, its numbers with as many digits as they are good for."""
     i, m = innovation, len(innovation.innovation)
-    if m and math.isfinite(i.nis):
+    numbers = *i.value, *i.predicted, *i.innovation, *i.variance, i.nis, i.test_ratio
+    if m and math.isfinite(sum(numbers)):
         names = i.t, i.step, _encode(i.sensor), _encode(i.source)
-        numbers = *i.value, *i.predicted, *i.innovation, *i.variance, i.nis, i.test_ratio
         return _write_template(m) % (*names, *numbers, _encode(i.fused), _encode(i.reason), _find_code(i))
     return b'%b%b,"reason_code":%d}' % (_VERSION, _encode(innovation)[1:-1], _find_code(i))
 

@@ -90,7 +90,7 @@ class VehicleState:
         self._past_pose, self._sum_corrections = map(
             car.bind, (kernels.history.past_pose, kernels.history.sum_corrections)
         )
-        self._age, self._lead = view("age"), view("lead")
+        self._age = view("age")
         self._moved, self._h, self._corrected_at = view("moved"), view("h"), view("corrected_at")
         self._now = self.pose = view("now")
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""

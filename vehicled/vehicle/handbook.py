@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
@@ -136,7 +137,7 @@ class Handbook:
             yield "front_to_center_of_mass", "the centre of mass must lie between the axles"
             return
         for name in ("front", "rear"):
-            axle: HandbookAxle = getattr(self, name)
+            axle = self._axle(name)
             load = self._wheel_load(name)
             if self._unsprung(axle) >= 0.5 * load / self.gravity:
                 yield f"{name}.unsprung_mass", "more than half of what stands on that wheel"
@@ -144,8 +145,9 @@ class Handbook:
             if load / axle.tyre_stiffness > 0.2 * axle.wheel_radius:
                 yield f"{name}.tyre_stiffness", "so soft that the car stands on its rims"
                 return
-            corner = Corner.of(self._points(name))
-            miss = abs(roll_center_height(corner) - axle.roll_center_height)
+        for name, points in self._points.items():
+            corner = Corner.of(points)
+            miss = abs(roll_center_height(corner) - self._axle(name).roll_center_height)
             if miss > 1e-4 or max(abs(moved(corner, z).toe) for z in (-0.05, 0.05)) > math.radians(0.5):
                 yield f"{name}.roll_center_height", "out of the template's reach for this track and wheel"
                 return
@@ -173,7 +175,12 @@ class Handbook:
     def _unsprung(self, axle: HandbookAxle) -> float:
         return 0.03 * self.mass if axle.unsprung_mass is None else axle.unsprung_mass
 
-    def _points(self, name: str) -> HardPoints:
+    @cached_property
+    def _points(self) -> dict[str, HardPoints]:
+        """Of both axles; found once, for check and description: the search takes most of the time of either."""
+        return {name: self._find_points(name) for name in ("front", "rear")}
+
+    def _find_points(self, name: str) -> HardPoints:
         """The template scaled by track and loaded radius.
 
         Hinges and tie rod are placed for the given roll centre and for a toe that does not change over travel.
@@ -220,7 +227,7 @@ class Handbook:
         return adapted(*map(float, found))
 
     def _corner(self, name: str) -> Axle:
-        axle, points = self._axle(name), self._points(name)
+        axle, points = self._axle(name), self._points[name]
         load, unsprung = self._wheel_load(name), self._unsprung(axle)
         sprung = load / self.gravity - unsprung
         corner = Corner.of(points)
