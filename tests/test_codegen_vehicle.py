@@ -114,6 +114,21 @@ def test_units_of_parameters_make_energies_and_masses(tyre):
     assert set(name_units([m for *_, m in system.mass], known)) == {"kg", "kg·m", "kg·m²"}
 
 
+def test_sensors_are_where_the_configuration_has_them(tmp_path):
+    """At rest the antenna is as high over the ground as it stands, and the accelerometers read gravity upwards."""
+    assert main(["codegen", "prototype", "--language", "python", "--output", str(tmp_path)]) == 0
+    module = {}
+    exec((tmp_path / "prototype.py").read_text(), module)
+    m, sensors = module["State"](), load_configuration("prototype").sensors
+    module["observe_pose"](m)
+    module["gnss_position"](m)
+    vehicle = load_configuration("prototype").vehicle
+    height = vehicle.center_of_mass()[2] + sensors.gnss.antenna[2]
+    assert m.predicted == pytest.approx([*sensors.gnss.antenna[:2], height], abs=5e-3)
+    module["imu_accelerometer"](m)
+    assert m.predicted == pytest.approx(sensors.imu.R_imu_vehicle @ [0.0, 0.0, vehicle.gravity], abs=0.05)
+
+
 def test_the_command_writes_a_car(tmp_path, capsys):
     assert main(["codegen", "prototype", "--language", "python", "--output", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

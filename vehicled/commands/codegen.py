@@ -63,11 +63,18 @@ def _make_library(name_or_path: str) -> Library:
 
     if is_mechanism(name_or_path):
         return mechanisms.make_library(name_or_path)
+    import numpy as np
+
     from vehicled.configuration import load_configuration
     from vehicled.symbolic.text import identifier
     from vehicled.vehicle import library as cars
 
-    return cars.make_library(identifier(Path(name_or_path).stem), load_configuration(name_or_path).vehicle)
+    configuration = load_configuration(name_or_path)
+    gnss, imu = configuration.sensors.gnss, configuration.sensors.imu
+    places = {} if gnss is None else {"antenna": np.array(gnss.antenna)}
+    if imu is not None:
+        places |= {"imu": np.array(imu.position), "R_imu_vehicle": imu.R_imu_vehicle}
+    return cars.make_library(identifier(Path(name_or_path).stem), configuration.vehicle, places)
 
 
 def _summarise(library: Library, language: str, sizes: dict[str, int]) -> dict[str, Any]:

@@ -14,8 +14,10 @@ from vehicled.symbolic.library import ArrayText, Library
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import (
     ADJUSTMENTS,
+    ANTENNA,
     CORNER_INPUTS,
     CORNER_OUTPUTS,
+    IMU,
     INPUTS,
     MOUNTING,
     POSE,
@@ -120,13 +122,19 @@ _POSE_UNITS = {
 }
 
 
-def make_library(name: str, vehicle: Vehicle) -> Library:
-    """Of a car at rest on level ground; `name`: an identifier."""
+def make_library(name: str, vehicle: Vehicle, places: Mapping[str, np.ndarray] | None = None) -> Library:
+    """Of a car at rest on level ground; `name`: an identifier.
+
+    `places`: `antenna` and `imu` (3,), m in vehicle axes, and `R_imu_vehicle` (3, 3); what is left out is at the
+    vehicle origin and turned as the car.
+    """
+    places = {"antenna": np.zeros(3), "imu": np.zeros(3), "R_imu_vehicle": np.eye(3), **(places or {})}
     made = build(vehicle.tyre, (SENSOR_KERNELS, EQUATIONS))
     car = Car(vehicle)
     kept = ("parameters", "corner_parameters", "ground", *STATE)
     mounting = np.zeros(len(MOUNTING))
-    mounting[R_IMU] = np.eye(3).ravel()
+    mounting[ANTENNA], mounting[IMU] = places["antenna"], places["imu"]
+    mounting[R_IMU] = places["R_imu_vehicle"].ravel()
     values = {array: car.view(array).copy() for array in kept}
     values |= {"mounting": mounting, "integration": np.array([_STEP, car.view("integration")[1]])}
     title = [
