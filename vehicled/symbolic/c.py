@@ -80,13 +80,33 @@ def _find_uses(groups: Sequence[Sequence[Assignment]]) -> dict[str, set[int]]:
 
 
 def _group(lines: Sequence[Assignment]) -> list[list[Assignment]]:
-    """Lines that follow each other and can stand in one loop over lanes, or in none."""
+    """Lines that can stand in one loop over lanes, or in none, with what they read in groups before or above them.
+
+    As many as possible at once: loops over a few lines each cost more than what is in them.
+    """
+    made = {line.target: n for n, line in enumerate(lines) if line.is_new}
+    loads = {n for n, line in enumerate(lines) if line.is_new and line.value.startswith("m->")}
+    waits = [
+        {made[word] for word in re.findall(r"\w+", line.value) if word in made} if n not in loads else set()
+        for n, line in enumerate(lines)
+    ]
+    for n, line in enumerate(lines):
+        if not line.is_new:
+            # A kernel may read and write the same place: what it reads, it reads first.
+            waits[n] |= loads
+    swapped = [{made[name] for name in line.swapped} for line in lines]
     groups: list[list[Assignment]] = []
-    made: set[str] = set()
-    for line in lines:
-        if not groups or line.rank != groups[-1][0].rank or line.swapped & made:
-            groups.append([])
-            made = set()
-        groups[-1].append(line)
-        made.add(line.target)
+    done: set[int] = set()
+    left = list(range(len(lines)))
+    rank = lines[0].rank if lines else 0
+    while left:
+        before, group = set(done), []
+        for n in left:
+            if lines[n].rank == rank and waits[n] <= done and swapped[n] <= before:
+                done.add(n)
+                group.append(lines[n])
+        left = [n for n in left if n not in done]
+        if group:
+            groups.append(group)
+        rank = 1 - rank
     return groups
