@@ -17,7 +17,12 @@ from vehicled.multibody.library import make_library
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.symbolic import c_library, python_library
 
-SHIPPED = sorted(path.stem for path in mechanisms_folder().glob("*.yaml"))
+LONG = {"front_suspension", "flyball_governor"}
+"""Their code is longer than that of all others."""
+SHIPPED = [
+    pytest.param(path.stem, marks=pytest.mark.slow if path.stem in LONG else ())
+    for path in sorted(mechanisms_folder().glob("*.yaml"))
+]
 
 
 @pytest.fixture(scope="module", params=SHIPPED)

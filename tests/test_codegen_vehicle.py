@@ -21,7 +21,9 @@ from vehicled.vehicle.model import build
 LIMITS = (Car.iteration_limit, Car.tolerance**2, Car.large**2, Car.projection_passes)
 
 
-@pytest.fixture(scope="module", params=["prototype", "reference_vehicle"])
+@pytest.fixture(
+    scope="module", params=["prototype", pytest.param("reference_vehicle", marks=pytest.mark.slow)]
+)
 def vehicle(request):
     return load_configuration(request.param).vehicle
 
@@ -31,9 +33,14 @@ def library(vehicle):
     return make_library("car", vehicle)
 
 
+@pytest.fixture(scope="module")
+def in_c(library, tmp_path_factory):
+    return CompiledC(library, c_library.write(library), tmp_path_factory.mktemp("c"))
+
+
 @needs_compiler
-def test_c_computes_what_the_machine_code_does(library, tmp_path):
-    compare_with_machine_code(library, CompiledC(library, c_library.write(library), tmp_path))
+def test_c_computes_what_the_machine_code_does(library, in_c):
+    compare_with_machine_code(library, in_c)
 
 
 def test_python_computes_what_the_machine_code_does(library):
@@ -41,8 +48,8 @@ def test_python_computes_what_the_machine_code_does(library):
 
 
 @needs_compiler
-def test_the_car_in_c_drives_as_in_vehicled(library, vehicle, tmp_path):
-    written = CompiledC(library, c_library.write(library), tmp_path)
+def test_the_car_in_c_drives_as_in_vehicled(in_c, vehicle):
+    written = in_c
     written.call("initialise")
     car = Car(vehicle)
     for k in range(250):
