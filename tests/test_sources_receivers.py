@@ -224,6 +224,8 @@ def test_the_car_starts_from_the_second_receiver_alone():
     run = Run(configured, steps(drive.measurements(31, gnss=None, gnss2="rtk")))
     assert run.t[0] < 0.1 * SECOND
     assert rms(np.hypot(*(during(run, drive, c, 10.0, SECONDS) for c in "xy"))) < 0.03
+    # What needs courses is estimated with those of either receiver.
+    assert run.estimator.filter.parameters()["gyro_scale"].sigma > 0.0
 
 
 def test_a_receiver_that_jumps_is_not_followed_beside_one_that_does_not():

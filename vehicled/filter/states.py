@@ -313,6 +313,8 @@ STEERING_OFFSET: ErrorStates[Filter] = make_constant(
     sigma=lambda f: f.unknowns.steering_offset,
     density=lambda f: _creep(f.unknowns.steering_offset),
 )
+COURSES = ("gnss.course", "gnss.velocity", "gnss2.course", "gnss2.velocity")
+"""Kinds of observation of where the car moves."""
 _TYRE_TIME = 100.0
 """s: over which loads, pressures and temperatures change a tyre."""
 TYRE_ERROR = ErrorStates[Filter](
@@ -320,7 +322,7 @@ TYRE_ERROR = ErrorStates[Filter](
     ("stiffness.front", "stiffness.rear", "friction"),
     "–",
     "relative error of the cornering stiffness of an axle, and of the friction of all tyres",
-    needs=("gnss.course", "gnss.velocity", "velocity", "imu.accel"),
+    needs=(*COURSES, "velocity", "imu.accel"),
     limit=0.6,
     is_known=lambda f: f.unknowns.cornering_stiffness == 0.0 == f.unknowns.friction,
     initial=lambda f, i: _squares(

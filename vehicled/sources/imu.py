@@ -15,6 +15,7 @@ from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
+    COURSES,
     DRIVE_FORCE,
     STEERING_OFFSET,
     SUSPENSION,
@@ -123,7 +124,7 @@ GYRO_SCALE: ErrorStates[Imu | None] = make_constant(
     ("",),
     "–",
     "relative error of the gyroscopes",
-    needs=("gnss.course", "gnss.velocity"),
+    needs=COURSES,
     sigma=lambda imu: None if (g := _gyroscopes(imu)) is None else g.scale,
 )
 ALIGNMENT: ErrorStates[Imu | None] = make_constant(
