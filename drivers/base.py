@@ -66,6 +66,11 @@ class Driver(ABC):
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"driver-{name}", daemon=True)
 
+    @property
+    def port(self) -> str | None:
+        """The port that it has for itself; None where others may read the same."""
+        return None
+
     def start(self) -> None:
         """Starts the thread. Whether the device is there shows in `state`, not here."""
         self._state = "disconnected"

@@ -308,6 +308,12 @@ class Can(Driver):
         self.decoder: CanDecoder = CanDecoder(name, options)
         self._bus: can.BusABC | SlcanPort | None = None
 
+    @property
+    def port(self) -> str | None:
+        """That of an slcan adapter; other buses have any number of readers."""
+        o: CanOptions = self.options
+        return o.channel if o.interface == "slcan" else None
+
     def _open(self) -> None:
         o: CanOptions = self.options
         if o.interface == "slcan":

@@ -5,29 +5,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
-from drivers.ntrip import (
-    Caster,
-    Connection,
-    NtripError,
-    RefusedError,
-    is_mountpoint,
-    make_gga,
-    split_caster,
-)
+from drivers.caster_options import CasterOptions
+from drivers.ntrip import Connection, NtripError, RefusedError, is_mountpoint, make_gga
 from drivers.rtcm import BaseStation, RtcmDecoder, is_correction, message_number, read_base
 from vehicled.backoff import Backoff
-from vehicled.bounded_file import read_bounded
-from vehicled.errors import UsageError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 from vehicled.units import Positive, Range, Seconds
@@ -52,7 +41,6 @@ _LISTED = 40
 _DAMAGED = 100
 """Frames with a wrong checksum, beyond a quarter of the right ones, with which a stream is given up: TCP does not
 damage any, so that it is another format, and each costs the time of a checksum."""
-_LONGEST_PASSWORD = 1024
 
 
 @runtime_checkable
@@ -64,68 +52,21 @@ class Receiver(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrectionOptions:
+class CorrectionOptions(CasterOptions):
     """Where a receiver's corrections come from."""
 
-    caster: str
-    """`HOST` or `HOST:PORT`; the port is 2101 by default."""
     mountpoint: str
     """Name of the stream; `vehicled ntrip HOST` lists them."""
-    user: str = ""
-    password_file: Path | None = None
-    """File whose first line is the password, such as one that systemd provides; read at each attempt."""
-    password_variable: str | None = None
-    """Environment variable that has the password instead."""
-    tls: bool = False
-    """Encrypt, and verify the caster's certificate."""
-    ca_file: Path | None = None
-    """With `tls`, certificates of own authorities (PEM); without, those of the system."""
-    version: Annotated[int, Range(1, 2)] = 2
-    """Of the protocol in requests. Casters of version 1 serve those of version 2 as well, with few exceptions."""
     send_position: Annotated[Seconds, Positive] | None = None
     """How often the receiver's position is sent to the caster, s, which virtual stations need; None: never."""
     max_age: Annotated[Seconds, Range(1.0, 600.0)] = 15.0
     """Older corrections are a fault of the source, s; after so long without any frame the connection is renewed."""
 
-    def check(self) -> Iterable[tuple[str, str]]:
+    def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong), never with what may be a password."""
-        if split_caster(self.caster) is None:
-            yield "caster", "expected HOST or HOST:PORT, without protocol, user, password and mountpoint"
+        yield from super().check()
         if not is_mountpoint(self.mountpoint):
             yield "mountpoint", "expected a name of printable characters without spaces"
-        if ":" in self.user or not self.user.isprintable():
-            yield "user", "expected a name without a colon; the password is read from password_file"
-        if self.password_file is not None and self.password_variable is not None:
-            yield "password_variable", "expected either this or password_file"
-        if self.ca_file is not None and not self.tls:
-            yield "ca_file", "expected `tls: true` with it"
-
-    def find_caster(self) -> Caster:
-        """The caster with its password. Raises NtripError if that cannot be read."""
-        place = split_caster(self.caster)
-        assert place is not None  # see `check`
-        password = read_password(self.password_file, self.password_variable)
-        return Caster(*place, self.user, password, self.tls, self.ca_file, self.version)
-
-
-def read_password(path: Path | None, variable: str | None) -> str:
-    """The password in the first line of a file, or in an environment variable; empty without either.
-
-    Raises NtripError.
-    """
-    if path is not None:
-        try:
-            lines = read_bounded(path, _LONGEST_PASSWORD).decode("utf-8").splitlines()
-        except (OSError, UsageError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "expected a short text file"
-            raise NtripError(f"password file {path}: {reason}") from None
-        return lines[0] if lines else ""
-    if variable is not None:
-        password = os.environ.get(variable)
-        if password is None:
-            raise NtripError(f"password: the environment variable {variable} is not set")
-        return password
-    return ""
 
 
 class _Position(NamedTuple):

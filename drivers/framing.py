@@ -127,7 +127,7 @@ class FrameDecoder:
         self._drop(at)
 
     def _stamp(self, end: int) -> int:
-        """When the byte before this place of the buffer arrived; asked for ever later places."""
+        """When the byte before this place of the buffer arrived; called with ever later places."""
         chunks = self._chunks
         end += self.counters["bytes"] - len(self._buffer)
         while chunks[0][0] < end:

@@ -18,6 +18,7 @@ import pynmea2
 from drivers.clock import DeviceClock
 from drivers.receiver import NMEA, ReceiverDecoder, ReceiverDriver, ReceiverOptions
 from drivers.serial_port import nanoseconds
+from drivers.utc import UTC_CHANNEL, find_utc_ns
 from vehicled.messages import Measurement
 
 KNOT = 1852.0 / 3600.0
@@ -25,6 +26,9 @@ KNOT = 1852.0 / 3600.0
 
 _DAY_NS = 86_400_000_000_000
 _UTC = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
+_DATE = re.compile(r"(\d\d)(\d\d)(\d\d)")
+_RMC_DATE = 8
+"""Place among the fields of RMC; pynmea2's own reading of it fails for damaged ones."""
 _DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
 _DATA_SENTENCES = frozenset({"GGA", "RMC", "VTG", "GST", "HDT", "THS"})
 _TIMED_SENTENCES = frozenset({"GGA", "RMC", "GST", "ZDA"})
@@ -32,7 +36,7 @@ _QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, 
 
 
 class THS(pynmea2.TalkerSentence):  # type: ignore[misc]  # no types; by its name, pynmea2 parses the sentence
-    """Heading and its mode, which pynmea2 does not know."""
+    """Heading and its mode, which pynmea2 does not have."""
 
     fields = (("Heading, true", "heading"), ("Mode", "mode"))
 
@@ -90,13 +94,13 @@ class NmeaDecoder(ReceiverDecoder):
         if kind not in _DATA_SENTENCES | _TIMED_SENTENCES:
             self.counters["other_sentences"] += kind != "GSA"  # GSA has nothing that GGA and GST do not have
             return
-        utc_ns = _utc(sentence.data[0]) if kind in _TIMED_SENTENCES else None
+        utc_ns = parse_time_of_day(sentence.data[0]) if kind in _TIMED_SENTENCES else None
         epoch = self._epoch_of(kind, utc_ns, stamp_ns, arrival_ns, out)
         if kind in epoch.seen:
             self.counters["repeated"] += 1  # another talker, or sent twice: the first one counts
             return
         epoch.seen.add(kind)
-        values = self._read(kind, sentence)
+        values = self._read(kind, sentence, utc_ns)
         # RMC repeats the position of GGA, often with fewer decimals.
         epoch.values = epoch.values | values if kind == "GGA" else values | epoch.values
         if self._expected and self._expected <= epoch.seen:
@@ -157,7 +161,7 @@ class NmeaDecoder(ReceiverDecoder):
 
     # Fields
 
-    def _read(self, kind: str, s: Any) -> dict[str, float]:
+    def _read(self, kind: str, s: Any, of_day_ns: int | None) -> dict[str, float]:
         """Channels of one sentence; what is empty, out of range or marked invalid is absent."""
         values: dict[str, float | None] = {}
         match kind:
@@ -173,6 +177,7 @@ class NmeaDecoder(ReceiverDecoder):
                     values["gnss.quality"] = _QUALITY_OF_MODE.get(s.mode_indicator)
                     values["gnss.speed"] = self._number(s.spd_over_grnd, 0, 1000, KNOT)
                     values["gnss.course"] = self._number(s.true_course, 0, 360, math.pi / 180)
+                    values[UTC_CHANNEL] = _find_utc(s.data[_RMC_DATE : _RMC_DATE + 1], of_day_ns)
             case "VTG":
                 if s.faa_mode != "N":
                     values["gnss.speed"] = self._number(s.spd_over_grnd_kts, 0, 1000, KNOT)
@@ -234,7 +239,18 @@ class NmeaDecoder(ReceiverDecoder):
         return value * unit
 
 
-def _utc(text: str) -> int | None:
+def _find_utc(date: list[str], of_day_ns: int | None) -> float | None:
+    """s since 1970 UTC by a date `ddmmyy` and the time of that day; None without them."""
+    parts = _DATE.fullmatch(date[0]) if date else None
+    if parts is None or of_day_ns is None:
+        return None
+    day, month, year = map(int, parts.groups())
+    # GPS began in 1980, which is what receivers begin with.
+    utc = find_utc_ns(year + (1900 if year >= 80 else 2000), month, day, 0, 0, 0, of_day_ns)
+    return None if utc is None else utc * 1e-9
+
+
+def parse_time_of_day(text: str) -> int | None:
     """Time of day in `hhmmss.sss`, ns; None if empty or not a time."""
     parts = _UTC.fullmatch(text)
     if parts is None:

@@ -76,7 +76,7 @@ def open_port(port: str, baud: int) -> Port:
     url = _split(port)
     if url is None:
         return _Serial(port, baud)
-    assert url.port is not None  # or `check_port` would have said so
+    assert url.port is not None  # see `check_port`
     if url.scheme == TCP:
         return _Tcp(url.hostname or "", url.port)
     return _Udp(url.hostname or "", url.port)
@@ -97,18 +97,17 @@ class _Serial:
         # The path is looked up afresh each time, so a device that comes back under its stable name is found.
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=_WRITE_S, exclusive=True)
-        except (ValueError, termios.error) as error:  # a baud rate that pyserial rejects; a port just lost
+        except (
+            ValueError,
+            OverflowError,
+            termios.error,
+        ) as error:  # a baud rate that is none; a port just lost
             raise OSError(f"{path}: {error}") from None
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every port can
             self._port.set_low_latency_mode(True)  # USB adapters otherwise hold bytes back for 16 ms
 
     def read(self, wait_s: float) -> bytes:
-        if not _is_ready(self._port.fileno(), wait_s):
-            return b""
-        data = os.read(self._port.fileno(), _CHUNK)
-        if not data:
-            raise OSError(f"{self._port.port}: hung up")
-        return data
+        return _read(self._port.fileno(), wait_s, f"{self._port.port}: hung up")
 
     def write(self, data: bytes) -> None:
         self._port.write(data)
@@ -122,8 +121,8 @@ class _Tcp:
         self._peer = f"{host}:{number}"
         try:
             self._socket = socket.create_connection((host, number), timeout=_CONNECT_S)
-        except OSError as error:
-            raise OSError(f"{self._peer}: {error.strerror or error}") from error
+        except (OSError, UnicodeError) as error:  # Unicode: a name that cannot be one of a host
+            raise OSError(f"{self._peer}: {getattr(error, 'strerror', None) or error}") from error
         self._socket.settimeout(_WRITE_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -131,12 +130,7 @@ class _Tcp:
             self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def read(self, wait_s: float) -> bytes:
-        if not _is_ready(self._socket.fileno(), wait_s):
-            return b""
-        data = self._socket.recv(_CHUNK)
-        if not data:
-            raise OSError(f"{self._peer}: the device has closed the connection")
-        return data
+        return _read(self._socket.fileno(), wait_s, f"{self._peer}: the device has closed the connection")
 
     def write(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -162,7 +156,9 @@ class _Udp:
         try:
             self._socket.settimeout(_WRITE_S)
             if ip is not None and ip.is_multicast:
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # others may listen, too
+                self._socket.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+                )  # other programs may take part
             self._socket.bind((address, number))
             if ip is not None and ip.is_multicast:
                 _join(self._socket, ip)
@@ -193,6 +189,16 @@ class _Udp:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def _read(descriptor: int, wait_s: float, at_end: str) -> bytes:
+    """What comes first within `wait_s`, up to `_CHUNK`. OSError with the text `at_end` if there will be no more."""
+    if not _is_ready(descriptor, wait_s):
+        return b""
+    data = os.read(descriptor, _CHUNK)
+    if not data:
+        raise OSError(at_end)
+    return data
 
 
 def _is_ready(descriptor: int, wait_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""What is at the ports of this machine: listens with the decoders of all drivers, at the usual baud rates.
+"""What is at the ports of this machine: reads them with the decoders of all drivers, at the usual baud rates.
 
 Any registered driver of devices that send bytes takes part, also one of another distribution. Nothing is sent,
 except by `ask_adapter`.
@@ -24,10 +24,10 @@ BAUDS = (115200, 460800, 921600, 230400, 38400, 9600, 57600)
 SLCAN = "slcan"
 """In place of a driver: a CAN adapter."""
 
-_LISTEN_S = 1.5
+_READ_FOR_S = 1.5
 """Receivers send once a second at least."""
 _SETTLE_S = 0.5
-"""After the first measurement, to know all that a device sends."""
+"""After the first measurement, in which a device shows all that it sends."""
 _MOST_BYTES = 200_000
 _READ_S = 0.05
 _REPLY_S = 0.5
@@ -38,7 +38,7 @@ _VERSION = re.compile(rb"(?:^|[\r\a])[Vv][ -~]{2,60}\r")
 
 @dataclass(frozen=True)
 class ProbedPort:
-    """What listening to a port has found."""
+    """What was found at a port."""
 
     port: str
     found: str
@@ -73,7 +73,7 @@ def find_can_interfaces(net: Path = Path("/sys/class/net")) -> list[str]:
 
 
 def probe_ports(ports: Sequence[str]) -> list[ProbedPort]:
-    """Listen to all of them at once, at most about ten seconds; a busy one waits for nobody. Ctrl-C ends it soon."""
+    """Read all of them at once, each by itself, for about ten seconds at most. Ctrl-C ends it soon."""
     stopping = threading.Event()
     with ThreadPoolExecutor(max(1, len(ports))) as pool:
         try:
@@ -84,19 +84,19 @@ def probe_ports(ports: Sequence[str]) -> list[ProbedPort]:
 
 
 def probe_port(port: str, stopped: Callable[[], bool] = lambda: False) -> ProbedPort:
-    """Listen to one port until a driver reads it, or none does at any baud rate. Never raises OSError."""
+    """Read one port until one driver decodes it, or none does at any baud rate. Never raises OSError."""
     received = False
     for baud in BAUDS:
-        ear = _Ear(port, baud)
+        trial = _Trial(port, baud)
         try:
-            _listen(port, baud, ear, stopped)
+            _read(port, baud, trial, stopped)
         except OSError as error:
             return ProbedPort(port, f"cannot be read: {error.strerror or error}")
-        found = ear.find()
+        found = trial.find()
         if found is not None:
             return found
-        received = received or ear.bytes > 0
-        if ear.bytes == 0 or is_network(port) or stopped():
+        received = received or trial.bytes > 0
+        if trial.bytes == 0 or is_network(port) or stopped():
             break  # something comes at a wrong rate, too, but as other bytes
     if not received:
         return ProbedPort(port, "silent", silent=True)
@@ -115,7 +115,7 @@ def ask_adapter(port: str) -> bool:
     return False
 
 
-class _Ear:
+class _Trial:
     """All decoders on what a port sends at one baud rate."""
 
     def __init__(self, port: str, baud: int) -> None:
@@ -136,7 +136,7 @@ class _Ear:
         if self._first_s is None and any(self._channels.values()):
             self._first_s = now_s
 
-    def has_heard(self, now_s: float) -> bool:
+    def is_done(self, now_s: float) -> bool:
         """Whether there is nothing to wait for."""
         settled = self._first_s is not None and now_s - self._first_s > _SETTLE_S
         return settled or self._is_adapter() or self.bytes > _MOST_BYTES
@@ -177,9 +177,9 @@ def _make_decoders(port: str) -> Iterator[tuple[str, FrameDecoder]]:
                 yield kind, driver.decoder
 
 
-def _listen(port: str, baud: int, ear: _Ear, stopped: Callable[[], bool]) -> None:
+def _read(port: str, baud: int, trial: _Trial, stopped: Callable[[], bool]) -> None:
     """Raises OSError."""
     with contextlib.closing(open_port(port, baud)) as line:
-        end = time.monotonic() + _LISTEN_S
-        while (now := time.monotonic()) < end and not ear.has_heard(now) and not stopped():
-            ear.feed(line.read(_READ_S), time.monotonic())
+        end = time.monotonic() + _READ_FOR_S
+        while (now := time.monotonic()) < end and not trial.is_done(now) and not stopped():
+            trial.feed(line.read(_READ_S), time.monotonic())

@@ -8,6 +8,8 @@ import math
 import struct
 from typing import NamedTuple
 
+from drivers.utc import UTC_CHANNEL, find_utc_ns
+
 _FIELDS = "IH6BIi4B4i2I5i2I"
 UBLOX = struct.Struct(f"<{_FIELDS}")
 XSENS = struct.Struct(f">{_FIELDS}")
@@ -18,8 +20,8 @@ UNKNOWN = 0xFFFF_FFFF
 _FIX_OK, _DIFFERENTIAL = 1, 2
 _QUALITY_OF_CARRIER = {1: 5.0, 2: 4.0}  # float, fixed
 _NO_COURSE = 18_000_000
-"""Accuracy of the course in 1e-5 deg from which on it says nothing."""
-_DATE, _TIME, _RESOLVED = 1, 2, 4
+"""Accuracy of the course in 1e-5 deg from which on the course is unknown."""
+_DATE, _RESOLVED_TIME = 1, 2 | 4
 
 
 class Pvt(NamedTuple):
@@ -61,10 +63,15 @@ class Pvt(NamedTuple):
     course_acc: int
 
     @property
-    def is_time_known(self) -> bool:
-        """Whether date and time are right, leap seconds included."""
-        known = _DATE | _TIME | _RESOLVED
-        return self.valid & known == known
+    def is_second_known(self) -> bool:
+        """Whether the time within the day is right, leap seconds included."""
+        return self.valid & _RESOLVED_TIME == _RESOLVED_TIME
+
+    def find_utc_ns(self) -> int | None:
+        """ns since 1970 UTC; None while date or time are not known."""
+        if not (self.is_second_known and self.valid & _DATE):
+            return None
+        return find_utc_ns(self.year, self.month, self.day, self.hour, self.minute, self.second, self.nano)
 
 
 def find_quality(fix: int, flags: int, carrier: int) -> float:
@@ -87,7 +94,7 @@ def find_position(latitude: float, longitude: float, height: float) -> dict[str,
 
 
 def find_accuracy(h_acc: int, v_acc: int, unit: float) -> dict[str, float]:
-    """Channels of the accuracy of a position; `unit` in m. A receiver does not know one that it sends as 0."""
+    """Channels of the accuracy of a position; `unit` in m. Receivers send 0 for one that is unknown."""
     values = {"gnss.h_acc": h_acc * unit / math.sqrt(2.0), "gnss.v_acc": v_acc * unit}  # of one axis
     return {c: v for c, v in values.items() if 0.0 < v < UNKNOWN * unit / 2.0}
 
@@ -119,6 +126,8 @@ def find_solution(pvt: Pvt) -> dict[str, float] | None:
     if position is None or velocity is None:
         return None
     values = {"gnss.quality": quality, **position, **find_accuracy(pvt.h_acc, pvt.v_acc, 1e-3), **velocity}
+    if (utc := pvt.find_utc_ns()) is not None:
+        values[UTC_CHANNEL] = utc * 1e-9
     return without_height(values) if pvt.fix == FIX_2D else values
 
 

@@ -2,7 +2,7 @@
 
 Receivers send NMEA 0183 (text), UBX (u-blox binary) and RTCM 3 (corrections), often all on one port, and another one
 after a reset or a change of their configuration. Each is cut out of the stream as whole messages, so that none is
-garbage between those of another; a driver reads those that it knows.
+garbage between those of another; a driver reads those that it has a decoder for.
 
 - UBX: `B5 62`, class, identifier, length (16 bits, little-endian), payload, two bytes of Fletcher's checksum over all
   from the class on.
@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
 from drivers.rtcm import parse_at_rtcm
 from drivers.serial_port import SerialDriver, SerialOptions
+from drivers.utc import UTC_CHANNEL
 from vehicled.messages import Measurement
 from vehicled.units import NonNegative, Seconds
 
@@ -124,9 +125,12 @@ class ReceiverDecoder(FrameDecoder):
         """Appends the measurements that a message completes."""
 
     def _measured(self, t: int, arrival_ns: int, values: dict[str, float]) -> Measurement:
-        """A measurement of the channels `gnss.…`, as those of the receiver that this is."""
+        """A measurement of the channels `gnss.…`, as those of the receiver that this is.
+
+        The time of day is that of the first receiver alone.
+        """
         if self._prefix != "gnss":
-            values = {re.sub(r"^gnss\b", self._prefix, channel): v for channel, v in values.items()}
+            values = {re.sub(r"^gnss\b", self._prefix, c): v for c, v in values.items() if c != UTC_CHANNEL}
         return Measurement(self.name, t, arrival_ns, values)
 
 
@@ -163,7 +167,7 @@ def _parse_at_ubx(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
 
 
 class ReceiverDriver(SerialDriver):
-    """A GNSS receiver; says which protocols it sends, in its log and in its status."""
+    """A GNSS receiver; the protocols that it sends are in its log and in its status."""
 
     decoder: ReceiverDecoder
 
@@ -175,7 +179,7 @@ class ReceiverDriver(SerialDriver):
         decoder: ReceiverDecoder,
     ) -> None:
         super().__init__(name, options, emit, decoder)
-        self._said: tuple[tuple[str, ...], str | None] = (), None
+        self._logged: tuple[tuple[str, ...], str | None] = (), None
         self._next_check_ns = 0
 
     def describe(self) -> dict[str, Any]:
@@ -192,14 +196,14 @@ class ReceiverDriver(SerialDriver):
         now = time.monotonic_ns()
         if now >= self._next_check_ns:
             self._next_check_ns = now + _SETTLED_NS
-            self._say_protocols()
+            self._log_protocols()
         return received
 
-    def _say_protocols(self) -> None:
+    def _log_protocols(self) -> None:
         """A line in the log when what the receiver sends, or what is read of it, has changed."""
         protocols, in_use = self.decoder.protocols, self.decoder.in_use
-        before, self._said = self._said, (protocols, in_use)
-        if not protocols or self._said == before:
+        before, self._logged = self._logged, (protocols, in_use)
+        if not protocols or self._logged == before:
             return
         sent, known = ", ".join(protocols), self.decoder.READS
         if not set(known) & set(protocols):

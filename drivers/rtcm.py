@@ -21,7 +21,7 @@ _CRC24Q = 0x1864CFB
 _STATIONS = (1005, 1006)
 _STATION_BYTES = 19
 _LEAST_RADIUS, _GREATEST_RADIUS = 6.2e6, 6.5e6
-"""m: places on Earth are between; some bases send zeros until they know theirs."""
+"""m: places on Earth are between; some bases send zeros until theirs is set."""
 _DESCRIPTIONS = frozenset(
     {
         *(1005, 1006, 1007, 1008, 1013, 1029, 1032, 1033, 1230),

@@ -55,6 +55,12 @@ class SerialDriver(Driver):
         self._writing = threading.Lock()
         """Held while the line is written to and must not be closed: its descriptor may become another file's."""
 
+    @property
+    def port(self) -> str:
+        """As configured."""
+        port: str = self.options.port
+        return port
+
     def write(self, data: bytes) -> None:
         """Send bytes to the device, from any thread. Raises OSError if it is not open or does not take them."""
         with self._writing:

@@ -2,7 +2,7 @@
 
 | message | gives |
 | --- | --- |
-| NAV-PVT | quality, position, velocity, their accuracies |
+| NAV-PVT | quality, position, velocity, their accuracies, time of day |
 | NAV-HPPOSLLH | position to 0.1 mm |
 | NAV-COV | accuracies of one axis, from the covariances |
 | NAV-RELPOSNED | heading of the baseline between two antennas, of a moving base |
@@ -76,7 +76,7 @@ class UbxOptions(ReceiverOptions):
 
 
 class _Part(NamedTuple):
-    """What one message says of an epoch."""
+    """What one message has of an epoch."""
 
     itow: int
     """ms."""
@@ -99,7 +99,7 @@ def _read_pvt(payload: bytes) -> _Part | None:
         return None
     if len(payload) > 78 and payload[78] & 1:  # longitude, latitude and heights are not valid
         values = {c: v for c, v in values.items() if c not in ("gnss.lat", "gnss.lon", "gnss.alt")}
-    fraction = _fraction(pvt.nano) if pvt.is_time_known else None
+    fraction = _fraction(pvt.nano) if pvt.is_second_known else None
     return _Part(pvt.itow, values, fraction, pvt.fix == FIX_2D)
 
 

@@ -6,8 +6,8 @@ order of groups and fields (little-endian), and the CRC-16 (polynomial 1021, sta
 all but the sync byte. The length is not transmitted: it follows from the fields, so that all must be known.
 
 Acceleration is specific force. Compensated values are preferred to uncompensated ones. All in the axes of
-the sensor, or of its reference frame rotation where that is configured in the device. What the receivers in the
-sensor and its navigation filter say is read by `drivers.vectornav_solution`.
+the sensor, or of its reference frame rotation where that is configured in the device. The receivers in the
+sensor and its navigation filter are read by `drivers.vectornav_solution`.
 """
 
 import math

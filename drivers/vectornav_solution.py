@@ -15,14 +15,8 @@ from drivers.pvt import find_position, without_height
 RECEIVERS = {3: "gnss", 6: "gnss2"}
 """Group of a receiver, counted from 0, to the first part of its channels."""
 
-_TOW, _FIX, _PLACE, _VELOCITY, _PLACE_SIGMA, _VELOCITY_SIGMA = (
-    1,
-    4,
-    5,
-    7,
-    9,
-    10,
-)  # fields of a receiver's group
+# Fields of a receiver's group.
+_TOW, _FIX, _PLACE, _VELOCITY, _PLACE_SIGMA, _VELOCITY_SIGMA = 1, 4, 5, 7, 9, 10
 _ATTITUDES = ((0, 3), (4, 1))
 _PLACES = ((0, 6), (5, 1))
 _VELOCITIES = ((0, 7), (5, 4))
@@ -44,7 +38,7 @@ class RepeatedFix(NamedTuple):
     key: bytes
     """Equal for the same fix."""
     age_ns: int
-    """By how much it is older than the message; 0 where the message does not say."""
+    """By how much it is older than the message; 0 where the message has no time."""
     values: dict[str, float] | None
     """Channels `gnss.…`; None if they are impossible."""
 

@@ -6,8 +6,8 @@ packets: a 16-bit data identifier, one byte for the size, and the value. The two
 give the number format, the next two the coordinate system of orientations.
 
 Acceleration is specific force (at rest +9.81 along the axis that points up), rate of turn is calibrated;
-both are in the axes of the sensor. Free acceleration and velocity increments are not used. What the receiver in the
-sensor and its navigation filter say is read by `drivers.xsens_solution`.
+both are in the axes of the sensor. Free acceleration and velocity increments are not used. `drivers.xsens_solution`
+reads the receiver in the sensor and its navigation filter.
 """
 
 from collections.abc import Callable

@@ -2,11 +2,11 @@
 
 import math
 import struct
-from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from drivers import reference
 from drivers.pvt import XSENS, Pvt, find_solution
+from drivers.utc import find_utc_ns
 from drivers.xsens_packets import (
     ALTITUDE_ELLIPSOID,
     EULER_ANGLES,
@@ -25,7 +25,7 @@ from drivers.xsens_packets import (
 _FILTER_VALID = 1 << 1
 _UTC_KNOWN = 0b111
 """Date, time of day, and leap seconds."""
-_OLDEST = timedelta(seconds=2)
+_OLDEST_NS = 2_000_000_000
 _UTC = struct.Struct(">IH6B")
 
 
@@ -85,24 +85,16 @@ def _to_ned(vector: tuple[float, ...], coordinates: int) -> tuple[float, float, 
 
 
 def _find_age(packets: Packets, pvt: Pvt) -> int:
-    sampled = _read_utc(packets.get(UTC_TIME))
-    date = (pvt.year, pvt.month, pvt.day, pvt.hour, pvt.minute, pvt.second)
-    fixed = _make_utc(date, pvt.nano) if pvt.is_time_known else None
-    if sampled is None or fixed is None or not timedelta(0) <= sampled - fixed < _OLDEST:
+    sampled, fixed = _read_utc(packets.get(UTC_TIME)), pvt.find_utc_ns()
+    if sampled is None or fixed is None or not 0 <= sampled - fixed < _OLDEST_NS:
         return 0
-    return (sampled - fixed) // timedelta(microseconds=1) * 1000
+    return sampled - fixed
 
 
-def _read_utc(packet: Packet | None) -> datetime | None:
+def _read_utc(packet: Packet | None) -> int | None:
     if packet is None or len(packet.data) != _UTC.size:
         return None
-    nano, *date, flags = _UTC.unpack(packet.data)
-    return _make_utc(tuple(date), nano) if flags & _UTC_KNOWN == _UTC_KNOWN else None
-
-
-def _make_utc(date: tuple[int, ...], nano: int) -> datetime | None:
-    year, month, day, hour, minute, second = date
-    try:
-        return datetime(year, month, day, hour, minute) + timedelta(seconds=second, microseconds=nano / 1000)
-    except (ValueError, OverflowError):
+    nano, year, month, day, hour, minute, second, flags = _UTC.unpack(packet.data)
+    if flags & _UTC_KNOWN != _UTC_KNOWN:
         return None
+    return find_utc_ns(year, month, day, hour, minute, second, nano)

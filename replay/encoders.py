@@ -4,7 +4,7 @@ import math
 import struct
 from binascii import crc_hqx
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 import can
@@ -13,13 +13,16 @@ from drivers import vectornav, xsens, xsens_packets
 from drivers.can import CanOptions, CanSignal, find_signal, load_dbc, unit_factor
 from drivers.framing import xor_checksum
 from drivers.nmea import KNOT
-from vehicled.messages import Measurement
+from drivers.utc import UTC_CHANNEL
+from vehicled.messages import CHANNELS, Measurement
 
 IMU_CHANNELS = vectornav.ACCELERATION_CHANNELS + vectornav.RATE_CHANNELS
 GNSS_CHANNELS = (
     *("gnss.lat", "gnss.lon", "gnss.alt", "gnss.quality"),
-    *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course", "gnss.heading"),
+    *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course", "gnss.heading", UTC_CHANNEL),
 )
+_START_NS = 36_000_000_000_000
+"""Ten o'clock: at the first measurement where the time of day is not known; no date is sent then."""
 
 
 class DeviceEncoder(Protocol):
@@ -118,19 +121,22 @@ def vectornav_binary(fields: dict[int, int], payload: bytes) -> bytes:
     return b"\xfa" + body + crc_hqx(body, 0).to_bytes(2)
 
 
+def round_utc(seconds: float) -> int:
+    """Seconds since 1970 as ns, to the microsecond, as a double has no more digits."""
+    return round(seconds * 1e6) * 1000
+
+
 class NmeaEncoder:
     """RMC, VTG, GGA and, where they are known, GST and HDT, with the decimals of an RTK receiver.
 
-    start: the receiver's UTC at the first measurement. separation: of the geoid from the ellipsoid, m; any value
-    will do for a driver that adds it to the altitude. receiver: the first part of the channels that it measures.
+    separation: of the geoid from the ellipsoid, m; any value will do for a driver that adds it to the altitude.
+    receiver: the first part of the channels that it measures.
     """
 
-    def __init__(
-        self, start: datetime = datetime(2024, 6, 1, 10), separation: float = 45.0, receiver: str = "gnss"
-    ) -> None:
-        self.channels: tuple[str, ...] = tuple(c.replace("gnss", receiver) for c in GNSS_CHANNELS)
+    def __init__(self, separation: float = 45.0, receiver: str = "gnss") -> None:
+        named = (c.replace("gnss", receiver) for c in GNSS_CHANNELS)
+        self.channels: tuple[str, ...] = tuple(c for c in named if c in CHANNELS)
         self._receiver = receiver
-        self._start = start
         self._separation = separation
         self._start_ns: int | None = None
 
@@ -142,8 +148,11 @@ class NmeaEncoder:
     def _bodies(self, t: int, v: dict[str, float]) -> Iterator[str]:
         if self._start_ns is None:
             self._start_ns = t
-        whole, rest = divmod(t - self._start_ns, 1_000_000_000)
-        utc = self._start + timedelta(seconds=whole)
+        is_known = UTC_CHANNEL in v
+        utc_ns = round_utc(v[UTC_CHANNEL]) if is_known else _START_NS + t - self._start_ns
+        whole, rest = divmod(utc_ns, 1_000_000_000)
+        utc = datetime.fromtimestamp(whole, UTC)
+        date = f"{utc:%d%m%y}" if is_known else ""
         decimals = f"{rest:09d}"
         time = f"{utc:%H%M%S}." + (decimals[:3] if decimals[3:] == "000000" else decimals)
         quality = int(v.get("gnss.quality", 1 if "gnss.lat" in v else 0))
@@ -154,7 +163,7 @@ class NmeaEncoder:
         course = _decimal(None if "gnss.course" not in v else math.degrees(v["gnss.course"]) % 360.0)
         status = "A" if quality else "V"
         mode = "NADPRFEMS"[quality]
-        yield f"RMC,{time},{status},{position},{knots},{course},{utc:%d%m%y},,,{mode}"
+        yield f"RMC,{time},{status},{position},{knots},{course},{date},,,{mode}"
         yield f"VTG,{course},T,,M,{knots},N,{kmph},K,{mode}"
         altitude = "gnss.alt" in v
         height = _decimal(v["gnss.alt"] - self._separation) if altitude else ""

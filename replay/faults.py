@@ -1,8 +1,8 @@
 """Faults of sensors and lines for emulated devices, each in a window of the log's time.
 
 Faults of sensors change measurements before they are encoded; anything with the interface of `SensorFault` can be
-one. Faults of lines damage bytes, or take devices off the line. Nothing here depends on the time of day: the same log
-and faults give the same bytes.
+one. Faults of lines damage bytes, or take devices off the line. Nothing here depends on the time of day: the same
+messages and faults give the same bytes.
 """
 
 import math

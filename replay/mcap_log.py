@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,9 +14,11 @@ from replay.csv_log import Table
 from replay.mcap_format import MAGIC
 from replay.mcap_messages import Message, read_messages
 from replay.problems import Problems
+from replay.times import LONGEST_NS
 from vehicled.errors import UsageError
-from vehicled.messages import ESTIMATE_COLUMNS, Command, Innovation, Measurement, Status, Step
+from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, Command, Innovation, Measurement, Status, Step
 from vehicled.schemas import (
+    ROW_COLUMNS,
     TOPIC_COLUMNS,
     TOPICS,
     ClockRecord,
@@ -24,6 +26,7 @@ from vehicled.schemas import (
     ConfigurationRecord,
     MeasurementRecord,
     StepRecord,
+    decode_estimate,
 )
 
 
@@ -59,12 +62,6 @@ class _InnovationRecord(msgspec.Struct, gc=False):
     test_ratio: float | None
     fused: bool
     reason: str
-
-
-class _Time(msgspec.Struct, gc=False):
-    """When a message is of, ns. By itself: as a float, it would be rounded."""
-
-    t: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class McapLog:
@@ -153,7 +150,13 @@ class McapLog:
             self.problems.add("bad message", f"/{message.topic} at {message.log_time}", str(error))
             return None
 
-    def _measurement(self, record: MeasurementRecord) -> Measurement:
+    def _decode_measurement(self, message: Message) -> Measurement | None:
+        record = self._decode(message, MeasurementRecord)
+        if record is None:
+            return None
+        if max(abs(record.t), abs(record.arrival)) > LONGEST_NS:
+            self.problems.add("absurd time", f"t = {record.t / 1e9:.9g} s", f"{record.source}; skipped")
+            return None
         values: dict[str, Any] = record.values
         if None in values.values():
             self.problems.add("not finite", f"t = {record.t / 1e9:.9g} s", f"{record.source}")
@@ -163,9 +166,9 @@ class McapLog:
     def measurements(self) -> Iterator[Measurement]:
         """All measurements, in the order in which they were written: that of consumption, or of arrival."""
         for message in self.messages(("measurement",)):
-            record = self._decode(message, MeasurementRecord)
-            if record is not None:
-                yield self._measurement(record)
+            measurement = self._decode_measurement(message)
+            if measurement is not None:
+                yield measurement
 
     def recorded_steps(self) -> Iterator[Step]:
         """The filter steps of the recorded run, each with exactly what it consumed, in order.
@@ -177,9 +180,8 @@ class McapLog:
         expected: int | None = None
         for message in self.messages(("measurement", "command", "step")):
             if message.topic == "measurement":
-                record = self._decode(message, MeasurementRecord)
-                if record is not None:
-                    measurements.append(self._measurement(record))
+                if (measurement := self._decode_measurement(message)) is not None:
+                    measurements.append(measurement)
             elif message.topic == "command":
                 command = self._decode(message, CommandRecord)
                 if command is not None:
@@ -204,13 +206,13 @@ class McapLog:
         innovations: list[Innovation] = []
         statuses: list[Status] = []
         steps: list[StepRecord] = []
-        rows: dict[str, list[bytes]] = {topic: [] for topic in TOPIC_COLUMNS}
+        rows: dict[str, list[bytes]] = {topic: [] for topic in ROW_COLUMNS}
         for message in self.messages():
             if message.topic in rows:
                 rows[message.topic].append(message.data)
             elif message.topic == "measurement":
-                if (record := self._decode(message, MeasurementRecord)) is not None:
-                    measurements.append(self._measurement(record))
+                if (measurement := self._decode_measurement(message)) is not None:
+                    measurements.append(measurement)
             elif message.topic == "innovation":
                 if (innovation := self._decode(message, _InnovationRecord)) is not None:
                     innovations.append(_finite_or_nan(innovation))
@@ -245,26 +247,33 @@ def _finite_or_nan(record: _InnovationRecord) -> Innovation:
 
 
 def _table(rows: dict[str, list[bytes]], problems: Problems) -> Table:
-    """The three topics of each step as one row again, at the times of `position`."""
+    """The topics of each step as one row again, at the times of `position`; with `loads` if there are any."""
+    topics = {
+        topic: columns for topic, columns in ROW_COLUMNS.items() if topic in TOPIC_COLUMNS or rows[topic]
+    }
     times: dict[str, np.ndarray] = {}
     values: dict[str, np.ndarray] = {}
-    decode_time = msgspec.json.Decoder(_Time).decode
-    decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
-    for topic, columns in TOPIC_COLUMNS.items():
+    for topic, columns in topics.items():
         decoded = []
         for data in rows[topic]:
             try:
-                fields = decode_values(data)
-                decoded.append((decode_time(data).t, [fields.get(c) for c in columns]))
+                t, fields = decode_estimate(topic, data)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 problems.add("bad message", f"/{topic}", str(error))
+                continue
+            if abs(t) > LONGEST_NS:
+                problems.add("absurd time", f"/{topic}", f"t = {t / 1e9:.9g} s; skipped")
+                continue
+            decoded.append((t, list(fields.values())))
         times[topic] = np.array([t for t, _ in decoded], dtype=np.int64)
         values[topic] = np.array([v for _, v in decoded], dtype=float).reshape(len(decoded), len(columns))
-    t = times["position"]
+    rows_t = times["position"]
     columns_of: dict[str, np.ndarray] = {}
-    for topic, columns in TOPIC_COLUMNS.items():
-        whole = np.full((len(t), len(columns)), np.nan)
-        _, here, there = np.intersect1d(t, times[topic], return_indices=True)
+    for topic, columns in topics.items():
+        whole = np.full((len(rows_t), len(columns)), np.nan)
+        _, here, there = np.intersect1d(rows_t, times[topic], return_indices=True)
         whole[here] = values[topic][there]
         columns_of.update(zip(columns, whole.T, strict=True))
-    return Table(t, {c: columns_of[c] for c in ESTIMATE_COLUMNS}, problems)
+    return Table(
+        rows_t, {c: columns_of[c] for c in (*ESTIMATE_COLUMNS, *LOAD_COLUMNS) if c in columns_of}, problems
+    )

@@ -120,8 +120,9 @@ def _read_head(file: io.BufferedRandom, size: int, path: Path) -> McapSummary:
         if opcode in found:
             found[opcode].append(RECORD.pack(opcode, len(body)) + body)
         elif opcode in _BESIDE:
-            contents = _BESIDE[opcode].read(ReadDataStream(io.BytesIO(body)))
-            beside.append(index_beside(contents, end, RECORD.size + len(body)))
+            index = _index_beside(opcode, body, end)
+            if index is not None:
+                beside.append(index)
         else:
             break
         end = file.tell()
@@ -130,6 +131,15 @@ def _read_head(file: io.BufferedRandom, size: int, path: Path) -> McapSummary:
     for index in beside:
         summary.add_beside(index)
     return summary
+
+
+def _index_beside(opcode: int, body: bytes, start: int) -> AttachmentIndex | MetadataIndex | None:
+    """The index of an attachment or a record of metadata at byte `start`; None if it is damaged."""
+    try:
+        contents = _BESIDE[opcode].read(ReadDataStream(io.BytesIO(body)))
+        return index_beside(contents, start, RECORD.size + len(body))
+    except Exception:  # The library has exceptions of several kinds for damage.
+        return None
 
 
 def _read_record(file: io.BufferedRandom, size: int) -> tuple[int, bytes] | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from drivers.nmea import NmeaDecoder, NmeaOptions
+from drivers.nmea import NmeaDecoder, NmeaOptions, parse_time_of_day
 from replay.lines import bounded_lines
 from replay.problems import Problems
 from vehicled.errors import UsageError
@@ -14,7 +14,7 @@ from vehicled.messages import Measurement
 SUFFIXES = (".nmea", ".txt")
 
 _DAY_NS = 86_400_000_000_000
-_TIME = re.compile(rb"\$..(?:GGA|RMC|GST|ZDA),(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?[,*]")
+_TIME = re.compile(rb"\$..(?:GGA|RMC|GST|ZDA),([\d.]{6,16})[,*]")
 _PROBE = 100
 """Lines in which a file must show its first sentence."""
 
@@ -34,7 +34,8 @@ class NmeaLog:
         self.problems = Problems(self.path.name)
         self._name, self._options = name, options
         with open(self.path, "rb") as file:
-            if not any(_TIME.search(line) for _, line in islice(bounded_lines(file, self.problems), _PROBE)):
+            lines = islice(bounded_lines(file, self.problems), _PROBE)
+            if all(_find_time(line) is None for _, line in lines):
                 raise UsageError(f"{self.path}: no NMEA sentences with a time in the first {_PROBE} lines")
 
     def measurements(self) -> Iterator[Measurement]:
@@ -45,11 +46,9 @@ class NmeaLog:
         arrival: int | None = None
         with open(self.path, "rb") as file:
             for _, line in bounded_lines(file, self.problems):
-                found = _TIME.search(line)
-                if found is not None:
-                    hours, minutes, seconds = (int(n) for n in found.groups()[:3])
-                    fraction = int((found[4] or b"").ljust(9, b"0"))
-                    of_day = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + fraction + latency
+                of_day = _find_time(line)
+                if of_day is not None:
+                    of_day += latency
                     if arrival is None:
                         arrival = of_day
                     # The nearest such time of day, to get over midnight; a step back stays where it was.
@@ -62,3 +61,9 @@ class NmeaLog:
         for kind in ("checksum_errors", "truncated", "out_of_range", "repeated"):
             if count := decoder.counters[kind]:
                 self.problems.add(f"NMEA {kind.replace('_', ' ')}", self._name, "", count)
+
+
+def _find_time(line: bytes) -> int | None:
+    """The time of day in a sentence, ns; None if it has none."""
+    found = _TIME.search(line)
+    return None if found is None else parse_time_of_day(found[1].decode("ascii"))

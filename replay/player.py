@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from drivers.utc import UTC_CHANNEL
 from replay.emulate import Damage, EmulatedDevice
 from replay.faults import Fault, LineDamage, LineFault, Unplugged, make_damage
 from replay.problems import Problems
@@ -44,7 +45,7 @@ class Player:
     """Every sample is sent when it arrived, relative to the start; what is late is sent at once.
 
     A measurement whose source is the name of a device goes to that device, any other to every device that has a
-    channel for it.
+    channel for it. Receivers send the time of day at which it is played, not that of the log.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class Player:
         self.times = {name: array("q") for name in timed}
         """Of each message: when its bytes were written, ns, CLOCK_MONOTONIC."""
         self._begin_ns = 0
+        self._utc_offset_ns: int | None = None
+        """Time of day less the clock of the measurements, from the first one on."""
         self._done = False
         self._sent = 0
         self._latest_ns = 0
@@ -83,7 +86,7 @@ class Player:
         """The whole log, its first sample at start_ns, host monotonic clock; ends early where `wait` is False."""
         plugs = iter(self._plugs)
         plug = next(plugs, None)
-        for since, together in groupby(self._schedule(), lambda m: m.arrival - self._begin_ns):
+        for since, together in groupby(self._schedule(start_ns), lambda m: m.arrival - self._begin_ns):
             while plug is not None and plug[0] <= since:
                 if not self._wait_until(start_ns + plug[0], wait):
                     return
@@ -99,15 +102,18 @@ class Player:
 
     def send(self, m: Measurement) -> None:
         """Send a measurement at once, on lines without noise that is limited in time."""
+        if self._utc_offset_ns is None:
+            self._utc_offset_ns = _find_utc_offset(m.arrival, time.monotonic_ns())
         self._send(self._pack([m]), 0.0)
 
-    def _schedule(self) -> Iterator[Measurement]:
-        """What is sent, in order of arrival."""
+    def _schedule(self, start_ns: int) -> Iterator[Measurement]:
+        """What is sent, in order of arrival, the first one at start_ns."""
         ordered = sort_by_arrival(self._measurements, Problems("log"))
         first = next(ordered, None)
         if first is None:
             return
         self._begin_ns = first.arrival
+        self._utc_offset_ns = _find_utc_offset(first.arrival, start_ns)
         stream: Iterator[Measurement] = chain((first,), ordered)
         if self._faults:
             stream = sort_by_arrival(self._change(stream), Problems("faults"))
@@ -138,9 +144,15 @@ class Player:
                 device = self._devices[name]
                 values = {c: v for c, v in m.values.items() if c in device.channels}
                 if values:
+                    self._add_utc(values, m.t, device)
                     messages = device.pack(msgspec.structs.replace(m, values=values))
                     packed.setdefault(name, []).extend(messages)
         return packed
+
+    def _add_utc(self, values: dict[str, float], t: int, device: EmulatedDevice) -> None:
+        is_fix = UTC_CHANNEL in device.channels and any(c.startswith("gnss.") for c in values)
+        if is_fix and self._utc_offset_ns is not None:
+            values[UTC_CHANNEL] = (t + self._utc_offset_ns) * 1e-9
 
     def _send(self, packed: Mapping[str, Sequence[Any]], t: float) -> None:
         for name, messages in packed.items():
@@ -149,6 +161,15 @@ class Player:
             sent = self._devices[name].send(messages, damage)
             if name in self.times:
                 self.times[name].extend([now] * sent)
+
+
+def _find_utc_offset(t: int, host_ns: int) -> int:
+    """The host's time of day less the clock of measurements, which has t when the monotonic one has host_ns.
+
+    In whole milliseconds, as receivers measure at such times of day.
+    """
+    offset = host_ns - t + time.time_ns() - time.monotonic_ns()
+    return offset // 1_000_000 * 1_000_000
 
 
 def _plugs(

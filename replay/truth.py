@@ -6,8 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from replay.csv_log import format_seconds
 from replay.rows import RowMerger, TableRow
+from replay.times import format_seconds
 from vehicled.angles import wrap
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, Measurement

@@ -2,19 +2,22 @@
 
 import math
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 
 from drivers import ubx
 from drivers.pvt import DEAD_RECKONING, FIX_2D, FIX_3D, NO_FIX, UBLOX, UNKNOWN, Pvt
 from drivers.receiver import ubx_checksum
+from replay.encoders import round_utc
 from vehicled.messages import CHANNELS, Measurement
 
-_SUNDAY = datetime(2024, 6, 1, 23, 59, 42)
-"""UTC at the begin of a week of GPS."""
+_WEEK_BEGIN_NS = 1_717_286_382_000_000_000
+"""2024-06-01T23:59:42Z: the begin of a week of GPS, which is ahead of UTC by 18 s."""
 _NS_PER_MS = 1_000_000
+_NS_PER_S = 1_000_000_000
 _FIX_OK, _DIFFERENTIAL = 1, 2
 _CARRIER = {5: 1, 4: 2}  # by quality: RTK float, fixed
-_VALID = 0b111
+_TIME_VALID, _DATE_VALID = 0b110, 0b001
+_NO_DATE = (0, 0, 0, 0, 0, 0)
 _BASELINE_CM = 100
 _HALF_TURN = 18_000_000  # 1e-5 deg
 _MOVING_BASE = 1 << 0 | 1 << 2 | 2 << 3 | 1 << 5 | 1 << 8
@@ -46,10 +49,14 @@ def ubx_message(kind: int, payload: bytes) -> bytes:
 
 
 def _messages(t: int, v: dict[str, float]) -> Iterator[bytes]:
+    valid, date = _TIME_VALID, _NO_DATE
+    if "utc" in v:
+        utc_ns = round_utc(v["utc"])
+        utc = datetime.fromtimestamp(utc_ns // _NS_PER_S, UTC)
+        valid, date = valid | _DATE_VALID, utc.timetuple()[:6]
+        t = utc_ns - _WEEK_BEGIN_NS
     itow = (t + _NS_PER_MS // 2) // _NS_PER_MS % ubx.WEEK_MS
-    utc = _SUNDAY + timedelta(milliseconds=itow)
-    date = (utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second)
-    nano = t % (1000 * _NS_PER_MS)
+    nano = t % _NS_PER_S
     quality = int(v.get("quality", 1 if "lat" in v else 0))
     fix = _find_fix(quality, "alt" in v)
     carrier = _CARRIER.get(quality, 0)
@@ -59,14 +66,14 @@ def _messages(t: int, v: dict[str, float]) -> Iterator[bytes]:
     h_acc, v_acc = v.get("h_acc", 0.0) * math.sqrt(2.0), v.get("v_acc", 0.0)
     if velocity := _find_velocity(v):
         pvt = Pvt(
-            *(itow, *date, _VALID, 20, nano, fix, flags | carrier << 6, 0, 12),
+            *(itow, *date, valid, 20, nano, fix, flags | carrier << 6, 0, 12),
             *(round(longitude / 100), round(latitude / 100), round(height / 10), round(height / 10)),
             *(round(h_acc * 1e3), round(v_acc * 1e3), *velocity),
         )
         yield ubx_message(ubx.NAV_PVT, UBLOX.pack(*pvt) + bytes(92 - UBLOX.size))
     else:
         yield ubx_message(ubx.NAV_STATUS, ubx.STATUS.pack(itow, fix, flags, 0, carrier << 6, 0, 0))
-        yield ubx_message(ubx.NAV_TIMEUTC, ubx.TIMEUTC.pack(itow, 20, nano, *date, _VALID))
+        yield ubx_message(ubx.NAV_TIMEUTC, ubx.TIMEUTC.pack(itow, 20, nano, *date, valid))
     if "lat" in v and "lon" in v:
         whole, parts = zip(
             *(_split(n, d) for n, d in ((longitude, 100), (latitude, 100), (height, 10))), strict=True

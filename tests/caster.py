@@ -133,18 +133,12 @@ class TestCaster:
             handler(visit)
 
 
-def until(condition, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)
-
-
 def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts that would wait a minute wait a moment."""
+    """What would wait half a second or a minute waits a moment."""
     monkeypatch.setattr(module, "_REFUSED_NS", 50_000_000)
     monkeypatch.setattr("vehicled.backoff._FIRST_WAIT_NS", 10_000_000)
     monkeypatch.setattr(module, "_SUMMARY_NS", 10_000_000)
+    monkeypatch.setattr(module, "_WAIT_S", 0.05)
 
 
 @contextlib.contextmanager

@@ -180,6 +180,7 @@ def test_parquet_has_all_figures_with_units_and_configurations(options, local, d
             ["{a}", "--config", "prototype", "--parquet", "no/t.parquet"],
             "--parquet: no/t.parquet: no such folder",
         ),
+        (["{a}", "--config", "prototype", "--parquet", "."], "--parquet: .: expected a file, got a folder"),
         (["{a}", "--config", "prototype", "--workers", "2", "--scheduler", "tcp://x:1"], "not allowed with"),
     ],
 )
@@ -214,6 +215,7 @@ def test_truths_are_found_beside_their_logs(tmp_path):
     }
     with pytest.raises(UsageError, match="one for each of 2 logs, got 1"):
         pair_truths(logs[:2], logs[:1])
+    assert pair_truths([Path(".")], []) == {Path("."): None}, "a log may be a folder"
 
 
 @pytest.fixture(scope="module")

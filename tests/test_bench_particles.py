@@ -52,6 +52,7 @@ def test_more_particles_converge_more_often():
     assert all(abs(miss["error"]) > np.radians(5.0) for miss in few["missed"])
 
 
+@pytest.mark.slow
 def test_the_settled_filter_finds_what_the_readings_determine():
     """At the most noise of motion that it is given; one try in twenty may be missed by chance."""
     settled, converged = replace(SETTLED, motion=0.02), []

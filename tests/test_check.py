@@ -130,6 +130,11 @@ def test_counting_leaves_the_car_as_it_was(car):
         ),
         ("driven: rear ", "torque_split: 40 % ", ["vehicle.torque_split", "driven: all", "rear"]),
         ("baud: 921600", "baut: 921600", ["prototype.yaml:", "imu", "baut", "baud"]),
+        (
+            "port: /dev/vehicled-gnss",
+            "port: /dev//vehicled-imu",
+            ["prototype.yaml:", "gnss", "/dev//vehicled-imu", "port of 'imu'"],
+        ),
         ("driver: xsens", "driver: xesns", ["prototype.yaml:", "xesns", "vectornav"]),
         ("dbc: prototype.dbc", "dbc: other.dbc", ["prototype.yaml:", "can", "other.dbc"]),
         (

@@ -25,8 +25,8 @@ from caster import (
     quicken,
     running,
     stream,
-    until,
 )
+from live_rig import wait_until
 
 from drivers import corrections as module
 from drivers.corrections import CorrectionOptions, Corrections
@@ -56,7 +56,7 @@ class Receiver:
 
     def __enter__(self):
         self.driver.start()
-        until(lambda: self.driver.state == "connected")
+        wait_until(lambda: self.driver.state == "connected")
         return self
 
     def __exit__(self, *_):
@@ -90,7 +90,7 @@ def test_frames_reach_the_port_of_the_receiver(receiver, version):
         running(caster, receiver.driver.write, version=version) as corrections,
     ):
         expected = b"".join(EPOCH) * 9
-        until(lambda: len(receiver.read()) >= len(expected))
+        wait_until(lambda: len(receiver.read()) >= len(expected))
         time.sleep(0.05)
         assert receiver.read() == expected
         status = corrections.status()
@@ -125,7 +125,7 @@ def test_chunks_of_any_size_in_packets_of_any_size(receiver):
         visit.wait()
 
     with TestCaster(handle) as caster, running(caster, receiver.driver.write):
-        until(lambda: len(receiver.read()) >= len(data))
+        wait_until(lambda: len(receiver.read()) >= len(data))
     assert receiver.read() == data
 
 
@@ -136,8 +136,8 @@ def test_the_receiver_is_read_while_it_is_written_to(receiver):
             receiver.send(line)
             time.sleep(0.1)
             receiver.read()
-        until(lambda: receiver.measured)
-        until(lambda: len(receiver.read()) >= 20 * len(b"".join(EPOCH)))
+        wait_until(lambda: receiver.measured)
+        wait_until(lambda: len(receiver.read()) >= 20 * len(b"".join(EPOCH)))
     assert receiver.read() == b"".join(EPOCH) * 20
 
 
@@ -148,7 +148,7 @@ def test_a_receiver_in_the_network_gets_them_over_its_connection():
         closing.callback(driver.stop)
         connection = closing.enter_context(server.accept()[0])
         connection.settimeout(10.0)
-        until(lambda: driver.state == "connected")
+        wait_until(lambda: driver.state == "connected")
         got = b""
         with TestCaster(stream(ICY, *EPOCH)) as caster, running(caster, driver.write):
             while len(got) < len(b"".join(EPOCH)):
@@ -185,7 +185,7 @@ def test_what_a_caster_does_wrong_is_said_and_outlived(response, error):
         TestCaster(lambda visit: visit.send(response), stream(ICY, FRAME_1005)) as caster,
         running(caster, got.append) as corrections,
     ):
-        until(lambda: got)
+        wait_until(lambda: got)
         assert error in corrections.status()["last_error"]
         assert f"{caster.address}/BASE: " in corrections.status()["last_error"]
         assert corrections.status()["internal_errors"] == 0
@@ -198,10 +198,10 @@ def test_a_caster_that_stalls_is_left(monkeypatch):
         TestCaster(stream(ICY, FRAME_1005[:10]), stream(CHUNKED), stream(ICY, *EPOCH)) as caster,
         running(caster, got.append, max_age=1.0) as corrections,
     ):
-        until(lambda: corrections.status()["last_error"])
+        wait_until(lambda: corrections.status()["last_error"])
         assert corrections.status()["last_error"].endswith("/BASE: no RTCM 3 for 1 s")
         assert "no RTCM 3" in corrections.fault
-        until(lambda: len(got) == 4)
+        wait_until(lambda: len(got) == 4)
         assert corrections.fault is None
     assert got == list(EPOCH)
 
@@ -215,7 +215,7 @@ def test_a_caster_that_dies_in_mid_frame_costs_that_frame_alone():
 
     got = []
     with TestCaster(die, die, stream(ICY, *EPOCH)) as caster, running(caster, got.append) as corrections:
-        until(lambda: len(got) == 6)
+        wait_until(lambda: len(got) == 6)
         assert corrections.status()["connections"] == 3
     assert got == [EPOCH[0], EPOCH[0], *EPOCH]
 
@@ -226,7 +226,7 @@ def test_a_stream_that_is_not_rtcm_is_refused_before_it_costs_much():
         TestCaster(stream(ICY, b"\xd3\x03\xff\x43\x50" * 10_000)) as caster,
         running(caster, print) as corrections,
     ):
-        until(lambda: corrections.status()["last_error"])
+        wait_until(lambda: corrections.status()["last_error"])
         assert corrections.status()["last_error"].endswith("is not RTCM 3")
         assert corrections.status()["checksum_errors"] < 3000
 
@@ -235,14 +235,14 @@ def test_a_caster_that_is_not_there_is_waited_for():
     with TestCaster(stream(ICY)) as caster:
         pass
     with running(caster, print) as corrections:
-        until(lambda: "refused" in (corrections.status()["last_error"] or ""))
+        wait_until(lambda: "refused" in (corrections.status()["last_error"] or ""))
         assert corrections.status()["state"] in ("disconnected", "connecting")
 
 
 def test_a_name_that_cannot_be_one_of_a_host_ends_nothing():
     corrections = Corrections("gnss", CorrectionOptions(caster=f"a..b{'c' * 70}.invalid", mountpoint="M"))
     corrections.start(print)
-    until(lambda: corrections.status()["last_error"])
+    wait_until(lambda: corrections.status()["last_error"])
     corrections.stop()
     assert corrections.status()["internal_errors"] == 0
 
@@ -253,7 +253,7 @@ def test_a_caster_that_refuses_is_not_asked_again_at_once(monkeypatch):
         TestCaster(lambda visit: visit.send(b"HTTP/1.1 401 No\r\n\r\n")) as caster,
         running(caster, print) as corrections,
     ):
-        until(lambda: corrections.status()["last_error"])
+        wait_until(lambda: corrections.status()["last_error"])
         time.sleep(0.3)
     assert len(caster.requests) == 1
 
@@ -274,7 +274,7 @@ def test_a_password_is_sent_and_shown_nowhere(tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("CASTER_PASSWORD", secret)
     for given in ({"password_file": file}, {"password_variable": "CASTER_PASSWORD"}):
         with TestCaster(repeat) as caster, running(caster, print, user="me", **given) as corrections:
-            until(lambda: corrections.status()["last_error"])
+            wait_until(lambda: corrections.status()["last_error"])
         assert b"Authorization: Basic " + token + b"\r\n" in caster.requests[0]
         shown = f"{corrections.status()} {corrections._options} {caplog.text}"
         assert "403" in shown
@@ -290,10 +290,10 @@ def test_a_password_that_is_not_there_is_waited_for(tmp_path):
         TestCaster(stream(ICY, FRAME_1005)) as caster,
         running(caster, got.append, user="me", password_file=file) as corrections,
     ):
-        until(lambda: corrections.status()["last_error"])
+        wait_until(lambda: corrections.status()["last_error"])
         assert corrections.status()["last_error"] == f"password file {file}: No such file or directory"
         file.write_text("x")
-        until(lambda: got)
+        wait_until(lambda: got)
 
 
 @pytest.mark.parametrize(
@@ -304,9 +304,9 @@ def test_a_password_that_is_not_there_is_waited_for(tmp_path):
         ("caster: host:99999", "expected HOST or HOST:PORT"),
         ('mountpoint: "A B"', "without spaces"),
         ('mountpoint: "A\\r\\nX: hunter2"', "without spaces"),
-        ("user: me:hunter2", "password_file"),
+        ("user: me:hunter2", "without a colon"),
         ("password: hunter2", "password"),
-        ("ca_file: ca.pem", "tls: true"),
+        ("ca_file: ca.pem", "expected tls"),
     ],
 )
 def test_mistakes_are_named_without_a_password(line, error):
@@ -340,7 +340,7 @@ def test_tls_with_an_own_authority(receiver, authority, tmp_path):
         ) as caster,
         running(caster, receiver.driver.write, tls=True, ca_file=tmp_path / "ca.pem"),
     ):
-        until(lambda: len(receiver.read()) >= len(FRAME_1005))
+        wait_until(lambda: len(receiver.read()) >= len(FRAME_1005))
     assert receiver.read() == FRAME_1005
 
 
@@ -360,7 +360,7 @@ def test_a_certificate_that_does_not_hold_gets_no_password(authority, tmp_path, 
         TestCaster(stream(ICY), tls=server_context(authority.issue_cert(name))) as caster,
         running(caster, print, tls=True, user="me", password_file=file, **options) as corrections,
     ):
-        until(lambda: corrections.status()["last_error"])
+        wait_until(lambda: corrections.status()["last_error"])
         assert error in corrections.status()["last_error"]
     assert caster.requests == []
 
@@ -370,12 +370,12 @@ def test_a_caster_without_tls_and_a_ca_file_without_certificates(tmp_path):
         TestCaster(lambda visit: visit.send(ICY)) as caster,
         running(caster, print, tls=True) as corrections,
     ):
-        until(lambda: corrections.status()["last_error"])
+        wait_until(lambda: corrections.status()["last_error"])
     (tmp_path / "ca.pem").write_text("nothing")
     with (
         TestCaster(stream(ICY)) as caster,
         running(caster, print, tls=True, ca_file=tmp_path / "ca.pem") as corrections,
     ):
-        until(lambda: corrections.status()["last_error"])
+        wait_until(lambda: corrections.status()["last_error"])
         assert "ca.pem" in corrections.status()["last_error"]
         assert corrections.status()["internal_errors"] == 0

@@ -18,8 +18,8 @@ from caster import (
     quicken,
     running,
     stream,
-    until,
 )
+from live_rig import wait_until
 from pyrtcm import RTCMReader
 
 from drivers import corrections as module
@@ -52,7 +52,7 @@ def test_the_place_of_the_base_and_the_distance_to_it():
     )
     with TestCaster(stream(ICY, *EPOCH)) as caster, running(caster, lambda _: None) as corrections:
         corrections.observe(Measurement("gnss", 0, 0, FIX))
-        until(lambda: corrections.status()["distance"] is not None)
+        wait_until(lambda: corrections.status()["distance"] is not None)
         status = corrections.status()
     assert status["base"]["station"] == read.DF003 == 2003
     assert status["distance"] == pytest.approx(math.dist(STATION_1005, rover), abs=1e-3)
@@ -61,7 +61,7 @@ def test_the_place_of_the_base_and_the_distance_to_it():
 def test_messages_per_minute_by_number():
     frames = [*EPOCH, make_frame(1077), make_frame(1077)]
     with TestCaster(stream(ICY, *frames)) as caster, running(caster, lambda _: None) as corrections:
-        until(lambda: sum(corrections.status()["per_minute"].values()) == 6)
+        wait_until(lambda: sum(corrections.status()["per_minute"].values()) == 6)
         assert corrections.status()["per_minute"] == {"1005": 1, "1077": 3, "1087": 1, "1230": 1}
 
 
@@ -70,10 +70,10 @@ def test_descriptions_of_the_base_alone_are_no_corrections():
         TestCaster(stream(ICY, FRAME_1005, make_frame(1230))) as caster,
         running(caster, lambda _: None, max_age=1.0) as corrections,
     ):
-        until(lambda: corrections.status()["forwarded"] == 2)
+        wait_until(lambda: corrections.status()["forwarded"] == 2)
         assert corrections.status()["age"] is None
         assert corrections.fault is None
-        until(lambda: corrections.fault)
+        wait_until(lambda: corrections.fault)
 
 
 def test_a_receiver_that_is_unplugged_misses_frames_and_gets_later_ones():
@@ -95,9 +95,9 @@ def test_a_receiver_that_is_unplugged_misses_frames_and_gets_later_ones():
         visit.wait()
 
     with TestCaster(handle) as caster, running(caster, write, max_age=1.0) as corrections:
-        until(lambda: corrections.fault)
+        wait_until(lambda: corrections.fault)
         assert corrections.fault == "no corrections: the receiver does not take them: /dev/gnss is not open"
-        until(lambda: got)
+        wait_until(lambda: got)
         assert corrections.fault is None
         assert corrections.status()["unsent"] == 5
         assert corrections.status()["last_error"] is not None
@@ -123,7 +123,7 @@ def test_a_position_that_is_none_is_not_kept():
         time.sleep(0.2)
         assert corrections.status()["state"] == "waiting"
         corrections.observe(Measurement("gnss", 0, 0, FIX | {"gnss.quality": math.nan}))
-        until(lambda: got)
+        wait_until(lambda: got)
         assert corrections.status()["internal_errors"] == 0
 
 
@@ -146,7 +146,7 @@ def test_a_line_that_is_too_slow_gets_young_frames(monkeypatch):
         time.sleep(0.1)
 
     with TestCaster(handle) as caster, running(caster, write) as corrections:
-        until(lambda: corrections.status()["forwarded"] + corrections.status()["late"] == len(frames))
+        wait_until(lambda: corrections.status()["forwarded"] + corrections.status()["late"] == len(frames))
     assert corrections.status()["late"] > 20
     order = [frames.index(frame) for frame, _ in written]
     assert order == sorted(order)
@@ -174,11 +174,11 @@ def test_a_virtual_station_gets_the_position_of_the_receiver(response, version):
         TestCaster(handle) as caster,
         running(caster, got.append, version=version, send_position=0.2) as corrections,
     ):
-        until(lambda: corrections.status()["state"] == "waiting")
+        wait_until(lambda: corrections.status()["state"] == "waiting")
         time.sleep(0.1)
         assert caster.requests == []  # such a caster ends without a position
         corrections.observe(Measurement("gnss", 0, 0, FIX))
-        until(lambda: got)
+        wait_until(lambda: got)
         assert corrections.status()["positions"] >= 2
     if version == 2:
         header = next(h for h in caster.requests[0].decode().split("\r\n") if h.startswith("Ntrip-GGA: "))
@@ -201,6 +201,6 @@ def test_without_a_request_for_it_no_position_is_sent():
 
     with TestCaster(handle) as caster, running(caster, lambda _: None) as corrections:
         corrections.observe(Measurement("gnss", 0, 0, FIX))
-        until(lambda: got)
+        wait_until(lambda: got)
     assert got == [b""]
     assert b"GGA" not in caster.requests[0]

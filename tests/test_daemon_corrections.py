@@ -9,8 +9,9 @@ import tty
 import pytest
 import yaml
 import zmq
-from caster import EPOCH, TestCaster, until
+from caster import EPOCH, TestCaster
 from daemon_fakes import FakeEstimator
+from live_rig import wait_until
 
 from vehicled import settings
 from vehicled.daemon.daemon import Daemon, DaemonOptions, make_driver, statistics_line
@@ -72,9 +73,11 @@ def test_from_a_caster_to_the_receiver_and_to_status(port, tmp_path, socket_fold
                 seen.append(json.loads(subscriber.recv_multipart()[1]))
                 return seen[-1]["counters"]["devices"]["gnss"]["corrections"]
 
-            until(lambda: latest()["distance"] is not None)
+            wait_until(lambda: latest()["distance"] is not None)
             # The caster goes on without observations: the fault is named.
-            until(lambda: latest() and any(f["source"] == "gnss.corrections" for f in seen[-1]["faults"]))
+            wait_until(
+                lambda: latest() and any(f["source"] == "gnss.corrections" for f in seen[-1]["faults"])
+            )
             line = statistics_line(daemon.status)
             subscriber.close(0)
     assert got == b"".join(EPOCH)

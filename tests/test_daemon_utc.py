@@ -1,8 +1,21 @@
 """Time of day from a receiver's stamps, good and bad."""
 
+import json
+import os
+import time
+import tty
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
+import zmq
+from daemon_fakes import FakeEstimator
+from live_rig import wait_until
+from ubx_rig import pvt
 
+from replay.encoders import nmea_sentence
+from vehicled import settings
+from vehicled.daemon.daemon import Daemon, DaemonOptions
 from vehicled.daemon.utc import UtcClock
 
 SECOND = 1_000_000_000
@@ -66,3 +79,55 @@ def test_what_is_no_time_of_day_is_zero(stamp):
         clock.take(k, stamp)
     assert clock.describe(0)["zero"] == 20
     assert clock.find_offset(0) == HOST
+
+
+TEXT = """\
+devices:
+  gnss: {{driver: {driver}, options: {{port: "{port}"}}}}
+loop: {{realtime_priority: 0}}
+publish: {{endpoint: "tcp://127.0.0.1:*", command_endpoint: "ipc://{folder}/commands"}}
+"""
+
+
+def make_rmc(utc):
+    return nmea_sentence(f"GNRMC,{utc:%H%M%S.%f},A,4700.0,N,00800.0,E,1.0,2.0,{utc:%d%m%y},,,A")
+
+
+def make_pvt(utc):
+    itow = round(((utc.isoweekday() % 7 * 24 + utc.hour) * 60 + utc.minute) * 60e3)
+    itow += round((utc.second + 18) * 1e3 + utc.microsecond / 1e3)
+    fields = {"year": utc.year, "month": utc.month, "day": utc.day, "hour": utc.hour, "min": utc.minute}
+    return pvt(iTOW=itow % 604_800_000, **fields, second=utc.second, nano=utc.microsecond * 1000)
+
+
+@pytest.mark.parametrize(("driver", "make"), [("nmea", make_rmc), ("ubx", make_pvt)])
+def test_messages_have_the_time_of_day_of_the_receiver(driver, make, socket_folder):
+    """Which is another year than that of the host."""
+    ours, theirs = os.openpty()
+    for end in (ours, theirs):
+        tty.setraw(end)
+    text = TEXT.format(driver=driver, port=os.ttyname(theirs), folder=socket_folder)
+    daemon = Daemon(settings.loads(text, DaemonOptions), FakeEstimator(), text, dict)
+    ahead = 400 * 86_400.0
+    try:
+        with daemon, zmq.Context.instance().socket(zmq.SUB) as subscriber:
+            subscriber.rcvtimeo = 5000
+            subscriber.linger = 0
+            subscriber.connect(daemon.endpoint)
+            subscriber.subscribe("status")
+
+            def is_by_receiver():
+                os.write(ours, make(datetime.fromtimestamp(time.time() + ahead, UTC)))
+                time.sleep(0.05)
+                return daemon.status.counters["time"]["source"] == "gnss"
+
+            wait_until(is_by_receiver)
+            published = [json.loads(subscriber.recv_multipart()[1])]
+            while published[-1]["counters"]["time"]["source"] != "gnss":
+                published.append(json.loads(subscriber.recv_multipart()[1]))
+            now = time.time()
+            # Of a step before; the receiver's latency is 30 ms.
+            assert now - 5.0 < published[-1]["timestamp"] - ahead < now + 0.1
+    finally:
+        os.close(ours)
+        os.close(theirs)

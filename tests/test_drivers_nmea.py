@@ -1,6 +1,7 @@
 """NMEA 0183: epochs, missing fields, units and times."""
 
 import math
+from datetime import UTC, datetime
 
 import pytest
 
@@ -77,6 +78,45 @@ def test_minutes_are_never_sixty(degrees):
         NmeaEncoder().encode(Measurement("s", 0, 0, {"gnss.lat": degrees, "gnss.lon": degrees})), 0
     ) + d.feed(b"", S)
     assert m.values["gnss.lat"] == pytest.approx(degrees, abs=2e-10)
+
+
+# Time of day
+
+
+def rmc(time="120000.25", date="290224", status="A"):
+    return f"GNRMC,{time},{status},4700.0,N,00800.0,E,1.0,2.0,{date},,,A"
+
+
+def test_rmc_has_the_date():
+    at = datetime(2024, 2, 29, 12, 0, 0, 250_000, tzinfo=UTC).timestamp()
+    assert one(rmc())["gnss.utc"] == pytest.approx(at, abs=1e-6)
+    both = one(rmc(), "GNGGA,120000.25,4700.0,N,00800.0,E,4,05,1.0,10.0,M,45.0,M,,")
+    assert (both["gnss.utc"], both["gnss.quality"]) == (pytest.approx(at, abs=1e-6), 4.0)
+    # A receiver that does not know it begins with the calendar of GPS.
+    assert one(rmc(date="060180"))["gnss.utc"] == pytest.approx(315_964_800 + 43_200.25)
+
+
+@pytest.mark.parametrize("date", ["", "300224", "000000", "29022", "2902241", "abcdef", "291324"])
+def test_what_is_no_date_gives_no_time_of_day(date):
+    values = one(rmc(date=date))
+    assert "gnss.lat" in values
+    assert "gnss.utc" not in values
+
+
+def test_without_time_or_fix_there_is_no_time_of_day():
+    assert "gnss.utc" not in one(rmc(time=""))
+    assert "gnss.utc" not in one(rmc(status="V"), GGA)
+
+
+def test_the_emulated_receiver_has_the_date_of_its_time_of_day():
+    utc = datetime(2026, 12, 31, 23, 59, 59, 900_000, tzinfo=UTC).timestamp()
+    encoder, d, found = NmeaEncoder(), decoder(), []
+    for i in range(3):
+        values = {"gnss.lat": 47.0, "gnss.lon": 8.0, "gnss.quality": 4.0, "gnss.utc": utc + 0.1 * i}
+        data = encoder.encode(Measurement("s", i * 100 * MS, i * 100 * MS, values))
+        out = d.feed(data, i * 100 * MS) + d.feed(b"", i * 100 * MS + 50 * MS)
+        found += [(m.t, m.values["gnss.utc"]) for m in out]
+    assert found == [(i * 100 * MS, pytest.approx(utc + 0.1 * i, abs=1e-6)) for i in range(3)]
 
 
 # Absent is absent

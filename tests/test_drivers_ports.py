@@ -7,6 +7,7 @@ import time
 
 import can
 import pytest
+from live_rig import IMU, wait_until
 
 from drivers.can import CanOptions
 from drivers.ports import check_port, open_port
@@ -18,15 +19,7 @@ from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 from vehicled.settings import loads
 
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 MS = 1_000_000
-
-
-def until(condition, timeout_s=20.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.002)
 
 
 def messages(count, first=0):
@@ -113,25 +106,33 @@ def test_a_tcp_device_is_lost_and_returns():
                         device.sendall(message[:7])
                         device.sendall(message[7:])
                     device.sendall(b"\xfa\xff\x36\x40half")
-                    until(lambda round_=round_: len(out) == 5 * (round_ + 1))
+                    wait_until(lambda round_=round_: len(out) == 5 * (round_ + 1))
                     assert driver.state == "connected"
-                until(lambda round_=round_: driver.counters()["disconnects"] == round_ + 1)
+                wait_until(lambda round_=round_: driver.counters()["disconnects"] == round_ + 1)
             assert driver.counters()["reconnects"] >= 1
-            until(lambda: driver.counters()["truncated"] == 2)
+            wait_until(lambda: driver.counters()["truncated"] == 2)
 
 
 def test_a_tcp_server_that_is_not_there_is_waited_for(caplog):
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = server.getsockname()[1]
     with running(f"socket://127.0.0.1:{number}") as (driver, out):
-        until(lambda: driver.counters()["open_errors"] >= 2)
+        wait_until(lambda: driver.counters()["open_errors"] >= 2)
         assert driver.state == "disconnected"
         with socket.create_server(("127.0.0.1", number)) as server:
             device, _ = server.accept()
             with device:
                 device.sendall(b"".join(messages(3)))
-                until(lambda: len(out) == 3)
+                wait_until(lambda: len(out) == 3)
     assert f"imu: cannot be opened: 127.0.0.1:{number}: Connection refused" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("port", "baud"), [(f"socket://{'a' * 70}:5", 9600), ("socket://a..b:5", 9600), ("/dev/ptmx", 10**10)]
+)
+def test_a_name_or_baud_rate_that_is_impossible_is_an_os_error(port, baud):
+    with pytest.raises(OSError, match=port.removeprefix("socket://")):
+        open_port(port, baud)
 
 
 def test_a_tcp_server_that_sends_without_end_is_read_within_bounds():
@@ -152,7 +153,7 @@ def test_a_tcp_server_that_sends_without_end_is_read_within_bounds():
         begun = time.monotonic()
         flooding.start()
         try:
-            until(lambda: driver.counters()["discarded_bytes"] > 0)
+            wait_until(lambda: driver.counters()["discarded_bytes"] > 0)
             assert driver.state == "flooding"
             assert driver.counters()["bytes"] <= 200_000 * (time.monotonic() - begun + 0.6)
         finally:
@@ -170,11 +171,11 @@ def test_datagrams_are_a_stream(address):
         running(f"udp://{address}:{number}") as (driver, out),
         socket.socket(family, socket.SOCK_DGRAM) as device,
     ):
-        until(lambda: driver.state in ("connected", "silent"))
+        wait_until(lambda: driver.state in ("connected", "silent"))
         data = b"".join(messages(6))
         for cut in range(0, len(data), 50):  # a message may begin in one datagram and end in the next
             device.sendto(data[cut : cut + 50], ("::1" if ":" in address else "127.0.0.1", number))
-        until(lambda: len(out) == 6)
+        wait_until(lambda: len(out) == 6)
         assert driver.state == "connected"
         assert driver.counters()["garbage_bytes"] == 0
 
@@ -186,14 +187,14 @@ def test_datagrams_of_a_second_sender_are_left_out():
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other,
     ):
-        until(lambda: driver.state in ("connected", "silent"))
+        wait_until(lambda: driver.state in ("connected", "silent"))
         first, *rest = messages(20)
         device.sendto(first, ("127.0.0.1", number))
-        until(lambda: len(out) == 1)
+        wait_until(lambda: len(out) == 1)
         for message in rest:
             other.sendto(b"\xfa\xff\x36\xff\x07\xff", ("127.0.0.1", number))
             device.sendto(message, ("127.0.0.1", number))
-        until(lambda: len(out) == 20)
+        wait_until(lambda: len(out) == 20)
         assert driver.counters()["garbage_bytes"] == 0
 
 
@@ -202,12 +203,12 @@ def test_a_udp_device_that_has_stopped_makes_room_for_another(monkeypatch):
     number = free_udp_port()
     with running(f"udp://127.0.0.1:{number}") as (driver, out):
         for round_ in range(2):
-            until(lambda: driver.state in ("connected", "silent"))
+            wait_until(lambda: driver.state in ("connected", "silent"))
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
                 for message in messages(3):
                     device.sendto(message, ("127.0.0.1", number))
-                until(lambda round_=round_: len(out) == 3 * (round_ + 1))
-            until(lambda round_=round_: driver.counters()["disconnects"] == round_ + 1)
+                wait_until(lambda round_=round_: len(out) == 3 * (round_ + 1))
+            wait_until(lambda round_=round_: driver.counters()["disconnects"] == round_ + 1)
 
 
 def test_a_udp_port_in_use_is_an_error_that_names_it():

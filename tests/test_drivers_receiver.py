@@ -1,10 +1,13 @@
 """Receivers whose line carries several protocols, or changes from one to another."""
 
+import itertools
 import logging
 import sys
 import time
 
 import pytest
+from caster import FRAME_1005
+from live_rig import wait_until
 from ubx_rig import MS, S, decoder, eoe, epochs, pvt
 
 from drivers.nmea import Nmea, NmeaDecoder, NmeaOptions
@@ -13,9 +16,6 @@ from drivers.ubx import Ubx, UbxOptions
 from replay.emulator import Emulator
 from replay.encoders import NmeaEncoder, nmea_sentence
 from vehicled.messages import Measurement
-
-RTCM_1005 = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
-"""The example of RTCM 10403."""
 
 
 def nmea_epochs(count, begin=0):
@@ -29,7 +29,7 @@ def test_of_nmea_and_ubx_on_one_line_ubx_is_read():
     d = decoder()
     out = []
     for (at, ubx), (_, text) in zip(epochs(20, "PVT", "HP", "RAW", "EOE"), nmea_epochs(20), strict=True):
-        out += d.feed(b"".join([*text, RTCM_1005, *ubx]), at * MS)
+        out += d.feed(b"".join([*text, FRAME_1005, *ubx]), at * MS)
         out += d.feed(b"", at * MS + 50 * MS)
     assert [m.t for m in out] == [i * 100 * MS for i in range(20)]
     assert all("gnss.vn" in m.values for m in out)
@@ -73,15 +73,15 @@ def test_the_driver_of_nmea_skips_what_is_of_other_protocols():
     d = NmeaDecoder("gnss", NmeaOptions(port="p", latency=0.0))
     out = []
     for (at, ubx), (_, text) in zip(epochs(10, "PVT", "RAW", "EOE"), nmea_epochs(10), strict=True):
-        out += d.feed(b"".join([*ubx, *text, RTCM_1005]), at * MS) + d.feed(b"", at * MS + 50 * MS)
+        out += d.feed(b"".join([*ubx, *text, FRAME_1005]), at * MS) + d.feed(b"", at * MS + 50 * MS)
     assert len(out) == 10
     assert d.counters["garbage_bytes"] == 0
 
 
 def test_rtcm_messages_have_the_checksum_of_the_standard():
-    assert rtcm_checksum(RTCM_1005[:-3]) == int.from_bytes(RTCM_1005[-3:])
+    assert rtcm_checksum(FRAME_1005[:-3]) == int.from_bytes(FRAME_1005[-3:])
     d = decoder()
-    d.feed(RTCM_1005[:-1] + b"\x99" + RTCM_1005, 0)
+    d.feed(FRAME_1005[:-1] + b"\x99" + FRAME_1005, 0)
     assert (d.counters["rtcm3_messages"], d.counters["checksum_errors"]) == (1, 1)
 
 
@@ -116,56 +116,75 @@ def test_a_stream_of_false_starts_costs_little_for_each_byte(start):
     assert len(d.feed(bytes(10_000) + pvt() + eoe(), len(stream) + 2 * S)) == 1
 
 
-def until(condition, timeout_s=20.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.005)
+FIX = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 400.0, "gnss.quality": 4.0, "gnss.speed": 5.0}
 
 
-def test_a_driver_says_what_its_receiver_sends(tmp_path, caplog):
+@pytest.fixture
+def soon(monkeypatch):
+    """What a driver waits for a second it waits for a moment."""
+    monkeypatch.setattr("drivers.receiver._SETTLED_NS", 200 * MS)
+    monkeypatch.setattr("drivers.ubx._NMEA_AFTER_NS", 200 * MS)
+
+
+def send_until(condition, send):
+    """Ten messages a second by their own clock, five times as fast; then goes on until the condition holds."""
+    for i in range(10):
+        send(i)
+        time.sleep(0.02)
+    numbers = itertools.count(10)
+
+    def is_met():
+        if condition():
+            return True
+        send(next(numbers))
+        time.sleep(0.02)
+        return False
+
+    wait_until(is_met)
+
+
+def test_a_driver_reports_what_its_receiver_sends(tmp_path, caplog, soon):
     caplog.set_level(logging.INFO)
     options = UbxOptions(port=str(tmp_path / "gnss"))
     out: list[Measurement] = []
     driver = Ubx("gnss", options, out.append)
-    values = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 400.0, "gnss.quality": 4.0, "gnss.speed": 5.0}
     assert driver.describe()["protocol"] is None
     with Emulator({"gnss": ("ubx", options)}) as emulator:
         driver.start()
         try:
-            until(lambda: driver.state in ("connected", "silent"))
-            for i in range(30):
-                emulator.send(Measurement("gnss", i * 100 * MS, 0, values))
-                time.sleep(0.05)
-            until(lambda: "sends UBX; UBX is read" in caplog.text)
+            wait_until(lambda: driver.state in ("connected", "silent"))
+            send_until(
+                lambda: "sends UBX; UBX is read" in caplog.text,
+                lambda i: emulator.send(Measurement("gnss", i * 100 * MS, 0, FIX)),
+            )
             assert {"state": "connected", "protocol": "UBX"}.items() <= driver.describe().items()
             assert driver.describe()["protocols"] == ["UBX"]
-            before = len(out)
-            for i in range(60):
-                time_of_day = f"1000{i // 10:02d}.{i % 10}0"
-                emulator.write(
-                    "gnss", nmea_sentence(f"GNGGA,{time_of_day},4700.0,N,00800.0,E,1,9,1.0,1.0,M,45.0,M,,")
-                )
-                time.sleep(0.05)
-            until(lambda: "NMEA is read, before UBX" in caplog.text)
-            until(lambda: len(out) > before)
+            send_until(
+                lambda: "NMEA is read, before UBX" in caplog.text,
+                lambda i: emulator.write("gnss", _make_gga(i)),
+            )
+            assert out[-1].values["gnss.quality"] == 1.0
         finally:
             driver.stop()
     assert out[0].values["gnss.quality"] == 4.0
+    assert abs(out[0].values["gnss.utc"] - time.time()) < 60  # that of the play, not of the log
 
 
-def test_a_driver_of_nmea_says_that_its_receiver_sends_something_else(tmp_path, caplog):
+def _make_gga(i):
+    return nmea_sentence(f"GNGGA,1000{i // 10:02d}.{i % 10}0,4700.0,N,00800.0,E,1,9,1.0,1.0,M,45.0,M,,")
+
+
+def test_a_driver_of_nmea_reports_that_its_receiver_sends_something_else(tmp_path, caplog, soon):
     port = str(tmp_path / "gnss")
     driver = Nmea("gnss", NmeaOptions(port=port), print)
-    values = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.quality": 4.0}
     with Emulator({"gnss": ("ubx", UbxOptions(port=port))}) as emulator:
         driver.start()
         try:
-            until(lambda: driver.state in ("connected", "silent"))
-            for i in range(30):
-                emulator.send(Measurement("gnss", i * 100 * MS, 0, values))
-                time.sleep(0.05)
-            until(lambda: "the receiver sends UBX, expected NMEA" in caplog.text)
+            wait_until(lambda: driver.state in ("connected", "silent"))
+            send_until(
+                lambda: "the receiver sends UBX, expected NMEA" in caplog.text,
+                lambda i: emulator.send(Measurement("gnss", i * 100 * MS, 0, FIX)),
+            )
             assert driver.describe()["protocols"] == ["UBX"]
             assert driver.describe()["protocol"] is None
         finally:

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -54,6 +55,7 @@ def test_a_solution_is_what_pyubx2_reads(lon, lat, height, accuracies, velocity,
             **{"gnss.vn": oracle.velN * 1e-3, "gnss.ve": oracle.velE * 1e-3, "gnss.vd": oracle.velD * 1e-3},
             **{"gnss.speed": oracle.gSpeed * 1e-3, "gnss.course": math.radians(oracle.headMot)},
             "gnss.s_acc": oracle.sAcc * 1e-3,
+            "gnss.utc": datetime(2026, 11, 22, 10, 5, 7, tzinfo=UTC).timestamp(),
         },
         rel=1e-12,
         abs=1e-9,
@@ -67,6 +69,52 @@ def test_whatever_a_solution_contains_is_finite_and_possible(payload):
         assert all(map(math.isfinite, m.values.values()))
         assert abs(m.values.get("gnss.lat", 0.0)) <= 90.0
         assert abs(m.values.get("gnss.lon", 0.0)) <= 180.0
+
+
+def test_the_time_of_day_has_the_fraction_of_the_second():
+    whole = datetime(2026, 11, 22, 10, 5, 7, tzinfo=UTC).timestamp()
+    assert one(pvt(nano=-250_000_000))["gnss.utc"] == pytest.approx(whole - 0.25, abs=1e-6)
+    assert one(pvt(nano=999_999_000))["gnss.utc"] == pytest.approx(whole + 0.999999, abs=1e-6)
+    leap = datetime(2017, 1, 1, tzinfo=UTC).timestamp()
+    before = pvt(year=2016, month=12, day=31, hour=23, min=59, second=60, nano=500_000_000)
+    assert one(before)["gnss.utc"] == pytest.approx(leap + 0.5, abs=1e-6)  # as POSIX counts it
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"validDate": 0},
+        {"validTime": 0},
+        {"fullyResolved": 0},
+        {"month": 13},
+        {"month": 0, "day": 0},
+        {"day": 31},
+        {"hour": 24},
+        {"fixType": 0},
+    ],
+)
+def test_without_date_time_or_fix_there_is_no_time_of_day(fields):
+    assert "gnss.utc" not in one(pvt(**fields))
+
+
+def test_the_time_of_day_is_that_of_the_first_receiver():
+    d = decoder(channels="gnss2")
+    (m,) = d.feed(pvt(), 0) + d.feed(b"", S)
+    assert "gnss2.lat" in m.values
+    assert not any(channel.endswith("utc") for channel in m.values)
+
+
+def test_the_emulated_receiver_has_the_week_and_the_date_of_its_time_of_day():
+    """2026-11-22 is a Sunday, with which a week of GPS begins, 18 s ahead of UTC."""
+    utc = datetime(2026, 11, 22, 10, 5, 7, 999_600, tzinfo=UTC).timestamp()
+    values = {"gnss.lat": 47.0, "gnss.lon": 8.0, "gnss.quality": 4.0, "gnss.speed": 5.0, "gnss.utc": utc}
+    data = UbxEncoder().encode(Measurement("s", 5, 5, values))
+    solution = UBXReader.parse(data[: 8 + int.from_bytes(data[4:6], "little")])
+    assert solution.iTOW == ((10 * 60 + 5) * 60 + 7 + 18) * 1000 + 1000
+    assert (solution.year, solution.month, solution.day) == (2026, 11, 22)
+    assert (solution.hour, solution.min, solution.second, solution.nano) == (10, 5, 7, 999_600_000)
+    assert (solution.validDate, solution.validTime, solution.fullyResolved) == (1, 1, 1)
+    assert one(data)["gnss.utc"] == pytest.approx(utc, abs=1e-6)
 
 
 def test_what_the_emulated_receiver_sends_is_what_pyubx2_reads():

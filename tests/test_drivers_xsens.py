@@ -2,6 +2,7 @@
 
 import math
 import struct
+from datetime import UTC, datetime
 
 import pytest
 
@@ -159,7 +160,8 @@ FIX = {
 
 def test_a_fix_of_the_receiver_is_as_old_as_both_times_of_day_say():
     _, (m,) = fed(utc(350_000_000), gnss(nano=200_000_000))
-    assert m.values == pytest.approx(FIX)
+    at = datetime(2026, 11, 22, 10, 5, 7, 200_000, tzinfo=UTC).timestamp()
+    assert m.values == pytest.approx({**FIX, "gnss.utc": at})
     assert m.arrival - m.t == 150_000_000
     _, (m,) = fed(utc(50_000_000, second=8), gnss(nano=-100_000_000, second=8))
     assert m.arrival - m.t == 150_000_000

@@ -7,8 +7,12 @@ import pytest
 
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
+from vehicled.filter.boundary import InitialPose
+from vehicled.filter.settling import hold_motion
+from vehicled.filter.states import InitialConditions
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.studies.faults.drives import START, make_drive
+from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE
 
 PERIOD = 4_000_000
 SEED = 7
@@ -50,3 +54,22 @@ def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float) -
         for c, scale in (("lat", 1.0), ("lon", math.cos(math.radians(estimate["lat"]))))
     )
     assert math.hypot(north, east) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("speed", "left", "yaw_rate"), [(12.0, -5.0, 0.8), (-6.0, 2.0, 0.4), (200.0, 200.0, 100.0)]
+)
+def test_a_motion_is_held_or_where_no_car_has_it_nothing_changes(
+    speed: float, left: float, yaw_rate: float
+) -> None:
+    f = Estimator(load_configuration("prototype")).filter
+    pose = InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.3, speed)
+    f.initialise(0, pose, InitialConditions(speed, False, 1e-4))
+    hold_motion(f, left, yaw_rate)
+    found = f.read_state()
+    assert f.is_sound
+    possible = speed < 100.0
+    assert found[[AHEAD, LEFT, YAW_RATE]] == pytest.approx(
+        [speed, left, yaw_rate] if possible else [speed, 0.0, 0.0], abs=1e-6
+    )
+    assert (*found[PLACE][:2], found[YAW]) == pytest.approx((0.0, 0.0, 0.3), abs=1e-6)

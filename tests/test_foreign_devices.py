@@ -56,6 +56,23 @@ def test_satellites_have_flags_for_brake_and_differential_corrections(tmp_path: 
     assert found == [2.0, 1.0, 1.0, 0.0, 0.0]
 
 
+def test_the_type_of_solution_is_the_quality_where_it_is_logged(tmp_path: Path) -> None:
+    rest = "162235.{:02d} +03119.09973 +00058.49277 000.140 321.85 +00152.58 +000.000 {}\n"
+    head = vbo_head(extra=[("Solution_Type", "-")])
+    lines = "".join(f"009 {rest.format(i, kind)}" for i, kind in enumerate((4, 3, 1, 0, 7, "nan")))
+    (tmp_path / "a.vbo").write_text(head + lines)
+    log = open_log(tmp_path / "a.vbo")
+    found = [m.values["gnss.quality"] for m in log.measurements() if m.source == "gnss"]
+    assert found == [
+        4.0,
+        5.0,
+        1.0,
+        0.0,
+        1.0,
+        1.0,
+    ]  # the last two are by an unknown type, and by the satellites
+
+
 def test_vbo_goes_on_over_midnight_in_kilometres_per_hour(tmp_path: Path) -> None:
     rest = "+03119.0 +00058.4 036.00 090.00 +00152.58 +000.000\n"
     log = open_log(write_vbo(tmp_path / "a.vbo", f"9 235959.95 {rest}9 000000.05 {rest}"))
@@ -170,6 +187,32 @@ def test_ncom_before_it_is_locked_has_the_imu_alone(tmp_path: Path) -> None:
     assert {m.source for m in found[4:]} == {"gnss", "reference"}
     assert "imu.ax" not in found[3].values
     assert next(m for m in found if m.source == "gnss").values["gnss.quality"] == 0.0
+
+
+def test_ncom_packets_out_of_order_and_of_events_do_not_change_the_minute(tmp_path: Path) -> None:
+    """At the end of a minute, before any packet has the full time, and after it."""
+    times = (59_980, 59_990, 10, 0, 20, 59_995, 30)
+    before, after = ([ncom_packet(ms) for ms in times] for _ in range(2))
+    event = ncom_packet(59_985, navigation=20)
+    full = ncom_packet(40, channel=0, status=ncom_time(23_000_000))
+    next_full = ncom_packet(40, channel=0, status=ncom_time(23_000_001))
+    packets = [*before, event, full, ncom_packet(30_000), *after, event, next_full]
+    (tmp_path / "a.ncom").write_bytes(b"".join(packets))
+    log = open_log(tmp_path / "a.ncom")
+    found = [m.t // 1_000_000 for m in log.measurements() if m.source == "imu"]
+    minute = found[len(times)] - 40
+    offsets = [ms - 60_000 if ms > 50_000 else ms for ms in times]
+    assert [t - minute for t in found] == [*offsets, 40, 30_000, *(60_000 + ms for ms in offsets), 60_040]
+    assert "gap" not in log.problems.counts
+
+
+def test_a_minute_without_packets_is_a_gap(tmp_path: Path) -> None:
+    full = [ncom_packet(500, channel=0, status=ncom_time(23_000_000 + minute)) for minute in (0, 3)]
+    (tmp_path / "a.ncom").write_bytes(full[0] + ncom_packet(59_000) + full[1])
+    log = open_log(tmp_path / "a.ncom")
+    times = [m.t for m in log.measurements() if m.source == "imu"]
+    assert [(t - times[0]) / 1e9 for t in times] == [0.0, 58.5, 180.0]
+    assert log.problems.counts["gap"] == 1
 
 
 # -- comma2k19 -----------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """Truncated, renamed, empty and foreign files of every format: one clear line, never a traceback."""
 
 import dataclasses
+import math
 import shutil
 import sys
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 from foreign_rig import drive, vbo_head, write_bag, write_mdf, write_ncom
 from test_foreign_devices import GUIDE, write_segment
@@ -206,3 +208,32 @@ def test_the_sample_mapping_shows_every_key() -> None:
         for field in dataclasses.fields(cls):
             assert f"{field.name}: " in path.read_text() or f"{field.name}:\n" in path.read_text(), field.name
             assert f"`{field.name}`" in GUIDE_PAGE or f"{field.name}:" in GUIDE_PAGE, field.name
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".mcap", ".parquet", ".gpx"])
+def test_times_that_no_file_can_hold_are_skipped(tmp_path: Path, capsys, suffix: str) -> None:
+    """Nanoseconds in 64 bits; the year of the last one good enough for any calendar."""
+    times = ("1.5", "999999999999.5", "-999999999999", "9223372037", "2.5")
+    (tmp_path / "a.csv").write_text("t,gnss.lat,gnss.lon\n" + "".join(f"{t},43.0,8.0\n" for t in times))
+    out = tmp_path / f"out{suffix}"
+    assert main(["convert", str(tmp_path / "a.csv"), str(out)]) == 0
+    assert "3 bad time" in capsys.readouterr().err
+    if suffix != ".gpx":
+        assert [m.t for m in open_log(out).measurements()] == [1_500_000_000, 2_500_000_000]
+
+
+def test_parquet_has_times_of_day_in_seconds_and_none_that_is_too_long(tmp_path: Path) -> None:
+    seconds = [1.7e9, 1.7e9 + 0.5, math.nan, 1e11, 1.7e9 + 1.0]
+    kinds = {
+        "seconds": pyarrow.array(seconds),
+        "ns": pyarrow.array([1, 2, None, 2**64 - 1, 3], pyarrow.uint64()),
+    }
+    for name, t in kinds.items():
+        path = tmp_path / f"{name}.parquet"
+        pyarrow.parquet.write_table(pyarrow.table({"t": t, "imu.wz": [0.0, 0.1, 0.2, 0.3, 0.4]}), path)
+        log = open_log(path)
+        found = [(m.t, m.values["imu.wz"]) for m in log.measurements()]
+        assert [wz for _, wz in found] == [0.0, 0.1, 0.4]
+        assert log.problems.total == 2
+        if name == "seconds":
+            assert [t for t, _ in found] == [1_700_000_000_000_000_000 + i * 500_000_000 for i in range(3)]

@@ -1,6 +1,7 @@
 """What Foxglove gets: messages of its published schemas, true to the estimate; live and in recordings."""
 
 import json
+import sys
 import threading
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,7 @@ from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.daemon.recording_file import Contents, RecordingFile, RecordRates, StepItem
 from vehicled.foxglove.scene import Scene, turn
+from vehicled.live.subscriber import Publication
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation
 from vehicled.schemas import TOPIC_COLUMNS, encode_estimate
 from vehicled.viewer_messages import VIEWER_TOPICS
@@ -184,13 +186,13 @@ def test_the_layout_shows_what_recordings_have() -> None:
 def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
     pytest.importorskip("foxglove")
     websockets = pytest.importorskip("websockets.sync.client")
-    from vehicled.foxglove.server import FoxgloveServer
+    from vehicled.live.foxglove_server import FoxgloveServer
 
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     publisher = context.socket(zmq.PUB)
     port = publisher.bind_to_random_port("tcp://127.0.0.1")
     done = threading.Event()
-    with FoxgloveServer(f"tcp://127.0.0.1:{port}", scene, "127.0.0.1", 0) as server:
+    with FoxgloveServer(Publication(f"tcp://127.0.0.1:{port}"), scene, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.run, args=(done.is_set,))
         thread.start()
         try:
@@ -212,6 +214,8 @@ def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
                 for k in range(500):
                     estimate = make_estimate(k * 40_000_000, **MOVING)
                     publisher.send_multipart([b"position", b"damaged"])
+                    publisher.send(b"position")
+                    publisher.send_multipart([b"slip\xff", b"{}"])
                     for topic in TOPIC_COLUMNS:
                         publisher.send_multipart([topic.encode(), encode_estimate(topic, estimate)])
                     try:
@@ -229,9 +233,16 @@ def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
 
 
 def test_an_address_in_the_network_is_served_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("foxglove")
     assert main(["foxglove", "--config", "prototype", "--host", "0.0.0.0"]) == 2
     assert "loopback" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "foxglove", None)
+    assert main(["foxglove", "--config", "prototype"]) == 2
+    assert "pip install 'vehicled[live]'" in capsys.readouterr().err
 
 
 def test_turning_by_nothing_is_the_identity() -> None:

@@ -45,6 +45,7 @@ def fitted(corners):
     return truth, *found(steps, "mass", "front.tyre_stiffness", "rear.tyre_stiffness")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mass", "front.tyre_stiffness", "rear.tyre_stiffness"])
 def test_a_perturbed_car_is_found(fitted, name):
     truth, _, parameters = fitted
@@ -56,6 +57,7 @@ def test_a_perturbed_car_is_found(fitted, name):
     assert one.sigma < 0.25 * one.parameter.sigma * one.prior
 
 
+@pytest.mark.slow
 def test_a_model_that_is_right_is_trusted(fitted):
     _, estimate, _ = fitted
     assert estimate.plant_noise < 0.5
@@ -77,6 +79,7 @@ def test_forces_are_known_no_better_than_the_torques(corners, fitted):
     assert 0.4 * 0.005 < mass.sigma / mass.value < 2 * 0.005
 
 
+@pytest.mark.slow
 def test_another_drive_is_predicted_better(fitted):
     truth, estimate, _ = fitted
     inputs = DriveInputs(
@@ -101,6 +104,7 @@ def test_friction_is_not_identified_when_driving_straight_on():
     assert parameters["mass"].identified
 
 
+@pytest.mark.slow
 def test_parameters_identified_only_in_combination_are_named(corners):
     _, steps = corners
     # The same number twice.

@@ -103,6 +103,7 @@ def test_a_table_for_people_from_two_logs_and_another_to_compare_on(logs, tmp_pa
     assert "antenna: -0.30 0.00 0.75 m" in out.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_noise_is_written_where_it_was(logs, tmp_path, capsys):
     out = tmp_path / "tuned.yaml"
     arguments = ["--config", "prototype", "--parameters", "gyro.noise", "--output", str(out)]

@@ -22,6 +22,8 @@ PLAIN = {
     FACADE,
     "vehicled.bounded_file",
     "vehicled.errors",
+    "vehicled.addresses",
+    "vehicled.curve",
     "vehicled.angles",
     "vehicled.backoff",
     "vehicled.units",

@@ -51,6 +51,13 @@ def test_a_run_goes_on_from_its_file(tmp_path, executor):
     assert lines[2:] == [again[1]]
 
 
+@pytest.mark.parametrize("name", ["Übung", "a\u2028b", "a\x85b", os.fsdecode(b"a\xff")])
+def test_any_name_of_a_file_can_be_in_a_row(tmp_path, name):
+    path = tmp_path / "rows.jsonl"
+    Ledger(path, lambda row: row["log"], "a row").enter({"log": name})
+    assert Ledger(path, lambda row: row["log"], "a row").missing([name]) == []
+
+
 def test_the_job_of_a_process_that_is_killed_is_done_by_another(tmp_path, executor):
     rows = run_jobs(partial(jobs_rig.die_once, str(tmp_path)), range(8), executor, lambda _: None)
     assert [row["square"] for row in rows] == [n * n for n in range(8)]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,11 @@ from replay.mcap_log import McapLog
 from replay.mcap_writer import McapWriter
 from vehicled.daemon import live_recorder
 from vehicled.daemon.live_recorder import LiveRecorder
-from vehicled.daemon.recording_file import RecordRates
+from vehicled.daemon.recording_file import EVERY_STEP
 from vehicled.daemon.recordings import RecordOptions, list_recordings
 from vehicled.messages import Status
 
 HEAD = len(["configuration", "clock"])
-EVERYTHING = RecordRates(slip=None, suspension=None, innovation=None)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def start(tmp_path, request):
     def start(folder: Path = tmp_path, limit: int = 2048, **options: Any) -> LiveRecorder:
         options = {"keep_free": 0.0, **options}
         recorder = LiveRecorder(
-            RecordOptions(directory=folder, rates=EVERYTHING, **options), "rate: 250 Hz\n", limit
+            RecordOptions(directory=folder, rates=EVERY_STEP, **options), "rate: 250 Hz\n", limit
         )
         recorder.start()
         request.addfinalizer(recorder.close)
@@ -52,19 +52,22 @@ def steps_of(path: Path) -> list[int]:
     return indices
 
 
-def feed(recorder: LiveRecorder, until: Any) -> int:
-    """Record steps until something has happened; returns how many."""
+def feed(recorder: LiveRecorder, until: Callable[[], object], at_once: int = 1) -> int:
+    """Record steps until something has happened; returns how many. `at_once`: steps without a pause between."""
     count = 0
 
-    def one() -> Any:
+    def some() -> bool:
         nonlocal count
-        recorder.record_step(*step(count))
-        count += 1
+        for _ in range(at_once):
+            recorder.record_step(*step(count))
+            count += 1
+            if until():
+                return True
         if recorder.counters()["queue"] > 200:
             time.sleep(0.02)
-        return until()
+        return False
 
-    wait_until(one)
+    wait_until(some)
     return count
 
 
@@ -108,7 +111,7 @@ def test_a_message_that_cannot_be_encoded_is_counted_and_the_rest_written(start,
 
 def test_a_new_file_goes_on_with_the_next_step(tmp_path, start):
     recorder = start(file_size_mb=1)
-    written = feed(recorder, lambda: len(list_recordings(tmp_path)) == 3)
+    written = feed(recorder, lambda: len(list_recordings(tmp_path)) == 3, at_once=20)
     recorder.close()
     found = [steps_of(path) for path in list_recordings(tmp_path)]
     assert [i for steps in found for i in steps] == list(range(written))
@@ -140,7 +143,7 @@ def test_a_command_is_in_the_file_of_its_step(tmp_path, start):
         recorder.record_command(START + following * PERIOD, "set_position", {"x": following, "y": 0})
         return len(list_recordings(tmp_path)) == 3
 
-    feed(recorder, three)
+    feed(recorder, three, at_once=20)
     recorder.close()
     steps = [s for path in list_recordings(tmp_path) for s in McapLog(path).recorded_steps()]
     commanded = [[c.arguments["x"] for c in s.commands] for s in steps]

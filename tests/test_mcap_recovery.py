@@ -67,6 +67,22 @@ def test_a_last_chunk_of_which_the_disk_has_only_the_length_is_left_out(tmp_path
     assert 0 < len(read_recording(path)) < 300
 
 
+@pytest.mark.parametrize("begin", [0, -4], ids=["name", "length of the name"])
+def test_a_damaged_attachment_is_left_out_of_the_index(tmp_path, begin):
+    path = tmp_path / "run.mcap"
+    whole = bytearray(write_recording(path))
+    at = whole.index(b"configuration.yaml") + begin
+    whole[at : at + 4] = b"\xff" * 4
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    assert recover(path) is not None
+    assert read_recording(path)
+    with open(path, "rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    assert not summary.attachment_indexes
+    assert [m.name for m in summary.metadata_indexes] == ["vehicled"]
+
+
 def test_a_repair_that_was_interrupted_is_repeated(tmp_path):
     path = tmp_path / "run.mcap"
     whole = write_recording(path)

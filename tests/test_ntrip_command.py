@@ -159,11 +159,15 @@ def test_what_is_no_caster_is_named_in_one_line(response, error, capsys):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["http://host/"], "expected HOST or HOST:PORT"),
+        (["http://host/"], "HOST: expected HOST or HOST:PORT"),
+        (["host", "--user", "me:secret"], "--user: expected a name without a colon"),
         (["host", "--near", "43"], "--near: expected LAT,LON"),
         (["host", "--near", "99,0"], "--near: expected LAT,LON"),
-        (["host", "--ca-file", "x"], "expected --tls"),
-        (["host", "--password-file", "x", "--password-variable", "y"], "expected either"),
+        (["host", "--ca-file", "x"], "--ca-file: expected tls"),
+        (
+            ["host", "--password-file", "x", "--password-variable", "y"],
+            "--password-variable: expected either",
+        ),
     ],
 )
 def test_mistakes_in_arguments(arguments, error, capsys):

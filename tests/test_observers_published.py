@@ -110,9 +110,12 @@ PUBLISHED = {
 }
 """By linkage, sensors and readings per second: position and velocity RMSE, those after 5 s, NIS, of each filter."""
 
-# Those of few readings take as long as those of many, and differ from them in the number of updates alone.
+# Those of few readings take as long as those of many, and differ from them in the number of updates alone; and sigma
+# points take the longest.
 CASES = [
-    pytest.param(*setup, name, figures, marks=pytest.mark.slow if setup[2] == 10 else ())
+    pytest.param(
+        *setup, name, figures, marks=pytest.mark.slow if setup[2] == 10 or name.startswith("UKF") else ()
+    )
     for setup, row in PUBLISHED.items()
     for name, figures in zip(FILTERS, row.split(), strict=True)
 ]

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from live_rig import IMU
 
 from drivers.can import CanOptions, CanSignal
 from drivers.probe import SLCAN, ask_adapter, find_can_interfaces, find_ports, probe_port, probe_ports
@@ -15,7 +16,6 @@ from replay.ubx_encoder import UbxEncoder
 from vehicled.messages import Measurement
 from vehicled.settings import shipped_folder
 
-IMU = {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 GNSS = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5, "gnss.quality": 4.0, "gnss.h_acc": 0.014}
 GNSS |= {"gnss.speed": 12.5, "gnss.course": 1.0}
 NO_FIX = {"gnss.quality": 0.0}
@@ -77,7 +77,8 @@ def test_an_open_adapter_is_recognised_by_its_frames(tmp_path):
         assert probe_port(port).driver == SLCAN
 
 
-def test_a_silent_adapter_is_recognised_when_asked(tmp_path):
+def test_a_silent_adapter_is_recognised_when_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr("drivers.probe._READ_FOR_S", 0.3)
     signal = CanSignal(message="Brake", signal="BrakePressure")
     dbc = shipped_folder() / "prototype.dbc"
     options = CanOptions(
@@ -123,7 +124,7 @@ def test_the_baud_rate_is_found(monkeypatch):
             pass
 
     monkeypatch.setattr("drivers.probe.open_port", Line)
-    monkeypatch.setattr("drivers.probe._LISTEN_S", 0.2)
+    monkeypatch.setattr("drivers.probe._READ_FOR_S", 0.2)
     found = probe_port("/dev/ttyUSB0")
     assert (found.driver, found.baud) == ("xsens", 38400)
     assert opened == [115200, 460800, 921600, 230400, 38400]
@@ -131,6 +132,7 @@ def test_the_baud_rate_is_found(monkeypatch):
 
 def test_what_is_silent_foreign_or_absent_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr("drivers.probe.BAUDS", (115200, 9600))
+    monkeypatch.setattr("drivers.probe._READ_FOR_S", 0.3)
     silent = PseudoTerminal(tmp_path / "silent")
     try:
         with sending(

@@ -1,6 +1,7 @@
 """Logs made to exhaust memory or time: one line says what is wrong, and what is good in them is read."""
 
 import io
+import json
 import resource
 import struct
 import zlib
@@ -17,13 +18,17 @@ from replay.blf_check import check_blf
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog, read_estimates
 from replay.lines import LONGEST_LINE, bounded_lines
+from replay.log import open_log
 from replay.mcap_format import MAGIC, RECORD
 from replay.mcap_log import McapLog
 from replay.mcap_messages import read_messages
+from replay.mcap_writer import CHANNEL, McapWriter, write_clock
 from replay.nmea_log import NmeaLog
 from replay.problems import Problems
 from vehicled.cli import main
 from vehicled.errors import UsageError
+from vehicled.messages import Measurement
+from vehicled.schemas import TOPIC_COLUMNS, encode_measurement
 from vehicled.settings import shipped_folder
 
 MB = 1 << 20
@@ -123,6 +128,25 @@ def test_a_record_larger_than_any_is_not_read(tmp_path):
     assert list(log.measurements()) == []
     assert log.problems.counts == {"too large": 1}
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 100 * MB
+
+
+@pytest.mark.parametrize("t", [2**63 - 1, -(2**63) - 1, 2**64 - 1, 10**22])
+def test_times_that_no_clock_has_are_skipped(tmp_path, t):
+    path = tmp_path / "run.mcap"
+    writer = McapWriter(path)
+    write_clock(writer, 0, 0)
+    for at in (1000, t):
+        fix = encode_measurement(None, Measurement("gnss", at, at, {"gnss.lat": 43.0, "gnss.lon": 8.0}))
+        writer.write(CHANNEL["measurement"], 1, 1, fix)
+        for topic in TOPIC_COLUMNS:
+            writer.write(CHANNEL[topic], 1, 1, json.dumps({"t": at}).encode())
+    writer.close()
+    for suffix in ("csv", "parquet", "mcap", "gpx"):
+        assert main(["convert", str(path), str(tmp_path / f"out.{suffix}")]) == 0
+    assert [m.t for m in open_log(tmp_path / "out.mcap").measurements()] == [1000]
+    run = McapLog(path).read_run()
+    assert run.estimates.t.tolist() == [1000]
+    assert run.problems.counts["absurd time"] + run.problems.counts["bad message"] == 1 + len(TOPIC_COLUMNS)
 
 
 def test_lines_are_bounded_and_numbered():

@@ -1,6 +1,7 @@
 """What goes out as JSON is what the schemas say."""
 
 import json
+import math
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from vehicled.cli import main
 from vehicled.messages import (
     CHANNELS,
     ESTIMATE_COLUMNS,
+    LOAD_COLUMNS,
     Estimate,
     Innovation,
     Measurement,
@@ -29,6 +31,7 @@ from vehicled.schemas import (
     encode,
     encode_estimate,
     encode_innovation,
+    encode_loads,
     encode_measurement,
     encode_points,
     json_schema,
@@ -45,6 +48,7 @@ VALUES[3:6] = np.nan
 MESSAGES: dict[str, bytes] = {
     **{topic: encode_estimate(topic, Estimate(5, VALUES)) for topic in TOPIC_COLUMNS},
     "points": encode_points(Estimate(5, VALUES, {"driver": VALUES[:10]})),
+    "loads": encode_loads(Estimate(5, VALUES, None, np.arange(len(LOAD_COLUMNS)) / 7)),
     "innovation": encode_innovation(
         Innovation(1, 2, "imu.gyro", "imu", [1.0], [1.5], [-0.5], [4.0], 0.25, 0.1, True, "fused")
     ),
@@ -146,3 +150,24 @@ def test_command_prints_one_or_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(json.loads(capsys.readouterr().out)) == set(TOPICS) >= set(PUBLISHED)
     assert main(["schema", "positon"]) == 2
     assert "expected one of position, slip" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("field", ["value", "variance"])
+def test_no_number_of_an_innovation_makes_it_invalid_json(field: str) -> None:
+    numbers = {"value": [1.0, 2.0], "variance": [1e-4, 1e-4], field: [1.0, math.inf]}
+    innovation = Innovation(
+        t=1,
+        step=2,
+        sensor="a%s",
+        source="b",
+        predicted=[1.0, 2.0],
+        innovation=[0.0, 0.0],
+        nis=1.0,
+        test_ratio=0.1,
+        fused=True,
+        reason="fused",
+        **numbers,
+    )
+    found = msgspec.json.decode(encode_innovation(innovation))
+    assert found[field] == [1.0, None]
+    assert found["sensor"] == "a%s"

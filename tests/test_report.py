@@ -314,6 +314,15 @@ def test_names_cannot_inject_anything(tmp_path: Path) -> None:
     assert "alert(1)" in page.text
 
 
+def test_a_place_is_drawn_only_where_both_of_its_coordinates_are_known(tmp_path: Path) -> None:
+    (tmp_path / "never.csv").write_text("t,vx,x,y\n0,20,1,\n1,20,,2\n")
+    (tmp_path / "once.csv").write_text("t,vx,x,y\n0,20,1,\n1,20,3,2\n")
+    for name, track in (("never", None), ("once", [3.0])):
+        assert main(["report", str(tmp_path / f"{name}.csv"), "-o", str(tmp_path / "r.html")]) == 0
+        drawn = Page((tmp_path / "r.html").read_text()).data["track"]
+        assert (drawn and numbers(drawn[0]["x"], "<f8").tolist()) == track
+
+
 @pytest.mark.parametrize(
     ("content", "status", "message"),
     [("t,vx\n", 1, "no estimates in it"), ("t,imu.ax\n0,1\n", 2, "unknown column 'imu.ax'")],

@@ -49,6 +49,7 @@ def less_mean(run: Run, drive) -> float:
     return float(np.hypot(*(np.std(run.error(drive, c)) for c in "xy")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_position_and_heading_are_twice_as_good(seed):
     run, drive = smoothed_mixed(seed), mixed(40.0)

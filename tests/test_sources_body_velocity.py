@@ -31,7 +31,7 @@ def sideslip_error(run: Run) -> float:
     return rms(run.error(drive, "sideslip")[moving])
 
 
-@pytest.mark.parametrize("seed", [41, 42])
+@pytest.mark.parametrize("seed", [41, pytest.param(42, marks=pytest.mark.slow)])
 def test_it_gives_the_sideslip_of_a_car_with_wrong_tyres(seed):
     errors = {}
     for optical in (OPTICAL, None):

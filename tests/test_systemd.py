@@ -43,7 +43,7 @@ def settings():
 
 
 @needs_systemd
-def test_verify_has_nothing_to_say(unit):
+def test_verify_reports_nothing(unit):
     done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
     about_ours = [line for line in done.stderr.splitlines() if "vehicled" in line]
     assert about_ours == []

@@ -210,9 +210,12 @@ def test_a_recording_is_scrubbed_and_played(page, recorded_url):
     page.wait_for("document.getElementById('time').textContent === '0:04.0'")
 
 
-def test_a_press_on_a_chart_chooses_a_moment(page, recorded_url):
+def test_a_press_on_a_chart_chooses_a_moment_in_either_theme(page, recorded_url):
     page.open(recorded_url)
     page.wait_for("document.getElementById('scrub').max > 9.9")
+    page.choose_theme("dark")
+    page.wait_for("getComputedStyle(document.querySelector('#speed-chart')).color === 'rgb(232, 235, 240)'")
+    assert page.run("document.querySelectorAll('#speed-chart .u-over').length") == 1
     box = page.run(
         "(({left, top, width, height}) => [left, top, width, height])"
         "(document.querySelector('#speed-chart .u-over').getBoundingClientRect())"

@@ -20,14 +20,20 @@ pytest.importorskip("websockets", reason="needs the extra `view`")
 import asyncio
 
 from publisher_rig import COUNTERS, circling, publishing, status
+from recording_rig import write_recording
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from vehicled.cli import main
+from vehicled.daemon.recorder import Recorder
+from vehicled.daemon.recording_file import Contents, RecordRates
 from vehicled.errors import RunError, UsageError
+from vehicled.live.subscriber import Publication
+from vehicled.schemas import encode_estimate
 from vehicled.view.guard import Guard
 from vehicled.view.live_run import LiveRun
 from vehicled.view.messages import COLUMNS, ROW_BYTES
+from vehicled.view.recorded_run import RecordedRun
 from vehicled.view.server import MAX_CLIENTS, ViewServer, find_url
 
 PAGE = Path(__file__).parent.parent / "vehicled/view/page"
@@ -89,7 +95,8 @@ class Running:
 
     def open(self, **options):
         options.setdefault("origin", f"http://127.0.0.1:{self.port}")
-        return connect(f"ws://127.0.0.1:{self.port}/live", compression=None, **options)
+        # Rows that a test has not read would delay the end of the connection.
+        return connect(f"ws://127.0.0.1:{self.port}/live", compression=None, close_timeout=0.2, **options)
 
     def wait_for_clients(self, number):
         give_up = time.monotonic() + 15
@@ -255,7 +262,8 @@ def test_a_large_message_costs_its_sender_the_connection(running):
     running.wait_for_clients(0)
 
 
-def test_pages_that_disappear_or_do_not_read_are_forgotten():
+def test_pages_that_disappear_or_do_not_read_are_forgotten(monkeypatch):
+    monkeypatch.setattr("vehicled.view.server._QUEUE", 75)  # three seconds
     drive = Drive(width=100_000)
     with Running(drive) as running, contextlib.ExitStack() as stack:
         reader, *gone = (stack.enter_context(running.open()) for _ in range(4))
@@ -310,7 +318,7 @@ def test_garbage_and_connections_that_say_nothing_harm_nobody(running):
 
 def test_a_late_page_gets_the_last_minutes_and_every_mark(socket_folder):
     endpoint = f"ipc://{socket_folder}/results"
-    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(endpoint)) as run:
+    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(Publication(endpoint))) as run:
         give_up = time.monotonic() + 10
         while not publisher.counters()["subscribed"]:
             assert time.monotonic() < give_up
@@ -355,7 +363,7 @@ def test_only_a_daemon_of_this_machine_is_marked(socket_folder, monkeypatch):
     )
     endpoint = f"ipc://{socket_folder}/results"
     places = ("ipc:///run/vehicled/commands", "tcp://10.0.0.1:5551", None)
-    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(endpoint)) as run:
+    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(Publication(endpoint))) as run:
         for t, place in enumerate(places):
             commands = {} if place is None else {"commands": {"endpoint": place, "done": 0}}
             messages, give_up = [], time.monotonic() + 10
@@ -372,14 +380,20 @@ def test_only_a_daemon_of_this_machine_is_marked(socket_folder, monkeypatch):
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"7", b'{"t":null}', b'{"t":1.5}', b'{"t":1,"state":"running","counters":{"loop":3}}', b"\xff"],
+    [
+        b"",
+        b'{"t":1.5}',
+        b'{"t":1,"state":"running","counters":{"loop":3}}',
+        b'{"t":%d,"step":%d,"name":"mark","arguments":{}}' % (10**400, 10**400),
+        b"\xff",
+    ],
 )
 def test_what_no_daemon_sends_does_not_reach_the_page(socket_folder, payload):
     context = zmq.Context()
     other = context.socket(zmq.PUB)
     other.bind(f"ipc://{socket_folder}/other")
     got, begun = [], time.monotonic()
-    with contextlib.closing(LiveRun(f"ipc://{socket_folder}/other")) as run:
+    with contextlib.closing(LiveRun(Publication(f"ipc://{socket_folder}/other"))) as run:
         while time.monotonic() < begun + 0.5:
             for topic in (b"slip", b"suspension", b"status", b"command"):
                 other.send_multipart([topic, payload])
@@ -390,7 +404,7 @@ def test_what_no_daemon_sends_does_not_reach_the_page(socket_folder, payload):
 
 
 def test_a_daemon_that_cannot_be_marked_is_said(socket_folder):
-    run = LiveRun(f"ipc://{socket_folder}/nobody")
+    run = LiveRun(Publication(f"ipc://{socket_folder}/nobody"))
     with pytest.raises(RunError, match="expected a daemon on this machine"):
         asyncio.run(run.mark("x"))
     run.close()
@@ -438,17 +452,43 @@ def test_a_port_in_use_is_one_line(running, tmp_path):
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "vehicled.view.server", None)
+    monkeypatch.setitem(sys.modules, "websockets", None)
     monkeypatch.setattr("os.nice", lambda _: 0)
     assert main(["view"]) == 2
     assert "pip install 'vehicled[view]'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rates", [{}, {"suspension": 0.0}, {"slip": 30.0, "suspension": 7.0}])
+def test_a_recording_is_shown_at_whatever_rates_its_topics_have(tmp_path, rates):
+    path = tmp_path / "run.mcap"
+    with Recorder(path, "", 0, 0, contents=Contents(RecordRates(**rates))) as recorder:
+        for k in range(500):
+            recorder.record_step(k * 4_000_000, [], circling(k * 0.004), [])
+    run = RecordedRun(path)
+    hello, rows = run.backlog()
+    names = json.loads(hello)["columns"]
+    table = dict(zip(names, np.frombuffer(rows, "<f4").reshape(-1, len(names)).T, strict=True))
+    assert np.allclose(table["t"], np.arange(50) * 0.04)
+    assert np.allclose(table["x"], 30 * np.sin(table["t"] / 3), atol=1e-4)
+    assert np.all(table["tyre.fl.fz"] == 3500.0)
+    assert np.isfinite(table["suspension.fl.deflection"]).all() == (rates.get("suspension") != 0.0)
+
+
+def test_damaged_messages_of_a_recording_are_counted_and_left_out(tmp_path, monkeypatch):
+    def encode_badly(topic, estimate):
+        t = {1: b"null", 2: b"1.5", 3: b"1" + 400 * b"0"}.get(estimate.t // 40_000_000)
+        return encode_estimate(topic, estimate) if t is None else b'{"t":%b,"x":1}' % t
+
+    monkeypatch.setattr("vehicled.schemas.encode_estimate", encode_badly)
+    with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
+        for k in range(10):
+            recorder.record_step(k * 40_000_000, [], circling(k * 0.04), [])
+    run = RecordedRun(tmp_path / "run.mcap")
+    assert run.rows == 7
+    assert run.problems.counts == {"bad message": 3}
+
+
 def test_a_recording_cannot_be_marked(tmp_path):
-    from recording_rig import write_recording
-
-    from vehicled.view.recorded_run import RecordedRun
-
     write_recording(tmp_path / "run.mcap")
     run = RecordedRun(tmp_path / "run.mcap")
     # 290 estimates at 250 Hz are 1.16 s, and 25 rows a second of those are shown.

@@ -45,6 +45,7 @@ from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.watch import SourceWatch
 from vehicled.sources.world import WorldFrame
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE, Z
+from vehicled.vehicle.loads import JointLoads
 
 _LONGEST_STEP_NS = 10_000_000
 """A longer time between steps is simulated in several."""
@@ -99,6 +100,7 @@ class Estimator:
         self._point = configuration.point
         self._filter.set_output_point(self._point)
         self._points = OutputPoints(configuration.points, self._point)
+        self._loads = JointLoads(self.filter.car) if self._has_output and configuration.loads else None
         counted = "steps", "starts", "restarts", "position_sets", "alignments", "without_steering"
         self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
@@ -386,8 +388,7 @@ class Estimator:
         ahead = f.pose.item(AHEAD)
         inputs.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t))
         f.set_drive_known(inputs.is_drive_known(t))
-        yaw_rate = None if imu is None else imu.lateral.yaw_rate
-        f.set_steering_known(inputs.steering.check(t, ahead, yaw_rate))
+        f.set_steering_known(inputs.steering.check(t, ahead, self._sources.yaw_rate))
 
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""
@@ -434,8 +435,7 @@ class Estimator:
             self._running = False
             return
         f, world = self._filter, self._world
-        imu = self._sources.imu
-        yaw_rate = None if imu is None else imu.lateral.yaw_rate
+        yaw_rate = self._sources.yaw_rate or 0.0
         pose, aligned = f.read_state().copy(), world.aligned
         # Parameters of the save before the last one: what led the filter away may have falsified the later ones.
         found = self._found[0]
@@ -449,7 +449,7 @@ class Estimator:
         self._sources.reset()
         f.set_parameters(found, age=0.0)
         self._sources.set_parameters(found)
-        f.set_lateral_motion(0.0 if yaw_rate is None else yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
+        f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])
         for group, element, least in (
@@ -482,4 +482,5 @@ class Estimator:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
             # The antenna's place is known, and the car anywhere around it.
             values[_SIGMA_PLACE] = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
-        return Estimate(t_ns, values, self._points.calc(values, f.pose) if self._points else None)
+        points = self._points.calc(values, f.pose) if self._points else None
+        return Estimate(t_ns, values, points, None if self._loads is None else self._loads.calc())

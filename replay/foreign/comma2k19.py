@@ -14,8 +14,9 @@ import pymap3d
 
 from replay.foreign.extras import one_line
 from replay.foreign.mapped_log import SignalRecord
-from replay.foreign.mapping import LogMapping, MappedSignal, map_names
+from replay.foreign.mapping import RIGHT_DOWN_IMU, LogMapping, map_names
 from replay.problems import Problems
+from replay.times import LONGEST_S
 from vehicled.errors import UsageError
 
 _CHUNK = 4096
@@ -44,18 +45,9 @@ _OF_CAMERA = ("pose.roll", "pose.pitch")
 _POSE_ARRAYS = ("frame_times", "frame_positions", "frame_velocities", "frame_orientations")
 
 
-def _turned(signal: str) -> MappedSignal:
-    return MappedSignal(signal=signal, scale=-1.0)
-
-
 MAPPING: LogMapping = map_names(
     {
-        "imu.ax": "ax",
-        "imu.ay": _turned("ay"),
-        "imu.az": _turned("az"),
-        "imu.wx": "wx",
-        "imu.wy": _turned("wy"),
-        "imu.wz": _turned("wz"),
+        **RIGHT_DOWN_IMU,
         "gnss.lat": "gnss.latitude",
         "gnss.lon": "gnss.longitude",
         "gnss.alt": "gnss.altitude",
@@ -127,8 +119,8 @@ class Comma2k19Signals:
             self.problems.add("truncated", where, f"{len(t)} times, {length} values")
         for begin in range(0, min(len(t), length), _CHUNK):
             seconds = np.asarray(t[begin : min(begin + _CHUNK, length)], dtype=float)
-            if not (np.abs(seconds) < 1e9).all():
-                self.problems.add("bad time", where, "not finite; the rest is skipped")
+            if not (np.abs(seconds) <= LONGEST_S).all():
+                self.problems.add("bad time", where, "no time in seconds; the rest is skipped")
                 return
             yield begin, np.rint(seconds * 1e9).astype(np.int64).tolist()
 
@@ -136,7 +128,9 @@ class Comma2k19Signals:
         t, *values = arrays
         for begin, times in self._chunks(t, min(map(len, values)), "global_pose"):
             chunk = [np.asarray(v[begin : begin + len(times)], dtype=float) for v in values]
-            for ns, row in zip(times, _to_local(*chunk).tolist(), strict=True):
+            with np.errstate(all="ignore"):
+                rows = _to_local(*chunk).tolist()
+            for ns, row in zip(times, rows, strict=True):
                 yield SignalRecord(ns, ns, dict(zip(_POSE, row, strict=True)))
 
     @property
@@ -156,7 +150,10 @@ class Comma2k19Signals:
 
 
 def _to_local(places: np.ndarray, velocities: np.ndarray, orientations: np.ndarray) -> np.ndarray:
-    """(n, 9) in the order of `_POSE` of places (n, 3) m, velocities (n, 3) m/s, quaternions (n, 4) w x y z, ECEF."""
+    """(n, 9) in the order of `_POSE` of places (n, 3) m, velocities (n, 3) m/s, quaternions (n, 4) w x y z, ECEF.
+
+    NaN of what is not finite, or a quaternion of zeros.
+    """
     lat, lon, alt = pymap3d.ecef2geodetic(*places.T)
     phi, lam = np.radians(lat), np.radians(lon)
     zero = np.zeros_like(phi)

@@ -7,9 +7,10 @@ from typing import TextIO
 
 from replay.csv_log import read_header
 from replay.foreign.mapped_log import SignalRecord
-from replay.foreign.mapping import TARGETS, LogMapping, map_names
+from replay.foreign.mapping import LogMapping, map_own_names
 from replay.lines import bounded_lines
 from replay.problems import Problems
+from replay.times import round_seconds
 from vehicled.errors import UsageError
 
 _DELIMITERS = ",;\t"
@@ -42,7 +43,7 @@ class CsvSignals:
 
     def find_mapping(self) -> LogMapping:
         """The channels of this program that it has under their own names."""
-        return map_names({name: name for name in self._names if name in TARGETS})
+        return map_own_names(self._names)
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row; its time is that of the column `t`, s, if there is one, else 0."""
@@ -58,14 +59,12 @@ class CsvSignals:
                     kind = "bad row" if line.endswith("\n") else "truncated"
                     self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
                     continue
-                t = 0 if clock is None else self._time(fields[clock], number)
-                if t is not None:
-                    values = {name: self._number(fields[i], name, number) for i, name in columns}
-                    yield SignalRecord(t, t, values)
-
-    def _time(self, text: str, number: int) -> int | None:
-        seconds = self._number(text, "t", number)
-        return round(seconds * 1e9) if abs(seconds) < 1e12 else None
+                t = 0 if clock is None else round_seconds(self._number(fields[clock], "t", number))
+                if t is None:
+                    self.problems.add("no time", f"line {number}", "row skipped")
+                    continue
+                values = {name: self._number(fields[i], name, number) for i, name in columns}
+                yield SignalRecord(t, t, values)
 
     def _number(self, text: str, name: str, number: int) -> float:
         text = text.strip().strip('"')

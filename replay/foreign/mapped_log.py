@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from replay.csv_log import ABSURD, format_seconds, is_new
+from replay.csv_log import ABSURD, is_new
 from replay.foreign.mapping import TARGETS, LogMapping
 from replay.problems import Problems
 from replay.rows import ARRIVAL, source_of
 from replay.steps import MAX_GAP_NS
+from replay.times import LONGEST_NS, format_seconds, round_seconds
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import UnitError, calc_factor
@@ -39,7 +40,7 @@ class SignalLog(Protocol):
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Unit of every signal that can be asked for; empty where the log has none."""
+        """Unit of every signal that there is; empty where the log has none."""
 
     def find_mapping(self) -> LogMapping:
         """What needs no mapping file: the channels whose signals the format names."""
@@ -108,11 +109,14 @@ class MappedLog:
         for record in self._signals.records(wanted):
             t, arrival = record.t + offset, record.arrival + offset
             if clock is not None:
-                seconds = record.values.get(clock, math.nan) * self._time_factor
-                if not abs(seconds) < 1e12:
+                found = round_seconds(record.values.get(clock, math.nan) * self._time_factor)
+                if found is None:
                     self.problems.add("no time", f"t = {format_seconds(t)} s", f"{clock!r}; record skipped")
                     continue
-                t = arrival = round(seconds * 1e9) + offset
+                t = arrival = found + offset
+            if abs(t) > LONGEST_NS:
+                self.problems.add("absurd time", f"t = {format_seconds(t)} s", "record skipped")
+                continue
             yield from self._convert(record.values, t, arrival, latest)
 
     def _convert(

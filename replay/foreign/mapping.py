@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -91,6 +91,27 @@ def map_names(signals: Mapping[str, str | MappedSignal]) -> LogMapping:
             channel: MappedSignal(signal=s) if isinstance(s, str) else s for channel, s in signals.items()
         }
     )
+
+
+def map_own_names(names: Iterable[str]) -> LogMapping:
+    """The mapping of a table without names of its own: signals that are named as channels."""
+    return map_names({name: name for name in names if name in TARGETS})
+
+
+def turned(signal: str, offset: float = 0.0) -> MappedSignal:
+    """A signal with the other sign; `offset` in the channel's unit, added after that."""
+    return MappedSignal(signal=signal, scale=-1.0, offset=offset)
+
+
+RIGHT_DOWN_IMU: Mapping[str, str | MappedSignal] = {
+    "imu.ax": "ax",
+    "imu.ay": turned("ay"),
+    "imu.az": turned("az"),
+    "imu.wx": "wx",
+    "imu.wy": turned("wy"),
+    "imu.wz": turned("wz"),
+}
+"""Of an IMU with axes forward, right, down, for `map_names`."""
 
 
 def _find_unit_fault(unit: str, wanted: str, radius: float | None) -> str | None:

@@ -14,8 +14,9 @@ import numpy as np
 
 from replay.foreign.extras import one_line, require
 from replay.foreign.mapped_log import SignalRecord
-from replay.foreign.mapping import TARGETS, LogMapping, map_names
+from replay.foreign.mapping import LogMapping, map_own_names
 from replay.problems import Problems
+from replay.times import LONGEST_S
 from vehicled.errors import UsageError
 
 SUFFIXES = (".mf4", ".mdf")
@@ -69,7 +70,7 @@ class MdfSignals:
 
     def find_mapping(self) -> LogMapping:
         """The channels of this program that it has under their own names."""
-        return map_names({name: name for name in self._units if name in TARGETS})
+        return map_own_names(self._units)
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per sample of a group, in order of time, ns since the file's start."""
@@ -94,7 +95,7 @@ class MdfSignals:
                 if parts is None:
                     return
                 times = _find_times(parts)
-                good = np.abs(times) < 1e9
+                good = np.abs(times) <= LONGEST_S
                 if not good.all():
                     self.problems.add("bad time", f"group {group}", "", int((~good).sum()))
                 columns = [_align(part, times) for part in parts]

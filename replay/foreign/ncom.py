@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from replay.foreign.mapped_log import SignalRecord
-from replay.foreign.mapping import LogMapping, MappedSignal, map_names
+from replay.foreign.mapping import RIGHT_DOWN_IMU, LogMapping, map_names, turned
 from replay.problems import Problems
 from vehicled.errors import UsageError
 
@@ -24,6 +24,8 @@ CHECKED = (22, 61, 71)
 _PROBE = 2000
 """Packets among which one must have the full time: it comes several times a second."""
 _MINUTE_MS = 60_000
+_OUT_OF_ORDER_MS = 1000
+"""A step back by so much at most is a packet out of order; a larger one leads to the next minute."""
 _GPS_EPOCH_MINUTES = 5_266_080
 """From 1970 to 6 January 1980."""
 _LATEST_MINUTE = 52_596_000
@@ -62,18 +64,9 @@ _UNITS = {
 """Of the signals, which have the axes and signs of the packets."""
 
 
-def _turned(signal: str, offset: float = 0.0) -> MappedSignal:
-    return MappedSignal(signal=signal, scale=-1.0, offset=offset)
-
-
 MAPPING: LogMapping = map_names(
     {
-        "imu.ax": "ax",
-        "imu.ay": _turned("ay"),
-        "imu.az": _turned("az"),
-        "imu.wx": "wx",
-        "imu.wy": _turned("wy"),
-        "imu.wz": _turned("wz"),
+        **RIGHT_DOWN_IMU,
         "gnss.lat": "lat",
         "gnss.lon": "lon",
         "gnss.alt": "alt",
@@ -86,14 +79,14 @@ MAPPING: LogMapping = map_names(
         "reference.lon": "lon",
         "reference.alt": "alt",
         "reference.roll": "roll",
-        "reference.pitch": _turned("pitch"),
-        "reference.yaw": _turned("heading", math.pi / 2),
+        "reference.pitch": turned("pitch"),
+        "reference.yaw": turned("heading", math.pi / 2),
         "reference.vn": "vn",
         "reference.ve": "ve",
         "reference.vd": "vd",
         "reference.wx": "solution.wx",
-        "reference.wy": _turned("solution.wy"),
-        "reference.wz": _turned("solution.wz"),
+        "reference.wy": turned("solution.wy"),
+        "reference.wz": turned("solution.wz"),
     }
 )
 """Into axes forward, left, up; yaw from east."""
@@ -150,8 +143,6 @@ class NcomSignals:
         with open(self.path, "rb") as file:
             for packet in _read_packets(file, self.problems):
                 navigation = packet.data[21]
-                if navigation in _TRIGGERED:
-                    continue
                 clock.advance(packet)
                 minutes = _full_minutes(packet)
                 if minutes is not None and minutes != first + clock.minutes:
@@ -168,16 +159,17 @@ class NcomSignals:
 
 
 class _Clock:
-    """Minutes since the first packet, and milliseconds in the minute."""
+    """Minutes since that of the first packet, and milliseconds in the minute, which alone all packets have."""
 
     def __init__(self) -> None:
+        self._total_ms: int | None = None
         self.minutes, self.ms = 0, 0
 
     def advance(self, packet: _Packet) -> None:
         (ms,) = _HEAD.unpack_from(packet.data, 1)
-        # A step back by most of a minute is the next minute; a small one is a packet out of order.
-        self.minutes += self.ms - ms > _MINUTE_MS // 2
-        self.ms = ms
+        before = ms if self._total_ms is None else self._total_ms
+        self._total_ms = before + (ms - before + _OUT_OF_ORDER_MS) % _MINUTE_MS - _OUT_OF_ORDER_MS
+        self.minutes, self.ms = divmod(self._total_ms, _MINUTE_MS)
 
 
 def _utc_ns(minutes: int, ms: int) -> int:
@@ -186,7 +178,7 @@ def _utc_ns(minutes: int, ms: int) -> int:
 
 
 def _read_packets(file: IO[bytes], problems: Problems) -> Iterator[_Packet]:
-    """The packets with right checksums; what is between them is skipped and counted."""
+    """The packets with right checksums, without those of events; what is between them is skipped and counted."""
     buffer, begin = b"", 0
     while chunk := file.read(1 << 16):
         buffer += chunk
@@ -197,7 +189,8 @@ def _read_packets(file: IO[bytes], problems: Problems) -> Iterator[_Packet]:
                 if skipped:
                     problems.add("damaged", f"byte {begin + at - skipped}", f"{skipped} bytes skipped")
                     skipped = 0
-                yield _Packet(begin + at, data)
+                if data[21] not in _TRIGGERED:
+                    yield _Packet(begin + at, data)
                 at += LENGTH
             else:
                 following = buffer.find(SYNC, at + 1)

@@ -11,10 +11,11 @@ import numpy as np
 from replay.csv_log import Table
 from replay.foreign.extras import one_line, require
 from replay.foreign.mapped_log import SignalRecord
-from replay.foreign.mapping import TARGETS, LogMapping, map_names
+from replay.foreign.mapping import LogMapping, map_own_names
 from replay.log_about import LogAbout
 from replay.problems import Problems
 from replay.rows import ARRIVAL, RowMerger, TableRow
+from replay.times import round_seconds
 from vehicled import __version__
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
@@ -139,12 +140,12 @@ class ParquetSignals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of every column of numbers, as its metadata says."""
+        """Of every column of numbers, by its metadata."""
         return self._units
 
     def find_mapping(self) -> LogMapping:
         """The channels of this program that it has under their own names."""
-        return map_names({name: name for name in self._units if name in TARGETS})
+        return map_own_names(self._units)
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row."""
@@ -158,7 +159,7 @@ class ParquetSignals:
                     times = self._times(batch)
                     for t, *values in zip(times, *lists, strict=True):
                         if t is None:
-                            self.problems.add("no time", f"row {done}", "null; row skipped")
+                            self.problems.add("no time", f"row {done}", "row skipped")
                         else:
                             yield SignalRecord(t, t, dict(zip(names, values, strict=True)))
                         done += 1
@@ -173,7 +174,7 @@ class ParquetSignals:
         times = batch.column("t").to_pylist()
         if self._is_ns:
             return list(times)
-        return [None if t is None or not abs(t) < 1e9 else round(t * 1e9) for t in times]
+        return [None if t is None else round_seconds(t) for t in times]
 
 
 _NUMBERS = {"double", "float", "halffloat", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}

@@ -72,7 +72,7 @@ def is_ros(path: Path, head: bytes) -> bool:
         return True
     if not head.startswith(MAGIC) or len(head) < len(MAGIC) + 13:
         return False
-    # SignalRecord 1, its length, and the name of the profile.
+    # The first record is the header (1): its length, then the name of the profile.
     (length,) = struct.unpack_from("<I", head, len(MAGIC) + 9)
     return head[len(MAGIC) + 13 :][: min(length, 8)] in (b"ros1", b"ros2")
 

@@ -53,7 +53,7 @@ MAPPING: LogMapping = map_names(
 
 
 class VboSignals:
-    """The columns of a VBOX file, and what the standard ones say in SI units and degrees."""
+    """The columns of a VBOX file, and the standard ones in SI units and degrees."""
 
     def __init__(self, path: Path) -> None:
         """Reads all before the data. UsageError if that is not of a VBOX file."""
@@ -69,6 +69,8 @@ class VboSignals:
             )
         titles = dict(zip(self._names, sections.get("header", []), strict=False))
         self._speed = _find_speed(titles.get("velocity", ""))
+        self._time = self._names.index("time")
+        self._solution = next((n for n in self._names if n.lower() == "solution_type"), None)
         self._climb_name = next((n for n in ("vert-vel", "vertvel") if n in self._names), None)
         self._climb = _find_speed(titles.get(self._climb_name or "", ""))
         others = [n for n in self._names if n.lower() not in _STANDARD]
@@ -122,7 +124,7 @@ class VboSignals:
                     continue
                 try:
                     numbers = dict(zip(self._names, map(float, fields), strict=True))
-                    of_day = _parse_time(fields[self._names.index("time")])
+                    of_day = _parse_time(fields[self._time])
                 except ValueError as error:
                     self.problems.add("bad number", f"line {number}", f"{error}; row skipped")
                     continue
@@ -141,7 +143,7 @@ class VboSignals:
             "course": course,
             "velocity.north": speed * math.cos(math.radians(course)) if math.isfinite(course) else math.nan,
             "velocity.east": speed * math.sin(math.radians(course)) if math.isfinite(course) else math.nan,
-            "quality": _find_quality(numbers),
+            "quality": _find_quality(numbers, self._solution),
         }
         if self._climb_name is not None:
             found["velocity.down"] = -numbers[self._climb_name] * self._climb
@@ -165,11 +167,10 @@ def _parse_time(text: bytes) -> int:
     return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + int(fraction[:9].ljust(9, b"0"))
 
 
-def _find_quality(numbers: Mapping[str, float]) -> float:
-    """Of NMEA, by the type of solution where it is logged, else by the number of satellites and its flags."""
-    for name, value in numbers.items():
-        if name.lower().replace(" ", "_") == "solution_type" and math.isfinite(value):
-            return _QUALITY_BY_SOLUTION.get(int(value), 1.0)
+def _find_quality(numbers: Mapping[str, float], solution: str | None) -> float:
+    """Of NMEA, by the column with the type of solution where there is one, else by the number of satellites."""
+    if solution is not None and math.isfinite(numbers[solution]):
+        return _QUALITY_BY_SOLUTION.get(int(numbers[solution]), 1.0)
     if not 0.0 <= numbers["sats"] < 256.0:
         return 0.0
     satellites = int(numbers["sats"])

@@ -26,9 +26,6 @@ from vehicled.points import POINT_COLUMNS
 from vehicled.scoring import Scores, SensorScore, SensorTally, at_point, compare, score
 from vehicled.stepping import Summary, play_back
 
-TIMES = ("step_us",)
-"""Keys of a row that are measured with a clock: they differ from run to run, all others do not."""
-
 
 def hash_file(path: Path) -> str:
     """Of its content; some logs are folders. Raises OSError."""

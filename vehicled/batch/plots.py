@@ -13,11 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.batch.tables import SHOWN, get_error, get_nis
-from vehicled.report.style import STYLE
+from vehicled.report.style import RUN_COLORS, STYLE
 
 Row = Mapping[str, Any]
 
-_COLORS = ("#1f5fa8", "#c2561a", "#3a8f5c", "#8a5fb0", "#7a7a2a", "#222222")
 SUFFIXES = (".svg", ".png", ".pdf")
 
 
@@ -65,7 +64,7 @@ def _draw_panel(
 ) -> None:
     for k, config in enumerate(configs):
         shift = 0.5 * ((k + 0.5) / len(configs) - 0.5)
-        color = _COLORS[k % len(_COLORS)]
+        color = RUN_COLORS[k % len(RUN_COLORS)]
         x, y = [], []
         for row in rows:
             if row["config"] == config:

@@ -31,7 +31,7 @@ def get_nis(row: Row) -> list[float]:
 
 def format_rows(rows: Sequence[Row]) -> Iterator[str]:
     """A row for each log and configuration; medians by configuration; NIS and rejected shares by sensor; errors."""
-    width = max(len(name) for row in rows for name in (row["log"], "median of 99 logs"))
+    width = max(len(name) for name in (f"median of {len(rows)} logs", *(row["log"] for row in rows)))
     width_config = max(len(row["config"]) for row in rows)
     quantities = [q for q in SHOWN if any(q in row["errors"] for row in rows)]
     yield (

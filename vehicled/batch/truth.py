@@ -14,7 +14,7 @@ ENDINGS = (".truth.csv", "_truth.csv")
 def find_truth(log: Path) -> Path | None:
     """The truth beside a log; None if there is none."""
     names = [f"{log.name}{ENDINGS[0]}", *(f"{log.stem}{ending}" for ending in ENDINGS)]
-    return next((path for name in names if (path := log.with_name(name)).is_file()), None)
+    return next((path for name in names if (path := log.parent / name).is_file()), None)
 
 
 def pair_truths(logs: Sequence[Path], given: Sequence[Path]) -> dict[Path, Path | None]:

@@ -97,6 +97,8 @@ def _check_outputs(args: argparse.Namespace) -> None:
         path = getattr(args, option)
         if path is not None and not path.absolute().parent.is_dir():
             raise UsageError(f"--{option}: {path}: no such folder")
+        if path is not None and path.is_dir():
+            raise UsageError(f"--{option}: {path}: expected a file, got a folder")
     if args.plot is not None:
         from vehicled.batch.plots import SUFFIXES
 

@@ -66,11 +66,12 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
         return 0
     from vehicled.daemon.configuration import load_daemon_configuration
-    from vehicled.daemon.daemon import make_driver
+    from vehicled.daemon.daemon import check_ports, make_driver
 
     configuration = load_daemon_configuration(args.checked)
-    for name, device in configuration.daemon.devices.items():
-        make_driver(name, device, lambda _: None)  # reads its options and what they name; opens nothing
+    devices = configuration.daemon.devices
+    # Reads their options and what they name; opens nothing.
+    check_ports(devices, [make_driver(name, device, lambda _: None) for name, device in devices.items()])
     found = _describe(configuration)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0

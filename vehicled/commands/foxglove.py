@@ -1,9 +1,11 @@
 """`vehicled foxglove`: a running daemon, live in Foxglove."""
 
 import argparse
-from ipaddress import ip_address
+from importlib.util import find_spec
 
+from vehicled.addresses import is_loopback
 from vehicled.errors import UsageError
+from vehicled.live.options import add_key_arguments, make_publication
 
 HELP = "Serve a running daemon's results to Foxglove: the car on map and in space, and all values to plot."
 
@@ -23,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--endpoint", metavar="ENDPOINT", help="where it publishes, if not as in the configuration"
     )
+    add_key_arguments(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to serve at (default: %(default)s)")
     parser.add_argument(
         "--port", type=int, default=_PORT, metavar="N", help="port to serve at (default: %(default)s)"
@@ -35,40 +38,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """\
 examples:
   vehicled foxglove --config my_car.yaml         then in Foxglove: Open connection, ws://localhost:8765
-  vehicled replay drive.mcap --config my_car.yaml --publish tcp://127.0.0.1:5550    something to look at
+  vehicled replay drive.mcap --config my_car.yaml --publish tcp://127.0.0.1:5550    a drive to show
 
 examples/foxglove.json is a layout with map, car, and plots of sideslip, slip and innovations: Layout, Import."""
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine can connect there. Another name counts as public: it may resolve to anything."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises UsageError."""
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port {args.port}: expected 0 to 65535")
-    if not (args.insecure_public_bind or _is_loopback(args.host)):
+    if not (args.insecure_public_bind or is_loopback(args.host)):
         raise UsageError(
             f"--host {args.host}: can be reached from the network: expected a loopback address, "
             "or --insecure-public-bind beside it"
         )
-    try:
-        from vehicled.foxglove.server import FoxgloveServer
-    except ModuleNotFoundError as error:
-        if error.name != "foxglove":
-            raise
-        raise UsageError("vehicled foxglove needs foxglove-sdk: pip install 'vehicled[live]'") from None
+    if find_spec("foxglove") is None:
+        raise UsageError("vehicled foxglove needs the extra `live`: pip install 'vehicled[live]'")
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.foxglove.scene import Scene
+    from vehicled.live.foxglove_server import FoxgloveServer
 
     configuration = load_daemon_configuration(args.config)
     endpoint = args.endpoint or configuration.daemon.publish.endpoint
-    with FoxgloveServer(endpoint, Scene(configuration.vehicle), args.host, args.port) as server:
+    publication = make_publication(endpoint, args)
+    with FoxgloveServer(publication, Scene(configuration.vehicle), args.host, args.port) as server:
         print(f"{endpoint} is served at ws://{args.host}:{server.port}; Ctrl-C ends", flush=True)
         server.run()
     return 0

@@ -49,20 +49,22 @@ Column 'position': the stream is made for the position that the receiver has, so
 
 def run(args: argparse.Namespace) -> int:
     """Print the caster's table; returns the exit status. Raises UsageError, NtripError."""
-    from drivers.corrections import read_password
-    from drivers.ntrip import Caster, split_caster
+    from drivers.caster_options import CasterOptions
     from drivers.source_table import fetch_table
 
-    place = split_caster(args.caster)
-    if place is None:
-        raise UsageError("expected HOST or HOST:PORT, without protocol, user, password and mountpoint")
+    options = CasterOptions(
+        caster=args.caster,
+        user=args.user,
+        password_file=args.password_file,
+        password_variable=args.password_variable,
+        tls=args.tls,
+        ca_file=args.ca_file,
+        version=1 if args.v1 else 2,
+    )
+    for key, wrong in options.check():
+        raise UsageError(f"{'HOST' if key == 'caster' else '--' + key.replace('_', '-')}: {wrong}")
     near = None if args.near is None else _read_place(args.near)
-    if args.ca_file is not None and not args.tls:
-        raise UsageError("--ca-file: expected --tls with it")
-    if args.password_file is not None and args.password_variable is not None:
-        raise UsageError("expected either --password-file or --password-variable")
-    password = read_password(args.password_file, args.password_variable)
-    caster = Caster(*place, args.user, password, args.tls, args.ca_file, 1 if args.v1 else 2)
+    caster = options.find_caster()
     table = fetch_table(caster)
 
     def measure(m: Mountpoint) -> float | None:

@@ -2,10 +2,11 @@
 
 import contextlib
 import logging
+import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from drivers.base import Driver
 from drivers.corrections import CorrectionOptions, Corrections, Receiver
 from drivers.flood import FloodGuard
 from drivers.registry import load_driver
+from drivers.utc import UTC_CHANNEL
 from vehicled.daemon.clock import MonotonicClock
 from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
@@ -26,7 +28,6 @@ from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
-from vehicled.daemon.utc import CHANNEL as UTC_CHANNEL
 from vehicled.daemon.utc import UtcClock
 from vehicled.errors import RunError, UsageError
 from vehicled.foxglove.scene import Scene
@@ -163,6 +164,7 @@ class Daemon:
             queue.put(m)
 
         self._drivers = [self._make_driver(name, device, take) for name, device in options.devices.items()]
+        check_ports(options.devices, self._drivers)
         endpoints = Endpoints(options.publish)
         opened.callback(endpoints.close)
         publisher = Publisher(endpoints, options.publish, utc)
@@ -343,6 +345,18 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
         )
     driver.guard = FloodGuard(device.max_rate)
     return driver
+
+
+def check_ports(devices: Mapping[str, DeviceOptions], drivers: Iterable[Driver]) -> None:
+    """Raise SettingsError where two devices have the same port."""
+    taken: dict[str, str] = {}
+    for driver in drivers:
+        if driver.port is not None:
+            # Several names in /dev may be links to one device.
+            path = os.path.realpath(driver.port)
+            if path in taken:
+                devices[driver.name].options.fail(f"{driver.port} is also the port of {taken[path]!r}")
+            taken[path] = driver.name
 
 
 def statistics_line(status: Status) -> str:

@@ -7,6 +7,7 @@ from typing import Self
 
 from replay.mcap_writer import McapWriter
 from vehicled.daemon.recording_file import (
+    ALL_RESULTS,
     CHUNK_NS,
     QUEUE_LIMIT,
     Contents,
@@ -30,7 +31,7 @@ class Recorder(Intake):
         t: int,
         utc_offset_ns: int,
         limit: int = QUEUE_LIMIT,
-        contents: Contents | None = None,
+        contents: Contents = ALL_RESULTS,
     ) -> None:
         """Creates the file, or overwrites it, and starts the thread.
 

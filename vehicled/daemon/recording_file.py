@@ -1,7 +1,7 @@
 """One MCAP file of what a run measured and estimated, and the items that it is made of."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from mcap.records import Attachment, Metadata
@@ -24,28 +24,33 @@ Rate = Annotated[Hertz, Range(0.0, 2000.0)]
 
 @dataclass(frozen=True, kw_only=True)
 class RecordRates:
-    """How often a topic is recorded, Hz: null for each step, 0 for never. A replay needs none of them."""
+    """How often a topic is recorded, Hz: None for each step, 0 for never. A replay needs none of them."""
 
     position: Rate | None = None
     slip: Rate | None = 50.0
     suspension: Rate | None = 50.0
     points: Rate | None = 50.0
+    loads: Rate | None = 50.0
     innovation: Rate | None = 25.0
-    """Of each kind of observation; null for each measurement."""
+    """Of each kind of observation; None for each measurement."""
     scene: Rate = 10.0
     """What Foxglove draws: place on the map, frames, and the car with its tyre forces."""
+
+
+EVERY_STEP = RecordRates(slip=None, suspension=None, points=None, loads=None, innovation=None)
+"""All results of every step."""
 
 
 @dataclass(frozen=True)
 class Contents:
     """What a recording has beside what a replay needs."""
 
-    rates: RecordRates = field(
-        default_factory=lambda: RecordRates(
-            slip=None, suspension=None, points=None, innovation=None, scene=0.0
-        )
-    )
+    rates: RecordRates = EVERY_STEP
     scene: Scene | None = None
+    """Draws the car; None: the recording has no scene."""
+
+
+ALL_RESULTS = Contents()
 
 
 class StepItem(NamedTuple):
@@ -67,7 +72,9 @@ def messages_of(item: Item | None) -> int:
     if not isinstance(item, StepItem):
         return int(item is not None)
     e = item.estimate
-    topics = 0 if e is None else len(schemas.TOPIC_COLUMNS) + (e.points is not None)
+    topics = 0
+    if e is not None:
+        topics = len(schemas.TOPIC_COLUMNS) + (e.points is not None) + (e.loads is not None)
     return 1 + len(item.measurements) + len(item.innovations) + topics
 
 
@@ -120,7 +127,7 @@ class RecordingFile:
         configuration: str,
         t: int,
         utc_offset_ns: int,
-        contents: Contents | None = None,
+        contents: Contents = ALL_RESULTS,
     ) -> None:
         """Begins with the text that the program runs with and the time now, `t` (ns, clock of the measurements).
 
@@ -128,7 +135,7 @@ class RecordingFile:
         scene. OSError if the disk fails.
         """
         self.writer = writer
-        self._contents = Contents() if contents is None else contents
+        self._contents = contents
         self._due: dict[str, int] = {}
         """By topic or kind of observation: the time of the step that is recorded next, ns."""
         self._offset = utc_offset_ns
@@ -177,6 +184,8 @@ class RecordingFile:
                     write(channel, now, now, schemas.encode_estimate(topic, item.estimate))
             if item.estimate.points is not None and self._is_due("points", rates.points, t):
                 write(CHANNEL["points"], now, now, schemas.encode_points(item.estimate))
+            if item.estimate.loads is not None and self._is_due("loads", rates.loads, t):
+                write(CHANNEL["loads"], now, now, schemas.encode_loads(item.estimate))
             if self._contents.scene is not None and self._is_due("scene", rates.scene, t):
                 for topic, message in self._contents.scene.draw(item.estimate, now):
                     write(CHANNEL[topic], now, now, message)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from replay.mcap_recovery import recover
 from replay.mcap_writer import McapWriter
-from vehicled.daemon.recording_file import Contents, RecordingFile, RecordRates
+from vehicled.daemon.recording_file import ALL_RESULTS, Contents, RecordingFile, RecordRates
 from vehicled.errors import UsageError
 from vehicled.units import Range, Seconds
 
@@ -40,7 +40,7 @@ class RecordOptions:
 
 
 def open_recording(
-    folder: Path, configuration: str, t: int, utc_offset_ns: int, contents: Contents | None = None
+    folder: Path, configuration: str, t: int, utc_offset_ns: int, contents: Contents = ALL_RESULTS
 ) -> tuple[RecordingFile, Path]:
     """Begin a new file, never one that exists, and have it on the disk; arguments as of `RecordingFile`.
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-CHANNEL = "gnss.utc"
-"""The time of day at which a measurement was made, s since 1970 UTC."""
 _EARLIEST, _LATEST = 1e9, 4.1e9
 """s since 1970: receivers that do not know the time give zero, or the beginning of their calendar."""
 _STEP = 0.1

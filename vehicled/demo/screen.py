@@ -115,7 +115,7 @@ class Screen:
         return result
 
     def _errors(self, e: Values, true: dict[str, float]) -> list[str]:
-        horizontal = math.hypot(number(e["x"]) - true["x"], number(e["y"]) - true["y"])
+        horizontal = _horizontal_error(e, true)
         sigma = math.hypot(number(e["sigma.x"]), number(e["sigma.y"]))
         yaw = wrap(number(e["yaw"]) - true["yaw"])
         parts = [
@@ -129,7 +129,7 @@ class Screen:
 
     def _line(self, now: float, e: Values, feed: Feed) -> str:
         true = self._true(e)
-        horizontal = math.hypot(number(e["x"]) - true["x"], number(e["y"]) - true["y"])
+        horizontal = _horizontal_error(e, true)
         parts = [
             f"{now:5.1f} of {self._length:.1f} s",
             format_value(e["vx"], 3.6, "km/h", 5),
@@ -142,6 +142,11 @@ class Screen:
             parts.append(f"step {number(loop.step_us.median):.0f} µs")
             parts.append(f"{loop.missed} of {loop.steps} deadlines missed")
         return ", ".join(parts)
+
+
+def _horizontal_error(e: Values, true: dict[str, float]) -> float:
+    """Distance in the plane, m."""
+    return math.hypot(number(e["x"]) - true["x"], number(e["y"]) - true["y"])
 
 
 def _bar(fraction: float, width: int) -> str:

@@ -239,11 +239,5 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
         """Turn the whole car, its velocity with it, about the vertical through its origin."""
 
-    def settle_in_turn(self, yaw_rate: float) -> bool:
-        """Let the car turn by its inputs until it rolls and drifts steadily; False where not at such a yaw rate."""
-
-    def hold_motion(self, left: float, yaw_rate: float) -> None:
-        """Let tyres and springs take what they carry at a lateral velocity, m/s, and a yaw rate, rad/s."""
-
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
         """Turn at a yaw rate (rad/s) at the present lateral velocity, of which little is known."""

@@ -1,7 +1,7 @@
 """The simulated car in a turn or a skid from the start: its tyres and springs carry what they do there.
 
 A car that begins straight ahead takes tenths of a second to load its tyres; meanwhile a filter explains the measured
-lateral acceleration by what is not there.
+lateral acceleration by what is not there. For a filter that has just been initialised, before `restart_history`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from vehicled.filter.vehicle_state import VehicleState
+from vehicled.filter.boundary import EstimatedFilter
 from vehicled.messages import WHEELS
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, LEFT, PLACE, YAW, YAW_RATE
 
@@ -20,42 +20,47 @@ _STEADY = 0.3
 """Share of the yaw rate by which a steady turn may differ from the measured one."""
 
 
-def settle_in_turn(state: VehicleState, yaw_rate: float) -> bool:
+def settle_in_turn(filter: EstimatedFilter, yaw_rate: float) -> bool:
     """Let the car turn by its inputs until it rolls and drifts steadily, where it is and as fast as it is.
 
     False, and nothing has changed, where its steady yaw rate is far from that, rad/s.
     """
-    before, begun = state.save(), state.read_state().copy()
+    before, begun = filter.save(), filter.read_state().copy()
     for _ in range(round(_TIME / _STEP)):
-        if state.car.step(_STEP) < 0:
+        if filter.car.step(_STEP) < 0:
             break
-    steady = state.read_state()[YAW_RATE]
+    steady = filter.read_state()[YAW_RATE]
     if not math.isfinite(steady) or abs(steady - yaw_rate) > _STEADY * abs(yaw_rate):
-        state.restore(before)
+        filter.restore(before)
         return False
-    _return(state, begun, [AHEAD])
+    _return(filter, begun, [AHEAD])
     return True
 
 
-def hold_motion(state: VehicleState, left: float, yaw_rate: float) -> None:
-    """Let tyres and springs take what they carry at a lateral velocity (m/s) and a yaw rate (rad/s) that are held."""
-    held = state.read_state().copy()
+def hold_motion(filter: EstimatedFilter, left: float, yaw_rate: float) -> None:
+    """Let tyres and springs take what they carry at a lateral velocity (m/s) and a yaw rate (rad/s) that are held.
+
+    Nothing has changed where the simulation cannot do that.
+    """
+    before, held = filter.save(), filter.read_state().copy()
     held[LEFT], held[YAW_RATE] = left, yaw_rate
     for _ in range(round(_TIME / _STEP)):
-        _return(state, held, [AHEAD, LEFT, YAW_RATE])
-        state.car.step(_STEP)
-        state.read_state()
-    _return(state, held, [AHEAD, LEFT, YAW_RATE])
+        _return(filter, held, [AHEAD, LEFT, YAW_RATE])
+        filter.car.step(_STEP)
+        filter.read_state()
+    _return(filter, held, [AHEAD, LEFT, YAW_RATE])
+    if not filter.is_sound:
+        filter.restore(before)
 
 
-def _return(state: VehicleState, to: np.ndarray, velocities: list[int]) -> None:
+def _return(filter: EstimatedFilter, to: np.ndarray, velocities: list[int]) -> None:
     """Back to the place and heading of a pose, and to these of its velocities."""
-    now = state.pose
+    now = filter.pose
     change = np.zeros(CHART_SIZE)
     change[PLACE][:2] = (to - now)[PLACE][:2]
     change[[YAW, *velocities]] = (to - now)[[YAW, *velocities]]
     wheels = np.zeros((2, len(WHEELS)))
-    wheels[1] = change[AHEAD] / state.car.rolling_radius
-    state.car.correct(change, wheels, carry=True)
+    wheels[1] = change[AHEAD] / filter.car.rolling_radius
+    filter.car.correct(change, wheels, carry=True)
     now[YAW] = to[YAW]  # from which `read_state` goes on
-    state.read_state()
+    filter.read_state()

@@ -123,6 +123,33 @@ class ErrorStates(Generic[S]):
         return tuple(f"{self.name}.{e}" if e else self.name for e in self.elements)
 
 
+def make_constant(
+    name: str,
+    elements: tuple[str, ...],
+    unit: str,
+    meaning: str,
+    sigma: Callable[[S], float | None],
+    density: Callable[[S], Values] = lambda _: 0.0,
+    needs: tuple[str, ...] = (),
+    contradiction: float | None = None,
+) -> ErrorStates[S]:
+    """Errors of something constant, or that creeps.
+
+    `sigma`: by the configuration, 1 σ of each element; with 0 it is known, None where there is no such sensor.
+    """
+    return ErrorStates(
+        name,
+        elements,
+        unit,
+        meaning,
+        initial=lambda s, i: (sigma(s) or 0.0) ** 2,
+        density=density,
+        needs=needs,
+        is_known=lambda s: sigma(s) == 0.0,
+        contradiction=contradiction,
+    )
+
+
 def _squares(*roots: float) -> tuple[float, ...]:
     return tuple(np.square(roots).tolist())
 
@@ -277,16 +304,17 @@ def calc_unmodelled(f: Filter) -> Process:
     return Process(u.time, (u.longitudinal, u.lateral, u.vertical, u.yaw))
 
 
-STEERING_OFFSET = ErrorStates[Filter](
+STEERING_OFFSET: ErrorStates[Filter] = make_constant(
     "steering_offset",
     ("",),
     "rad",
     "angle of the front wheels beside what the steering sensor gives, to the left",
     contradiction=10.0,
-    is_known=lambda f: f.unknowns.steering_offset == 0.0,
-    initial=lambda f, i: f.unknowns.steering_offset**2,
+    sigma=lambda f: f.unknowns.steering_offset,
     density=lambda f: _creep(f.unknowns.steering_offset),
 )
+COURSES = ("gnss.course", "gnss.velocity", "gnss2.course", "gnss2.velocity")
+"""Kinds of observation of where the car moves."""
 _TYRE_TIME = 100.0
 """s: over which loads, pressures and temperatures change a tyre."""
 TYRE_ERROR = ErrorStates[Filter](
@@ -294,7 +322,7 @@ TYRE_ERROR = ErrorStates[Filter](
     ("stiffness.front", "stiffness.rear", "friction"),
     "–",
     "relative error of the cornering stiffness of an axle, and of the friction of all tyres",
-    needs=("gnss.course", "gnss.velocity", "velocity", "imu.accel"),
+    needs=(*COURSES, "velocity", "imu.accel"),
     limit=0.6,
     is_known=lambda f: f.unknowns.cornering_stiffness == 0.0 == f.unknowns.friction,
     initial=lambda f, i: _squares(
@@ -305,14 +333,13 @@ TYRE_ERROR = ErrorStates[Filter](
         (f.unknowns.cornering_stiffness, f.unknowns.cornering_stiffness, f.unknowns.friction),
     ),
 )
-ROLLING_RADIUS = ErrorStates[Filter](
+ROLLING_RADIUS: ErrorStates[Filter] = make_constant(
     "rolling_radius",
     WHEELS,
     "–",
     "by how much more a wheel turns over a given distance than with its rolling radius",
     contradiction=10.0,
-    is_known=lambda f: f.unknowns.rolling_radius == 0.0,
-    initial=lambda f, i: f.unknowns.rolling_radius**2,
+    sigma=lambda f: f.unknowns.rolling_radius,
     density=lambda f: _creep(f.unknowns.rolling_radius),
 )
 

@@ -15,7 +15,6 @@ from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import WITH_TYRES, Filter
-from vehicled.filter.settling import hold_motion, settle_in_turn
 from vehicled.filter.states import (
     POSITION,
     STEERING_OFFSET,
@@ -398,16 +397,6 @@ class VehicleFilter(VehicleState):
         return self.car.view("sensitivity").reshape(-1, CHART_SIZE)[:2]
 
     # -- resets from measurements ---------------------------------------------------------------------------
-
-    def settle_in_turn(self, yaw_rate: float) -> bool:
-        """Let the car turn by its inputs until it rolls and drifts steadily; False where not at such a yaw rate."""
-        self._past = None
-        return settle_in_turn(self, yaw_rate)
-
-    def hold_motion(self, left: float, yaw_rate: float) -> None:
-        """Let tyres and springs take what they carry at a lateral velocity, m/s, and a yaw rate, rad/s."""
-        self._past = None
-        hold_motion(self, left, yaw_rate)
 
     def shift_antenna_to(
         self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None

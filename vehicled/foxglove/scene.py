@@ -141,7 +141,7 @@ _ARROWS = {
 
 
 def _locate(get: Callable[[str], float], time: Time) -> LocationFix:
-    variances = [get(f"sigma.{a}") ** 2 for a in "xyz"]
+    variances = [sigma * sigma for sigma in map(get, ("sigma.x", "sigma.y", "sigma.z"))]
     covariance = tuple(variances[i] if i == j else 0.0 for i in range(3) for j in range(3))
     place = get("lat"), get("lon"), get("alt")
     return LocationFix(time, CAR, *place, covariance, _DIAGONAL_KNOWN)

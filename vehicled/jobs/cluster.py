@@ -33,7 +33,7 @@ _ONE_AT_A_TIME = threading.Lock()
 """A worker may have several threads; a job has a process for itself, as everywhere."""
 
 
-class _Answer(NamedTuple):
+class _Outcome(NamedTuple):
     """Result of a job, and what is to be known of its worker."""
 
     result: Any
@@ -142,10 +142,10 @@ class Cluster(SharingExecutor):
 
     def _finish(self, job: _Job, remote: distributed.Future[Any]) -> None:
         """In a thread of the client."""
-        answer: _Answer | None = None
+        outcome: _Outcome | None = None
         failure: BaseException | None = None
         try:
-            answer = remote.result()
+            outcome = remote.result()
         except BaseException as error:  # a CancelledError too
             failure = self._translate(error)
         suspected = isinstance(failure, WorkerLostError) and not job.alone
@@ -159,19 +159,19 @@ class Cluster(SharingExecutor):
         if following is not None:
             self._begin(following)
         if not suspected:
-            self._settle(job.future, answer, failure)
+            self._settle(job.future, outcome, failure)
 
-    def _settle(self, future: Future[Any], answer: _Answer | None, failure: BaseException | None) -> None:
+    def _settle(self, future: Future[Any], outcome: _Outcome | None, failure: BaseException | None) -> None:
         if future.done() or not future.set_running_or_notify_cancel():
             return
-        if answer is None:
+        if outcome is None:
             future.set_exception(failure)
             return
-        for note in list_notes(answer, self._installation):
+        for note in list_notes(outcome, self._installation):
             if note not in self._noted:
                 self._noted.add(note)
                 self._note(note)
-        future.set_result(answer.result)
+        future.set_result(outcome.result)
 
     def _translate(self, error: BaseException) -> BaseException:
         from distributed import KilledWorker
@@ -196,7 +196,7 @@ class Cluster(SharingExecutor):
             try:
                 count = self.workers
             except Exception:
-                continue  # the connection is lost, which the jobs say
+                continue  # the connection is lost: the jobs end with that error
             if count:
                 seen = time.monotonic()
             elif time.monotonic() - seen > _WITHOUT_WORKERS_S:
@@ -206,22 +206,22 @@ class Cluster(SharingExecutor):
                 return
 
 
-def list_notes(answer: _Answer, here: Installation) -> list[str]:
+def list_notes(outcome: _Outcome, here: Installation) -> list[str]:
     """What a user should know of a worker."""
     notes = []
-    if answer.threads > 1:
+    if outcome.threads > 1:
         notes.append(
-            f"{answer.worker} has {answer.threads} threads and runs one job at a time: "
-            f"`dask worker --nworkers {answer.threads} --nthreads 1` uses all of its processors"
+            f"{outcome.worker} has {outcome.threads} threads and runs one job at a time: "
+            f"`dask worker --nworkers {outcome.threads} --nthreads 1` uses all of its processors"
         )
-    if answer.processor != here.processor:
+    if outcome.processor != here.processor:
         notes.append(
-            f"{answer.worker} has another kind of processor: last digits may differ from those of this machine"
+            f"{outcome.worker} has another kind of processor: last digits may differ from those of this machine"
         )
     return notes
 
 
-def _work(client: Installation, fn: Callable[..., Any], *args: Any) -> _Answer:
+def _work(client: Installation, fn: Callable[..., Any], *args: Any) -> _Outcome:
     """On a worker. Raises ExecutorError where it has another version of the program."""
     from distributed import get_worker
 
@@ -230,4 +230,4 @@ def _work(client: Installation, fn: Callable[..., Any], *args: Any) -> _Answer:
     if difference := client.find_difference(here):
         raise ExecutorError(f"{worker.address}: {difference}")
     with _ONE_AT_A_TIME:
-        return _Answer(fn(*args), worker.address, worker.state.nthreads, here.processor)
+        return _Outcome(fn(*args), worker.address, worker.state.nthreads, here.processor)

@@ -59,4 +59,5 @@ class Ledger(Generic[J]):
         self._rows[self._key(row)] = row
         if self._path is not None and self._lasting(row):
             with self._path.open("a") as file:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                # ASCII: names of files may have bytes that are no text, and characters that end a line.
+                file.write(json.dumps(row) + "\n")

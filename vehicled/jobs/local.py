@@ -75,7 +75,7 @@ class LocalProcesses(ThreadPoolExecutor, SharingExecutor):
             try:
                 if self._ended:
                     break
-                answer = process.call(content)
+                outcome = process.call(content)
             except (EOFError, OSError):
                 continue
             finally:
@@ -83,7 +83,7 @@ class LocalProcesses(ThreadPoolExecutor, SharingExecutor):
                 if self._ended:
                     process.end()
             self._idle.append(process)
-            value, raised = pickle.loads(answer)
+            value, raised = pickle.loads(outcome)
             if raised is not None:
                 raise value from _RemoteError(raised)
             result: R = value
@@ -132,7 +132,7 @@ class _Process:
         theirs.close()
 
     def call(self, work: bytes) -> bytes:
-        """The pickled answer. Raises EOFError or OSError when the process ends."""
+        """The pickled outcome. Raises EOFError or OSError when the process ends."""
         self._connection.send_bytes(work)
         return self._connection.recv_bytes()
 
@@ -151,24 +151,24 @@ def _serve(connection: Connection) -> None:
             content = connection.recv_bytes()
         except EOFError:
             return
-        answer = _work(content)
+        outcome = _work(content)
         try:
-            connection.send_bytes(answer)
+            connection.send_bytes(outcome)
         except OSError:
             return
 
 
 def _work(content: bytes) -> bytes:
     """Pickled: a result and None, or an exception and where it was raised."""
-    answer: tuple[Any, str | None]
+    outcome: tuple[Any, str | None]
     try:
-        answer = pickle.loads(content)(), None
-        return pickle.dumps(answer)
+        outcome = pickle.loads(content)(), None
+        return pickle.dumps(outcome)
     except Exception as error:
-        answer = error, traceback.format_exc()
+        outcome = error, traceback.format_exc()
     try:
-        packed = pickle.dumps(answer)
+        packed = pickle.dumps(outcome)
         pickle.loads(packed)  # which not all exceptions permit
     except Exception:
-        return pickle.dumps((RuntimeError(repr(answer[0])), answer[1]))
+        return pickle.dumps((RuntimeError(repr(outcome[0])), outcome[1]))
     return packed

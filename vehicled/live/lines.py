@@ -113,7 +113,7 @@ def style(line: str) -> str:
 
 
 def row(label: str, *cells: str) -> str:
-    """A line: its label, and what there is to say."""
+    """A line: its label, and its cells."""
     return f"{label:<{_LABEL}} {' '.join(cells)}".rstrip()
 
 

@@ -45,7 +45,7 @@ class Finding:
     """`unit`, `mounting`, `sign`, `wheels`, `time offset` or `gap`."""
     channels: tuple[str, ...]
     value: float | None
-    """The figure that says so, in `unit`; None where the text alone has it."""
+    """The figure by which it was found, in `unit`; None where the text alone has it."""
     unit: str
     text: str
 
@@ -92,7 +92,7 @@ class LogChecker:
         self._window.take(m)
 
     def _compare(self) -> None:
-        """What the last window has."""
+        """Add what the last window has."""
         units, mounting = self._checks or self._make_checks()
         averages = units.averages
         for m in self._waiting:

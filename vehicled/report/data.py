@@ -1,8 +1,8 @@
-"""A run, brought into the form that its plots want: arrays over seconds since its start."""
+"""A run, brought into the form that its plots need: arrays over seconds since its start."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -36,8 +36,6 @@ class SensorHistory:
     """(n,) s."""
     normalised: np.ndarray
     """(n, components) innovation over its own standard deviation."""
-    test_ratio: np.ndarray
-    """(n,) NIS over the gate: rejected above 1."""
     fused: np.ndarray
     """(n,) bool."""
     reasons: Counter[str]
@@ -90,7 +88,6 @@ class RunData:
         return SensorHistory(
             self.seconds([r.t for r in records]),
             normalised,
-            np.array([r.test_ratio for r in records]),
             np.array([r.fused for r in records], dtype=bool),
             Counter(r.reason for r in records if not r.fused),
         )
@@ -146,15 +143,9 @@ def load_run(path: str | Path, truth: str | Path | None = None) -> RunData:
         return data
     true = read_estimates(truth)
     comparison = compare(data.estimates, true)
-    return RunData(
-        data.name,
-        data.start,
-        data.estimates,
-        data.measurements,
-        data.innovations,
-        data.statuses,
-        data.steps,
-        [*data.problems, true.problems],
-        comparison,
-        score(comparison, data.innovations),
+    return replace(
+        data,
+        problems=[*data.problems, true.problems],
+        comparison=comparison,
+        scores=score(comparison, data.innovations),
     )

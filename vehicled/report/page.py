@@ -18,14 +18,17 @@ import numpy as np
 from vehicled import __version__
 from vehicled.errors import UsageError
 from vehicled.report.data import RunData, load_run
-from vehicled.report.panels import RUN_COLORS, Panel, make_sections
-from vehicled.report.style import DEG, GNSS, TRUTH
+from vehicled.report.panels import Panel, make_sections
+from vehicled.report.style import DEG, GNSS, RUN_COLORS, TRUTH
 from vehicled.scoring import Score
 
 _ASSETS = files("vehicled") / "report" / "assets"
 _UPLOT = files("vehicled") / "vendored" / "uplot"
 _MOST_RUNS = 6
 _MOST_FIXES = 20_000
+"""In the drawing of the track."""
+_TRACK_POINTS = 6_000
+"""Of one of its lines. The page searches all of them whenever the mouse moves."""
 
 
 def write_report(
@@ -139,39 +142,34 @@ def _pack_numbers(values: np.ndarray, kind: str = "<f4") -> str:
 def _draw_track(runs: Sequence[RunData]) -> list[dict[str, Any]] | None:
     """Lines and points in the plane, m; None without any."""
     drawn: list[dict[str, Any]] = []
+
+    def add(
+        label: str,
+        color: str,
+        kind: str,
+        most: int,
+        x: np.ndarray,
+        y: np.ndarray,
+        t: np.ndarray | None = None,
+    ) -> None:
+        kept = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+        if not len(kept):
+            return
+        kept = kept[:: -(-len(kept) // most)]
+        packed = [None if v is None else _pack_numbers(v[kept], "<f8") for v in (x, y, t)]
+        drawn.append({"label": label, "color": color, "kind": kind, **dict(zip("xyt", packed, strict=True))})
+
     for k, run in enumerate(runs):
         if not (run.known("x") and run.known("y")):
             continue
-        color = RUN_COLORS[k % len(RUN_COLORS)]
-        if len(run.fixes) and k == 0:
-            step = -(-len(run.fixes) // _MOST_FIXES)
-            drawn.append(_pack_track("GNSS fixes", GNSS, "points", None, *run.fixes[::step].T))
+        if k == 0:
+            add("GNSS fixes", GNSS, "points", _MOST_FIXES, *run.fixes.T)
         columns, t = run.estimates.columns, run.seconds(run.estimates.t)
-        kept = np.flatnonzero(np.isfinite(columns["x"]) & np.isfinite(columns["y"]))
-        kept = kept[:: -(-len(kept) // _TRACK_POINTS)]
-        drawn.append(_pack_track(run.name, color, "line", t[kept], columns["x"][kept], columns["y"][kept]))
-        if run.comparison is not None and {"x", "y"} <= run.comparison.truth.keys() and k == 0:
+        add(run.name, RUN_COLORS[k % len(RUN_COLORS)], "line", _TRACK_POINTS, columns["x"], columns["y"], t)
+        if k == 0 and run.comparison is not None and {"x", "y"} <= run.comparison.truth.keys():
             truth = run.comparison.truth
-            step = -(-len(truth["x"]) // _TRACK_POINTS)
-            drawn.append(_pack_track("truth", TRUTH, "dashes", None, truth["x"][::step], truth["y"][::step]))
+            add("truth", TRUTH, "dashes", _TRACK_POINTS, truth["x"], truth["y"])
     return drawn or None
-
-
-_TRACK_POINTS = 6000
-
-
-def _pack_track(
-    label: str, color: str, kind: str, t: np.ndarray | None, x: np.ndarray, y: np.ndarray
-) -> dict[str, Any]:
-    known = np.isfinite(x) & np.isfinite(y)
-    packed = {"x": _pack_numbers(x[known], "<f8"), "y": _pack_numbers(y[known], "<f8")}
-    return {
-        "label": label,
-        "color": color,
-        "kind": kind,
-        "t": None if t is None else _pack_numbers(t[known], "<f8"),
-        **packed,
-    }
 
 
 def _text(text: object) -> str:

@@ -15,15 +15,14 @@ from vehicled.report.style import (
     COMPONENT_COLORS,
     DEG,
     ESTIMATE,
+    RUN_COLORS,
     TRUTH,
     WHEEL_COLORS,
     choose_points,
 )
 
-RUN_COLORS = ("#1f5fa8", "#c2561a", "#3a8f5c", "#8a56b0", "#b08a1f", "#3aa0a0")
-"""Of the runs in one report, where a line does not have a colour of its own."""
 _DASHES: tuple[tuple[int, ...], ...] = ((), (7, 4), (2, 3), (10, 3, 2, 3))
-"""Likewise, where it has."""
+"""Of the runs in one report, where lines have colours of their own; elsewhere `RUN_COLORS`."""
 _POINTS = 4000
 """Of a line: enough to zoom into by a factor of ten."""
 _LONGEST_HOLE = 3.0
@@ -263,7 +262,9 @@ def _draw_innovations(runs: Sequence[RunData], k: int, sensor: SensorHistory) ->
     components = sensor.normalised.T
     for i, component in enumerate(components):
         clipped = np.clip(component, -_EDGE, _EDGE)
-        color = COMPONENT_COLORS[i % 3] if len(runs) == 1 else RUN_COLORS[k % len(RUN_COLORS)]
+        color = (
+            COMPONENT_COLORS[i % len(COMPONENT_COLORS)] if len(runs) == 1 else RUN_COLORS[k % len(RUN_COLORS)]
+        )
         label = _name(runs, k, "xyz"[i] if 1 < len(components) <= 3 else "accepted")
         yield Line(label, np.where(sensor.fused, clipped, np.nan), color, kind="points")
         rejected = np.where(sensor.fused, np.nan, clipped)

@@ -35,7 +35,9 @@ STYLE: Any = {
 
 ESTIMATE, TRUTH, GNSS, BAND, ALARM = "#1f5fa8", "#222222", "#e8963c", "#9fc1e6", "#c62f3d"
 WHEEL_COLORS = {"fl": "#1f5fa8", "fr": "#7fb2e5", "rl": "#c2561a", "rr": "#f2ae72"}
-COMPONENT_COLORS = ("#1f5fa8", "#c2561a", "#3a8f5c")
+RUN_COLORS = (ESTIMATE, "#c2561a", "#3a8f5c", "#8a56b0", "#b08a1f", "#3aa0a0")
+"""Of runs, or configurations, that are drawn over each other."""
+COMPONENT_COLORS = RUN_COLORS[:3]
 
 WIDTH = 10.4
 """in."""

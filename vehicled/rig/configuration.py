@@ -28,11 +28,11 @@ def write_configuration(
     Serial devices, a CAN adapter and the daemon's two sockets get their places in the folder `ports`; recordings go
     into the folder `record`; what is learned is not kept, and receivers have no corrections. `gnss_latency`: of the
     receiver, s; None: as it is written.
+
     Raises UsageError for a configuration with mistakes, and for a device that cannot be emulated.
     """
-    load_daemon_configuration(
-        name
-    )  # so that mistakes are reported in this file, not in the one that is written
+    # First, so that mistakes are reported in this file and not in the one that is written.
+    load_daemon_configuration(name)
     source = config_path(name)
     # As nodes, so that what stays is handed on as it is written, numbers with their units included.
     root = yaml.compose(source.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)

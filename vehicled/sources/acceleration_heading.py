@@ -11,6 +11,8 @@ from collections import deque
 from itertools import pairwise
 from typing import NamedTuple
 
+from vehicled.units import Vector
+
 _WINDOW = 0.5
 """s: over which the acceleration is found."""
 _LEAST_WINDOW = 0.35
@@ -19,11 +21,11 @@ _LONGEST_GAP = 0.25
 _ACCELERATION_SIGMA = 0.6
 """m/s²: roll and pitch of a car in a skid, and noise of the receiver's velocity."""
 _LEAST_ACCELERATION = 3.0
-"""m/s²: less says too little of the direction."""
+"""m/s²: with less, its errors hide the direction."""
 
 
 class Alignment(NamedTuple):
-    """Where the car points, and how it moves."""
+    """Where the car points, and how its origin moves."""
 
     yaw: float
     """rad"""
@@ -61,8 +63,11 @@ class AccelerationHeading:
         while t - self._forces[0][0] > 2.0 * _WINDOW:
             self._forces.popleft()
 
-    def find(self) -> Alignment | None:
-        """As of the last velocity; None where too little is known, or the car hardly accelerates."""
+    def find(self, antenna: Vector, imu: Vector) -> Alignment | None:
+        """As of the last velocity; None where too little is known, or the car hardly accelerates.
+
+        `antenna` and `imu`: places of what velocities and forces are of, m in vehicle axes.
+        """
         if len(self._velocities) < 3:
             return None
         (begin, *first), (end, *last) = self._velocities[0], self._velocities[-1]
@@ -77,19 +82,31 @@ class AccelerationHeading:
         ):
             turned += yaw_rate * (until - t)
             until = t
-            share, cos, sin = t - before, math.cos(turned), math.sin(turned)
-            along += share * (ahead * cos + left * sin)
-            across += share * (left * cos - ahead * sin)
+            share, (x, y) = t - before, _turn(ahead, left, turned)
+            along += share * x
+            across += share * y
+        # Where it turns, the antenna moves about the IMU.
+        arm = antenna[0] - imu[0], antenna[1] - imu[1]
+        (_, turned_before, *_), (_, turns, *_) = forces[0], forces[-1]
+        x, y = _turn(-turned_before * arm[1], turned_before * arm[0], turned)
+        along += -turns * arm[1] - x
+        across += turns * arm[0] - y
         east, north = (b - a for a, b in zip(first, last, strict=True))
         gained = math.hypot(east, north)
         if gained < _LEAST_ACCELERATION * (end - begin):
             return None
         yaw = math.atan2(north, east) - math.atan2(across, along)
-        cos, sin = math.cos(yaw), math.sin(yaw)
         sigma = _ACCELERATION_SIGMA * (end - begin) / gained
-        return Alignment(yaw, sigma, last[0] * cos + last[1] * sin, last[1] * cos - last[0] * sin)
+        ahead, left = _turn(last[0], last[1], yaw)
+        return Alignment(yaw, sigma, ahead + turns * antenna[1], left - turns * antenna[0])
 
     def _is_dense(self, forces: list[tuple[float, float, float, float]], begin: float, end: float) -> bool:
         times = [begin, *(f[0] for f in forces), end]
         velocities = [v[0] for v in self._velocities]
         return all(b - a < _LONGEST_GAP for kept in (times, velocities) for a, b in pairwise(kept))
+
+
+def _turn(x: float, y: float, angle: float) -> tuple[float, float]:
+    """Components of a vector in axes that are turned by an angle to the left, rad."""
+    cos, sin = math.cos(angle), math.sin(angle)
+    return x * cos + y * sin, y * cos - x * sin

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.states import ErrorStates, NoiseSetting
+from vehicled.filter.states import ErrorStates, NoiseSetting, make_constant
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
@@ -23,22 +23,23 @@ _CHANNELS = "velocity.x", "velocity.y"
 _PLACE, _ANGLE = "velocity.place", "velocity.angle"
 """Arrays of the program: place, m in vehicle axes, and angle from ahead to the sensor's x axis, rad to the left."""
 
-VELOCITY_SCALE = ErrorStates["BodyVelocity | None"](
+_SMALL_SINE = 0.1
+"""Of the mounting angle: with less, the velocity across the sensor makes little of the speed along the car."""
+
+VELOCITY_SCALE: ErrorStates[BodyVelocity | None] = make_constant(
     "velocity_scale",
     ("",),
     "–",
     "relative error of the velocity sensor",
     contradiction=10.0,
-    is_known=lambda velocity: velocity is not None and velocity.scale == 0.0,
-    initial=lambda velocity, i: 0.0 if velocity is None else velocity.scale**2,
+    sigma=lambda velocity: None if velocity is None else velocity.scale,
 )
-VELOCITY_ANGLE = ErrorStates["BodyVelocity | None"](
+VELOCITY_ANGLE: ErrorStates[BodyVelocity | None] = make_constant(
     "velocity_angle",
     ("",),
     "rad",
     "heading of the velocity sensor in the car beside the one that is given, to the left",
-    is_known=lambda velocity: velocity is not None and velocity.angle_sigma == 0.0,
-    initial=lambda velocity, i: 0.0 if velocity is None else velocity.angle_sigma**2,
+    sigma=lambda velocity: None if velocity is None else velocity.angle_sigma,
 )
 
 
@@ -131,6 +132,6 @@ class BodyVelocitySource(Source[BodyVelocity]):
         """The speed along the car, m/s, if the sensor measures ahead."""
         ahead, across = (m.values.get(channel) for channel in _CHANNELS)
         cos, sin = math.cos(self.settings.angle), math.sin(self.settings.angle)
-        if ahead is None or (across is None and abs(sin) > 0.1):
+        if ahead is None or (across is None and abs(sin) > _SMALL_SINE):
             return None
         return cos * ahead - sin * (across or 0.0)

@@ -277,7 +277,8 @@ class GnssSource(Source[Gnss]):
         health[f"{name}speed"].is_expected = not is_vector
         health[f"{name}course"].is_expected = moving and not is_vector
         if is_vector:
-            level = sigma**2 + (s.sideslip_error * v["speed"]) ** 2
+            # Not the speed of the same measurement, which may have been removed.
+            level = sigma**2 + (s.sideslip_error * math.hypot(v["vn"], v["ve"])) ** 2
             upright = (_HEIGHT_RATIO * sigma) ** 2 + _HEAVE**2 if "vd" in v else MISSING
             value, present = [v["ve"], v["vn"], -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
             updates.update(m, f"{name}velocity", value, [level, level, upright], present, self._late)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vehicled.filter.states import ErrorStates, Group
+from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
 if TYPE_CHECKING:
@@ -53,39 +53,33 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         # It belongs to the kind of fix, and begins with the first.
         process=lambda gnss: None,
     )
-    place: ErrorStates[Gnss | None] = ErrorStates(
+    place: ErrorStates[Gnss | None] = make_constant(
         antenna,
         ("x", "y", "z"),
         "m",
         "place of the antenna beside the one that is given, vehicle axes",
         # Tape measures and signs err by much, and nothing but latency of the IMU looks like it.
         contradiction=7.0,
-        is_known=lambda gnss: gnss is not None and gnss.antenna_sigma == 0.0,
-        initial=lambda gnss, i: 0.0 if gnss is None else gnss.antenna_sigma**2,
+        sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
     )
-    latency: ErrorStates[Gnss | None] = ErrorStates(
+    latency: ErrorStates[Gnss | None] = make_constant(
         f"{name}_latency",
         ("",),
         "s",
         "by how much fixes are older than their time",
         contradiction=10.0,
-        is_known=lambda gnss: gnss is not None and gnss.latency_sigma == 0.0,
-        initial=lambda gnss, i: 0.0 if gnss is None else gnss.latency_sigma**2,
+        sigma=lambda gnss: None if gnss is None else gnss.latency_sigma,
     )
-    baseline: ErrorStates[Gnss | None] = ErrorStates(
+    baseline: ErrorStates[Gnss | None] = make_constant(
         f"{name}_baseline",
         ("",),
         "rad",
         "angle of the baseline of two antennas beside the one that is given, to the left",
         contradiction=7.0,
-        is_known=lambda gnss: _calc_baseline_sigma(gnss) == 0.0,
-        initial=lambda gnss, i: _calc_baseline_sigma(gnss) ** 2,
+        # Without a second antenna there is nothing to estimate.
+        sigma=lambda gnss: 0.0 if gnss is None or gnss.heading is None else gnss.heading.angle_sigma,
     )
     return ReceiverErrors(name, wander, place, latency, baseline)
-
-
-def _calc_baseline_sigma(gnss: Gnss | None) -> float:
-    return 0.0 if gnss is None or gnss.heading is None else gnss.heading.angle_sigma
 
 
 GNSS, GNSS2 = _make_receiver("gnss", "antenna"), _make_receiver("gnss2", "gnss2_antenna")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from vehicled.messages import Measurement
+from vehicled.sources.limits import FASTEST
 
 _RECEIVERS = tuple(
     tuple(f"{name}.{what}" for what in ("vn", "ve", "speed", "course")) for name in ("gnss", "gnss2")
@@ -15,11 +16,13 @@ _RECEIVERS = tuple(
 
 
 def add_speed_and_course(m: Measurement) -> Measurement:
-    """A measurement with those that follow from its vector, where it has one; its own values stay."""
+    """A measurement with those that follow from its vector, where a car can have it; its own values stay."""
     values = m.values
     for north, east, speed, course in _RECEIVERS:
         if north in values and east in values:
             vn, ve = values[north], values[east]
-            found = {speed: math.hypot(vn, ve), course: math.atan2(ve, vn) % (2.0 * math.pi)}
-            m = Measurement(m.source, m.t, m.arrival, found | values)
+            fast = math.hypot(vn, ve)
+            if fast <= FASTEST:
+                found = {speed: fast, course: math.atan2(ve, vn) % (2.0 * math.pi)}
+                m = Measurement(m.source, m.t, m.arrival, found | m.values)
     return m

@@ -17,7 +17,7 @@ _FAST, _STRAIGHT = 3.0, 0.05
 _LARGEST, _SIGMAS = math.radians(10.0), 4.0
 """rad, and standard deviations of the mounting angle: more is another mounting."""
 _KEPT = 15
-"""Comparisons of which more than half must say so."""
+"""Comparisons, of which more than half must differ by so much."""
 _TOGETHER_NS = 200_000_000
 """Between a course and a heading that are compared."""
 

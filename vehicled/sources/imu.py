@@ -15,6 +15,7 @@ from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
+    COURSES,
     DRIVE_FORCE,
     STEERING_OFFSET,
     SUSPENSION,
@@ -24,6 +25,7 @@ from vehicled.filter.states import (
     VELOCITY,
     ErrorStates,
     NoiseSetting,
+    make_constant,
 )
 from vehicled.messages import WHEELS, Measurement, SlowState
 from vehicled.sources.gate import Gate
@@ -117,24 +119,22 @@ ACCELEROMETER_BIAS = ErrorStates["Imu | None"](
     initial=lambda imu, i: 0.0 if (a := _accelerometers(imu)) is None else a.bias**2,
     density=lambda imu: 0.0 if (a := _accelerometers(imu)) is None else a.bias_drift**2,
 )
-GYRO_SCALE = ErrorStates["Imu | None"](
+GYRO_SCALE: ErrorStates[Imu | None] = make_constant(
     "gyro_scale",
     ("",),
     "–",
     "relative error of the gyroscopes",
-    needs=("gnss.course", "gnss.velocity"),
-    is_known=lambda imu: (g := _gyroscopes(imu)) is not None and g.scale == 0.0,
-    initial=lambda imu, i: 0.0 if (g := _gyroscopes(imu)) is None else g.scale**2,
+    needs=COURSES,
+    sigma=lambda imu: None if (g := _gyroscopes(imu)) is None else g.scale,
 )
-ALIGNMENT = ErrorStates["Imu | None"](
+ALIGNMENT: ErrorStates[Imu | None] = make_constant(
     "imu_alignment",
     ("x", "y", "z"),
     "rad",
     "rotation of the IMU against its place, about its own axes",
     needs=("imu.accel",),
     contradiction=10.0,
-    is_known=lambda imu: imu is not None and imu.rotation_sigma == 0.0,
-    initial=lambda imu, i: 0.0 if imu is None else imu.rotation_sigma**2,
+    sigma=lambda imu: None if imu is None else imu.rotation_sigma,
 )
 
 

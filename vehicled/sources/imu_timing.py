@@ -38,7 +38,7 @@ _OWN_PRIOR = np.eye(len(_OWN))[_YAW + 1 :] / 0.3
 _SHARED = ("latency", "antenna ahead", "antenna left", "pitching", "rolling", "gyroscope", "late pitching")
 """Unknowns of all windows. Pitching, rolling: by how much forces are greater than measured as the body inclines."""
 _MOVED, _NOT_MOVED = 1.0, 0.05
-"""m, 1 σ of the antenna's place, if it is elsewhere and if it is where it is said to be. Small errors of integrated
+"""m, 1 σ of the antenna's place, if it is elsewhere and if it is where it is configured. Small errors of integrated
 accelerations have the effect of some centimetres."""
 _PRIORS = (0.1, 0.1, 0.001)
 """1 σ of pitching and rolling (relative) and of what is left of the gyroscope's bias, rad/s."""
@@ -217,7 +217,7 @@ class ImuTiming:
         inverse = np.linalg.inv(matrix)
         found = inverse @ (self._vector + prior * mean)
         left = self._squares - 2.0 * found @ self._vector + found @ self._information @ found
-        # Where fixes scatter by more than they claim, the result does as well.
+        # Where fixes scatter by more than their σ, the result does as well.
         excess = max(1.0, float(left) / max(self._freedom, 1))
         cost = float(left / excess + prior @ (found - mean) ** 2 - np.log(prior).sum())
         cost += float(np.linalg.slogdet(matrix).logabsdet)

@@ -8,6 +8,7 @@ import numpy as np
 
 from vehicled.filter.boundary import EstimatedFilter, InitialPose
 from vehicled.filter.settings import Start
+from vehicled.filter.settling import hold_motion, settle_in_turn
 from vehicled.filter.states import ATTITUDE, UNKNOWN_YAW, InitialConditions
 from vehicled.requests import SetParameters
 from vehicled.sources.acceleration_heading import Alignment
@@ -49,15 +50,16 @@ class Initialisation:
 
     def is_ready(self, t_ns: int, conditions: StartConditions) -> bool:
         """Whether the heading is known: while a car skids, a course over ground is none."""
-        yaw_rate, speed = self._find_turn(conditions.speed or 0.0), conditions.speed or 0.0
-        if yaw_rate is None or conditions.yaw is None or conditions.has_two_antennas:
+        speed = conditions.speed or 0.0
+        yaw_rate = self._find_turn(speed)
+        if yaw_rate is None or conditions.yaw is None or conditions.course_antenna is None:
             return True
         if self._skids is None:
             f = self._filter
             pose = InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, speed)
             f.initialise(t_ns, pose, InitialConditions(speed, False, UNKNOWN_YAW))
             self._inputs.apply(t_ns * 1e-9)
-            self._skids = not f.settle_in_turn(yaw_rate)
+            self._skids = not settle_in_turn(f, yaw_rate)
         return not self._skids or conditions.find_alignment() is not None
 
     def begin(self, t_ns: int, conditions: StartConditions, settings: Start, given: SetParameters) -> None:
@@ -79,11 +81,10 @@ class Initialisation:
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         f.set_parameters(given.parameters, given.age)
         self._sources.set_parameters(given.parameters)
-        antenna = None if conditions.fix is None else conditions.fix[2]
         if alignment is not None:
             self._skid(t_ns, alignment)
         else:
-            self._turn_in(t_ns, speed, None if conditions.has_two_antennas else antenna)
+            self._turn_in(t_ns, speed, conditions.course_antenna if known else None)
         if conditions.fix is not None:
             measured_ns, fix, place = conditions.fix
             self.antenna_distance = math.hypot(place[0], place[1])
@@ -99,28 +100,27 @@ class Initialisation:
 
     def _find_turn(self, speed: float) -> float | None:
         """The measured yaw rate, rad/s, if the car is in a turn."""
-        imu = self._sources.imu
-        yaw_rate = None if imu is None else imu.lateral.yaw_rate
+        yaw_rate = self._sources.yaw_rate
         return None if yaw_rate is None or abs(speed * yaw_rate) < _TURNING else yaw_rate
 
     def _skid(self, t_ns: int, alignment: Alignment) -> None:
         """Begin in a skid, whose tyres are as loaded as that makes them."""
-        f, yaw_rate = self._filter, self._find_turn(math.inf) or 0.0
+        f, yaw_rate = self._filter, self._sources.yaw_rate or 0.0
         self._inputs.apply(t_ns * 1e-9)
-        f.hold_motion(alignment.left, yaw_rate)
+        hold_motion(f, alignment.left, yaw_rate)
         sigma = alignment.sigma * math.hypot(alignment.ahead, alignment.left)
         f.set_lateral_motion(yaw_rate, (sigma, 0.0), ATTITUDE_SIGMA)
 
     def _turn_in(self, t_ns: int, speed: float, antenna: Vector | None) -> None:
         """Begin in a turn: with its yaw rate and, if the steering explains it, its roll and sideslip.
 
-        `antenna`: the place whose course the heading is, in vehicle axes; None where it is the car's own heading.
+        `antenna`: the place whose course the heading is, m in vehicle axes; None where it is the car's own heading.
         """
         f, yaw_rate = self._filter, self._find_turn(speed)
         if yaw_rate is None:
             return
         self._inputs.apply(t_ns * 1e-9)
-        if not f.settle_in_turn(yaw_rate):
+        if not settle_in_turn(f, yaw_rate):
             f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
             if antenna is not None and self._world.aligned:
                 f.set_variance(ATTITUDE, "yaw", _SKIDDING_SIGMA**2)

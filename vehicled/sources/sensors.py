@@ -144,6 +144,12 @@ class Sources:
         assert source is None or isinstance(source, ImuSource)
         return source
 
+    @property
+    def yaw_rate(self) -> float | None:
+        """By the gyroscopes, as measured last, without known bias, rad/s; None without a recent sample."""
+        imu = self.imu
+        return None if imu is None else imu.lateral.yaw_rate
+
     def reset(self) -> None:
         """The filter begins anew."""
         for source in self._sources.values():

@@ -38,8 +38,8 @@ class StartConditions:
         """Number of the receiver that it comes from."""
         self._speeds: dict[int, float] = {}
         """m/s, as measured last, by the precedence of the source."""
-        self._course: tuple[float, float] | None = None
-        """Over ground, rad, and the speed below which it is not used, m/s."""
+        self._course: tuple[float, float, Vector] | None = None
+        """Over ground, rad; the speed below which it is not used, m/s; place of its antenna, m in vehicle axes."""
         self._heading: tuple[float, float] | None = None
         """Yaw by two antennas, rad, and its σ."""
         self._acceleration.reset()
@@ -49,16 +49,16 @@ class StartConditions:
         self.fix = self._course = self._heading = None
 
     @property
-    def has_two_antennas(self) -> bool:
-        """Whether the heading is that of the car, and not a course."""
-        return self._heading is not None
+    def course_antenna(self) -> Vector | None:
+        """The place whose course is taken for the heading, m in vehicle axes; None where it is none."""
+        return None if self._heading is not None or self._course is None else self._course[2]
 
     @property
     def yaw(self) -> tuple[float, float] | None:
         """rad, with its σ: by two antennas, or else by the course over ground while moving."""
         if self._heading is not None or self._course is None:
             return self._heading
-        (course, least), speed = self._course, self.speed or 0.0
+        (course, least, _), speed = self._course, self.speed or 0.0
         backwards = math.pi if speed < 0.0 else 0.0
         return (0.5 * math.pi - course + backwards, _COURSE_SIGMA) if abs(speed) > least else None
 
@@ -102,15 +102,16 @@ class StartConditions:
             if fix is not None and (self.fix is None or n <= self._fix_by):
                 settings, self._fix_by = receiver.settings, n
                 self.fix = m.t - round(settings.latency * 1e9), fix, settings.antenna
-            self._take_heading(m, receiver)
+            self._take_heading(m, receiver, n == self._fix_by)
 
-    def _take_heading(self, m: Measurement, receiver: GnssSource) -> None:
+    def _take_heading(self, m: Measurement, receiver: GnssSource, accelerates: bool) -> None:
+        """`accelerates`: whether accelerations are found by its velocities; those of two antennas differ."""
         yaw, course = receiver.find_yaw(m.values), receiver.find_course(m.values)
         if yaw is not None:
             self._heading = yaw
         if course is not None:
-            self._course = course, receiver.settings.least_speed
-            if (speed := receiver.measure_speed(m)) is not None:
+            self._course = course, receiver.settings.least_speed, receiver.settings.antenna
+            if accelerates and (speed := receiver.measure_speed(m)) is not None:
                 t_ns = m.t - round(receiver.settings.latency * 1e9)
                 self._acceleration.take_velocity(t_ns * 1e-9, speed, course)
 
@@ -125,4 +126,7 @@ class StartConditions:
 
     def find_alignment(self) -> Alignment | None:
         """Heading and motion of a car that may skid; None where too little is known yet."""
-        return self._acceleration.find()
+        imu = self._sources.imu
+        if imu is None or self._course is None:
+            return None
+        return self._acceleration.find(self._course[2], imu.settings.position)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from vehicled.filter.states import ErrorStates, NoiseSetting
+from vehicled.filter.states import ErrorStates, NoiseSetting, make_constant
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
@@ -16,13 +16,12 @@ from vehicled.units import MetresPerSecond, NonNegative, Positive
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
 
-SPEED_SCALE = ErrorStates["VehicleSpeed | None"](
+SPEED_SCALE: ErrorStates[VehicleSpeed | None] = make_constant(
     "speed_scale",
     ("",),
     "–",
     "relative error of the car's own speed",
-    is_known=lambda speed: speed is not None and speed.scale == 0.0,
-    initial=lambda speed, i: 0.0 if speed is None else speed.scale**2,
+    sigma=lambda speed: None if speed is None else speed.scale,
 )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
@@ -48,6 +49,10 @@ from vehicled.vehicle.parameters import (
     Vehicle,
     Wheel,
 )
+
+_ROUNDS = 20
+_DIFFERENCE = 1e-6
+"""In wheel radii."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +141,7 @@ class Handbook:
             yield "front_to_center_of_mass", "the centre of mass must lie between the axles"
             return
         for name in ("front", "rear"):
-            axle: HandbookAxle = getattr(self, name)
+            axle = self._axle(name)
             load = self._wheel_load(name)
             if self._unsprung(axle) >= 0.5 * load / self.gravity:
                 yield f"{name}.unsprung_mass", "more than half of what stands on that wheel"
@@ -144,8 +149,9 @@ class Handbook:
             if load / axle.tyre_stiffness > 0.2 * axle.wheel_radius:
                 yield f"{name}.tyre_stiffness", "so soft that the car stands on its rims"
                 return
-            corner = Corner.of(self._points(name))
-            miss = abs(roll_center_height(corner) - axle.roll_center_height)
+        for name, points in self._points.items():
+            corner = Corner.of(points)
+            miss = abs(roll_center_height(corner) - self._axle(name).roll_center_height)
             if miss > 1e-4 or max(abs(moved(corner, z).toe) for z in (-0.05, 0.05)) > math.radians(0.5):
                 yield f"{name}.roll_center_height", "out of the template's reach for this track and wheel"
                 return
@@ -173,7 +179,12 @@ class Handbook:
     def _unsprung(self, axle: HandbookAxle) -> float:
         return 0.03 * self.mass if axle.unsprung_mass is None else axle.unsprung_mass
 
-    def _points(self, name: str) -> HardPoints:
+    @cached_property
+    def _points(self) -> dict[str, HardPoints]:
+        """Of both axles; found once, for check and description: the search takes most of the time of either."""
+        return {name: self._find_points(name) for name in ("front", "rear")}
+
+    def _find_points(self, name: str) -> HardPoints:
         """The template scaled by track and loaded radius.
 
         Hinges and tie rod are placed for the given roll centre and for a toe that does not change over travel.
@@ -208,19 +219,24 @@ class Handbook:
                 tie_rod_inner=(tx, ty - inward * r, tz + up * r),
             )
 
-        def miss(x: np.ndarray) -> list[float]:
-            corner = Corner.of(adapted(*x))
+        def miss(places: np.ndarray) -> np.ndarray:
+            corner = Corner.of(adapted(*places))
             toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
-            return [(roll_center_height(corner) - axle.roll_center_height) / r, *toes]
+            return np.array([(roll_center_height(corner) - axle.roll_center_height) / r, *toes])
 
-        # Imported only here: this takes longer than all other imports, and cars by hard points do not need it.
-        from scipy.optimize import fsolve
-
-        found, *_ = fsolve(miss, np.zeros(3), xtol=1e-10, full_output=True)  # checked in `check`
-        return adapted(*map(float, found))
+        # Newton's method. Where it fails, `check` says so.
+        places = np.zeros(3)
+        for _ in range(_ROUNDS):
+            now = miss(places)
+            slopes = [(miss(places + step) - now) / _DIFFERENCE for step in _DIFFERENCE * np.eye(3)]
+            change = np.linalg.lstsq(np.transpose(slopes), -now)[0]
+            places = places + change
+            if np.abs(change).max() < _DIFFERENCE:
+                break  # the next one would be its square
+        return adapted(*places.tolist())
 
     def _corner(self, name: str) -> Axle:
-        axle, points = self._axle(name), self._points(name)
+        axle, points = self._axle(name), self._points[name]
         load, unsprung = self._wheel_load(name), self._unsprung(axle)
         sprung = load / self.gravity - unsprung
         corner = Corner.of(points)

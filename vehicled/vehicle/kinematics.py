@@ -6,6 +6,7 @@ keeps its length, so that the knuckle has one motion with travel and one with th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,38 +74,45 @@ class Rates:
 
 def calc_rates(corner: Corner, travel: float = 1.0, rack: float = 0.0) -> Rates:
     """Velocities for a rate of the wheel centre's height and one of the tie rod's inner end, to the left."""
-
-    def swing(hinge: np.ndarray, axis: np.ndarray, point: np.ndarray) -> np.ndarray:
-        return np.cross(axis / np.linalg.norm(axis), point - hinge)
-
-    reference = corner.wheel_center
     rod = corner.tie_rod_outer - corner.tie_rod_inner
-    # Unknowns: velocity of the wheel centre, angular velocity of the knuckle, rates of the two wishbones.
+    outer = _cross_matrix(corner.tie_rod_outer - corner.wheel_center)
+    lower = _swing(corner.lower_hinge, corner.lower_axis, corner.lower_ball_joint)
+    upper = _swing(corner.upper_hinge, corner.upper_axis, corner.upper_ball_joint)
+    # Unknowns: velocity of the wheel centre, angular velocity of the knuckle, rates of the two wishbones. Equations:
+    # each ball joint moves with its wishbone, the tie rod keeps its length, the wheel centre goes up as given.
     a, b = np.zeros((8, 8)), np.zeros(8)
-
-    def velocity_at(point: np.ndarray) -> np.ndarray:
-        x, y, z = point - reference
-        return np.hstack((np.eye(3), [[0, z, -y], [-z, 0, x], [y, -x, 0]]))
-
-    lower = swing(corner.lower_hinge, corner.lower_axis, corner.lower_ball_joint)
-    upper = swing(corner.upper_hinge, corner.upper_axis, corner.upper_ball_joint)
-    a[0:3, :6], a[0:3, 6] = velocity_at(corner.lower_ball_joint), -lower
-    a[3:6, :6], a[3:6, 7] = velocity_at(corner.upper_ball_joint), -upper
-    a[6, :6], b[6] = rod @ velocity_at(corner.tie_rod_outer), rod[1] * rack
+    a[0:3, 0:3] = a[3:6, 0:3] = _UNIT
+    a[0:3, 3:6], a[0:3, 6] = _cross_matrix(corner.lower_ball_joint - corner.wheel_center), -lower
+    a[3:6, 3:6], a[3:6, 7] = _cross_matrix(corner.upper_ball_joint - corner.wheel_center), -upper
+    a[6, 0:3], a[6, 3:6], b[6] = rod, rod @ outer, rod[1] * rack
     a[7, 2], b[7] = 1.0, travel
     x = np.linalg.solve(a, b)
-    foot = x[6] * swing(corner.lower_hinge, corner.lower_axis, corner.spring_wishbone)
+    foot = x[6] * _swing(corner.lower_hinge, corner.lower_axis, corner.spring_wishbone)
     strut = corner.spring_chassis - corner.spring_wishbone
     return Rates(
         lower_ball_joint=x[6] * lower,
         upper_ball_joint=x[7] * upper,
         tie_rod_inner=np.array([0.0, rack, 0.0]),
-        tie_rod_outer=velocity_at(corner.tie_rod_outer) @ x[:6],
+        tie_rod_outer=x[:3] + outer @ x[3:6],
         spring_wishbone=foot,
         wheel_center=x[:3],
-        spin_axis=np.cross(x[3:6], corner.spin_axis),
-        strut=float(strut @ foot / np.linalg.norm(strut)),
+        spin_axis=_cross_matrix(corner.spin_axis) @ x[3:6],
+        strut=float(strut @ foot / math.sqrt(strut @ strut)),
     )
+
+
+_UNIT = np.eye(3)
+
+
+def _cross_matrix(v: np.ndarray) -> np.ndarray:
+    """The matrix that gives ω × v for ω; np.cross takes ten times as long for a single vector."""
+    x, y, z = v.tolist()
+    return np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
+
+
+def _swing(hinge: np.ndarray, axis: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Velocity of a point for one rad/s about a hinge."""
+    return _cross_matrix(point - hinge) @ (axis / math.sqrt(axis @ axis))
 
 
 def moved(corner: Corner, travel: float = 0.0, rack: float = 0.0, steps: int = 40) -> Corner:

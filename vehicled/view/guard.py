@@ -9,16 +9,9 @@ from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from urllib.parse import parse_qs, urlsplit
 
+from vehicled.addresses import is_loopback
+
 _COOKIE = "vehicled_view"
-_LOCAL_NAMES = {"localhost"}
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what is bound to an address. Names but localhost may resolve to anything."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() in _LOCAL_NAMES
 
 
 class Guard:
@@ -34,7 +27,7 @@ class Guard:
         self._local = is_loopback(host)
         self.token = None if self._local else secrets.token_urlsafe(24)
         """None where none is needed."""
-        self._names = set(_LOCAL_NAMES)
+        self._names = {"localhost"}
         if not self._local:
             name = socket.gethostname().lower()
             self._names |= {host.lower(), name, f"{name}.local"}
@@ -54,7 +47,7 @@ class Guard:
         return True
 
     def is_same_origin(self, origin: str | None, host: str | None) -> bool:
-        """Whether a WebSocket is opened by a page of this server; browsers say so in `Origin`."""
+        """Whether a WebSocket is opened by a page of this server; browsers send that page's address in `Origin`."""
         try:
             return origin is not None and host is not None and urlsplit(origin).netloc == host
         except ValueError:

@@ -6,14 +6,16 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
+from vehicled.addresses import is_local
 from vehicled.errors import RunError
 from vehicled.live.commander import request
 from vehicled.live.feed import Feed
-from vehicled.live.status import ShownStatus
-from vehicled.view.guard import is_loopback
+from vehicled.live.shown import ShownStatus
+from vehicled.live.subscriber import Publication
+from vehicled.schemas import TOPIC_COLUMNS
 from vehicled.view.messages import command_message, hello, pack_row, status_message
 
-TOPICS = ("position", "slip", "suspension", "status", "command")
+TOPICS = (*TOPIC_COLUMNS, "status", "command")
 _ROWS = 15_000
 """Ten minutes, which a page that is opened later gets at once."""
 _STATUSES = 1_200
@@ -25,10 +27,10 @@ _BACK_NS = 1_000_000_000
 class LiveRun:
     """Keeps the last ten minutes. To be closed."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, publication: Publication) -> None:
         """Raises UsageError for a bad endpoint; a daemon may come later."""
-        self._feed = Feed(endpoint, TOPICS)
-        self._endpoint = endpoint
+        self._feed = Feed(publication, TOPICS)
+        self._endpoint = publication.endpoint
         self._begin: int | None = None
         self._newest = 0
         self._shown = 0
@@ -40,7 +42,7 @@ class LiveRun:
 
     def close(self) -> None:
         """End the subscription."""
-        self._feed.__exit__()
+        self._feed.close()
 
     def _hello(self) -> str:
         return hello(self._endpoint, live=True)
@@ -95,6 +97,6 @@ class LiveRun:
     def _command_endpoint(self) -> str | None:
         """Where the daemon takes commands; None of a replay, and where a path of its machine is none of ours."""
         commands = None if self._status is None else self._status.counters.commands
-        transport, _, address = self._endpoint.partition("://")
-        is_here = transport == "ipc" or is_loopback(address.rpartition(":")[0])
-        return commands.endpoint if commands and is_here and commands.endpoint.startswith("ipc:") else None
+        if commands is None or not is_local(self._endpoint) or not commands.endpoint.startswith("ipc:"):
+            return None
+        return commands.endpoint

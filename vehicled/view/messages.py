@@ -1,6 +1,6 @@
 """What the page gets: rows of an estimate as binary messages, everything else as JSON.
 
-Times are seconds since `begin` of the drive, the first time that the server knows of it.
+Times are seconds since `begin` of the drive, the first of its times that the server has received.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from vehicled.live.status import ShownStatus
+from vehicled.live.shown import ShownCommand, ShownStatus
 from vehicled.messages import WHEELS
-from vehicled.schemas import CommandRecord
 
 COLUMNS: tuple[str, ...] = (
     *("x", "y", "yaw", "vx", "vy", "wz", "ax", "ay", "sideslip"),
@@ -66,7 +65,7 @@ def status_message(begin: int, status: ShownStatus, takes_marks: bool) -> str:
     )
 
 
-def command_message(begin: int, command: CommandRecord) -> str:
+def command_message(begin: int, command: ShownCommand) -> str:
     """A mark, or another command that was executed; begin, ns."""
     text = command.arguments.get("text") if command.name == "mark" else None
     t = (command.step - begin) * 1e-9

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-
-import msgspec
 
 from replay.csv_log import read_estimates
 from replay.mcap_log import McapLog
-from replay.mcap_messages import is_mcap
+from replay.mcap_messages import Message, is_mcap
 from replay.problems import Problems
 from vehicled.errors import RunError, UsageError
-from vehicled.live.status import decode_status
-from vehicled.schemas import TOPIC_COLUMNS, CommandRecord
+from vehicled.live.shown import decode_command, decode_status
+from vehicled.schemas import TOPIC_COLUMNS, decode_estimate
 from vehicled.view.messages import (
     COLUMNS,
     INTERVAL_NS,
@@ -27,8 +25,8 @@ from vehicled.view.messages import (
 _MOST_ROWS = 180_000
 """Two hours. Of a longer drive every second row is left out, or more: a page could not show them either."""
 _PIECE = 512 * ROW_BYTES
-_COMMAND = msgspec.json.Decoder(CommandRecord)
-_FIELDS = msgspec.json.Decoder(dict[str, int | float | None])
+_LONGEST_HOLD_NS = 1_000_000_000
+"""Columns that are recorded less often than the position are shown until they come again, at most so long."""
 
 
 class RecordedRun:
@@ -73,26 +71,42 @@ class RecordedRun:
         raise UsageError("a recording cannot be marked")
 
     def _read_recording(self, log: McapLog) -> None:
-        parts: dict[str, dict[str, int | float | None]] = {}
+        newest: dict[str, Message] = {}
+        step: int | None = None
         for message in log.messages((*TOPIC_COLUMNS, "status", "command")):
             try:
                 if message.topic == "status":
                     status = decode_status(message.data)
                     self._messages.append(status_message(self._since(status.t), status, takes_marks=False))
                 elif message.topic == "command":
-                    command = _COMMAND.decode(message.data)
+                    command = decode_command(message.data)
                     self._messages.append(command_message(self._since(command.step), command))
-                elif self._is_due(message.log_time - log.utc_offset_ns):
-                    # The three topics of a step follow each other; a damaged chunk may have taken the last ones.
-                    if message.topic == "position":
-                        parts = {}
-                    parts[message.topic] = _FIELDS.decode(message.data)
-                    if message.topic == "suspension" and len(parts) == len(TOPIC_COLUMNS):
-                        self._add({c: v for part in parts.values() for c, v in part.items()})
-                        parts = {}
-            except (ValueError, KeyError) as error:  # msgspec's errors are ValueErrors
-                log.problems.add("bad message", f"/{message.topic} at {message.log_time}", str(error))
+                else:
+                    if message.log_time != step:
+                        self._add_step(step, newest, log)
+                        step = message.log_time
+                    newest[message.topic] = message
+            except ValueError as error:  # msgspec's errors are ValueErrors
+                _note(log, message, error)
+        self._add_step(step, newest, log)
         self.problems = log.problems
+
+    def _add_step(self, step: int | None, newest: dict[str, Message], log: McapLog) -> None:
+        """A row of a step that is whole, if it has a position: with what else was recorded then or shortly before."""
+        position = newest.get("position")
+        if position is None or position.log_time != step or not self._is_due(step - log.utc_offset_ns):
+            return
+        try:
+            t, estimate = decode_estimate("position", position.data)
+        except ValueError as error:
+            return _note(log, position, error)
+        for message in newest.values():
+            if message is not position and 0 <= step - message.log_time <= _LONGEST_HOLD_NS:
+                try:
+                    estimate |= decode_estimate(message.topic, message.data)[1]
+                except ValueError as error:
+                    _note(log, message, error)
+        self._add(t, estimate)
 
     def _read_table(self) -> None:
         table = read_estimates(self.path)
@@ -100,7 +114,7 @@ class RecordedRun:
         columns = {c: table.columns[c] for c in COLUMNS if c in table.columns}
         for k, t in enumerate(table.t.tolist()):
             if self._is_due(t):
-                self._add({"t": t, **{c: float(values[k]) for c, values in columns.items()}})
+                self._add(t, {c: float(values[k]) for c, values in columns.items()})
 
     def _since(self, t: int) -> int:
         """When the drive began; with what comes first."""
@@ -111,9 +125,7 @@ class RecordedRun:
     def _is_due(self, t: int) -> bool:
         return self._due is None or t >= self._due
 
-    def _add(self, estimate: dict[str, int | float | None]) -> None:
-        t = estimate["t"]
-        assert isinstance(t, int)
+    def _add(self, t: int, estimate: Mapping[str, float | None]) -> None:
         seconds = (t - self._since(t)) * 1e-9
         self._rows += pack_row(seconds, estimate)
         self._due = t + self._interval
@@ -123,3 +135,7 @@ class RecordedRun:
             kept = (self._rows[k : k + ROW_BYTES] for k in range(0, len(self._rows), 2 * ROW_BYTES))
             self._rows = bytearray(b"".join(kept))
             self._interval *= 2
+
+
+def _note(log: McapLog, message: Message, error: ValueError) -> None:
+    log.problems.add("bad message", f"/{message.topic} at {message.log_time}", str(error))

@@ -110,11 +110,6 @@ class Derivatives:
         return Derivatives(self.gradient + other.gradient, self.information + other.information, blocks)
 
 
-def calc_length(steps: Sequence[Step]) -> float:
-    """Time from the first to the last, s."""
-    return (steps[-1].t - steps[0].t) * 1e-9
-
-
 @dataclass(frozen=True)
 class ScoredDrive:
     """Steps of a log, and which of them are evaluated: the same ones for all parameters."""
@@ -124,20 +119,14 @@ class ScoredDrive:
     """Times of steps, ns."""
 
     @classmethod
-    def of(
-        cls,
-        configuration: Configuration,
-        steps: Sequence[Step],
-        progress: Callable[[float], None] | None = None,
-    ) -> ScoredDrive:
+    def of(cls, configuration: Configuration, steps: Sequence[Step]) -> ScoredDrive:
         """Those at which the filter of a configuration has settled and the car moves."""
-        drive = cls(steps, frozenset())
-        return cls(steps, find_counting(configuration, drive, progress))
+        return cls(steps, find_counting(configuration, cls(steps, frozenset())))
 
     @property
     def length(self) -> float:
-        """s."""
-        return calc_length(self.steps)
+        """Time from the first to the last step, s."""
+        return (self.steps[-1].t - self.steps[0].t) * 1e-9
 
     def after(self, share: float) -> ScoredDrive:
         """The evaluated steps after a share of its time; the filter still runs from the beginning."""

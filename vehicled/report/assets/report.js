@@ -11,7 +11,6 @@ function unpack(text, Kind) {
   return Array.from(new Kind(bytes.buffer), (v) => (Number.isFinite(v) ? v : null));
 }
 
-// Lines of runs with other times are put on common ones; what is missing only for that is no hole.
 function makeTable(part) {
   const columns = [unpack(part.t, Float64Array), ...part.lines.map((line) => unpack(line.y, Float32Array))];
   if (part.bound !== null) {
@@ -66,6 +65,7 @@ function follow(plot, key) {
 
 function makePanel(panel, element) {
   const tables = panel.parts.map(makeTable);
+  // Lines of runs with other times are put on common ones; what is missing only for that is no hole.
   const data = tables.length === 1 ? tables[0] : uPlot.join(tables);
   const series = [{ label: "time, s", value: (_, v) => show(v) }];
   const bands = [];

@@ -21,7 +21,7 @@ from vehicled.simulation.sensor_settings import CONVENTIONAL, RTK, SimulatedSens
 LENGTH = 22.0
 """s."""
 BEGIN, END = 8.0, 14.0
-"""s: of a fault, where its row says nothing else."""
+"""s: of a fault whose row has no other times."""
 START = 9.0
 """s: where nothing is measured before."""
 PULLS_OFF = 12.0
@@ -94,7 +94,7 @@ skid, by 14° to one side at `START`, by 28° to the other side three seconds la
 """
 DRIVES = tuple(_COURSES)
 PLACES = ("corner", "slalom", "braking")
-"""Where faults happen that say nothing else."""
+"""Where faults happen whose row names no drives."""
 RECEIVERS = {"rtk": RTK, "conventional": CONVENTIONAL}
 
 

@@ -1,4 +1,4 @@
-"""What a row of the campaign says: a fault, which source it should be named by, and what has to hold."""
+"""A row of the campaign: a fault, which source it should be named by, and what has to hold."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Displaced(_Fault):
 
 @dataclass(kw_only=True)
 class Flapping(_Fault):
-    """The receiver loses and finds its RTK fix, and says so; float solutions wander about the antenna."""
+    """The receiver loses and finds its RTK fix, and reports that; float solutions wander about the antenna."""
 
     period: float = 0.5
     """s."""

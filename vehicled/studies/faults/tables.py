@@ -13,7 +13,7 @@ HEADING = (
 _WORTH_SAYING = 0.05
 """s."""
 LEGEND = (
-    "named after, and normal after the end: s; error: m; yaw: °; σ: largest error in claimed standard deviations,\n"
+    "named after, and normal after the end: s; error: m; yaw: °; σ: largest error in estimated standard deviations,\n"
     "of position, heading, velocity and sideslip; missed: deadlines. ! beyond the row's limit."
 )
 

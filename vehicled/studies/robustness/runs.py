@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from vehicled.studies.robustness.scores import calc_rejected, lost, score_outage
 from vehicled.studies.robustness.wrongs import WRONGS, apply_wrongs
 
 KINEMATIC = "kinematic"
-ESTIMATORS: tuple[str, ...] = (*get_args(Kind), KINEMATIC)
 RECEIVERS: tuple[Receiver, ...] = ("rtk", "conventional", "none")
 PERIOD_NS = 4_000_000
 """Of the filter's steps."""

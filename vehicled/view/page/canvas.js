@@ -29,6 +29,23 @@ export class Surface {
   }
 }
 
+export function strokeCross(context, x, y, radius) {
+  context.beginPath();
+  context.moveTo(x - radius, y);
+  context.lineTo(x + radius, y);
+  context.moveTo(x, y - radius);
+  context.lineTo(x, y + radius);
+  context.stroke();
+}
+
+// Filled, with an edge.
+export function drawDisc(context, x, y, radius) {
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+  context.fill();
+  context.stroke();
+}
+
 let colours = null;
 
 // The colours of style.css by name, read once and after a change between light and dark.

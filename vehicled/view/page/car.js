@@ -2,9 +2,12 @@
 
 import { DEG, WHEELS, fixed, isMoving } from "./format.js";
 
+// Of the lines of forces: 70 units of the drawing for 5 kN.
 const NEWTON_TO_PIXEL = 70 / 5000;
+// Radius of the disc of a wheel at this load in N; its area is in proportion to the load.
 const LOAD_RADIUS = 30;
 const LOAD_AT = 5000;
+// Deflection in m that fills half of the bar, whose length is RAIL.
 const TRAVEL = 0.08;
 const RAIL = 66;
 const PLACES = {

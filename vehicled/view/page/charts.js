@@ -8,7 +8,6 @@ const Plot = globalThis.uPlot;
 
 class Chart {
   constructor(element, series, bands, range, onSeek) {
-    this.element = element;
     const colours = palette();
     const axis = { stroke: colours.quiet, grid: { stroke: colours.line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     this.plot = new Plot({
@@ -26,16 +25,23 @@ class Chart {
       bands,
       hooks: { draw: [(plot) => this.drawCursor(plot)] },
     }, [[0], ...series.map(() => [null])], element);
-    new ResizeObserver(() => this.plot.setSize({ width: element.clientWidth, height: element.clientHeight })).observe(element);
+    this.observer = new ResizeObserver(() => this.plot.setSize({ width: element.clientWidth, height: element.clientHeight }));
+    this.observer.observe(element);
     const seek = (event) => {
       const left = event.clientX - this.plot.over.getBoundingClientRect().left;
       onSeek(this.plot.posToVal(left, "x"));
     };
-    element.addEventListener("pointerdown", (event) => {
-      element.setPointerCapture(event.pointerId);
+    const { root } = this.plot;
+    root.addEventListener("pointerdown", (event) => {
+      root.setPointerCapture(event.pointerId);
       seek(event);
     });
-    element.addEventListener("pointermove", (event) => event.buttons && seek(event));
+    root.addEventListener("pointermove", (event) => event.buttons && seek(event));
+  }
+
+  remove() {
+    this.observer.disconnect();
+    this.plot.destroy();
   }
 
   drawCursor(plot) {
@@ -78,11 +84,13 @@ export class Charts {
     this.make();
   }
 
+  // Again after a change of the palette, which a plot keeps.
   make() {
     const colours = palette();
     const line = { stroke: colours.accent, width: 2, points: { show: false } };
     const edge = { ...line, width: 0 };
-    for (const element of Object.values(this.elements)) element.replaceChildren();
+    this.speed?.remove();
+    this.sideslip?.remove();
     this.speed = new Chart(this.elements.speed, [line], [], atLeast(10), this.onSeek);
     const band = { series: [2, 3], fill: colours.soft };
     this.sideslip = new Chart(this.elements.sideslip, [line, edge, edge], [band], atLeast(2), this.onSeek);

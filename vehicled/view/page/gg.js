@@ -1,15 +1,16 @@
 // The g-g diagram: forward acceleration up, lateral acceleration to its own side, with the last seconds behind it.
 
-import { Surface, palette } from "./canvas.js";
+import { Surface, drawDisc, palette, strokeCross } from "./canvas.js";
 import { fixed } from "./format.js";
 
 const G = 9.80665;
 const TRAIL_S = 12;
+// g: what is shown at least, before it is rounded up to a half.
+const LEAST = 0.9;
 
 export class GgDiagram {
   constructor(element, redraw) {
     this.surface = new Surface(element, redraw);
-    this.full = 1;
   }
 
   draw(history, row) {
@@ -18,11 +19,11 @@ export class GgDiagram {
     const colours = palette();
     const { t, ax, ay } = history.columns;
     const first = row < 0 ? 0 : Math.max(0, history.indexAt(t[row] - TRAIL_S));
-    let most = 0.9;
+    let most = LEAST;
     for (let k = first; k <= row; k++) most = Math.max(most, Math.hypot(ax[k], ay[k]) / G || 0);
-    this.full = Math.ceil(most * 2) / 2;
+    const full = Math.ceil(most * 2) / 2;
     const radius = Math.min(width, height) / 2 - 14;
-    const scale = radius / this.full;
+    const scale = radius / full;
     const [x0, y0] = [width / 2, height / 2];
 
     context.strokeStyle = colours.line;
@@ -30,18 +31,13 @@ export class GgDiagram {
     context.lineWidth = 1;
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "left";
-    for (let g = 0.5; g <= this.full; g += 0.5) {
+    for (let g = 0.5; g <= full; g += 0.5) {
       context.beginPath();
       context.arc(x0, y0, g * scale, 0, 2 * Math.PI);
       context.stroke();
       context.fillText(`${fixed(g, 1)} g`, x0 + 3, y0 - g * scale + 12);
     }
-    context.beginPath();
-    context.moveTo(x0 - radius, y0);
-    context.lineTo(x0 + radius, y0);
-    context.moveTo(x0, y0 - radius);
-    context.lineTo(x0, y0 + radius);
-    context.stroke();
+    strokeCross(context, x0, y0, radius);
     if (row < 0) return;
 
     const px = (k) => x0 - (ay[k] / G) * scale;
@@ -59,9 +55,6 @@ export class GgDiagram {
     context.globalAlpha = 1;
     context.fillStyle = colours.warm;
     context.strokeStyle = colours.panel;
-    context.beginPath();
-    context.arc(px(row), py(row), 6, 0, 2 * Math.PI);
-    context.fill();
-    context.stroke();
+    drawDisc(context, px(row), py(row), 6);
   }
 }

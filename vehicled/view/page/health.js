@@ -47,7 +47,7 @@ export class Health {
     const faults = new Map(status.faults.map((fault) => [fault.source, fault]));
     const items = [];
     const group = (heading, entries) => {
-      if (entries.length) items.push(make("li", "heading", heading));
+      if (entries.length && heading) items.push(make("li", "heading", heading));
       for (const [name, state] of entries) {
         items.push(row(name, state, faults.get(name)));
         faults.delete(name);
@@ -62,7 +62,7 @@ export class Health {
     group("measurements", sensors);
     group("inputs", inputs);
     group("devices", devices);
-    this.sources.replaceChildren(...items.filter((item) => item.className !== "heading" || item.textContent));
+    this.sources.replaceChildren(...items);
     this.drawStep(status);
   }
 

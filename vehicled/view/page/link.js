@@ -1,4 +1,4 @@
-// The connection to the server: opened again and again, each time with the whole story from the beginning.
+// The connection to the server. It is opened again after each end, and the server then sends the drive from the beginning.
 
 const SHORTEST_MS = 500;
 const LONGEST_MS = 8000;

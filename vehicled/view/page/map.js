@@ -1,12 +1,24 @@
 // The car's way from above, north up: track, marks, the car, and the 2 σ ellipse of its position.
 
-import { Surface, palette } from "./canvas.js";
+import { Surface, drawDisc, palette, strokeCross } from "./canvas.js";
 import { fixed } from "./format.js";
 
+// Of the track that are drawn.
 const MOST_POINTS = 6000;
+// Metres that the whole track is shown as at least, and pixels around it.
 const LEAST_SPAN = 4;
 const MARGIN = 34;
+// Radius in pixels of the circle with the ellipse.
 const LENS = 34;
+// Pixels between the lines of the grid, at least.
+const GRID = 90;
+// Pixels per metre.
+const LEAST_SCALE = 0.005, LARGEST_SCALE = 4000;
+// Metres of an ordinary car, as its own are not published; and pixels, where it would be smaller.
+const CAR_LENGTH = 4.2, CAR_WIDTH = 1.8;
+const LEAST_LENGTH = 18, LEAST_WIDTH = 12;
+// Pixels of its length from which on it is translucent, as it would hide its track and the ellipse.
+const TRANSLUCENT_FROM = 40;
 
 function lengthText(metres) {
   if (metres >= 1) return `${fixed(metres, 0)} m`;
@@ -57,7 +69,7 @@ export class TrackMap {
   }
 
   zoom(factor) {
-    this.scale = Math.min(Math.max((this.scale ?? this.drawnScale ?? 1) * factor, 0.005), 4000);
+    this.scale = Math.min(Math.max((this.scale ?? this.drawnScale ?? 1) * factor, LEAST_SCALE), LARGEST_SCALE);
     this.redraw();
   }
 
@@ -109,7 +121,7 @@ export class TrackMap {
   drawGrid(context, frame) {
     const { width, height } = this.surface;
     const colours = palette();
-    const step = roundUp(90 / frame.scale);
+    const step = roundUp(GRID / frame.scale);
     context.strokeStyle = colours.line;
     context.lineWidth = 1;
     context.beginPath();
@@ -159,10 +171,7 @@ export class TrackMap {
     context.fillStyle = colours.warm;
     context.strokeStyle = colours.panel;
     context.lineWidth = 2;
-    context.beginPath();
-    context.arc(x, y, 5, 0, 2 * Math.PI);
-    context.fill();
-    context.stroke();
+    drawDisc(context, x, y, 5);
   }
 
   // The ellipse at a scale of its own, as on that of the track it is mostly too small to be seen.
@@ -178,16 +187,8 @@ export class TrackMap {
     context.fillStyle = colours.panel;
     context.strokeStyle = colours.line;
     context.lineWidth = 1.5;
-    context.beginPath();
-    context.arc(x, y, LENS, 0, 2 * Math.PI);
-    context.fill();
-    context.stroke();
-    context.beginPath();
-    context.moveTo(x - LENS, y);
-    context.lineTo(x + LENS, y);
-    context.moveTo(x, y - LENS);
-    context.lineTo(x, y + LENS);
-    context.stroke();
+    drawDisc(context, x, y, LENS);
+    strokeCross(context, x, y, LENS);
     this.drawEllipse(context, x, y, a * scale, b * scale);
     context.fillStyle = colours.quiet;
     context.textAlign = "right";
@@ -212,8 +213,8 @@ export class TrackMap {
     const [a, b] = [2 * at("sigma.x") * scale, 2 * at("sigma.y") * scale];
     if (Number.isFinite(a + b)) this.drawEllipse(context, x, y, a, b);
     // To scale where that is large enough to be seen.
-    const length = Math.max(4.2 * scale, 18);
-    const half = Math.max(0.9 * scale, 6);
+    const length = Math.max(CAR_LENGTH * scale, LEAST_LENGTH);
+    const half = Math.max(CAR_WIDTH * scale, LEAST_WIDTH) / 2;
     context.save();
     context.translate(x, y);
     context.rotate(-at("yaw"));
@@ -224,7 +225,7 @@ export class TrackMap {
     context.lineTo(-length / 2, -half);
     context.lineTo(length / 4, -half);
     context.closePath();
-    context.globalAlpha = 4.2 * scale > 40 ? 0.35 : 1;
+    context.globalAlpha = CAR_LENGTH * scale > TRANSLUCENT_FROM ? 0.35 : 1;
     context.fillStyle = colours.text;
     context.fill();
     context.globalAlpha = 1;

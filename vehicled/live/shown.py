@@ -1,10 +1,47 @@
-"""A status message as viewers read it: the counters that they show, checked; the others are left out."""
+"""Messages as viewers read them: what they show, checked; everything else is left out."""
 
 from __future__ import annotations
+
+import math
+from typing import Annotated, Any
 
 import msgspec
 
 from vehicled.messages import SourceFault, State
+
+Nanoseconds = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A time. JSON permits integers that are too large to calculate with, here and below."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Variance = Annotated[float, msgspec.Meta(ge=0.0)]
+
+
+class Fix(msgspec.Struct):
+    """The innovation record of a GNSS position."""
+
+    t: Nanoseconds
+    innovation: list[float | None]
+    variance: list[Variance | None]
+    fused: bool
+
+    @property
+    def horizontal(self) -> float | None:
+        """Its distance from what was predicted, m; None if there was no prediction."""
+        known = [c for c in self.innovation[:2] if c is not None]
+        return math.hypot(*known) if known else None
+
+    @property
+    def sigma(self) -> float | None:
+        """Standard deviation of that distance per axis, m."""
+        variances = [v for v in self.variance[:2] if v is not None]
+        return math.sqrt(sum(variances) / len(variances)) if variances else None
+
+
+class ShownCommand(msgspec.Struct):
+    """A command that was executed."""
+
+    step: Nanoseconds
+    name: str
+    arguments: dict[str, Any]
 
 
 class StepTimes(msgspec.Struct):
@@ -19,23 +56,23 @@ class LoopCounters(msgspec.Struct):
     """Deadlines."""
 
     rate_hz: float
-    steps: int
-    missed: int
+    steps: Count
+    missed: Count
     step_us: StepTimes
 
 
 class QueueCounters(msgspec.Struct):
     """Measurements."""
 
-    put: int
-    dropped: dict[str, int]
+    put: Count
+    dropped: dict[str, Count]
 
 
 class RecorderCounters(msgspec.Struct):
     """What is on the disk."""
 
     state: str
-    bytes: int
+    bytes: Count
     reason: str | None = None
 
 
@@ -43,8 +80,8 @@ class SensorCounters(msgspec.Struct):
     """Of one kind of observation."""
 
     state: str
-    fused: int
-    rejected: int
+    fused: Count
+    rejected: Count
 
 
 class EstimatorCounters(msgspec.Struct):
@@ -52,7 +89,7 @@ class EstimatorCounters(msgspec.Struct):
 
     sensors: dict[str, SensorCounters] = {}
     inputs: dict[str, str] = {}
-    restarts: int = 0
+    restarts: Count = 0
 
 
 class DeviceCounters(msgspec.Struct):
@@ -81,12 +118,14 @@ class ShownCounters(msgspec.Struct):
 class ShownStatus(msgspec.Struct):
     """`vehicled.messages.Status`, as far as it is shown."""
 
-    t: int
+    t: Nanoseconds
     state: State
     counters: ShownCounters
     reason: str | None = None
     faults: tuple[SourceFault, ...] = ()
 
 
+decode_fix = msgspec.json.Decoder(Fix).decode
+decode_command = msgspec.json.Decoder(ShownCommand).decode
 decode_status = msgspec.json.Decoder(ShownStatus).decode
-"""From JSON. Raises msgspec.DecodeError, a ValueError."""
+"""From JSON. All raise msgspec.DecodeError or UnicodeDecodeError, both ValueErrors."""
