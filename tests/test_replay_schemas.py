@@ -12,6 +12,7 @@ from vehicled.cli import main
 from vehicled.messages import (
     CHANNELS,
     ESTIMATE_COLUMNS,
+    LOAD_COLUMNS,
     Estimate,
     Innovation,
     Measurement,
@@ -30,6 +31,7 @@ from vehicled.schemas import (
     encode,
     encode_estimate,
     encode_innovation,
+    encode_loads,
     encode_measurement,
     encode_points,
     json_schema,
@@ -46,6 +48,7 @@ VALUES[3:6] = np.nan
 MESSAGES: dict[str, bytes] = {
     **{topic: encode_estimate(topic, Estimate(5, VALUES)) for topic in TOPIC_COLUMNS},
     "points": encode_points(Estimate(5, VALUES, {"driver": VALUES[:10]})),
+    "loads": encode_loads(Estimate(5, VALUES, None, np.arange(len(LOAD_COLUMNS)) / 7)),
     "innovation": encode_innovation(
         Innovation(1, 2, "imu.gyro", "imu", [1.0], [1.5], [-0.5], [4.0], 0.25, 0.1, True, "fused")
     ),

@@ -25,6 +25,7 @@ _MAX_SUBSCRIPTION = 512
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
     "points": schemas.encode_points,
+    "loads": schemas.encode_loads,
     "status": schemas.encode,
     "parameters": schemas.encode,
     "command": schemas.encode,
@@ -137,6 +138,8 @@ class Publisher:
                 self._offer(topic, estimate)
             if estimate.points is not None:
                 self._offer("points", estimate)
+            if estimate.loads is not None:
+                self._offer("loads", estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)
             if self._subscribers.wanted_sources:

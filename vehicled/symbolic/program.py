@@ -49,6 +49,18 @@ class ArrayPlace:
     rank: int
 
 
+class Span(NamedTuple):
+    """Consecutive numbers of a workspace."""
+
+    place: int
+    size: int
+
+    @property
+    def slice(self) -> slice:
+        """Of the workspace."""
+        return slice(self.place, self.place + self.size)
+
+
 @dataclass
 class Layout:
     """The named arrays of a workspace."""
@@ -79,16 +91,29 @@ class Layout:
         size = self.width * (self.lanes if rank else 1)
         return size if self.width == 1 else (-(-size // ALIGNMENT) | 1) * ALIGNMENT
 
-    def name(self, offset: int) -> str:
-        """Name of the number at an offset: "array[index]", or "array[index, lane]" in a lane vector.
+    def span(self, first: str, last: str) -> Span:
+        """All numbers of the arrays from one to another. Raises KeyError."""
+        begin, end = self.places[first], self.places[last]
+        return Span(begin.offset, end.offset + end.count * self.stride(end.rank) - begin.offset)
 
-        An offset of the first instance. Raises KeyError when there is none.
+    def find(self, offset: int) -> tuple[str, int, int]:
+        """Array, index and lane (0 in an array of plain numbers) of the number at an offset of the first instance.
+
+        Raises KeyError when there is none.
         """
         for name, place in self.places.items():
             index, within = divmod(offset - place.offset, self.stride(place.rank))
             if 0 <= index < place.count:
-                return f"{name}[{index}, {within // self.width}]" if within else f"{name}[{index}]"
+                return name, index, within // self.width
         raise KeyError(offset)
+
+    def name(self, offset: int) -> str:
+        """Name of the number at an offset: "array[index]", or "array[index, lane]" beyond the first lane.
+
+        An offset of the first instance. Raises KeyError when there is none.
+        """
+        name, index, lane = self.find(offset)
+        return f"{name}[{index}, {lane}]" if lane else f"{name}[{index}]"
 
     def allocate(self) -> np.ndarray:
         """A zeroed workspace, (size,) float64, aligned to 64 bytes."""
