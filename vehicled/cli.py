@@ -32,6 +32,7 @@ COMMANDS = {
     "check": "validate a configuration and describe its vehicle model",
     "identify": "find parameters of a car from recorded drives",
     "tune": "find the noise of sensors and model from recorded drives",
+    "particles": "follow a mechanism of any kind by particles, from its sensors or a log",
     "bench": "measure speed on this machine",
     "ntrip": "list the streams of corrections that a caster has",
     "foxglove": "show a running daemon in Foxglove",

@@ -131,6 +131,44 @@ class Estimate(msgspec.Struct, gc=False):
         return float(self.values[ESTIMATE_INDEX[column]])
 
 
+class CoordinateEstimate(msgspec.Struct, gc=False):
+    """One coordinate of a mechanism, by the heaviest cluster of particles and by all of them."""
+
+    unit: str
+    """`rad` or `m`, of all but the rates, which are per second."""
+    value: float
+    """Mean of the heaviest cluster; of an angle in (−π, π]."""
+    sigma: float
+    """Standard deviation in that cluster."""
+    rate: float
+    rate_sigma: float
+    mean: float
+    """Weighted mean of all particles, which lies between clusters while there are several."""
+    deviation: float
+    """Standard deviation of all particles; circular of an angle."""
+
+
+class ParticleEstimate(msgspec.Struct, gc=False):
+    """The state of a mechanism by particles, when its sensors were read last."""
+
+    t: int
+    """ns, host monotonic clock: when the last reading was measured."""
+    coordinates: dict[str, CoordinateEstimate]
+    """Angles, distances and independent coordinates of the mechanism, by name."""
+    cluster: float
+    """Weight of the heaviest cluster: below about 0.9 the state is ambiguous."""
+    effective: float
+    """Effective sample size as a share of the particles."""
+    independent: list[str]
+    """The coordinates that determine the others: the order in `covariance`."""
+    covariance: list[list[float]]
+    """Of the independent coordinates, then of their rates, in the heaviest cluster; rad, m, s."""
+
+
+AnyEstimate = Estimate | ParticleEstimate
+"""What an estimator may give: of a car, or of another mechanism."""
+
+
 class Innovation(msgspec.Struct, gc=False):
     """How the filter handled one observation: one record each, accepted or rejected."""
 

@@ -26,6 +26,7 @@ from vehicled.messages import (
     Innovation,
     Measurement,
     Parameters,
+    ParticleEstimate,
     Status,
 )
 from vehicled.viewer_messages import VIEWER_TOPICS
@@ -168,6 +169,7 @@ class Points(msgspec.Struct, gc=False):
 _TYPES: dict[str, type[msgspec.Struct]] = {
     **_ESTIMATE_STRUCTS,
     "points": Points,
+    "mechanism": ParticleEstimate,
     "innovation": Innovation,
     "status": Status,
     "parameters": Parameters,
@@ -178,7 +180,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": ClockRecord,
 }
 
-PUBLISHED = (*TOPIC_COLUMNS, "points", "status", "parameters", "command", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "points", "mechanism", "status", "parameters", "command", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)
@@ -196,7 +198,7 @@ _VERSION = b'{"schema":%d,' % SCHEMA_VERSION
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Any message but an estimate as UTF-8 JSON, led by the schema version."""
+    """Any message but the estimate of a car as UTF-8 JSON, led by the schema version."""
     return _VERSION + _encode(message)[1:]
 
 

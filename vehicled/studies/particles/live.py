@@ -41,9 +41,19 @@ class Follower:
     def take(self, sample: Sample) -> bool:
         """Advance to a sample's time and take it into account; returns False for one that is too late.
 
-        The first sample has the time of the initial particles. Raises as `ParticleFilter.step`.
+        Raises as `ParticleFilter.step`.
         """
-        gap = 0.0 if self._last is None else (sample.t - self._last) * 1e-9
+        in_time = self.advance(sample.t)
+        if in_time:
+            self.filter.update(sample.readings)
+        return in_time
+
+    def advance(self, t: int) -> bool:
+        """Advance to the time of a sample, ns; returns False for one that is too late.
+
+        The first sample has the time of the initial particles.
+        """
+        gap = 0.0 if self._last is None else (t - self._last) * 1e-9
         if gap < 0.0:
             self.late += 1
             return False
@@ -51,7 +61,6 @@ class Follower:
         steps = math.ceil(gap / self._longest - 1e-6)
         for _ in range(steps):
             self.filter.predict(gap / steps)
-        self.filter.update(sample.readings)
-        self._last = sample.t
+        self._last = t
         self.taken += 1
         return True
