@@ -35,7 +35,7 @@ SENSORS = """\
 sensors:
   imu: {imu.wz: {rate: theta, sigma: 0.01 rad/s, multiplier: 2}}
 """
-ENCODER = "  can: {steer.wheel: {value: theta, sigma: 0.01 rad, multiplier: 2}}\n"
+ENCODER = "  can: {joint.1.angle: {value: theta, sigma: 0.01 rad, multiplier: 2}}\n"
 
 
 def simulate(seconds, name="four_bar", coordinate="theta"):
@@ -56,7 +56,7 @@ def truth():
 
 def write_log(path, truth, channels=("imu.wz",), sigma=0.01):
     noisy = truth[:, 1:] + sigma * np.random.default_rng(1).standard_normal((len(truth), 2))
-    column = {"imu.wz": noisy[:, 1], "steer.wheel": noisy[:, 0]}
+    column = {"imu.wz": noisy[:, 1], "joint.1.angle": noisy[:, 0]}
     with path.open("w") as file:
         file.write(f"t,{','.join(channels)}\n")
         for k, t in enumerate(truth[:, 0]):
@@ -107,7 +107,7 @@ def test_a_log_becomes_a_table_of_estimates(tmp_path, truth, capsys):
 
 def test_a_precise_encoder_is_found_although_no_particle_is_near(tmp_path, truth):
     """Of 200 particles around the circle hardly one is within 10 σ of the first reading, at a rate of its own."""
-    write_log(tmp_path / "log.csv", truth, ["steer.wheel"], sigma=0.001)
+    write_log(tmp_path / "log.csv", truth, ["joint.1.angle"], sigma=0.001)
     text = "particles: {count: 200, coordinates: {theta: {rate: 5 rad/s}}}\nsensors:\n"
     text += ENCODER.replace("0.01 rad, multiplier: 2", "0.001 rad")
     out = tmp_path / "out.csv"
@@ -161,7 +161,7 @@ def test_devices_of_different_latency_are_used_in_the_order_of_measurement(tmp_p
             arrived = [Measurement("imu", ns, ns, {"imu.wz": truth[k, 2]})]
             if k >= 3:
                 then = round(truth[k - 3, 0] * 1e9)
-                arrived.append(Measurement("can", then, ns, {"steer.wheel": truth[k - 3, 1]}))
+                arrived.append(Measurement("can", then, ns, {"joint.1.angle": truth[k - 3, 1]}))
             estimate = follower.step(ns, arrived)
             records += follower.innovations()
             times += [] if estimate is None else [estimate.t]
@@ -267,7 +267,7 @@ def test_drives_and_live_options_are_refused(tmp_path, capsys):
 
 
 def test_a_log_without_the_channels_is_an_error(tmp_path, truth, capsys):
-    write_log(tmp_path / "log.csv", truth[:5], ["steer.wheel"])
+    write_log(tmp_path / "log.csv", truth[:5], ["joint.1.angle"])
     assert follow(tmp_path, SENSORS, "--log", str(tmp_path / "log.csv"), "--fast") == 1
     assert "none of the channels of `sensors` in it: imu.wz" in capsys.readouterr().err
 
@@ -277,7 +277,7 @@ def test_a_log_without_the_channels_is_an_error(tmp_path, truth, capsys):
 
 def devices_of(folder):
     (folder / "rig.dbc").write_text(DBC)
-    signals = {"steer.wheel": {"message": "Encoder", "signal": "Angle"}}
+    signals = {"joint.1.angle": {"message": "Encoder", "signal": "Angle"}}
     can = {
         "interface": "slcan",
         "channel": str(folder / "can"),
@@ -295,7 +295,7 @@ def test_live_from_emulated_devices_and_the_same_from_its_recording(tmp_path, so
     """A gyroscope on a pseudo-terminal and an encoder on a CAN adapter, while a linkage moves."""
     plan, can = devices_of(tmp_path)
     text = f"""\
-particles: {{count: 300, wait: 50 ms}}
+particles: {{count: 300, longest_step: 10 ms, wait: 50 ms}}
 {SENSORS}{ENCODER}daemon:
   devices:
     imu: {{driver: xsens, options: {{port: {tmp_path}/imu}}}}
@@ -308,10 +308,11 @@ particles: {{count: 300, wait: 50 ms}}
     config.write_text(text)
     imu = dict.fromkeys(("imu.ax", "imu.ay", "imu.az", "imu.wx", "imu.wy"), 0.0)
     drive = []
-    for t, angle, rate in truth:
+    for k, (t, angle, rate) in enumerate(truth):
         ns = round(t * 1e9)
         drive.append(Measurement("imu", ns, ns, {**imu, "imu.wz": rate}))
-        drive.append(Measurement("can", ns + 3 * MS, ns + 3 * MS, {"steer.wheel": angle}))
+        if k % 2 == 0:
+            drive.append(Measurement("can", ns + 3 * MS, ns + 3 * MS, {"joint.1.angle": angle}))
     configuration = load_particles_configuration(config)
     follower = MechanismTracker(Mechanism.load("four_bar"), configuration)
     daemon = Daemon(configuration.daemon, follower, configuration.text, dict)
@@ -338,7 +339,7 @@ particles: {{count: 300, wait: 50 ms}}
         assert json.loads(commands.recv()) == {"ok": True}
     assert {b"mechanism", b"innovation.imu.wz"} <= topics
     assert status["state"] == "running"
-    assert set(status["counters"]["estimator"]["sensors"]) == {"imu.imu.wz", "can.steer.wheel"}
+    assert set(status["counters"]["estimator"]["sensors"]) == {"imu.imu.wz", "can.joint.1.angle"}
     for m in messages:
         theta = m["coordinates"]["theta"]
         # The time of a sample on this machine is known to a few milliseconds, in which it moves by 1°.
@@ -347,7 +348,8 @@ particles: {{count: 300, wait: 50 ms}}
         )
         assert 0.0 < m["effective"] <= 1.0
         assert np.array(m["covariance"]).shape == (2, 2)
-    assert np.median(errors[50:]) < np.radians(3.0)
+    settled = [e for m, e in zip(messages, errors, strict=True) if m["t"] > begun + 0.8e9]
+    assert np.median(settled) < np.radians(3.0)
 
     (recording,) = (tmp_path / "runs").iterdir()
     again = tmp_path / "again.mcap"
@@ -363,5 +365,5 @@ particles: {{count: 300, wait: 50 ms}}
     ]
     assert main([*command, "--record", str(again)]) == 0
     live, replayed = ([m.data for m in McapLog(path).messages(("mechanism",))] for path in (recording, again))
-    assert len(live) > 100
+    assert len(live) > 10
     assert replayed == live

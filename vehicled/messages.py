@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 WHEELS = ("fl", "fr", "rl", "rr")
+JOINTS = ("1", "2", "3", "4")
 
 SCHEMA_VERSION = 1
 """The field `schema` of every published message; increases when a field changes its meaning."""
@@ -56,6 +57,11 @@ CHANNELS: dict[str, str] = {
     **{f"gnss2.{what}": unit for what, unit in _OF_RECEIVERS.items()},
     "velocity.x": "m/s",
     "velocity.y": "m/s",
+    **{
+        f"joint.{j}.{what}": unit
+        for j in JOINTS
+        for what, unit in (("angle", "rad"), ("speed", "rad/s"), ("distance", "m"))
+    },
     **REFERENCE,
 }
 """Every channel that a measurement may carry, and its unit."""

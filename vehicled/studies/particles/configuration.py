@@ -27,7 +27,7 @@ class CoordinateOptions:
     rate: Quantity = 0.0
     """Standard deviation of its rate at the start, where no sensor measures that; 0: at rest."""
     motion: Quantity | None = None
-    """Standard deviation of the noise of each step of integration; of an angle 0.01 rad by default."""
+    """Standard deviation of the noise in each `longest_step`; of an angle 0.01 rad by default."""
     speed: Quantity = 0.0
     """The same of its rate."""
 

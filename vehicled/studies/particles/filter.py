@@ -98,8 +98,11 @@ class ParticleFilter:
         if self.effective < self.threshold:
             self.resample()
 
-    def predict(self, h: float) -> None:
+    def predict(self, h: float, disturbed: bool = True) -> None:
         """Advance, and disturb by the noise of motion."""
+        if not disturbed:
+            self.swarm.advance(h)
+            return
         motion, speed = self._sigmas(self.noise.motion), self._sigmas(self.noise.speed)
         parts = max(1, int(np.ceil(np.max(motion, initial=0.0) / _FAR)))
         if self.noise.keeps_covariance and (np.any(motion) or np.any(speed)):

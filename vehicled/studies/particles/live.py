@@ -31,8 +31,13 @@ class Follower:
     """
 
     def __init__(self, particles: ParticleFilter, longest: float) -> None:
-        """`longest` step of integration, s: where readings are further apart, several are made."""
+        """`longest` step of integration, s: where readings are further apart, several are made.
+
+        The noise of motion comes once in that time, however often there are readings.
+        """
         self.filter, self._longest = particles, longest
+        self._undisturbed = 0.0
+        """s since the last noise."""
         self._last: int | None = None
         self.taken = 0
         self.late = 0
@@ -60,7 +65,11 @@ class Follower:
         # A gap of just the longest step, but for rounding, is one.
         steps = math.ceil(gap / self._longest - 1e-6)
         for _ in range(steps):
-            self.filter.predict(gap / steps)
+            self._undisturbed += gap / steps
+            due = self._undisturbed > self._longest * (1.0 - 1e-6)
+            self.filter.predict(gap / steps, due)
+            if due:
+                self._undisturbed = max(self._undisturbed - self._longest, 0.0)
         self._last = t
         self.taken += 1
         return True
