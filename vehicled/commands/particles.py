@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.log is None:
         for name in ("mapping", "rate", "fast", "estimates", "record", "publish"):
             if getattr(args, name):
-                raise UsageError(f"--{name}: expected --log LOG with it; live, the configuration says it")
+                raise UsageError(f"--{name}: expected --log LOG with it; live, it is in the configuration")
     elif args.rate is not None and not args.rate > 0.0:
         raise UsageError(f"--rate {args.rate}: expected a number above 0")
     configuration = load_particles_configuration(args.config)

@@ -1,4 +1,4 @@
-"""The heaviest cluster of a swarm, and what it says of the mechanism."""
+"""The heaviest cluster of a swarm, and the mechanism's state by it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def find_heaviest(swarm: Swarm, weights: np.ndarray) -> np.ndarray:
     """
     chosen = weights > 0.0
     for name in swarm.noisy:
-        values = swarm.get(name)
+        values = np.nan_to_num(swarm.get(name))
         if name not in swarm.angles:
             # A distance on a part of the circle that is too short to have its ends close to each other.
             low, high = np.min(values[chosen]), np.max(values[chosen])
@@ -33,7 +33,8 @@ def describe_coordinate(
     swarm: Swarm, name: str, weights: np.ndarray, cluster: np.ndarray
 ) -> CoordinateEstimate:
     """Of an angle or any other coordinate; `cluster`: (N,) which particles belong to the heaviest."""
-    values, rates = swarm.get(name), swarm.get_rates(name)
+    # A particle that is not a number has no weight, but zero times it would be none either.
+    values, rates = np.nan_to_num(swarm.get(name)), np.nan_to_num(swarm.get_rates(name))
     inside = np.where(cluster, weights, 0.0) / np.sum(weights[cluster])
     rate = float(inside @ rates)
     rate_sigma = float(np.sqrt(inside @ (rates - rate) ** 2))

@@ -25,7 +25,8 @@ class CoordinateOptions:
     """Least value at the start; an angle without bounds may be anywhere."""
     high: Quantity | None = None
     rate: Quantity = 0.0
-    """Standard deviation of its rate at the start, where no sensor measures that; 0: at rest."""
+    """Standard deviation of its rate at the start, where no sensor measures that; 0: at rest. So it is whenever the
+    particles begin anew."""
     motion: Quantity | None = None
     """Standard deviation of the noise in each `longest_step`; of an angle 0.01 rad by default."""
     speed: Quantity = 0.0

@@ -2,7 +2,7 @@
 
 Readings of one second are differentiated by the state at the start, for several starts at once. Each is scaled by its
 standard deviation and each state by what is known of it before: 1 rad or the range of a distance, 1 rad/s or 1 m/s.
-A singular value below 1 then belongs to a combination of states of which the readings tell less than that (Maybeck,
+A singular value below 1 then belongs to a combination of states that the readings determine less than that (Maybeck,
 *Stochastic Models, Estimation, and Control* 1, section 1.7).
 """
 

@@ -27,7 +27,7 @@ _ABSURD = 1e6
 
 @dataclass
 class MechanismSensor:
-    """One channel of one device: what it measures, and how its readings have fared."""
+    """One channel of one device: what it measures, and what became of its readings."""
 
     device: str
     channel: str

@@ -106,7 +106,10 @@ class MechanismTracker:
         """
         self._records = []
         for m in measurements:
-            heapq.heappush(self._held, (m.t, next(self._order), m))
+            if m.t <= t_ns:
+                heapq.heappush(self._held, (m.t, next(self._order), m))
+            else:  # From the future, for which nothing is held.
+                self._reject(m.t, t_ns, self._sensors.find(m))
         due = t_ns - round(self._options.wait * 1e9)
         taken = False
         while self._held and self._held[0][0] <= due:
@@ -154,9 +157,9 @@ class MechanismTracker:
         sensors = self._sensors.all
         readings: list[float | None] = [None] * len(sensors)
         for k, value in values:
-            reading = readings[k] = sensors[k].read(value)
-            if reading is None:
-                self._note(k, Innovation(t, step, "", "", [value], [], [], [], 0.0, 0.0, False, "absurd"))
+            readings[k] = sensors[k].read(value)
+            if readings[k] is None:
+                self._reject(t, step, [(k, value)])
         if all(reading is None for reading in readings):
             return False
         if self._follower is not None and t - self._t > _LONGEST_GAP_NS:
@@ -185,6 +188,10 @@ class MechanismTracker:
         self._t = t
         self._watch(t, fits=any(reading is not None for reading in accepted))
         return True
+
+    def _reject(self, t: int, step: int, values: list[tuple[int, float]]) -> None:
+        for k, value in values:
+            self._note(k, Innovation(t, step, "", "", [value], [], [], [], 0.0, 0.0, False, "absurd"))
 
     def _note(self, k: int, record: Innovation) -> None:
         sensor = self._sensors.all[k]
