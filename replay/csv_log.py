@@ -15,7 +15,7 @@ from replay.rows import ARRIVAL, RowMerger, TableRow, source_of
 from replay.steps import MAX_GAP_NS
 from replay.times import format_seconds, parse_seconds
 from vehicled.errors import UsageError
-from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate, Measurement
+from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate, Measurement
 from vehicled.points import ORIGIN, POINT_COLUMNS
 from vehicled.units import Vector
 
@@ -252,20 +252,32 @@ class EstimatesWriter:
     Numbers in the shortest form that reads back to the same double, so equal estimates give equal bytes.
     """
 
-    def __init__(self, path: str | Path, point: Vector = ORIGIN) -> None:
-        """`point`: that the estimates are of; other than the vehicle origin, it stands in columns of its own."""
+    def __init__(self, path: str | Path, point: Vector = ORIGIN, *, loads: bool = False) -> None:
+        """`point`: that the estimates are of; other than the vehicle origin, it stands in columns of its own.
+
+        `loads`: whether estimates have the forces in the joints, in columns before that.
+        """
         self.rows = 0
         self._encode = msgspec.json.Encoder().encode
         named = point != ORIGIN
         self._point = b"".join(b",%b" % self._encode(p) for p in point) if named else b""
         self._file = open(path, "wb", buffering=1 << 18)  # noqa: SIM115
-        columns = ["t", *ESTIMATE_COLUMNS, *(POINT_COLUMNS if named else ())]
+        self._has_loads = loads
+        columns = [
+            "t",
+            *ESTIMATE_COLUMNS,
+            *(LOAD_COLUMNS if loads else ()),
+            *(POINT_COLUMNS if named else ()),
+        ]
         self._file.write(",".join(columns).encode() + b"\n")
 
     def write(self, estimate: Estimate) -> None:
         """Append one row: time in s, then the values, blank for NaN. Raises OSError."""
+        values = estimate.values.tolist()
+        if self._has_loads and estimate.loads is not None:
+            values += estimate.loads.tolist()
         # JSON's shortest round-trip numbers are what is wanted here too, and its encoder is compiled.
-        numbers = self._encode(estimate.values.tolist())[1:-1].replace(b"null", b"")
+        numbers = self._encode(values)[1:-1].replace(b"null", b"")
         self._file.write(b"%b,%b%b\n" % (format_seconds(estimate.t).encode(), numbers, self._point))
         self.rows += 1
 
@@ -291,7 +303,7 @@ class Table(NamedTuple):
 
 
 def read_estimates(path: str | Path) -> Table:
-    """Estimates or truth from CSV: `t` and any of `ESTIMATE_COLUMNS` and `POINT_COLUMNS`.
+    """Estimates or truth from CSV: `t` and any of `ESTIMATE_COLUMNS`, `LOAD_COLUMNS` and `POINT_COLUMNS`.
 
     UsageError on another column.
     """
@@ -327,7 +339,7 @@ def _check_estimate_columns(path: Path, names: list[str]) -> None:
     if "t" not in names:
         raise UsageError(f"{path}: line 1: no column 't'; expected a header line such as t,x,y,yaw")
     for name in names:
-        if name not in ("t", *ESTIMATE_COLUMNS, *POINT_COLUMNS):
+        if name not in ("t", *ESTIMATE_COLUMNS, *LOAD_COLUMNS, *POINT_COLUMNS):
             near = difflib.get_close_matches(name, ESTIMATE_COLUMNS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "expected columns such as x, yaw, sideslip"
             raise UsageError(f"{path}: line 1: unknown column {name!r}; {hint}")

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol, Self
 from drivers.can import CanOptions
 from drivers.nmea import NmeaOptions
 from drivers.registry import load_driver
-from replay import can_log, nmea_log
+from drivers.ubx import UbxOptions
+from replay import can_log, nmea_log, ubx_log
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog, CsvLogWriter
 from replay.foreign import comma2k19, gpx, mdf, ncom, parquet, ros, vbo
@@ -22,10 +23,11 @@ from replay.mcap_writer import McapLogWriter
 from replay.nmea_log import NmeaLog
 from replay.problems import Problems
 from replay.steps import as_measured, make_steps, sort_by_arrival, with_commands
+from replay.ubx_log import UbxLog
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement, Step
 
-LogDevices = Mapping[str, CanOptions | NmeaOptions]
+LogDevices = Mapping[str, CanOptions | NmeaOptions | UbxOptions]
 """Options of devices, which some logs need to be decoded, by name of the device."""
 
 _HEAD = 64
@@ -67,9 +69,9 @@ class _Device(Protocol):
     def options(self) -> Any: ...
 
 
-def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOptions]:
+def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOptions | UbxOptions]:
     """Those devices of a configuration whose raw logs can be read."""
-    kinds = {"can": CanOptions, "nmea": NmeaOptions}
+    kinds = ("can", "nmea", "ubx")
     return {
         name: device.options.to(load_driver(device.driver).Options)
         for name, device in devices.items()
@@ -114,6 +116,13 @@ def _open_nmea(path: Path, devices: LogDevices, mapping: LogMapping | None) -> L
     return NmeaLog(path, name, options)
 
 
+def _open_ubx(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
+    _refuse(path, mapping)
+    receivers = [(n, o) for n, o in devices.items() if isinstance(o, UbxOptions)]
+    name, options = receivers[0] if receivers else ("gnss", UbxOptions(port="-"))
+    return UbxLog(path, name, options)
+
+
 def _open_csv(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
     return CsvLog(path) if mapping is None else _mapped(CsvSignals)(path, devices, mapping)
 
@@ -133,6 +142,7 @@ LOG_FORMATS: tuple[LogFormat, ...] = (
     LogFormat(".csv", (".csv",), _open_csv),
     LogFormat("CAN logs (.asc, .blf, candump .log)", can_log.SUFFIXES, _open_can),
     LogFormat("NMEA (.nmea, .txt)", nmea_log.SUFFIXES, _open_nmea),
+    LogFormat("UBX (.ubx)", ubx_log.SUFFIXES, _open_ubx, _begins(b"\xb5\x62")),
     LogFormat("VBOX (.vbo)", (vbo.SUFFIX,), _mapped(vbo.VboSignals)),
     LogFormat("OxTS (.ncom)", (ncom.SUFFIX,), _mapped(ncom.NcomSignals)),
     LogFormat("folders of comma2k19", (), _mapped(comma2k19.Comma2k19Signals), comma2k19.is_comma2k19),
@@ -150,7 +160,7 @@ def open_log(
 ) -> Log:
     """The log at `path`, recognised by its first bytes or its name.
 
-    `devices` names the signals of CAN logs and the latency of NMEA receivers; `mapping` those of logs of other
+    `devices` names the signals of CAN logs and the latency of receivers; `mapping` those of logs of other
     programs; `following` are the further files of a recorded run, in their order. UsageError if a file cannot be
     read, is of no known kind, or not of the kind of its extension, or if files do not follow each other.
     """

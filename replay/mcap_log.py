@@ -16,8 +16,9 @@ from replay.mcap_messages import Message, read_messages
 from replay.problems import Problems
 from replay.times import LONGEST_NS
 from vehicled.errors import UsageError
-from vehicled.messages import ESTIMATE_COLUMNS, Command, Innovation, Measurement, Status, Step
+from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, Command, Innovation, Measurement, Status, Step
 from vehicled.schemas import (
+    ROW_COLUMNS,
     TOPIC_COLUMNS,
     TOPICS,
     ClockRecord,
@@ -205,7 +206,7 @@ class McapLog:
         innovations: list[Innovation] = []
         statuses: list[Status] = []
         steps: list[StepRecord] = []
-        rows: dict[str, list[bytes]] = {topic: [] for topic in TOPIC_COLUMNS}
+        rows: dict[str, list[bytes]] = {topic: [] for topic in ROW_COLUMNS}
         for message in self.messages():
             if message.topic in rows:
                 rows[message.topic].append(message.data)
@@ -246,10 +247,13 @@ def _finite_or_nan(record: _InnovationRecord) -> Innovation:
 
 
 def _table(rows: dict[str, list[bytes]], problems: Problems) -> Table:
-    """The three topics of each step as one row again, at the times of `position`."""
+    """The topics of each step as one row again, at the times of `position`; with `loads` if there are any."""
+    topics = {
+        topic: columns for topic, columns in ROW_COLUMNS.items() if topic in TOPIC_COLUMNS or rows[topic]
+    }
     times: dict[str, np.ndarray] = {}
     values: dict[str, np.ndarray] = {}
-    for topic, columns in TOPIC_COLUMNS.items():
+    for topic, columns in topics.items():
         decoded = []
         for data in rows[topic]:
             try:
@@ -265,9 +269,11 @@ def _table(rows: dict[str, list[bytes]], problems: Problems) -> Table:
         values[topic] = np.array([v for _, v in decoded], dtype=float).reshape(len(decoded), len(columns))
     rows_t = times["position"]
     columns_of: dict[str, np.ndarray] = {}
-    for topic, columns in TOPIC_COLUMNS.items():
+    for topic, columns in topics.items():
         whole = np.full((len(rows_t), len(columns)), np.nan)
         _, here, there = np.intersect1d(rows_t, times[topic], return_indices=True)
         whole[here] = values[topic][there]
         columns_of.update(zip(columns, whole.T, strict=True))
-    return Table(rows_t, {c: columns_of[c] for c in ESTIMATE_COLUMNS}, problems)
+    return Table(
+        rows_t, {c: columns_of[c] for c in (*ESTIMATE_COLUMNS, *LOAD_COLUMNS) if c in columns_of}, problems
+    )

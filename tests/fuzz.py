@@ -22,7 +22,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import random
 import signal
 import sys
@@ -176,7 +175,10 @@ def _alarm() -> Iterator[None]:
 
 
 def _memory() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """Bytes that the process has for itself; pages of files come and go as the system likes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    sizes = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    return sum(int(sizes[name][0]) for name in ("RssAnon", "VmSwap")) * 1024
 
 
 def _describe(error: Exception) -> str:

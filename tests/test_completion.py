@@ -77,6 +77,7 @@ def press(tmp_path, request):
         ("replay dri\t --config my_\t", ["replay", "drive one.mcap", "--config", "my_car.yaml"]),
         ("check --json hatch\t", ["check", "--json", "hatchback"]),
         ("demo --gnss conv\t", ["demo", "--gnss", "conventional"]),
+        ("codegen four\t --lang\tpy\t", ["codegen", "four_bar", "--language", "python"]),
         ("bench mechan\t", ["bench", "mechanisms"]),
         ("bench step --jso\t", ["bench", "step", "--json"]),
         ("bench step --vers\t", ["bench", "step", "--vers"]),

@@ -18,6 +18,7 @@ from vehicled.daemon.publisher import Publisher
 from vehicled.errors import UsageError
 from vehicled.messages import (
     ESTIMATE_COLUMNS,
+    LOAD_COLUMNS,
     CoordinateEstimate,
     Estimate,
     Parameters,
@@ -44,29 +45,41 @@ def receive(socket):
 def test_topics_and_payloads(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 9)
-    further = {"driver": np.arange(10.0)}
-    publisher.publish_step(msgspec.structs.replace(estimate(7), points=further), [make_innovation(6)])
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == len(PUBLISHED))
+    further, loads = {"driver": np.arange(10.0)}, np.arange(float(len(LOAD_COLUMNS)))
+    whole = msgspec.structs.replace(estimate(7), points=further, loads=loads)
+    publisher.publish_step(whole, [make_innovation(6)])
     publisher.publish_status(Status(8, "running", {"a": {"b": 1}}))
     publisher.publish_parameters(Parameters.of(8, {"gyro_scale": SlowState(0.5, 0.1, "–")}))
     publisher.publish_command(9, "mark", {"text": "kerb"})
     theta = CoordinateEstimate("rad", 0.5, 0.1, 2.0, 0.2, 0.6, 0.3)
     publisher.publish_step(ParticleEstimate(10, {"theta": theta}, 0.9, 0.5, ["theta"], [[0.01]]), [])
-    got = [receive(subscriber) for _ in range(9)]
-    topics = ["position", "slip", "suspension", "points", "innovation", "status", "parameters", "command"]
-    topics.append("mechanism")
+    got = [receive(subscriber) for _ in range(10)]
+    topics = [
+        "position",
+        "slip",
+        "suspension",
+        "points",
+        "loads",
+        "innovation",
+        "status",
+        "parameters",
+        "command",
+        "mechanism",
+    ]
     assert [topic for topic, _ in got] == topics
     assert all(message["schema"] == 1 for _, message in got)
     since_1970 = time.time() - time.monotonic()  # of t = 0; those of the messages are nanoseconds later
-    assert [message.pop("timestamp") for _, message in got] == pytest.approx([since_1970] * 9, abs=0.1)
+    assert [message.pop("timestamp") for _, message in got] == pytest.approx([since_1970] * 10, abs=0.1)
     assert got[0][1]["x"] == 1.5
     assert got[0][1]["y"] is None
     assert got[3][1]["points"]["driver"]["vy"] == 4.0
-    assert got[4][1]["sensor"] == "imu.gyro"
-    assert got[5][1]["counters"] == {"a": {"b": 1}}
-    assert (got[6][1]["value"], got[6][1]["sigma"]) == ({"gyro_scale": 0.5}, {"gyro_scale": 0.1})
-    assert got[7][1] == {"schema": 1, "step": 9, "name": "mark", "arguments": {"text": "kerb"}}
-    assert got[8][1]["coordinates"]["theta"]["rate"] == 2.0
+    assert got[4][1]["tie_rod.fl.force"] == 6.0
+    assert got[5][1]["sensor"] == "imu.gyro"
+    assert got[6][1]["counters"] == {"a": {"b": 1}}
+    assert (got[7][1]["value"], got[7][1]["sigma"]) == ({"gyro_scale": 0.5}, {"gyro_scale": 0.1})
+    assert got[8][1] == {"schema": 1, "step": 9, "name": "mark", "arguments": {"text": "kerb"}}
+    assert got[9][1]["coordinates"]["theta"]["rate"] == 2.0
     once = dict.fromkeys(topics, 1)
     wait_until(lambda: publisher.counters()["sent"] == once)
 

@@ -19,6 +19,7 @@ from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.daemon.recording_file import Contents, RecordingFile, RecordRates, StepItem
 from vehicled.foxglove.scene import Scene, turn
+from vehicled.live.subscriber import Publication
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS, Estimate, Innovation
 from vehicled.schemas import TOPIC_COLUMNS, encode_estimate
 from vehicled.viewer_messages import VIEWER_TOPICS
@@ -191,7 +192,7 @@ def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
     publisher = context.socket(zmq.PUB)
     port = publisher.bind_to_random_port("tcp://127.0.0.1")
     done = threading.Event()
-    with FoxgloveServer(f"tcp://127.0.0.1:{port}", scene, "127.0.0.1", 0) as server:
+    with FoxgloveServer(Publication(f"tcp://127.0.0.1:{port}"), scene, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.run, args=(done.is_set,))
         thread.start()
         try:

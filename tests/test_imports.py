@@ -23,6 +23,7 @@ PLAIN = {
     "vehicled.bounded_file",
     "vehicled.errors",
     "vehicled.addresses",
+    "vehicled.curve",
     "vehicled.angles",
     "vehicled.backoff",
     "vehicled.units",

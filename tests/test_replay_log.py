@@ -10,11 +10,14 @@ import pytest
 
 from drivers.can import CanOptions, CanSignal
 from drivers.nmea import NmeaOptions
+from drivers.ubx import UbxOptions
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog
 from replay.log import create_log, open_log, read_steps
 from replay.mcap_log import McapLog
 from replay.nmea_log import NmeaLog
+from replay.ubx_encoder import UbxEncoder
+from replay.ubx_log import UbxLog
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
@@ -162,6 +165,60 @@ def test_what_is_no_nmea_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Dear diary,\n")
     with pytest.raises(UsageError, match="no NMEA sentences"):
         open_log(tmp_path / "notes.txt")
+
+
+WEEK_END = 604_799_700
+"""ms: 0.3 s before a week of GPS ends, at the tenth second of an encoder's time."""
+
+
+def ubx_epochs(count: int) -> list[bytes]:
+    """NAV-PVT and NAV-EOE of fixes 0.1 s apart, from 0.3 s before the end of a week on."""
+    encoder = UbxEncoder()
+    fix = {
+        "gnss.lon": 11.5,
+        "gnss.alt": 500.0,
+        "gnss.quality": 4.0,
+        "gnss.vn": 3.0,
+        "gnss.ve": 4.0,
+        "gnss.vd": 0.0,
+    }
+    times = [(WEEK_END + 100 * i) * 1_000_000 for i in range(count)]
+    return [encoder.encode(Measurement("", t, t, fix | {"gnss.lat": 48.0 + i})) for i, t in enumerate(times)]
+
+
+def test_ubx_bytes_give_a_fix_per_epoch_over_the_end_of_the_week(tmp_path: Path) -> None:
+    path = tmp_path / "drive.ubx"
+    path.write_bytes(b"\x07" * 300 + b"".join(ubx_epochs(20)))
+    log = open_log(path, {"receiver": UbxOptions(port="-", latency=0.06)})
+    assert isinstance(log, UbxLog)
+    for _ in range(2):
+        samples = list(log.measurements())
+        assert [m.values["gnss.lat"] for m in samples] == pytest.approx([48 + i for i in range(20)])
+        assert [m.t - samples[0].t for m in samples] == pytest.approx(
+            [i * 100_000_000 for i in range(20)], abs=1000
+        )
+        assert all(m.values["gnss.ve"] == 4.0 and m.source == "receiver" for m in samples)
+        assert all(m.arrival - m.t == pytest.approx(60_000_000, abs=1000) for m in samples)
+
+
+def test_damaged_ubx_is_counted_and_skipped(tmp_path: Path) -> None:
+    epochs = ubx_epochs(10)
+    epochs[4] = epochs[4][:20] + b"\xff" + epochs[4][21:]
+    path = tmp_path / "renamed"
+    path.write_bytes(b"".join(epochs)[:-3])
+    log = open_log(path)
+    found = [m.values.get("gnss.lat") for m in log.measurements()]
+    assert [x for x in found if x is not None and x != 52.0] == pytest.approx(
+        [48 + i for i in range(10) if i != 4]
+    )
+    assert log.problems.counts["UBX checksum errors"] == 1
+    assert log.problems.counts["UBX truncated"] == 1
+
+
+def test_what_is_no_ubx_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.ubx").write_bytes(b"\xb5\x62" * 1000)
+    with pytest.raises(UsageError, match="no UBX message with a time of week in its first 2000 bytes"):
+        open_log(tmp_path / "x.ubx")
 
 
 def test_the_kind_of_a_log_follows_from_content_and_extension(tmp_path: Path) -> None:

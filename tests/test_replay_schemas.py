@@ -12,6 +12,7 @@ from vehicled.cli import main
 from vehicled.messages import (
     CHANNELS,
     ESTIMATE_COLUMNS,
+    LOAD_COLUMNS,
     CoordinateEstimate,
     Estimate,
     Innovation,
@@ -32,6 +33,7 @@ from vehicled.schemas import (
     encode,
     encode_estimate,
     encode_innovation,
+    encode_loads,
     encode_measurement,
     encode_points,
     json_schema,
@@ -53,6 +55,7 @@ MESSAGES: dict[str, bytes] = {
             5, {"theta": CoordinateEstimate("rad", *range(6))}, 1.0, 0.5, ["theta"], [[1.0, 0.0], [0.0, 1.0]]
         )
     ),
+    "loads": encode_loads(Estimate(5, VALUES, None, np.arange(len(LOAD_COLUMNS)) / 7)),
     "innovation": encode_innovation(
         Innovation(1, 2, "imu.gyro", "imu", [1.0], [1.5], [-0.5], [4.0], 0.25, 0.1, True, "fused")
     ),

@@ -154,26 +154,23 @@ def test_python_text_is_made_for_reading():
     values = [speed * speed, -(g.sin(x) * speed), shared / (shared * y)]
     kernel = program.kernel("run", zip(out, values, strict=True))
     program.finish([])
-    places = program.layout.places
-    at = places["given"].offset
-    to = places["out"].offset
     assert python.source(program.kernels[kernel], program.layout).splitlines() == [
-        "def run(w):",
-        f"    x = w[{at}]",
-        f"    link1_rate = w[{at + 2}]",
+        "def run(m):",
+        "    x = m.given[0]",
+        "    link1_rate = m.given[2]",
         "    speed = 1.0 + x * link1_rate",
         "    sin_x = np.sin(x)",
         "    t1 = sin_x - (x - np.cos(link1_rate))",
-        f"    w[{to}] = speed * speed  # out[0]",
-        f"    w[{to + 1}] = -(speed * sin_x)  # out[1]",
-        f"    w[{to + 2}] = t1 / (link1_rate * t1)  # out[2]",
+        "    m.out[0] = speed * speed",
+        "    m.out[1] = -(speed * sin_x)",
+        "    m.out[2] = t1 / (link1_rate * t1)",
     ]
 
 
 def test_python_names_are_valid_and_do_not_collide():
     g = Graph()
     program = Program(g)
-    names = ["w", "np", "run", "lambda", "a.b", "a_b", "a b", "2nd", "2-nd", "·", "··", "2_nd", "t1"]
+    names = ["m", "np", "run", "lambda", "a.b", "a_b", "a b", "2nd", "2-nd", "·", "··", "2_nd", "t1"]
     symbols = [g.symbol(n) for n in names]
     program.store("given", symbols)
     total = g.zero

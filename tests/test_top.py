@@ -14,12 +14,15 @@ import time
 
 import pytest
 import zmq
+import zmq.auth
 from publisher_rig import circling, publishing, status
 
 from vehicled.cli import main
-from vehicled.daemon.endpoints import PublishOptions
+from vehicled.daemon.endpoints import Endpoints, PublishOptions
+from vehicled.daemon.publisher import Publisher
 from vehicled.live import DEFAULT_ENDPOINT
 from vehicled.live.feed import SHOWN, Feed
+from vehicled.live.subscriber import Publication
 from vehicled.live.top import RecentTrack, make_page
 from vehicled.messages import Innovation
 
@@ -57,7 +60,7 @@ def receive(feed, messages):
 
 
 def test_the_page_has_motion_uncertainty_faults_with_their_reasons_and_the_last_mark(publisher, endpoint):
-    with Feed(endpoint) as feed:
+    with Feed(Publication(endpoint)) as feed:
         fill(publisher)
         receive(feed, 5)
         text = "\n".join(make_page(endpoint, feed, RecentTrack(), 50))
@@ -73,7 +76,7 @@ def test_the_page_has_motion_uncertainty_faults_with_their_reasons_and_the_last_
 
 
 def test_a_replay_has_fewer_counters_and_a_page_all_the_same(publisher, endpoint):
-    with Feed(endpoint) as feed:
+    with Feed(Publication(endpoint)) as feed:
         publisher.publish_status(status(1, "running", {"estimator": {}}))
         receive(feed, 1)
         text = "\n".join(make_page(endpoint, feed, RecentTrack(), 50))
@@ -101,7 +104,7 @@ def make_fix(t):
 
 def test_each_fix_counts_once_and_is_forgotten_when_no_more_come(publisher, endpoint):
     # A publisher sends a fix under both topics while somebody subscribes to the second one.
-    with Feed(endpoint, ("innovation", *SHOWN)) as feed:
+    with Feed(Publication(endpoint), ("innovation", *SHOWN)) as feed:
         publisher.publish_status(status(1))
         receive(feed, 1)
         t, give_up = 10**9, time.monotonic() + 5
@@ -135,7 +138,7 @@ def test_what_no_daemon_sends_is_left_out(socket_folder, payload):
     context = zmq.Context()
     other = context.socket(zmq.PUB)
     other.bind(f"ipc://{socket_folder}/other")
-    with Feed(f"ipc://{socket_folder}/other") as feed:
+    with Feed(Publication(f"ipc://{socket_folder}/other")) as feed:
         give_up = time.monotonic() + 5
         while feed.messages < 40:
             assert time.monotonic() < give_up
@@ -226,3 +229,57 @@ def test_in_a_terminal_it_waits_for_a_daemon_shows_it_says_when_it_ends_and_goes
         process.kill()
         process.wait()
         os.close(ours)
+
+
+def test_a_daemon_with_keys_is_shown_to_whom_it_lists(tmp_path, capsys):
+    for name in ("server", "client", "other"):
+        _, secret = zmq.auth.create_certificates(tmp_path, name)
+        os.chmod(secret, 0o600)
+    listed = zmq.auth.load_certificate(tmp_path / "client.key")[0].decode()
+    options = PublishOptions(
+        endpoint="tcp://127.0.0.1:*",
+        curve_secret_key_file=tmp_path / "server.key_secret",
+        allowed_clients=(listed,),
+    )
+    endpoints = Endpoints(options)
+    publisher = Publisher(endpoints, options)
+    publisher.publish_status(status(1, "running", {"estimator": {}}))
+    publisher.start()
+    try:
+        key = ["--server-key", str(tmp_path / "server.key")]
+        top = ["top", "--json", "--endpoint", publisher.endpoint, "--wait", "3", *key]
+        assert main([*top, "--client-key", str(tmp_path / "client.key_secret")]) == 0
+        assert json.loads(capsys.readouterr().out)["status"]["state"] == "running"
+        top[top.index("--wait") + 1] = "0.5"
+        for refused in ([], ["--client-key", str(tmp_path / "other.key_secret")]):
+            assert main([*top, *refused]) == 1
+            assert "no messages within 0.5 s" in capsys.readouterr().err
+    finally:
+        publisher.close()
+        endpoints.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--client-key", "client.key_secret"],
+            "--client-key client.key_secret: expected --server-key beside it",
+        ),
+        (["--server-key", "none.key"], "--server-key none.key: "),
+        (["--server-key", "text"], "--server-key text: expected a CURVE certificate file"),
+        (
+            ["--server-key", "server.key", "--client-key", "server.key"],
+            "--client-key server.key: expected the certificate with the secret key",
+        ),
+    ],
+)
+def test_what_is_no_key_gets_one_line(tmp_path, monkeypatch, capsys, options, message):
+    monkeypatch.chdir(tmp_path)
+    zmq.auth.create_certificates(tmp_path, "server")
+    (tmp_path / "server.key").chmod(0o600)
+    (tmp_path / "text").write_text("no key")
+    assert main(["top", "--json", *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -28,6 +28,7 @@ from vehicled.cli import main
 from vehicled.daemon.recorder import Recorder
 from vehicled.daemon.recording_file import Contents, RecordRates
 from vehicled.errors import RunError, UsageError
+from vehicled.live.subscriber import Publication
 from vehicled.schemas import encode_estimate
 from vehicled.view.guard import Guard
 from vehicled.view.live_run import LiveRun
@@ -317,7 +318,7 @@ def test_garbage_and_connections_that_say_nothing_harm_nobody(running):
 
 def test_a_late_page_gets_the_last_minutes_and_every_mark(socket_folder):
     endpoint = f"ipc://{socket_folder}/results"
-    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(endpoint)) as run:
+    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(Publication(endpoint))) as run:
         give_up = time.monotonic() + 10
         while not publisher.counters()["subscribed"]:
             assert time.monotonic() < give_up
@@ -362,7 +363,7 @@ def test_only_a_daemon_of_this_machine_is_marked(socket_folder, monkeypatch):
     )
     endpoint = f"ipc://{socket_folder}/results"
     places = ("ipc:///run/vehicled/commands", "tcp://10.0.0.1:5551", None)
-    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(endpoint)) as run:
+    with publishing(endpoint) as publisher, contextlib.closing(LiveRun(Publication(endpoint))) as run:
         for t, place in enumerate(places):
             commands = {} if place is None else {"commands": {"endpoint": place, "done": 0}}
             messages, give_up = [], time.monotonic() + 10
@@ -392,7 +393,7 @@ def test_what_no_daemon_sends_does_not_reach_the_page(socket_folder, payload):
     other = context.socket(zmq.PUB)
     other.bind(f"ipc://{socket_folder}/other")
     got, begun = [], time.monotonic()
-    with contextlib.closing(LiveRun(f"ipc://{socket_folder}/other")) as run:
+    with contextlib.closing(LiveRun(Publication(f"ipc://{socket_folder}/other"))) as run:
         while time.monotonic() < begun + 0.5:
             for topic in (b"slip", b"suspension", b"status", b"command"):
                 other.send_multipart([topic, payload])
@@ -403,7 +404,7 @@ def test_what_no_daemon_sends_does_not_reach_the_page(socket_folder, payload):
 
 
 def test_a_daemon_that_cannot_be_marked_is_said(socket_folder):
-    run = LiveRun(f"ipc://{socket_folder}/nobody")
+    run = LiveRun(Publication(f"ipc://{socket_folder}/nobody"))
     with pytest.raises(RunError, match="expected a daemon on this machine"):
         asyncio.run(run.mark("x"))
     run.close()

@@ -195,16 +195,16 @@ class Motion:
 
 
 class Basics:
-    """Basic vectors of a car by name: design value, now, and rate."""
+    """Basic vectors of a car by name: design value, now, and rate, or `qdd` in its place."""
 
-    def __init__(self, car: Car):
+    def __init__(self, car: Car, rates: str = "qd"):
         names = car.compiled.names.coordinates
         root = [n for n in names if n[-2:] not in WHEELS]
         branch = [n[:-3] for n in names if n.endswith(" fl")]
         self._root = {n: i for i, n in enumerate(root)}
         self._branch = {n: i for i, n in enumerate(branch)}
         saved = car.workspace.copy()
-        now = [car.view(n).copy() for n in ("q", "branch.q", "qd", "branch.qd")]
+        now = [car.view(n).copy() for n in ("q", "branch.q", rates, f"branch.{rates}")]
         car.call(car.kernels.design)
         design = [car.view(n).copy() for n in ("q", "branch.q")]
         car.workspace[:] = saved
@@ -220,9 +220,9 @@ class Basics:
         return float(self._values["rate"][1][self._branch["wheel.spin"], corner])
 
 
-def motions(rig: Rig) -> list[Motion]:
-    """All 18 bodies of a car as they move now."""
-    car, basics = rig.car, Basics(rig.car)
+def motions(rig: Rig, rates: str = "qd") -> list[Motion]:
+    """All 18 bodies of a car as they move now; with `qdd` second derivatives are in the place of rates."""
+    car, basics = rig.car, Basics(rig.car, rates)
     root = {n: float(car.parameters[i]) for i, n in enumerate(car.compiled.names.parameters)}
     chassis = _body(root, "chassis", basics, 0, "r1", ("v1", "v2", "v3"))
     bodies = [chassis, _body(root, "rack", basics, 0, "rack", ("v1", "v2", "v3"))]

@@ -30,6 +30,7 @@ COMMANDS = {
     "score": "compare estimates with the truth",
     "report": "plot a run",
     "check": "validate a configuration and describe its vehicle model",
+    "codegen": "write the equations of a mechanism as C or Python",
     "identify": "find parameters of a car from recorded drives",
     "tune": "find the noise of sensors and model from recorded drives",
     "particles": "follow a mechanism of any kind by particles, from its sensors or a log",

@@ -55,6 +55,8 @@ class Configuration:
     """That position, velocity, sideslip and acceleration are given of: m, vehicle axes."""
     points: Mapping[str, Vector] = field(hash=False)
     """Further points by name, that these are given of beside it."""
+    loads: bool
+    """Whether estimates have the forces in the joints of the suspensions."""
     text: str
     """Of the file."""
 
@@ -89,4 +91,5 @@ def configure(file: File, text: str) -> Configuration:
     points = {
         name: place for name, place in zip(file.output.points, others, strict=True) if place is not None
     }
-    return Configuration(vehicle, file.sensors, file.filter, file.world, point, points, text)
+    loads = file.output.loads
+    return Configuration(vehicle, file.sensors, file.filter, file.world, point, points, loads, text)

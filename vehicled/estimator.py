@@ -45,6 +45,7 @@ from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.watch import SourceWatch
 from vehicled.sources.world import WorldFrame
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE, Z
+from vehicled.vehicle.loads import JointLoads
 
 _LONGEST_STEP_NS = 10_000_000
 """A longer time between steps is simulated in several."""
@@ -99,6 +100,7 @@ class Estimator:
         self._point = configuration.point
         self._filter.set_output_point(self._point)
         self._points = OutputPoints(configuration.points, self._point)
+        self._loads = JointLoads(self.filter.car) if self._has_output and configuration.loads else None
         counted = "steps", "starts", "restarts", "position_sets", "alignments", "without_steering"
         self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
@@ -480,4 +482,5 @@ class Estimator:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
             # The antenna's place is known, and the car anywhere around it.
             values[_SIGMA_PLACE] = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
-        return Estimate(t_ns, values, self._points.calc(values, f.pose) if self._points else None)
+        points = self._points.calc(values, f.pose) if self._points else None
+        return Estimate(t_ns, values, points, None if self._loads is None else self._loads.calc())

@@ -123,6 +123,23 @@ POINT_QUANTITIES = ("x", "y", "z", "vx", "vy", "vz", "sideslip", "ax", "ay", "az
 """What is given of each of `output.points`, in order: columns of an estimate, of that point."""
 
 
+CORNER_LOADS: tuple[str, ...] = (
+    *(f"{joint}_ball_joint.f{a}" for joint in ("lower", "upper") for a in "xyz"),
+    "tie_rod.force",
+    *(
+        f"{joint}.{quantity}{a}"
+        for joint in ("lower_hinge", "upper_hinge", "wheel_bearing")
+        for quantity in "fm"
+        for a in "xyz"
+    ),
+    *("spring.force", "damper.force", "stops.force", "anti_roll_bar.force", "brake.torque"),
+)
+"""Forces (N) and moments (N·m) in the joints of one corner; docs/formats.md has axes and signs."""
+
+LOAD_COLUMNS: tuple[str, ...] = tuple(name.replace(".", f".{w}.") for w in WHEELS for name in CORNER_LOADS)
+"""What `output.loads` adds to an estimate, in order."""
+
+
 class Estimate(msgspec.Struct, gc=False):
     """The state at one filter step."""
 
@@ -132,6 +149,8 @@ class Estimate(msgspec.Struct, gc=False):
     """(len(ESTIMATE_COLUMNS),) float64 in the order of `ESTIMATE_COLUMNS`; NaN where unknown."""
     points: dict[str, np.ndarray] | None = None
     """(len(POINT_QUANTITIES),) of each of `output.points` by its name; None without any."""
+    loads: np.ndarray | None = None
+    """(len(LOAD_COLUMNS),) N and N·m; None without `output.loads`."""
 
     def __getitem__(self, column: str) -> float:
         return float(self.values[ESTIMATE_INDEX[column]])

@@ -7,7 +7,7 @@ not known is null, never 0 or NaN.
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from vehicled.messages import (
     CHANNELS,
     ESTIMATE_COLUMNS,
     ESTIMATE_INDEX,
+    LOAD_COLUMNS,
     OTHER_REASON,
     POINT_QUANTITIES,
     REASONS,
@@ -77,7 +78,7 @@ class ClockRecord(msgspec.Struct):
 
 
 def unit_of(column: str) -> str:
-    """SI unit of a column of the estimates table, `""` for a ratio."""
+    """SI unit of a column of the estimates table or of LOAD_COLUMNS, `""` for a ratio."""
     last = column.rsplit(".", 1)[-1]
     if column.startswith("slip."):
         return {"angle": "rad", "ratio": ""}[last]
@@ -93,7 +94,8 @@ _UNITS = {
     **dict.fromkeys(("vx", "vy", "vz"), "m/s"),
     **dict.fromkeys(("wx", "wy", "wz", "speed"), "rad/s"),
     **dict.fromkeys(("ax", "ay", "az"), "m/s²"),
-    **dict.fromkeys(("fx", "fy", "fz"), "N"),
+    **dict.fromkeys(("fx", "fy", "fz", "force"), "N"),
+    **dict.fromkeys(("mx", "my", "mz", "torque"), "N·m"),
 }
 
 _ESTIMATE_TOPICS = {
@@ -118,16 +120,19 @@ TOPIC_COLUMNS: dict[str, tuple[str, ...]] = {
 """Which columns of the estimates table the topics `position`, `slip` and `suspension` carry, in order."""
 
 
-def _estimate_struct(topic: str) -> type[msgspec.Struct]:
+ROW_COLUMNS = {**TOPIC_COLUMNS, "loads": LOAD_COLUMNS}
+"""Of all topics whose messages are a row of a table."""
+
+
+def _column_struct(name: str, columns: Iterable[str], meaning: str) -> type[msgspec.Struct]:
     fields: list[Any] = [("schema", int), ("t", int)]
-    for column in TOPIC_COLUMNS[topic]:
+    for column in columns:
         unit = msgspec.Meta(extra_json_schema={"unit": unit_of(column)})
         fields.append((column.replace(".", "_"), Annotated[float | None, unit], msgspec.field(name=column)))
-    name = topic.capitalize()
-    return msgspec.defstruct(name, fields, namespace={"__doc__": _ESTIMATE_TOPICS[topic]}, gc=False)
+    return msgspec.defstruct(name, fields, namespace={"__doc__": meaning}, gc=False)
 
 
-_DIGITS = {"m": 6, "deg": 11, "rad": 8, "m/s": 6, "rad/s": 7, "m/s²": 6, "N": 2, "": 8}
+_DIGITS = {"m": 6, "deg": 11, "rad": 8, "m/s": 6, "rad/s": 7, "m/s²": 6, "N": 2, "N·m": 2, "": 8}
 """Decimals of an estimate in a message, by unit: far more than what is exact of it, and half as long as all."""
 
 
@@ -136,11 +141,21 @@ def resolution_of(column: str) -> float:
     return float(10.0 ** -_DIGITS[unit_of(column)])
 
 
-_ESTIMATE_STRUCTS = {topic: _estimate_struct(topic) for topic in TOPIC_COLUMNS}
+_ESTIMATE_STRUCTS = {
+    topic: _column_struct(topic.capitalize(), columns, _ESTIMATE_TOPICS[topic])
+    for topic, columns in TOPIC_COLUMNS.items()
+}
+Loads = _column_struct(
+    "Loads",
+    LOAD_COLUMNS,
+    "Per wheel, in vehicle axes: forces of ball joints, wheel bearing and tie rod on the knuckle, of hinges on the "
+    "wishbones; parts of the strut's force.",
+)
 _ESTIMATE_INDICES = {
     topic: np.array([ESTIMATE_INDEX[c] for c in columns]) for topic, columns in TOPIC_COLUMNS.items()
 }
 
+_LOAD_STEPS = np.array([10.0 ** _DIGITS[unit_of(c)] for c in LOAD_COLUMNS])
 _POINT_STEPS = np.array([10.0 ** _DIGITS[unit_of(q)] for q in POINT_QUANTITIES])
 _STEPS = {
     topic: np.array([10.0 ** _DIGITS[unit_of(c)] for c in columns])
@@ -169,6 +184,7 @@ class Points(msgspec.Struct, gc=False):
 _TYPES: dict[str, type[msgspec.Struct]] = {
     **_ESTIMATE_STRUCTS,
     "points": Points,
+    "loads": Loads,
     "mechanism": ParticleEstimate,
     "innovation": Innovation,
     "status": Status,
@@ -180,7 +196,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": ClockRecord,
 }
 
-PUBLISHED = (*TOPIC_COLUMNS, "points", "mechanism", "status", "parameters", "command", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "points", "loads", "mechanism", "status", "parameters", "command", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)
@@ -220,12 +236,12 @@ _decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
 
 
 def decode_estimate(topic: str, message: bytes) -> tuple[int, dict[str, float | None]]:
-    """Time (ns) and columns of an estimate, from a message of `topic` (a key of `TOPIC_COLUMNS`).
+    """Time (ns) and columns of an estimate, from a message of `topic` (a key of `ROW_COLUMNS`).
 
     A column that the message does not have is None. Raises msgspec.DecodeError or UnicodeDecodeError (ValueErrors).
     """
     values = _decode_values(message)
-    return _decode_time(message).t, {c: values.get(c) for c in TOPIC_COLUMNS[topic]}
+    return _decode_time(message).t, {c: values.get(c) for c in ROW_COLUMNS[topic]}
 
 
 def encode_points(estimate: Estimate) -> bytes:
@@ -235,6 +251,13 @@ def encode_points(estimate: Estimate) -> bytes:
         for name, values in (estimate.points or {}).items()
     }
     return _encode(Points(SCHEMA_VERSION, estimate.t, points))
+
+
+def encode_loads(estimate: Estimate) -> bytes:
+    """The forces in the joints of an estimate that has them, as UTF-8 JSON."""
+    assert estimate.loads is not None
+    values = np.rint(estimate.loads * _LOAD_STEPS) / _LOAD_STEPS
+    return _encode(Loads(SCHEMA_VERSION, estimate.t, *values.tolist()))
 
 
 def encode_innovation(innovation: Innovation) -> bytes:

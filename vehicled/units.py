@@ -283,34 +283,45 @@ class Range:
 Positive = Range(low=0.0, above=True)
 NonNegative = Range(low=0.0)
 
+_QUANTITIES = (
+    ("1", "a number", "0.9"),
+    ("kg", "a mass", "1500 kg"),
+    ("m", "a length", "0.35 m"),
+    ("m²", "an area", "2.1 m²"),
+    ("s", "a time", "20 ms"),
+    ("rad", "an angle", "3 deg"),
+    ("Hz", "a frequency", "250 Hz"),
+    ("N", "a force", "900 N"),
+    ("N·m", "a torque", "300 N·m"),
+    ("N/m", "a stiffness", "30 kN/m"),
+    ("N/m²", "a pressure", "80 bar"),
+    ("N·s/m", "a damping", "1500 N·s/m"),
+    ("N/rad", "a cornering stiffness", "80 kN/rad"),
+    ("N·m/rad", "a torsional stiffness", "500 N·m/deg"),
+    ("N·m·s/rad", "a torsional damping", "2 N·m·s/rad"),
+    ("kg·m²", "a moment of inertia", "2500 kg·m²"),
+    ("kg/m³", "a density", "1.2 kg/m³"),
+    ("m/s", "a speed", "20 m/s"),
+    ("m/s²", "an acceleration", "9.81 m/s²"),
+    ("m/s³", "a rate of acceleration", "1 m/s³"),
+    ("rad/s", "an angular rate", "10 deg/s"),
+    ("rad/s²", "an angular acceleration", "1 rad/s²"),
+    ("N·m/Pa", "a torque per pressure", "150 N·m/MPa"),
+)
+"""Unit in SI, what is measured in it, and an example of it as people write it."""
 _EXAMPLES: dict[Dimension, tuple[str, str]] = {
-    parse_unit(symbol)[1]: (noun, example)
-    for symbol, noun, example in (
-        ("1", "a number", "0.9"),
-        ("kg", "a mass", "1500 kg"),
-        ("m", "a length", "0.35 m"),
-        ("m²", "an area", "2.1 m²"),
-        ("s", "a time", "20 ms"),
-        ("rad", "an angle", "3 deg"),
-        ("Hz", "a frequency", "250 Hz"),
-        ("N", "a force", "900 N"),
-        ("N·m", "a torque", "300 N·m"),
-        ("N/m", "a stiffness", "30 kN/m"),
-        ("N/m²", "a pressure", "80 bar"),
-        ("N·s/m", "a damping", "1500 N·s/m"),
-        ("N/rad", "a cornering stiffness", "80 kN/rad"),
-        ("N·m/rad", "a torsional stiffness", "500 N·m/deg"),
-        ("N·m·s/rad", "a torsional damping", "2 N·m·s/rad"),
-        ("kg·m²", "a moment of inertia", "2500 kg·m²"),
-        ("kg/m³", "a density", "1.2 kg/m³"),
-        ("m/s", "a speed", "20 m/s"),
-        ("m/s²", "an acceleration", "9.81 m/s²"),
-        ("m/s³", "a rate of acceleration", "1 m/s³"),
-        ("rad/s", "an angular rate", "10 deg/s"),
-        ("rad/s²", "an angular acceleration", "1 rad/s²"),
-        ("N·m/Pa", "a torque per pressure", "150 N·m/MPa"),
-    )
+    parse_unit(symbol)[1]: (noun, example) for symbol, noun, example in _QUANTITIES
 }
+_NAMES = {parse_unit(symbol)[1]: symbol for symbol, *_ in _QUANTITIES}
+
+
+def name_unit(dimension: Dimension) -> str:
+    """The unit in SI and radians of a dimension, such as `N·m`; `kg·m·s^-3` where it has no name of its own."""
+    if dimension in _NAMES:
+        return _NAMES[dimension]
+    powers = zip(("kg", "m", "s", "rad"), dimension, strict=True)
+    return "·".join(name if power == 1 else f"{name}^{power}" for name, power in powers if power)
+
 
 Vector = tuple[float, float, float]
 

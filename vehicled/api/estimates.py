@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vehicled.errors import UsageError
-from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation
+from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate, Innovation
 from vehicled.points import ORIGIN, find_point, with_point
 from vehicled.units import Vector
 
@@ -39,11 +39,17 @@ class Estimates:
     def from_rows(
         cls, rows: Iterable[Estimate], innovations: Iterable[Innovation] = (), point: Vector = ORIGIN
     ) -> Estimates:
-        """All columns, from what `Estimator.step` returned; `point`: that they are of, if not the vehicle origin."""
+        """All columns, from what `Estimator.step` returned; `point`: that they are of, if not the vehicle origin.
+
+        With `output.loads` those of the forces in the joints, too.
+        """
         rows = list(rows)
         values = np.array([row.values for row in rows]).reshape(len(rows), len(ESTIMATE_COLUMNS))
         t_ns = np.array([row.t for row in rows], dtype=np.int64)
         columns = dict(zip(ESTIMATE_COLUMNS, values.T.copy(), strict=True))
+        loads = [row.loads for row in rows if row.loads is not None]
+        if loads:
+            columns |= zip(LOAD_COLUMNS, np.array(loads).T.copy(), strict=True)
         return cls(t_ns, columns if point == ORIGIN else with_point(columns, point), innovations)
 
     @classmethod

@@ -19,7 +19,7 @@ from replay.truth import TruthWriter, find_truth_columns
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
-from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Estimate
+from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate
 from vehicled.points import ORIGIN
 from vehicled.progress import Progress
 from vehicled.scoring import read_configuration
@@ -181,7 +181,10 @@ def _convert_estimates(log: Log, output: Path) -> int:
 
 def _write_estimates(log: McapLog, estimates: Table, output: Path) -> None:
     rows = np.column_stack([estimates.columns[c] for c in ESTIMATE_COLUMNS])
+    has_loads = LOAD_COLUMNS[0] in estimates.columns
+    loads = np.column_stack([estimates.columns[c] for c in LOAD_COLUMNS]) if has_loads else [None] * len(rows)
     configuration = read_configuration(log)
-    with EstimatesWriter(output, ORIGIN if configuration is None else configuration.point) as writer:
-        for t, row in zip(estimates.t.tolist(), rows, strict=True):
-            writer.write(Estimate(t, row))
+    point = ORIGIN if configuration is None else configuration.point
+    with EstimatesWriter(output, point, loads=has_loads) as writer:
+        for t, row, load in zip(estimates.t.tolist(), rows, loads, strict=True):
+            writer.write(Estimate(t, row, loads=load))

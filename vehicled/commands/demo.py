@@ -176,8 +176,9 @@ def _watch(rig: "Rig", truth: "Truth", offset: int, title: str, quiet: bool) -> 
     """Subscribe, and show what comes until the drive has ended."""
     from vehicled.demo.screen import Screen
     from vehicled.live.feed import Feed
+    from vehicled.live.subscriber import Publication
 
-    with Feed(rig.endpoint) as feed, Screen(title, truth, offset, quiet) as screen:
+    with Feed(Publication(rig.endpoint)) as feed, Screen(title, truth, offset, quiet) as screen:
         while not rig.is_over():
             feed.take(_REDRAW_S)
             screen.show(feed)

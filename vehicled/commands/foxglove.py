@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 from vehicled.addresses import is_loopback
 from vehicled.errors import UsageError
+from vehicled.live.options import add_key_arguments, make_publication
 
 HELP = "Serve a running daemon's results to Foxglove: the car on map and in space, and all values to plot."
 
@@ -24,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--endpoint", metavar="ENDPOINT", help="where it publishes, if not as in the configuration"
     )
+    add_key_arguments(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to serve at (default: %(default)s)")
     parser.add_argument(
         "--port", type=int, default=_PORT, metavar="N", help="port to serve at (default: %(default)s)"
@@ -58,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
     configuration = load_daemon_configuration(args.config)
     endpoint = args.endpoint or configuration.daemon.publish.endpoint
-    with FoxgloveServer(endpoint, Scene(configuration.vehicle), args.host, args.port) as server:
+    publication = make_publication(endpoint, args)
+    with FoxgloveServer(publication, Scene(configuration.vehicle), args.host, args.port) as server:
         print(f"{endpoint} is served at ws://{args.host}:{server.port}; Ctrl-C ends", flush=True)
         server.run()
     return 0

@@ -146,7 +146,8 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     with contextlib.ExitStack() as stack:
         outputs = ReplayOutputs[Estimate](stack, estimator)
         if args.estimates is not None:
-            write = stack.enter_context(EstimatesWriter(args.estimates, configuration.point)).write
+            point, loads = configuration.point, configuration.loads
+            write = stack.enter_context(EstimatesWriter(args.estimates, point, loads=loads)).write
 
             def keep(t: int, measurements: object, estimate: Estimate | None, innovations: object) -> None:
                 if estimate is not None:

@@ -8,6 +8,7 @@ from textwrap import fill
 
 from vehicled.errors import UsageError
 from vehicled.live import DEFAULT_ENDPOINT
+from vehicled.live.options import add_key_arguments, make_publication
 
 HELP = "a running daemon in the terminal"
 
@@ -29,13 +30,16 @@ examples:
   vehicled top > now.txt                            one page of text
   vehicled top --json | jq .status.state            one JSON object, in SI units and radians
 
-To see a daemon of another machine, forward its port: ssh -L 5550:localhost:5550 car"""
+To see a daemon of another machine, forward its port: ssh -L 5550:localhost:5550 car
+or, where it has CURVE keys (see systemd/README.md):
+  vehicled top --endpoint tcp://car:5550 --server-key server.key --client-key client.key_secret"""
     parser.add_argument(
         "--endpoint",
         default=DEFAULT_ENDPOINT,
         metavar="ENDPOINT",
         help="where the results are published (default: %(default)s)",
     )
+    add_key_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument(
         "--wait",
@@ -52,10 +56,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--wait {args.wait:g}: expected 0 or more seconds")
     from vehicled.live.top import RecentTrack, as_json, make_page, take_snapshot, watch
 
+    publication = make_publication(args.endpoint, args)
     if sys.stdout.isatty() and not args.json:
-        watch(args.endpoint)
+        watch(publication)
         return 0
-    feed = take_snapshot(args.endpoint, args.wait)
+    feed = take_snapshot(publication, args.wait)
     if args.json:
         print(json.dumps(as_json(args.endpoint, feed)))
     else:

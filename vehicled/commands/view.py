@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vehicled.errors import UsageError
 from vehicled.live import DEFAULT_ENDPOINT
+from vehicled.live.options import add_key_arguments, make_publication
 
 if TYPE_CHECKING:
     from vehicled.view.source import ViewSource
@@ -48,6 +49,7 @@ that others use, forward the port instead: ssh -L 8550:localhost:8550 car"""
         metavar="ENDPOINT",
         help=f"where a daemon or a replay publishes (default: {DEFAULT_ENDPOINT})",
     )
+    add_key_arguments(parser)
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to serve the page at (default: %(default)s)"
     )
@@ -67,8 +69,9 @@ def run(args: argparse.Namespace) -> int:
     import os
     import sys
 
-    if args.run_file is not None and args.endpoint is not None:
-        raise UsageError("--endpoint: not with a RUN, which is a file")
+    for option in ("endpoint", "server_key", "client_key"):
+        if args.run_file is not None and getattr(args, option) is not None:
+            raise UsageError(f"--{option.replace('_', '-')}: not with a RUN, which is a file")
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port {args.port}: expected 0 to 65535")
     if find_spec("websockets") is None:
@@ -87,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
         if args.run_file is None:
             from vehicled.view.live_run import LiveRun
 
-            source = opened.enter_context(contextlib.closing(LiveRun(args.endpoint or DEFAULT_ENDPOINT)))
+            publication = make_publication(args.endpoint or DEFAULT_ENDPOINT, args)
+            source = opened.enter_context(contextlib.closing(LiveRun(publication)))
         else:
             from vehicled.progress import Progress
             from vehicled.view.recorded_run import RecordedRun

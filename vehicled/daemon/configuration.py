@@ -30,4 +30,6 @@ def load_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     file = settings.loads(text, File, str(path), path.parent)
     c = configure(file, text)
     daemon = DaemonOptions(devices={}) if file.daemon is None else file.daemon.to(DaemonOptions)
-    return DaemonConfiguration(c.vehicle, c.sensors, c.filter, c.world, c.point, c.points, c.text, daemon)
+    return DaemonConfiguration(
+        c.vehicle, c.sensors, c.filter, c.world, c.point, c.points, c.loads, c.text, daemon
+    )

@@ -5,16 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import socket as sockets
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import zmq
-import zmq.auth
 
 from vehicled.addresses import is_local
+from vehicled.curve import is_key, read_pair
 from vehicled.errors import UsageError
 from vehicled.units import Range
 
@@ -78,7 +77,7 @@ class PublishOptions:
                     "or a curve_secret_key_file",
                 )
         for i, key in enumerate(self.allowed_clients):
-            if not _is_key(key):
+            if not is_key(key):
                 yield f"allowed_clients[{i}]", f"expected a public key of 40 Z85 characters, got '{key}'"
         if self.allowed_clients and self.curve_secret_key_file is None:
             yield "allowed_clients", "expected a curve_secret_key_file beside it: without, nobody is checked"
@@ -97,7 +96,8 @@ class Endpoints:
         self._keys: tuple[bytes, bytes] | None = None
         self._files: list[str] = []
         if options.curve_secret_key_file is not None:
-            self._keys = _read_keys(options.curve_secret_key_file)
+            file = options.curve_secret_key_file
+            self._keys = read_pair(file, f"publish.curve_secret_key_file: {file}")
         if options.allowed_clients:
             # Late, as it imports asyncio and ssl, which nothing else in the daemon needs.
             from zmq.auth.thread import ThreadAuthenticator
@@ -207,30 +207,3 @@ def _endpoint_fault(endpoint: str) -> str | None:
     host, _, port = address.rpartition(":")
     port_fits = port == "*" or (port.isdecimal() and int(port) < 65536)
     return None if transport == "tcp" and host and port_fits else expected
-
-
-def _is_key(key: str | bytes) -> bool:
-    try:
-        return len(key) == 40 and len(zmq.utils.z85.decode(key)) == 32
-    except (ValueError, KeyError, OverflowError):
-        return False
-
-
-def _read_keys(path: Path) -> tuple[bytes, bytes]:
-    """(public, secret) key of a certificate file that only its owner can read. Raises UsageError."""
-    where = f"publish.curve_secret_key_file: {path}"
-    try:
-        status = os.stat(path)
-        # A credential from systemd belongs to root, and its group bits are the mask of an access list.
-        if status.st_mode & stat.S_IRWXO or (status.st_mode & stat.S_IRWXG and status.st_gid != 0):
-            raise UsageError(f"{where}: others can read it; expected mode 0600 (chmod 600 it)")
-        public, secret = zmq.auth.load_certificate(path)
-    except OSError as error:
-        raise UsageError(f"{where}: {error.strerror or 'expected a CURVE certificate file'}") from None
-    except ValueError:
-        raise UsageError(f"{where}: expected a CURVE certificate file") from None
-    if secret is None:
-        raise UsageError(f"{where}: expected the certificate with the secret key (….key_secret)")
-    if not (_is_key(public) and _is_key(secret)):
-        raise UsageError(f"{where}: expected two keys of 40 Z85 characters")
-    return public, secret

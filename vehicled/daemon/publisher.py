@@ -26,6 +26,7 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
     "points": schemas.encode_points,
     "mechanism": schemas.encode,
+    "loads": schemas.encode_loads,
     "status": schemas.encode,
     "parameters": schemas.encode,
     "command": schemas.encode,
@@ -138,6 +139,8 @@ class Publisher:
                 self._offer(topic, estimate)
             if estimate.points is not None:
                 self._offer("points", estimate)
+            if estimate.loads is not None:
+                self._offer("loads", estimate)
         elif estimate is not None:
             self._offer("mechanism", estimate)
         for innovation in innovations:

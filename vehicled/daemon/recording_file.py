@@ -39,13 +39,14 @@ class RecordRates:
     slip: Rate | None = 50.0
     suspension: Rate | None = 50.0
     points: Rate | None = 50.0
+    loads: Rate | None = 50.0
     innovation: Rate | None = 25.0
     """Of each kind of observation; None for each measurement."""
     scene: Rate = 10.0
     """What Foxglove draws: place on the map, frames, and the car with its tyre forces."""
 
 
-EVERY_STEP = RecordRates(slip=None, suspension=None, points=None, innovation=None)
+EVERY_STEP = RecordRates(slip=None, suspension=None, points=None, loads=None, innovation=None)
 """All results of every step."""
 
 
@@ -82,7 +83,7 @@ def messages_of(item: Item | None) -> int:
     e = item.estimate
     topics = int(e is not None)
     if isinstance(e, Estimate):
-        topics = len(schemas.TOPIC_COLUMNS) + (e.points is not None)
+        topics = len(schemas.TOPIC_COLUMNS) + (e.points is not None) + (e.loads is not None)
     return 1 + len(item.measurements) + len(item.innovations) + topics
 
 
@@ -194,6 +195,8 @@ class RecordingFile:
                     write(channel, now, now, schemas.encode_estimate(topic, item.estimate))
             if item.estimate.points is not None and self._is_due("points", rates.points, t):
                 write(CHANNEL["points"], now, now, schemas.encode_points(item.estimate))
+            if item.estimate.loads is not None and self._is_due("loads", rates.loads, t):
+                write(CHANNEL["loads"], now, now, schemas.encode_loads(item.estimate))
             if self._contents.scene is not None and self._is_due("scene", rates.scene, t):
                 for topic, message in self._contents.scene.draw(item.estimate, now):
                     write(CHANNEL[topic], now, now, message)

@@ -19,7 +19,7 @@ from vehicled.live.shown import (
     decode_fix,
     decode_status,
 )
-from vehicled.live.subscriber import Subscriber
+from vehicled.live.subscriber import Publication, Subscriber
 from vehicled.schemas import TOPIC_COLUMNS
 
 _FIXES = "innovation.gnss.position"
@@ -34,9 +34,9 @@ _COMMANDS = 100
 class Feed:
     """The output of a daemon or a replay. A context manager. Messages that are none of theirs are left out."""
 
-    def __init__(self, endpoint: str, topics: Sequence[str] = SHOWN) -> None:
+    def __init__(self, publication: Publication, topics: Sequence[str] = SHOWN) -> None:
         """Subscribes to `topics`, now or when there is a publisher. Raises UsageError for a bad endpoint."""
-        self._subscriber = Subscriber(endpoint, topics)
+        self._subscriber = Subscriber(publication, topics)
         self._estimates = EstimateMessages()
         self._status = b"null"
         self._previous_put: tuple[int, int] | None = None

@@ -15,7 +15,7 @@ import numpy as np
 from vehicled.errors import UsageError
 from vehicled.foxglove.scene import Scene
 from vehicled.live.estimates import EstimateMessages
-from vehicled.live.subscriber import Subscriber
+from vehicled.live.subscriber import Publication, Subscriber
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate
 from vehicled.schemas import PUBLISHED, TOPIC_COLUMNS, viewer_schema
 from vehicled.viewer_messages import VIEWER_TOPICS
@@ -28,9 +28,9 @@ _DRAWN_EVERY_NS = 40_000_000
 class FoxgloveServer:
     """Sends what a daemon publishes to the Foxglove windows that connect. A context manager."""
 
-    def __init__(self, endpoint: str, scene: Scene, host: str, port: int) -> None:
-        """`endpoint`: of the daemon's results; `host`, `port`: of the WebSocket; port 0: any. Raises UsageError."""
-        self._subscriber = Subscriber(endpoint, PUBLISHED)
+    def __init__(self, publication: Publication, scene: Scene, host: str, port: int) -> None:
+        """`publication`: the daemon's results; `host`, `port`: of the WebSocket; port 0: any. Raises UsageError."""
+        self._subscriber = Subscriber(publication, PUBLISHED)
         self._viewers = foxglove.Context()
         try:
             self._server = foxglove.start_server(name="vehicled", host=host, port=port, context=self._viewers)

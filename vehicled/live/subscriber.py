@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import zmq
 
+from vehicled.curve import ClientKeys
 from vehicled.errors import UsageError
 
 _WATER_MARK = 10_000
@@ -15,15 +17,27 @@ _LARGEST_MESSAGE = 1 << 20
 """Bytes; a status has some 10 kB. Whoever sends more is disconnected."""
 
 
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Where results are published."""
+
+    endpoint: str
+    keys: ClientKeys | None = None
+    """Where the publisher has CURVE keys."""
+
+
 class Subscriber:
     """Receives messages of some topics. A context manager."""
 
-    def __init__(self, endpoint: str, topics: Sequence[str]) -> None:
+    def __init__(self, publication: Publication, topics: Sequence[str]) -> None:
         """Subscribes to `topics`, now or when there is a publisher. Raises UsageError for a bad endpoint."""
+        endpoint = publication.endpoint
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.SUB)
         self._socket.rcvhwm = _WATER_MARK
         self._socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST_MESSAGE)
+        if publication.keys is not None:
+            publication.keys.apply(self._socket)
         for topic in topics:
             self._socket.subscribe(topic)
         try:

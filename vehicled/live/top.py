@@ -26,6 +26,7 @@ from vehicled.live.lines import (
     style,
 )
 from vehicled.live.shown import ShownStatus
+from vehicled.live.subscriber import Publication
 from vehicled.terminal import Page, keys
 
 _REDRAW_S = 0.1
@@ -121,28 +122,28 @@ def _printable(line: str) -> str:
     return "".join(c if c.isprintable() else " " for c in line)
 
 
-def watch(endpoint: str) -> None:
+def watch(publication: Publication) -> None:
     """Redraw the page in this terminal until the key q. Raises UsageError for a bad endpoint."""
-    with Feed(endpoint) as feed, Page(sys.stdout) as page, keys() as pressed:
+    with Feed(publication) as feed, Page(sys.stdout) as page, keys() as pressed:
         track = RecentTrack()
         while "q" not in pressed.take():
             feed.take(_REDRAW_S)
             columns, rows = page.size()
-            lines = make_page(endpoint, feed, track, rows - 1)
+            lines = make_page(publication.endpoint, feed, track, rows - 1)
             page.draw([*(style(line[:columns]) for line in lines), style("q ends"[:columns])])
 
 
-def take_snapshot(endpoint: str, wait: float) -> Feed:
+def take_snapshot(publication: Publication, wait: float) -> Feed:
     """What is published within about a second; waits for the first message at most `wait` seconds.
 
     Raises UsageError for a bad endpoint, RunError if there is none.
     """
-    with Feed(endpoint) as feed:
+    with Feed(publication) as feed:
         waited = 0.0
         while feed.messages == 0:
             if waited >= wait:
                 raise RunError(
-                    f"{endpoint}: no messages within {wait:g} s; expected a running daemon (vehicled run)"
+                    f"{publication.endpoint}: no messages within {wait:g} s; expected a running daemon (vehicled run)"
                 )
             feed.take(_REDRAW_S)
             waited += _REDRAW_S

@@ -37,14 +37,14 @@ def _add_gravity(model: Model) -> None:
     gravity = model.description.gravity
     if gravity is None:
         return
-    pull = model.value("gravity", gravity).atoms
+    pull = model.value("gravity", gravity, "m/s²").atoms
     model.system.gravity(pull)
     for part in model.parts.values():
         model.potential = model.potential - part.mass * pull.dot(part.centre.position)
 
 
 def _add_point_mass(model: Model, name: str, body: PointMass) -> None:
-    mass, point = model.parameter(f"{name}.mass", body.mass), model.points[body.point]
+    mass, point = model.parameter(f"{name}.mass", body.mass, "kg"), model.points[body.point]
     for a, ca in point.terms.items():
         for b, cb in point.terms.items():
             model.system.add_mass(a, b, mass * ca * cb)
@@ -60,8 +60,8 @@ def _add_bar(model: Model, name: str, body: Bar) -> None:
         if number == 0.0:
             raise MechanismError(f"{name}: {p} and {q} lie at one place, so that the bar has no length")
     else:
-        length, number = model.parameter(f"{name}.length", body.length), body.length
-    mass = model.parameter(f"{name}.mass", body.mass)
+        length, number = model.parameter(f"{name}.length", body.length, "m"), body.length
+    mass = model.parameter(f"{name}.mass", body.mass, "kg")
     zero = g.zero
     start = Value(Vector(zero, zero, zero), np.zeros(3))
     end = Value(Vector(length, zero, zero), np.array([number, 0.0, 0.0]))
@@ -93,15 +93,15 @@ def _add_rigid(model: Model, name: str, body: Rigid) -> None:
         geometry.vectors = {v: model.direction(f"{name}.{v}", d) for v, d in body.vectors.items()}
     else:
         geometry.vectors = {v: model.design(v) for v in body.vectors}
-    mass = model.parameter(f"{name}.mass", body.mass)
+    mass = model.parameter(f"{name}.mass", body.mass, "kg")
     centre = model.value(f"{name}.center_of_mass", body.center_of_mass).atoms
     if model.planar:
-        izz = model.parameter(f"{name}.izz", body.inertia[0])
+        izz = model.parameter(f"{name}.izz", body.inertia[0], "kg·m²")
         inertia = Inertia(mass, centre, Vector(0.5 * izz, 0.5 * izz, izz))
     else:
         names = ("ixx", "iyy", "izz"), ("ixy", "iyz", "izx")
         moments, products = (
-            Vector.of([model.parameter(f"{name}.{n}", v) for n, v in zip(ns, values, strict=True)])
+            Vector.of([model.parameter(f"{name}.{n}", v, "kg·m²") for n, v in zip(ns, values, strict=True)])
             for ns, values in zip(names, (body.inertia, body.products), strict=True)
         )
         inertia = Inertia(mass, centre, moments, products if any(body.products) else None)

@@ -137,6 +137,7 @@ class CompiledMechanism:
         code = compile_program(program, (step.routine,)).functions
         self.functions = code.kernels
         """On the address of a workspace."""
+        self.routine = step.routine
         self.ali3p_step: StepFunction = code.routine(step.routine.handle)
 
     def result(self, extension: Callable[[Program, Model], Result]) -> Result:

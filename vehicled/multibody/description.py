@@ -40,7 +40,7 @@ from vehicled.multibody.elements import (
 )
 from vehicled.multibody.expressions import RESERVED
 from vehicled.multibody.files import mechanisms_folder
-from vehicled.units import Unit, UnitError, parse_unit, split_quantity
+from vehicled.units import Unit, UnitError, name_unit, parse_unit, split_quantity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,11 @@ class Description:
             else:
                 values[name] = value
         return values
+
+    def parameter_units(self) -> dict[str, str]:
+        """Units in SI of `parameter_values`. Raises UnitError."""
+        texts = {n: split_quantity(v)[1] if isinstance(v, str) else "" for n, v in self.parameters.items()}
+        return {name: name_unit(parse_unit(text or "1")[1]) for name, text in texts.items()}
 
     def point_names(self) -> set[str]:
         """Names of all points: of ground, mechanism and bodies together."""

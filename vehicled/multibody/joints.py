@@ -123,7 +123,7 @@ def _keep_distance(model: Model, name: str, joint: ConstantDistance) -> None:
         if not np.any(other.numbers - one.numbers):
             raise MechanismError(f"{name}: {a} and {b} lie at one place, so that they have no distance")
     else:
-        length = model.parameter(f"{name}.length", joint.length)
+        length = model.parameter(f"{name}.length", joint.length, "m")
     model.constraint(f"{name}: length", apart.dot(apart) - length * length, 2.0 * apart)
 
 

@@ -54,9 +54,9 @@ def _vector(model: Model, parts: list[Atom]) -> Vector:
 
 
 def _add_spring(model: Model, name: str, spring: Spring) -> None:
-    stiffness = model.parameter(f"{name}.stiffness", spring.stiffness)
-    damping = model.parameter(f"{name}.damping", spring.damping)
-    free = model.parameter(f"{name}.free_length", spring.free_length)
+    stiffness = model.parameter(f"{name}.stiffness", spring.stiffness, "N/m")
+    damping = model.parameter(f"{name}.damping", spring.damping, "N·s/m")
+    free = model.parameter(f"{name}.free_length", spring.free_length, "m")
     apart = model.points[spring.points[1]] - model.points[spring.points[0]]
     length = apart.position.norm()
     direction = apart.position / length
@@ -70,9 +70,11 @@ def _add_spring(model: Model, name: str, spring: Spring) -> None:
 
 
 def _add_torsion_spring(model: Model, name: str, spring: TorsionSpring) -> None:
-    stiffness = model.parameter(f"{name}.stiffness", spring.stiffness)
-    damping = model.parameter(f"{name}.damping", spring.damping)
-    turned = model.coordinate(spring.angle).q - model.parameter(f"{name}.free_angle", spring.free_angle)
+    stiffness = model.parameter(f"{name}.stiffness", spring.stiffness, "N·m/rad")
+    damping = model.parameter(f"{name}.damping", spring.damping, "N·m·s/rad")
+    turned = model.coordinate(spring.angle).q - model.parameter(
+        f"{name}.free_angle", spring.free_angle, "rad"
+    )
     angle = model.coordinate(spring.angle)
     torque = -(stiffness * turned + damping * angle.qd)
     model.system.generalised_force(angle, torque)

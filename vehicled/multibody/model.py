@@ -67,6 +67,8 @@ class Model:
         (self.h,) = self.program.array("step", 1)
         self.symbols: dict[str, Atom] = {}
         self.values: dict[str, float] = {}
+        self.units: dict[str, str] = {}
+        """Of the parameters, in SI."""
         self.points: dict[str, Combination] = {}
         self.vectors: dict[str, Combination] = {}
         self.guess: list[float] = []
@@ -94,28 +96,30 @@ class Model:
         self.program.store("inputs", [s for triple in self.inputs.values() for s in triple])
         for value, rate, acceleration in self.inputs.values():
             self.system.rates |= {value: rate, rate: acceleration}
+        units = description.parameter_units()
         for name, number in description.parameter_values().items():
-            self.parameter(name, number)
+            self.parameter(name, number, units[name])
         self._declare_points()
 
     # -- parameters ---------------------------------------------------------------------------------------
 
-    def parameter(self, name: str, value: float) -> Atom:
-        """The symbol of a parameter, made on first use."""
+    def parameter(self, name: str, value: float, unit: str) -> Atom:
+        """The symbol of a parameter, made on first use; `value` is in `unit`, which is one of SI."""
         if name not in self.symbols:
             self.symbols[name] = self.graph.symbol(f"parameter.{name}")
             self.values[name] = float(value)
+            self.units[name] = unit
         return self.symbols[name]
 
-    def value(self, name: str, numbers: Sequence[float]) -> Value:
+    def value(self, name: str, numbers: Sequence[float], unit: str = "m") -> Value:
         """Parameters `name.x` …; the third component of one in the plane is zero."""
-        atoms = [self.parameter(f"{name}.{a}", v) for a, v in zip("xyz", numbers, strict=False)]
+        atoms = [self.parameter(f"{name}.{a}", v, unit) for a, v in zip("xyz", numbers, strict=False)]
         atoms += [self.graph.zero] * (3 - len(atoms))
         return Value(Vector.of(atoms), np.array([*numbers, 0.0][:3], dtype=float))
 
     def direction(self, name: str, numbers: Sequence[float]) -> Value:
         """A unit vector from numbers or parameters, as `value` makes a vector."""
-        raw = self.value(name, numbers)
+        raw = self.value(name, numbers, "1")
         return Value(raw.atoms.unit(), raw.numbers / np.linalg.norm(raw.numbers))
 
     def constant(self, numbers: np.ndarray) -> Value:

@@ -174,3 +174,27 @@ def mass_terms(frame: Frame, inertia: Inertia) -> dict[tuple[Basic, Basic], Atom
                     value = moment[i][j] * ca * cb
                     terms[a, b] = terms[a, b] + value if (a, b) in terms else value
     return terms
+
+
+def calc_required_wrench(
+    terms: Mapping[tuple[Basic, Basic], Atom], about: Combination, gravity: Vector
+) -> tuple[Vector, Vector]:
+    """Force and moment about a point that a body's motion requires of all that acts on it beside gravity (m/s²).
+
+    M (ẍ − g) on each basic vector: those on points add up to the force, as a translation moves points alone; a
+    rotation moves points and directions, which gives the moment (Newton and Euler). `terms`: as by `mass_terms`.
+    """
+    shares: dict[Basic, Vector] = {}
+    for (a, b), m in terms.items():
+        share = (b.acceleration - gravity if b.point else b.acceleration) * m
+        shares[a] = shares[a] + share if a in shares else share
+    zero = gravity.x.graph.zero
+    force = moment = Vector(zero, zero, zero)
+    place = about.position
+    for basic, share in shares.items():
+        if basic.point:
+            force = force + share
+            moment = moment + (basic.position - place).cross(share)
+        else:
+            moment = moment + basic.position.cross(share)
+    return force, moment

@@ -99,7 +99,7 @@ class Accelerometer:
         """(a − g)·u at the point, m/s². Raises UsageError for points that do not exist."""
         acceleration = _point(model, "accelerometer", self.point).acceleration
         if model.description.gravity is not None:
-            acceleration = acceleration - model.value("gravity", model.description.gravity).atoms
+            acceleration = acceleration - model.value("gravity", model.description.gravity, "m/s²").atoms
         direction, *_ = _segment(model, "accelerometer", self.along)
         return [acceleration.dot(direction.unit())]
 
@@ -119,22 +119,28 @@ def _segment(model: Model, who: str, points: tuple[str, str]) -> tuple[Vector, V
 class SensorSet:
     """Sensors in order, k readings in all, as kernels of one compiled mechanism."""
 
-    def __init__(self, sensors: Sequence[Sensor]) -> None:
-        """Raises UsageError without any sensor."""
+    def __init__(self, sensors: Sequence[Sensor], name: str = "readings") -> None:
+        """`name`: of its kernels and arrays, where a mechanism has several sets.
+
+        Raises UsageError without any sensor.
+        """
         if not sensors:
             raise UsageError("sensors: expected at least one")
-        self.sensors = tuple(sensors)
+        self.sensors, self.name = tuple(sensors), name
         self.sigma = np.zeros(0)
         """(k,) standard deviations; known when a mechanism has been compiled with the sensors."""
 
     def __call__(self, program: Program, model: Model) -> None:
-        """Add the kernels `readings` and `reading_jacobians`. Raises UsageError naming the sensor."""
+        """Add the kernels NAME and `NAME_jacobians`, on the arrays NAME and `NAME_by_q`, `…_by_qd`, `…_by_qdd`.
+
+        Raises UsageError naming the sensor.
+        """
         graph, coordinates = model.graph, model.system.coordinates
         read = [(s.sigma, r) for s in self.sensors for r in s.read(model)]
         self.sigma = np.array([sigma for sigma, _ in read])
         n = len(coordinates)
         self._readings = program.kernel(
-            "readings", zip(program.array("readings", len(read)), (r for _, r in read), strict=True)
+            self.name, zip(program.array(self.name, len(read)), (r for _, r in read), strict=True)
         )
         stores: list[tuple[Atom, Atom]] = []
         for by in _RATES:
@@ -144,19 +150,21 @@ class SensorSet:
                 for k, c in enumerate(coordinates)
                 if reading.depends & getattr(c, by).depends
             }
-            places = program.sparse_array(f"readings_by_{by}", len(read) * n, list(entries))
+            places = program.sparse_array(f"{self.name}_by_{by}", len(read) * n, list(entries))
             stores += zip(places, entries.values(), strict=True)
-        self._jacobians = program.kernel("reading_jacobians", stores)
+        self._jacobians = program.kernel(f"{self.name}_jacobians", stores)
 
     def calc_readings(self, mechanism: Running) -> np.ndarray:
         """(k,) without noise, of the mechanism's q, q̇, q̈; (k, width) of several."""
         mechanism.call(self._readings)
-        return mechanism.view("readings").copy()
+        return mechanism.view(self.name).copy()
 
     def calc_jacobians(self, mechanism: Running) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(k, n) each: h_q, h_q̇, h_q̈."""
         mechanism.call(self._jacobians)
-        h_q, h_qd, h_qdd = (mechanism.view(f"readings_by_{by}").reshape(len(self.sigma), -1) for by in _RATES)
+        h_q, h_qd, h_qdd = (
+            mechanism.view(f"{self.name}_by_{by}").reshape(len(self.sigma), -1) for by in _RATES
+        )
         return h_q, h_qd, h_qdd
 
 

@@ -57,6 +57,8 @@ class System:
     soft: list[Soft] = field(default_factory=list)
     bodies: list[tuple[str, int]] = field(default_factory=list)
     """Name and rank; one of rank 1 stands for a body in every branch."""
+    body_masses: dict[str, dict[tuple[Basic, Basic], Atom]] = field(default_factory=dict)
+    """By name of the body: its share of the mass matrix (see `mass_terms`)."""
     rates: dict[Atom, Atom] = field(default_factory=dict)
     """Time derivative of time and of each prescribed input symbol (a symbol or a constant)."""
     _by_rank: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
@@ -153,7 +155,8 @@ class System:
         """Add a body's mass matrix; `inertia` is in the axes of the body's frame."""
         rank = max((b.rank for d in (frame.origin, *frame.directions) for b in d.terms), default=0)
         self.bodies.append((name, rank))
-        for (a, b), m in mass_terms(frame, inertia).items():
+        self.body_masses[name] = terms = mass_terms(frame, inertia)
+        for (a, b), m in terms.items():
             self.add_mass(a, b, m)
 
     def add_mass(self, a: Basic, b: Basic, m: Atom) -> None:

@@ -25,13 +25,15 @@ MOST_POINTS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Which points of the car position, velocity, sideslip and acceleration are given of."""
+    """Which points of the car position, velocity, sideslip and acceleration are given of, and what beside."""
 
     point: PointName | MetresVector = "center_of_mass"
     """`center_of_mass`: of the car at rest, the vehicle origin; `front_axle`, `rear_axle`: midway between the wheel
     centres of the car at rest; `imu`, `antenna`: as `sensors` places them; or a place in vehicle axes."""
     points: dict[str, PointName | MetresVector] = field(default_factory=dict)
     """Further points by name, whose position, velocity, sideslip and acceleration are given beside it."""
+    loads: bool = False
+    """Whether the forces in the joints of the suspensions are given too."""
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for more points than are meant."""

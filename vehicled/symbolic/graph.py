@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from vehicled.symbolic.trigonometry import join_angles
+
 Number = int | float
 
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
@@ -92,7 +94,9 @@ class Atom:
 class Graph:
     """Owner of the atoms of one model."""
 
-    def __init__(self) -> None:
+    def __init__(self, joins_angles: bool = False) -> None:
+        """`joins_angles`: whether products of sines and cosines are replaced (see `trigonometry.py`)."""
+        self.joins_angles = joins_angles
         self.atoms: list[Atom] = []
         self._known: dict[tuple[object, ...], Atom] = {}
         self._symbols: dict[str, Atom] = {}
@@ -165,6 +169,8 @@ class Graph:
             return self.sub(a, b.args[0])
         if a.op == "neg":
             return self.sub(b, a.args[0])
+        if self.joins_angles and (joined := join_angles(self, a, b, 1)) is not None:
+            return joined
         return self._make("add", (a, b) if a.id <= b.id else (b, a))
 
     def sub(self, a: Atom, b: Atom) -> Atom:
@@ -181,6 +187,8 @@ class Graph:
             return self.add(a, b.args[0])
         if a.op == "neg":
             return self.neg(self.add(a.args[0], b))
+        if self.joins_angles and (joined := join_angles(self, a, b, -1)) is not None:
+            return joined
         return self._make("sub", (a, b))
 
     def mul(self, a: Atom, b: Atom) -> Atom:

@@ -79,16 +79,24 @@ class Layout:
         size = self.width * (self.lanes if rank else 1)
         return size if self.width == 1 else (-(-size // ALIGNMENT) | 1) * ALIGNMENT
 
-    def name(self, offset: int) -> str:
-        """Name of the number at an offset: "array[index]", or "array[index, lane]" in a lane vector.
+    def find(self, offset: int) -> tuple[str, int, int]:
+        """Array, index and lane (0 in an array of plain numbers) of the number at an offset of the first instance.
 
-        An offset of the first instance. Raises KeyError when there is none.
+        Raises KeyError when there is none.
         """
         for name, place in self.places.items():
             index, within = divmod(offset - place.offset, self.stride(place.rank))
             if 0 <= index < place.count:
-                return f"{name}[{index}, {within // self.width}]" if within else f"{name}[{index}]"
+                return name, index, within // self.width
         raise KeyError(offset)
+
+    def name(self, offset: int) -> str:
+        """Name of the number at an offset: "array[index]", or "array[index, lane]" beyond the first lane.
+
+        An offset of the first instance. Raises KeyError when there is none.
+        """
+        name, index, lane = self.find(offset)
+        return f"{name}[{index}, {lane}]" if lane else f"{name}[{index}]"
 
     def allocate(self) -> np.ndarray:
         """A zeroed workspace, (size,) float64, aligned to 64 bytes."""

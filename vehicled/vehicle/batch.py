@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.vehicle.car import STATE, Car, Instances, compiled
+from vehicled.vehicle.car import PRESENT, Car, Instances, compiled
 from vehicled.vehicle.extension import Extension
 
 
@@ -27,8 +27,7 @@ class CarBatch(Instances):
         for name in ("parameters", "corner_parameters"):
             self.view(name)[...] = car.view(name)[..., None]
         self.call(self.kernels.prepare)
-        shared = (*STATE, "ground", "inputs", "corner_inputs", "external_force", "adjustments")
-        self._shared = [(self.view(name), car.view(name)[..., None]) for name in shared]
+        self._shared = [(self.view(name), car.view(name)[..., None]) for name in PRESENT]
         self.copy_state_from_car()
 
     def copy_state_from_car(self) -> None:

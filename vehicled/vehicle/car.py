@@ -27,6 +27,8 @@ _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
 STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
 """Arrays that hold the state of motion of a car."""
+PRESENT = (*STATE, "ground", "inputs", "corner_inputs", "external_force", "adjustments")
+"""Those, and what a filter and the surroundings add: they determine the forces on a car of given parameters."""
 
 
 class CompiledCar:

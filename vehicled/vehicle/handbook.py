@@ -50,6 +50,10 @@ from vehicled.vehicle.parameters import (
     Wheel,
 )
 
+_ROUNDS = 20
+_DIFFERENCE = 1e-6
+"""In wheel radii."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HandbookAxle:
@@ -215,16 +219,21 @@ class Handbook:
                 tie_rod_inner=(tx, ty - inward * r, tz + up * r),
             )
 
-        def miss(x: np.ndarray) -> list[float]:
-            corner = Corner.of(adapted(*x))
+        def miss(places: np.ndarray) -> np.ndarray:
+            corner = Corner.of(adapted(*places))
             toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
-            return [(roll_center_height(corner) - axle.roll_center_height) / r, *toes]
+            return np.array([(roll_center_height(corner) - axle.roll_center_height) / r, *toes])
 
-        # Imported only here: this takes longer than all other imports, and cars by hard points do not need it.
-        from scipy.optimize import fsolve
-
-        found, *_ = fsolve(miss, np.zeros(3), xtol=1e-10, full_output=True)  # checked in `check`
-        return adapted(*map(float, found))
+        # Newton's method. Where it fails, `check` says so.
+        places = np.zeros(3)
+        for _ in range(_ROUNDS):
+            now = miss(places)
+            slopes = [(miss(places + step) - now) / _DIFFERENCE for step in _DIFFERENCE * np.eye(3)]
+            change = np.linalg.lstsq(np.transpose(slopes), -now)[0]
+            places = places + change
+            if np.abs(change).max() < _DIFFERENCE:
+                break  # the next one would be its square
+        return adapted(*places.tolist())
 
     def _corner(self, name: str) -> Axle:
         axle, points = self._axle(name), self._points[name]

@@ -17,7 +17,7 @@ from typing import Any
 
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
-from vehicled.multibody.natural import Combination, Frame, Inertia
+from vehicled.multibody.natural import Combination, Frame
 from vehicled.multibody.system import Coordinate, Soft, System
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
@@ -25,34 +25,16 @@ from vehicled.symbolic.vector import Vector
 from vehicled.vehicle import outputs
 from vehicled.vehicle.arrays import ADJUSTMENTS, CORNER_INPUTS, INPUTS
 from vehicled.vehicle.chart import Axes
+from vehicled.vehicle.corner import CornerParts, Strut, TieRod, Tyre, WheelInertia, Wishbone
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.friction import calc_clutch, calc_friction
 from vehicled.vehicle.interface import CarKernels, Names
 from vehicled.vehicle.outputs import Parts
+from vehicled.vehicle.symbols import ParameterSymbols
 from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw
 
 AIR_DENSITY = 1.225
 """kg/m³, ISO 2533 at sea level."""
-
-
-class _Parameters:
-    """Parameter symbols by name, made on first use, of one rank."""
-
-    def __init__(self, graph: Graph, prefix: str, rank: int) -> None:
-        self.graph, self.prefix, self.rank = graph, prefix, rank
-        self.symbols: dict[str, Atom] = {}
-
-    def __call__(self, name: str) -> Atom:
-        if name not in self.symbols:
-            self.symbols[name] = self.graph.symbol(f"{self.prefix}{name}", self.rank)
-        return self.symbols[name]
-
-    def vector(self, name: str) -> Vector:
-        return Vector(self(f"{name}.x"), self(f"{name}.y"), self(f"{name}.z"))
-
-    def inertia(self, body: str) -> Inertia:
-        moments = Vector(self(f"{body}.ixx"), self(f"{body}.iyy"), self(f"{body}.izz"))
-        return Inertia(self(f"{body}.mass"), self.vector(f"{body}.com"), moments)
 
 
 TyreLaw = LinearLaw | TMeasyLaw
@@ -73,7 +55,7 @@ class VehicleProgram:
 def build(tyre: str, extensions: Sequence[Extension[Any]] = (), width: int = 1) -> VehicleProgram:
     """The vehicle with one tyre law (`linear` or `tmeasy`), or `width` vehicles side by side.
 
-    Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
+    ParameterSymbols are inputs of the program: one build serves every vehicle of this topology. Design positions are
     given in chassis axes relative to the vehicle origin.
     """
     return _Builder(LAWS[tyre], width).build(extensions)
@@ -87,9 +69,9 @@ class _Builder:
         self.g = g = Graph()
         self.program = Program(g, len(WHEELS), width)
         self.system = System(g, len(WHEELS))
-        self.p = _Parameters(g, "", 0)
-        self.cp = _Parameters(g, "corner.", 1)
-        self.states = _Parameters(g, "state.", 1)
+        self.p = ParameterSymbols(g, "", 0)
+        self.cp = ParameterSymbols(g, "corner.", 1)
+        self.states = ParameterSymbols(g, "state.", 1)
         self.h, self.alpha = self.program.array("integration", 2)
         self.half_h = 0.5 * self.h
         self.rack, *rack_rates = rack = [g.symbol(f"input.{name}") for name in INPUTS]
@@ -152,9 +134,8 @@ class _Builder:
         lower_design, upper_design = cp.vector("lower.joint"), cp.vector("upper.joint")
         lower = system.vector("lower.joint", lower_design, point=True, rank=1)
         upper = system.vector("upper.joint", upper_design, point=True, rank=1)
-        self.lower_frame, hinge = self._wishbone("lower", lower, lower_design)
-        self._wishbone("upper", upper, upper_design)
-        self.lower_arm = lower - hinge
+        self.lower = self._wishbone("lower", lower, lower_design)
+        self.upper = self._wishbone("upper", upper, upper_design)
 
         spin_design = cp.vector("wheel.axis")
         # Forward and square to the spin axis: s × z, made a unit vector.
@@ -176,12 +157,13 @@ class _Builder:
         inner_design, outer_design = cp.vector("tie.inner"), cp.vector("tie.outer")
         rod = self.rod + self.adjustments["rod"]
         inner = self.chassis.point(inner_design).position + self.v2.position * rod
-        tie = self.knuckle.point(outer_design).position - inner
+        outer = self.knuckle.point(outer_design)
+        tie = outer.position - inner
         tie_design = outer_design - inner_design
         system.constraint("tie rod: length", tie.dot(tie) - tie_design.dot(tie_design))
+        self.tie_rod = TieRod(outer, tie)
 
-    def _wishbone(self, side: str, joint: Combination, joint_design: Vector) -> tuple[Frame, Combination]:
-        """Its frame and its hinge point."""
+    def _wishbone(self, side: str, joint: Combination, joint_design: Vector) -> Wishbone:
         system, cp = self.system, self.cp
         hinge_design, axis_design = cp.vector(f"{side}.hinge"), cp.vector(f"{side}.axis")
         hinge, axis = self.chassis.point(hinge_design), self.chassis.direction(axis_design)
@@ -197,7 +179,7 @@ class _Builder:
         system.constraint(f"{name}: normal at right angles to the hinge", n.dot(u))
         system.constraint(f"{name}: normal at right angles to the arm", n.dot(arm))
         system.constraint(f"{name}: normal is a unit vector", n.dot(n) - 1.0)
-        return frame, hinge
+        return Wishbone(name, frame, hinge, axis, joint)
 
     def _wheel(self) -> None:
         """Axisymmetric, counted by its absolute spin."""
@@ -215,6 +197,7 @@ class _Builder:
         system.add_scalar_mass(self.spin, self.spin, axial)
         gyroscopic = self.s.position.cross(self.s.velocity) * (axial * self.spin.qd)
         system.force(self.s, gyroscopic)
+        self.wheel = WheelInertia(mass, axial, transverse)
         # θ̇ = φ̇ − Ω
         ev, sv = self.e.position, self.s.position
         self.wheel_rate = self.spin.qd - self.e.velocity.dot(sv.cross(ev))
@@ -228,7 +211,8 @@ class _Builder:
         """Spring, damper and rubber stops."""
         g, cp, half_h = self.g, self.cp, self.half_h
         top_design, foot_design = cp.vector("spring.chassis"), cp.vector("spring.wishbone")
-        strut = self.chassis.point(top_design) - self.lower_frame.point(foot_design)
+        foot = self.lower.frame.point(foot_design)
+        strut = self.chassis.point(top_design) - foot
         length = strut.position.norm()
         direction = strut.position / length
         length_rate = direction.dot(strut.velocity)
@@ -244,9 +228,10 @@ class _Builder:
 
         bump, bump_stiffness = stop(self.compression - cp("stop.bump"))
         droop, droop_stiffness = stop(-self.compression - cp("stop.droop"))
-        elastic = cp("spring.preload") + stiffness * self.compression + bump - droop
-        self.strut_force = elastic - damping * length_rate
-        self.system.force(strut, direction * self.strut_force)
+        spring, damper = cp("spring.preload") + stiffness * self.compression, damping * length_rate
+        force = spring + bump - droop - damper
+        self.strut = Strut(foot, direction, force, spring, damper, bump, droop)
+        self.system.force(strut, direction * self.strut.force)
         jacobian: dict[Coordinate, Atom] = {}
         for basic, share in strut.terms.items():
             for x, d in zip(self.system.of(basic), direction, strict=True):
@@ -256,12 +241,13 @@ class _Builder:
 
     def _anti_roll_bar(self) -> None:
         """A force against the difference of the lower ball joints' heights over the chassis."""
-        arm, up = self.lower_arm.position, self.v3.position
+        arm, up = self.lower.arm.position, self.v3.position
         self.joint_height = arm.dot(up)
         difference = self.joint_height - self.g.lane_swap(self.joint_height)
         force = self.cp("anti_roll.stiffness") * difference
-        self.system.force(self.lower_arm, up * -force)
+        self.system.force(self.lower.arm, up * -force)
         self.system.force(self.v3, arm * -force)
+        self.bar_force = force
 
     def _brake(self) -> None:
         """Disc friction: a stuck disc twists its mounting."""
@@ -271,6 +257,7 @@ class _Builder:
         limit = cp("brake.gain") * self.pressure
         disc = calc_friction(self.g, wound, self.wheel_rate, limit, stiffness, damping)
         self.friction_states = [(windup, disc.windup)]
+        self.brake_torque = disc.torque
         ev, sv = self.e.position, self.s.position
         self.system.generalised_force(self.spin, -disc.torque)
         self.system.force(self.e, sv.cross(ev) * disc.torque)
@@ -342,6 +329,7 @@ class _Builder:
         self.tyre_forces = tyre = self.law.forces(g, self.contact, cp, self.states)
         force = ahead * tyre.fx + self.left * tyre.fy + up * load
         system.force(self.centre, force)
+        self.tyre = Tyre(force, arm, up, tyre.mz)
         # δr of the contact = δc − s (δs·r) + δφ s×r.
         system.force(self.s, arm * -(force.dot(sv)) + (up * tyre.mz).cross(sv))
         slow = cp("tyre.rolling_speed")
@@ -455,7 +443,7 @@ class _Builder:
             hub_lateral=self.centre.velocity.dot(self.left),
             travel=travel,
             travel_rate=travel_rate,
-            strut_force=self.strut_force,
+            strut_force=self.strut.force,
             elastic_energy=self._elastic_energy(),
             gravity=gravity,
             ground=self.plane,
@@ -465,6 +453,18 @@ class _Builder:
             tyre_relaxation=self.law.calc_relaxation(self.g, damping, self.cp),
             tyre_compliance=self.law.calc_compliance(self.g, self.contact, damping, self.cp),
             deflect_tyres=lambda change: self.law.deflect(change, self.states),
+            corner=CornerParts(
+                self.lower,
+                self.upper,
+                self.tie_rod,
+                self.centre,
+                self.spin.qd,
+                self.wheel,
+                self.strut,
+                self.bar_force,
+                self.brake_torque,
+                self.tyre,
+            ),
             step=step,
         )
 

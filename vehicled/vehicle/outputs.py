@@ -26,6 +26,7 @@ from vehicled.vehicle.arrays import (
     YAW_RATE,
 )
 from vehicled.vehicle.chart import Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
+from vehicled.vehicle.corner import CornerParts
 from vehicled.vehicle.interface import CarKernels
 from vehicled.vehicle.tyres import Changes, Contact, TyreForces
 
@@ -72,6 +73,8 @@ class Parts:
     """Deflection by which a lateral force is another one, m/N."""
     deflect_tyres: Callable[[Atom], Changes]
     """Internal states of the tyres with another lateral deflection by so much, m."""
+    corner: CornerParts
+    """Bodies and forces of a corner."""
     step: Ali3pStep
     """The parts of the step, for other integrators."""
     kernels: CarKernels | None = None
@@ -101,12 +104,14 @@ def _report(program: Program, parts: Parts) -> KernelHandle:
     pitch = g.atan2(-a.v1.z, g.sqrt(a.v1.x * a.v1.x + a.v1.y * a.v1.y))
     values = [*r, roll, pitch, yaw_of(g, a), *v, *w, *acceleration, g.atan2(v.y, v.x)]
     contact, tyre = parts.contact, parts.tyre_forces
+    # The expressions are of the step to come; over no time at all, they are the forces that the last one has left.
+    fx, fy = g.substitute([tyre.fx, tyre.fy], {parts.step.h: g.zero})
     speed = g.max(g.abs(contact.hub_speed), SLIP_SPEED)
     corner = [
         g.atan(parts.hub_lateral / speed),
         parts.more_slip - contact.v_t / speed,
-        tyre.fx,
-        tyre.fy,
+        fx,
+        fy,
         contact.load,
         parts.travel,
         parts.travel_rate,

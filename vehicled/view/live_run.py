@@ -11,6 +11,7 @@ from vehicled.errors import RunError
 from vehicled.live.commander import request
 from vehicled.live.feed import Feed
 from vehicled.live.shown import ShownStatus
+from vehicled.live.subscriber import Publication
 from vehicled.schemas import TOPIC_COLUMNS
 from vehicled.view.messages import command_message, hello, pack_row, status_message
 
@@ -26,10 +27,10 @@ _BACK_NS = 1_000_000_000
 class LiveRun:
     """Keeps the last ten minutes. To be closed."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, publication: Publication) -> None:
         """Raises UsageError for a bad endpoint; a daemon may come later."""
-        self._feed = Feed(endpoint, TOPICS)
-        self._endpoint = endpoint
+        self._feed = Feed(publication, TOPICS)
+        self._endpoint = publication.endpoint
         self._begin: int | None = None
         self._newest = 0
         self._shown = 0

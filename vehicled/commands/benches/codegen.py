@@ -5,13 +5,14 @@ import json
 from typing import Any
 
 DESCRIPTION = """\
-Operations to evaluate mass matrix and generalised forces together, and seconds to generate the function, for a
-planar four-bar linkage and for a locomotive of 21 bodies and 76 relative coordinates: with operators on the trees
-of points and bases; by atomisation alone, from an explicit derivation; and by SymPy and CasADi, where they are
-installed (pip install 'vehicled[bench]'), from the same explicit derivation and their own search for common
-sub-expressions. One operation is one addition, subtraction, multiplication, division, negation or function
-call; loads, stores and constants do not count. Published for this four-bar linkage and for another such
-locomotive (Plaza et al. 2017): 264 and 36,695 with operators, 285 and 636,695 by atomisation alone."""
+Operations to evaluate mass matrix and generalised forces together, size of the function in C, and seconds to generate
+it, for a planar four-bar linkage and for a locomotive of 21 bodies and 76 relative coordinates. Two derivations: with
+operators on the trees of points and bases, and explicitly, body by body. Three forms: written out in full, where
+nothing is shared (counted without writing it); atomised; and atomised with sums of angles in place of products of
+their sines and cosines. Beside them SymPy and CasADi, where they are installed (pip install 'vehicled[algebra]'),
+from the same explicit derivation and their own search for common sub-expressions. One operation is one addition,
+subtraction, multiplication, division, negation or function call; loads, stores and constants do not count. Published
+figures are of this four-bar linkage and of another such locomotive (Plaza et al. 2017)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,24 +41,47 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+_ROWS = (
+    ("explicit, written out", "_plain"),
+    ("operators, written out", "_operators_plain"),
+    ("explicit, atomised", "_atomised"),
+    ("  with sums of angles", "_atomised_joined"),
+    ("operators, atomised", ""),
+    ("  with sums of angles", "_joined"),
+)
+"""Name and suffix of the keys."""
+
+
 def _lines(found: dict[str, Any]) -> list[str]:
     from vehicled.studies.benchmarks.algebras import PEERS
-    from vehicled.studies.benchmarks.codegen import LINKAGES
+    from vehicled.studies.benchmarks.codegen import LINKAGES, PUBLISHED
 
-    rows: dict[str, dict[str, tuple[int, float]]] = {}
-    for name, of in (("operators on trees", ""), ("atomisation alone", "_atomised")):
-        rows[name] = {m: (found[m][f"operations{of}"], found[m][f"seconds{of}"]) for m in LINKAGES}
-    for package, peer in found["peers"].items():
-        of_both = {m: peer[m] for m in LINKAGES if m in peer}
-        rows[f"{package} {peer['version']}"] = {
-            m: (x["operations"], x["seconds"]) for m, x in of_both.items()
-        }
-    lines = [" ".join([f"{'operations; seconds':<20}", *(f"{m:>12} {'s':>8}" for m in LINKAGES)])]
-    for name, row in rows.items():
-        cells = [
-            f"{row[m][0]:>12} {row[m][1]:>8.3f}" if m in row else f"{'–':>12} {'–':>8}" for m in LINKAGES
-        ]
-        lines.append(" ".join([f"{name:<20}", *cells]))
-    if any(len(row) < len(LINKAGES) for row in rows.values()):
-        lines.append("–: takes many minutes, ask with --all")
-    return lines + [f"{package}: not installed" for package in PEERS if package not in found["peers"]]
+    lines, peers = [], found["peers"]
+    for linkage in LINKAGES:
+        ours, published = found[linkage], PUBLISHED[linkage]
+        lines.append(_line(linkage, "operations", "published", "bytes in C", "published", "s"))
+        for name, suffix in _ROWS:
+            operations, size = f"operations{suffix}", f"bytes{suffix}"
+            counts = (ours[operations], published.get(operations), ours[size], published.get(size))
+            lines.append(_line(name, *map(_number, counts), _seconds(ours.get(f"seconds{suffix}"))))
+        for package, peer in peers.items():
+            theirs = peer.get(linkage, {})
+            cells = (_number(theirs.get("operations")), *"–––", _seconds(theirs.get("seconds")))
+            lines.append(_line(f"{package} {peer['version']}", *cells))
+        lines.append("")
+    if any(len(peer) <= len(LINKAGES) for peer in peers.values()):
+        lines.append("A row without figures takes many minutes: ask with --all")
+    return lines + [f"{package}: not installed" for package in PEERS if package not in peers]
+
+
+def _line(name: str, *cells: str) -> str:
+    widths = (13, 11, 14, 12, 8)
+    return " ".join([f"{name:<24}", *(f"{c:>{width}}" for c, width in zip(cells, widths, strict=True))])
+
+
+def _number(count: int | None) -> str:
+    return "–" if count is None else f"{count:,}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:.3f}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import vehicled.commands
+from vehicled.multibody.files import mechanisms_folder
 from vehicled.settings import shipped_folder
 from vehicled.simulation.manoeuvres import MANOEUVRES
 
@@ -85,8 +86,9 @@ def _value(action: argparse.Action) -> ArgumentValue:
     if action.choices is not None:
         return ArgumentValue(tuple(map(str, action.choices)))
     name = action.metavar if isinstance(action.metavar, str) else ""
-    if action.dest == "config" or name == "CONFIG":
-        return ArgumentValue(tuple(sorted(p.stem for p in shipped_folder().glob("*.yaml"))), files=True)
+    if action.dest == "config" or name in ("CONFIG", "MECHANISM"):
+        folders = [shipped_folder(), *([mechanisms_folder()] if name == "MECHANISM" else [])]
+        return ArgumentValue(tuple(sorted(p.stem for f in folders for p in f.glob("*.yaml"))), files=True)
     if action.dest == "scenario":
         return ArgumentValue(tuple(MANOEUVRES), files=True)
     return ArgumentValue(

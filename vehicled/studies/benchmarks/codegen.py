@@ -17,12 +17,24 @@ from vehicled.multibody.relative_dynamics import Dynamics
 from vehicled.studies.benchmarks import algebras
 from vehicled.studies.benchmarks.explicit import Algebra, Atoms, Row, explicit
 from vehicled.studies.benchmarks.linkages import SymbolicLinkage, four_bar, locomotive
-from vehicled.symbolic import llvm, python
+from vehicled.studies.benchmarks.plain import measure_plain
+from vehicled.symbolic import c, llvm, python
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 
-LINKAGES: dict[str, Callable[[], SymbolicLinkage]] = {"four_bar": four_bar, "locomotive": locomotive}
+LINKAGES: dict[str, Callable[..., SymbolicLinkage]] = {"four_bar": four_bar, "locomotive": locomotive}
 KERNEL = KernelHandle("mass_and_forces")
+PUBLISHED = {
+    "four_bar": {"operations_plain": 2_326, "operations_atomised": 285, "operations": 264},
+    "locomotive": {
+        "operations_plain": 19_899_139,
+        "operations_atomised": 636_695,
+        "operations": 36_695,
+        "bytes_plain": 250_000_000,
+        "bytes": 656_000,
+    },
+}
+"""Plaza et al. 2017; another such locomotive, and code in another form."""
 
 _SLOW = ("sympy", "locomotive")
 """SymPy takes minutes for it."""
@@ -88,23 +100,37 @@ def bench_codegen(slow: bool, progress: Callable[[float, str], None]) -> dict[st
     return found
 
 
-def _ours(make: Callable[[], SymbolicLinkage]) -> dict[str, Any]:
-    """Time from the description to the text for the compiler."""
+def _ours(make: Callable[..., SymbolicLinkage]) -> dict[str, Any]:
+    """Time from the description to the text for the compiler; operations; size of the function in C."""
     result: dict[str, Any] = {}
     for suffix, derive in (("", with_operators), ("_atomised", atomised)):
         begin = time.perf_counter()
         linkage = make()
-        made = program(linkage, derive(linkage))
+        outputs = derive(linkage)
+        made = program(linkage, outputs)
         llvm.emit([made.kernels[KERNEL]], made.layout)
         result[f"seconds{suffix}"] = time.perf_counter() - begin
-        kinds = made.kernels[KERNEL].operations()
-        result[f"operations{suffix}"] = sum(kinds.values())
-        result[f"kinds{suffix}"] = kinds
-    system = linkage.system
+        result |= _count(made, suffix)
+        plain = measure_plain(outputs)
+        written_out = "_plain" if suffix else "_operators_plain"
+        result |= {f"operations{written_out}": plain.operations, f"bytes{written_out}": plain.characters}
+        other = make(joins_angles=True)
+        result |= _count(program(other, derive(other)), f"{suffix}_joined")
+    system = make().system
     return {"bodies": len(system.bodies), "coordinates": len(system.coordinates), **result}
 
 
-def _theirs(peer: algebras.Peer, make: Callable[[], SymbolicLinkage]) -> dict[str, Any]:
+def _count(made: Program, suffix: str) -> dict[str, Any]:
+    kinds = made.kernels[KERNEL].operations()
+    text = c.source(made.kernels[KERNEL], made.layout, "linkage")
+    return {
+        f"operations{suffix}": sum(kinds.values()),
+        f"kinds{suffix}": kinds,
+        f"bytes{suffix}": len(text.encode()),
+    }
+
+
+def _theirs(peer: algebras.Peer, make: Callable[..., SymbolicLinkage]) -> dict[str, Any]:
     """Time from the description to the end of their search for common sub-expressions."""
     begin = time.perf_counter()
     operations = peer.operations(_explicit(make(), peer))

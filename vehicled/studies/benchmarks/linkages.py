@@ -14,7 +14,7 @@ from vehicled.symbolic.vector import Vector
 class SymbolicLinkage:
     """A system, and the symbols that its numbers are called by."""
 
-    system: RelativeSystem = field(default_factory=lambda: RelativeSystem(Graph()))
+    system: RelativeSystem
     parameters: dict[str, Atom] = field(default_factory=dict)
 
     def parameter(self, name: str) -> Atom:
@@ -33,15 +33,15 @@ class SymbolicLinkage:
         return -self.vector("", "", "g")
 
 
-def four_bar() -> SymbolicLinkage:
+def four_bar(joins_angles: bool = False) -> SymbolicLinkage:
     """Three links of a planar four-bar linkage by relative angles; the loop is left open.
 
     The function of the source's figure 1 and listing 1 (Plaza et al.): links of length l1, l2 along their x
     axes turn about y by theta1, theta2, theta3, each against the one before; masses m1 …, centres of mass
     (cg1x, cg1z) …, moments of inertia I1yy … about the links' origins; on each link a force (Fx1, Fz1) … at
-    its origin and a moment My1 …, in its axes; gravity g downwards along z.
+    its origin and a moment My1 …, in its axes; gravity g downwards along z. `joins_angles`: see `Graph`.
     """
-    linkage = SymbolicLinkage()
+    linkage = SymbolicLinkage(RelativeSystem(Graph(joins_angles)))
     system, vector = linkage.system, linkage.vector
     base, origin = system.world, system.ground
     for i in (1, 2, 3):
@@ -56,7 +56,7 @@ def four_bar() -> SymbolicLinkage:
     return linkage
 
 
-def locomotive() -> SymbolicLinkage:
+def locomotive(joins_angles: bool = False) -> SymbolicLinkage:
     """A four-axle bogie locomotive: 21 bodies, 76 relative coordinates. The layout is our own.
 
     | bodies | coordinates | relative to |
@@ -74,7 +74,7 @@ def locomotive() -> SymbolicLinkage:
     (car body to bogie frame) between points. Given loads: a contact force on each wheel, a torque on each
     wheelset that its motor bears. The rail's geometry is not part of the function.
     """
-    return _Locomotive().build()
+    return _Locomotive(RelativeSystem(Graph(joins_angles))).build()
 
 
 class _Locomotive(SymbolicLinkage):

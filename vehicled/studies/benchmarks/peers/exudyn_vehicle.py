@@ -83,6 +83,8 @@ class ExudynVehicle:
         self._wheels: list[Any] = []
         self._hubs: list[tuple[Any, Any]] = []
         """Of each wheel: knuckle and wheel."""
+        self._joints: list[dict[str, Any]] = []
+        """Of each corner by name."""
         self._chassis, self._rack = self._body(vehicle.chassis), self._body(vehicle.rack)
         self._ground = self._marker(self._system.CreateGround(), np.zeros(3))
         self._guide_rack()
@@ -155,15 +157,20 @@ class ExudynVehicle:
         self._wheels.append(spun)
         self._hubs.append((knuckle, spun))
         revolute, spherical = items.ObjectJointRevoluteZ, items.ObjectJointSpherical
-        self._join(revolute, chassis, lower, p["lower_hinge"], _Z_ALONG_X)
-        self._join(revolute, chassis, upper, p["upper_hinge"], _Z_ALONG_X)
-        self._join(spherical, lower, knuckle, p["lower_ball_joint"])
-        self._join(spherical, upper, knuckle, p["upper_ball_joint"])
+        joints = {
+            "lower_hinge": self._join(revolute, chassis, lower, p["lower_hinge"], _Z_ALONG_X),
+            "upper_hinge": self._join(revolute, chassis, upper, p["upper_hinge"], _Z_ALONG_X),
+            "lower_ball_joint": self._join(spherical, lower, knuckle, p["lower_ball_joint"]),
+            "upper_ball_joint": self._join(spherical, upper, knuckle, p["upper_ball_joint"]),
+        }
         self._join(revolute, knuckle, spun, centre, _Z_ALONG_Y)
         inner, outer = p["tie_rod_inner"], p["tie_rod_outer"]
         ends = [self._marker(self._rack if w[0] == "f" else chassis, inner), self._marker(knuckle, outer)]
         length = float(np.linalg.norm(outer - inner))
-        system.AddObject(items.ObjectConnectorDistance(markerNumbers=ends, distance=length))
+        joints["tie_rod"] = system.AddObject(
+            items.ObjectConnectorDistance(markerNumbers=ends, distance=length)
+        )
+        self._joints.append(joints)
         top, foot = p["spring_chassis"], p["spring_wishbone"]
         spring = axle.spring
         system.AddObject(
@@ -228,6 +235,30 @@ class ExudynVehicle:
         spins = np.array([get(self._node(wheel), kinds.AngularVelocityLocal)[2] for wheel in self._wheels])
         return place, R, velocity, rates, spins - rates[1]
 
+    def read_reactions(self) -> list[dict[str, np.ndarray]]:
+        """Of each corner by joint, N in chassis axes: ball joints (3,) on the knuckle, the tie rod's tension (1,).
+
+        Hinges (4,): force on the wishbone, and magnitude of the moment (N·m), of which Exudyn gives components in
+        axes that turn with the wishbone. Its multipliers act on the first body of a joint.
+        """
+        kinds = self._exu.OutputVariableType
+        R_world_chassis = self._system.GetNodeOutput(self._node(self._chassis), kinds.RotationMatrix)
+        R_chassis_world = R_world_chassis.reshape(3, 3).T
+
+        def read(joint: Any, kind: Any) -> np.ndarray:
+            return np.atleast_1d(self._system.GetObjectOutput(joint, kind))
+
+        found: list[dict[str, np.ndarray]] = []
+        for joints in self._joints:
+            reactions = {"tie_rod": read(joints["tie_rod"], kinds.Force)}
+            for side in ("lower", "upper"):
+                ball, hinge = f"{side}_ball_joint", f"{side}_hinge"
+                reactions[ball] = -R_chassis_world @ read(joints[ball], kinds.Force)
+                force = -_Z_ALONG_X @ read(joints[hinge], kinds.ForceLocal)
+                reactions[hinge] = np.append(force, np.linalg.norm(read(joints[hinge], kinds.TorqueLocal)))
+            found.append(reactions)
+        return found
+
     def set_rack(self, displacement: float, rate: float) -> None:
         """Where the rack has to be at the end of the step that begins: m, m/s."""
         self._system.SetObjectParameter(self._drive, "offset", displacement)
@@ -261,8 +292,14 @@ class ExudynVehicle:
         record.path.append(place())
         return record
 
-    def simulate(self, steps: int, step: float, between: Callable[[float], bool]) -> None:
-        """Steps of `step` s. `between` is called at the beginning of each with the time of its end; False ends it."""
+    def simulate(
+        self, steps: int, step: float, between: Callable[[float], bool], radius: float | None = None
+    ) -> None:
+        """Steps of `step` s. `between` is called at the beginning of each with the time of its end; False ends it.
+
+        The trapezoidal rule does not damp oscillations of reactions from step to step. With `radius`, 0 to 1, the
+        integrator is the generalised α method of that spectral radius, which does.
+        """
         exu, system = self._exu, self._system
         system.SetPreStepUserFunction(lambda mbs, t: between(t))
         settings = exu.SimulationSettings()
@@ -278,4 +315,8 @@ class ExudynVehicle:
         newton.useModifiedNewton = True
         newton.modifiedNewtonContractivity = _CONTRACTIVITY
         newton.relativeTolerance = newton.absoluteTolerance = _TOLERANCE
-        system.SolveDynamic(settings, solverType=exu.DynamicSolverType.TrapezoidalIndex2)
+        method = exu.DynamicSolverType.TrapezoidalIndex2
+        if radius is not None:
+            method = exu.DynamicSolverType.GeneralizedAlpha
+            integration.generalizedAlpha.spectralRadius = radius
+        system.SolveDynamic(settings, solverType=method)

@@ -1,0 +1,101 @@
+"""What the balance of forces at a corner needs of the model: its bodies, and the forces on them.
+
+Vectors in world axes; N, m, kg.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vehicled.multibody.natural import Combination, Frame
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.vector import Vector
+
+
+@dataclass(frozen=True)
+class Wishbone:
+    """A body on a hinge of the chassis, with a ball joint."""
+
+    body: str
+    """Its name in the system."""
+    frame: Frame
+    hinge: Combination
+    axis: Combination
+    """Unit vector."""
+    joint: Combination
+    """The ball joint."""
+
+    @property
+    def arm(self) -> Combination:
+        """From the hinge to the ball joint."""
+        return self.joint - self.hinge
+
+
+@dataclass(frozen=True)
+class TieRod:
+    """A rod without mass from chassis or rack to the knuckle."""
+
+    outer: Combination
+    """Its end at the knuckle."""
+    rod: Vector
+    """From the inner to the outer end."""
+
+
+@dataclass(frozen=True)
+class WheelInertia:
+    """An axisymmetric body, kg and kg·m²."""
+
+    mass: Atom
+    axial: Atom
+    transverse: Atom
+
+
+@dataclass(frozen=True)
+class Strut:
+    """Spring, damper and stops between chassis and lower wishbone."""
+
+    foot: Combination
+    """At the wishbone."""
+    direction: Vector
+    """Unit vector from the foot to the top."""
+    force: Atom
+    """Of all, positive in compression."""
+    spring: Atom
+    damper: Atom
+    """Positive when it lengthens."""
+    bump: Atom
+    droop: Atom
+    """Of the stops, never negative."""
+
+
+@dataclass(frozen=True)
+class Tyre:
+    """The ground's force on the wheel."""
+
+    force: Vector
+    arm: Vector
+    """From the wheel's centre to where it acts, at right angles to the axle."""
+    up: Vector
+    """Normal of the ground."""
+    aligning: Atom
+    """Torque about that, N·m."""
+
+
+@dataclass(frozen=True)
+class CornerParts:
+    """One corner, as for all."""
+
+    lower: Wishbone
+    upper: Wishbone
+    tie_rod: TieRod
+    centre: Combination
+    """Of the wheel."""
+    spin: Atom
+    """Absolute rate of the wheel about its axis, rad/s."""
+    wheel: WheelInertia
+    strut: Strut
+    bar_force: Atom
+    """Of the anti-roll bar on the lower wishbone at its ball joint, downwards in chassis axes."""
+    brake_torque: Atom
+    """On the knuckle about the spin axis, and its opposite on the wheel."""
+    tyre: Tyre

@@ -1,0 +1,131 @@
+"""Forces in ball joints, tie rods, hinges and wheel bearings, from the balance of each body of a corner.
+
+Bodies that share points have no constraints between them, so that forces there are no Lagrange multipliers. They
+follow from Newton's and Euler's equations of wheel, knuckle and wishbones with the model's accelerations and the
+forces on them. From outside to inside no two equations have to be solved together:
+
+- Moments on knuckle and wheel about the kingpin: only the tie rod balances them.
+- Moments about the lower ball joint: the upper ball joint's force, but for its part along the kingpin. That part
+  follows from the moment on the upper wishbone about its hinge.
+- Forces on knuckle and wheel: the lower ball joint.
+- Forces and moments on the wishbones: the hinges.
+
+A corner has 17 unknowns and, for its one degree of freedom, 18 equations. The one that is left is the moment on the
+lower wishbone about its hinge: the strut's force beside that of the ball joint. It holds as well as the model's step
+satisfies the equation of motion, and is no part of the result but kept as a residual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vehicled.messages import CORNER_LOADS
+from vehicled.multibody.natural import calc_required_wrench
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import KernelHandle, Program
+from vehicled.symbolic.vector import Vector
+from vehicled.vehicle.corner import CornerParts, Wishbone
+from vehicled.vehicle.outputs import Parts
+
+
+def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
+    """Kernel `loads`: arrays `loads` in the order of CORNER_LOADS, and `load_residual`, N·m, per corner."""
+    corner = _at_present(parts.corner, parts.step.h)
+    found = _Balance(parts, corner)
+    to_body = parts.chassis.to_body
+    strut = corner.strut
+    components: dict[str, Atom] = {
+        "tie_rod.force": found.tie_rod,
+        "spring.force": strut.spring,
+        "damper.force": -strut.damper,
+        "stops.force": strut.bump - strut.droop,
+        "anti_roll_bar.force": -corner.bar_force,
+        "brake.torque": corner.brake_torque,
+    }
+    for joint, (force, moment) in found.joints.items():
+        components |= zip((f"{joint}.f{a}" for a in "xyz"), to_body(force), strict=True)
+        if moment is not None:
+            components |= zip((f"{joint}.m{a}" for a in "xyz"), to_body(moment), strict=True)
+    loads = program.array("loads", len(CORNER_LOADS), 1)
+    (residual,) = program.array("load_residual", 1, 1)
+    stores = [(place, components[name]) for place, name in zip(loads, CORNER_LOADS, strict=True)]
+    return program.kernel("loads", [*stores, (residual, found.residual)])
+
+
+def _at_present(corner: CornerParts, h: Atom) -> CornerParts:
+    """The same, with brake and tyre as they are now.
+
+    Their expressions are those of the step to come: forces at its end, of the twist and the deflections before it.
+    Over no time at all they are the forces of the twist and the deflections that the last step has left.
+    """
+    graph = h.graph
+    brake, *force, aligning = graph.substitute(
+        [corner.brake_torque, *corner.tyre.force, corner.tyre.aligning], {h: graph.zero}
+    )
+    tyre = replace(corner.tyre, force=Vector.of(force), aligning=aligning)
+    return replace(corner, brake_torque=brake, tyre=tyre)
+
+
+class _Balance:
+    """Solves the equations of one corner's bodies."""
+
+    def __init__(self, parts: Parts, corner: CornerParts) -> None:
+        self._gravity, self._masses = parts.gravity, parts.system.body_masses
+        self._spin_axis = parts.spin_axis
+        lower, upper, tie = corner.lower, corner.upper, corner.tie_rod
+        on_hub, hub_moment = self._bearing(corner)
+        joint = lower.joint
+        required, moment = calc_required_wrench(self._masses["knuckle"], joint, self._gravity)
+        brake = parts.spin_axis.position * corner.brake_torque
+        to_centre = (corner.centre - joint).position
+        moment = moment - hub_moment - brake - to_centre.cross(on_hub)
+
+        along_rod = -tie.rod.unit()
+        kingpin = (upper.joint - joint).position
+        rod_moment = (tie.outer - joint).position.cross(along_rod)
+        self.tie_rod = kingpin.dot(moment) / kingpin.dot(rod_moment)
+        """Tension, N."""
+        rest = moment - rod_moment * self.tie_rod
+        across = rest.cross(kingpin) / kingpin.dot(kingpin)
+        zero = parts.system.graph.zero
+        _, needed = self._hinge(upper, Vector(zero, zero, zero))
+        axis = upper.axis.position
+        lever = axis.cross(upper.arm.position)
+        # The wishbone carries the opposite of the joint's force on the knuckle.
+        along = (-axis.dot(needed) - lever.dot(across)) / lever.dot(kingpin)
+        on_top = across + kingpin * along
+        on_bottom = required - on_hub - along_rod * self.tie_rod - on_top
+
+        strut = corner.strut.direction * -corner.strut.force
+        at_joint = parts.directions[2].position * -corner.bar_force - on_bottom
+        upper_hinge, upper_moment = self._hinge(upper, -on_top)
+        lower_hinge, lower_moment = self._hinge(lower, at_joint)
+        lower_hinge = lower_hinge - strut
+        lower_moment = lower_moment - (corner.strut.foot - lower.hinge).position.cross(strut)
+        axis = lower.axis.position
+        self.residual = axis.dot(lower_moment)
+        """Moment about the lower hinge that would still be needed, N·m."""
+        self.joints: dict[str, tuple[Vector, Vector | None]] = {
+            "lower_ball_joint": (on_bottom, None),
+            "upper_ball_joint": (on_top, None),
+            "lower_hinge": (lower_hinge, lower_moment - axis * self.residual),
+            "upper_hinge": (upper_hinge, upper_moment),
+            "wheel_bearing": (on_hub, hub_moment),
+        }
+        """By name: force and, if any, moment."""
+
+    def _bearing(self, corner: CornerParts) -> tuple[Vector, Vector]:
+        """Force of the wheel on the knuckle at the wheel's centre, and its moment, square to the spin axis."""
+        wheel, tyre, s = corner.wheel, corner.tyre, self._spin_axis
+        force = tyre.force - (corner.centre.acceleration - self._gravity) * wheel.mass
+        sv, sd, sdd = s.position, s.velocity, s.acceleration
+        # d/dt of the angular momentum I s×ṡ + Iₐ φ̇ s, but for the part along s, which the bearing does not carry.
+        required = sv.cross(sdd) * wheel.transverse + sd * (wheel.axial * corner.spin)
+        on_wheel = tyre.arm.cross(tyre.force) + tyre.up * tyre.aligning
+        return force, on_wheel - sv * sv.dot(on_wheel) - required
+
+    def _hinge(self, wishbone: Wishbone, at_joint: Vector) -> tuple[Vector, Vector]:
+        """Force and moment at the hinge that a wishbone needs beside a force at its ball joint."""
+        masses = self._masses[wishbone.body]
+        force, moment = calc_required_wrench(masses, wishbone.hinge, self._gravity)
+        return force - at_joint, moment - wishbone.arm.position.cross(at_joint)

@@ -1,0 +1,65 @@
+"""Forces in the joints of a car, for those who want them: a program of its own, beside that of the car."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vehicled.symbolic.program import KernelHandle
+from vehicled.vehicle.car import PRESENT, Car, Instances, compiled
+from vehicled.vehicle.extension import Extension
+
+if TYPE_CHECKING:
+    from vehicled.symbolic.program import Program
+    from vehicled.vehicle.outputs import Parts
+
+
+@dataclass(frozen=True)
+class LoadKernels:
+    """The kernel that `add_loads` adds."""
+
+    loads: KernelHandle
+    """`loads` in the order of CORNER_LOADS, and `load_residual` (N·m), both per corner, of the present state."""
+
+
+def add_loads(program: Program, parts: Parts) -> LoadKernels:
+    """What the extension adds."""
+    # Code that has been kept on disk needs none of what it was made with.
+    from vehicled.vehicle.joint_forces import add_joint_forces
+
+    return LoadKernels(add_joint_forces(program, parts))
+
+
+_LOADS = Extension(add_loads, LoadKernels)
+
+
+class JointLoads:
+    """Forces in ball joints, tie rods, hinges and wheel bearings of a car, as it moves.
+
+    Computed in a copy of it, so that the code of the car is the same with them and without.
+    """
+
+    def __init__(self, car: Car) -> None:
+        """Code for them is compiled on first use."""
+        self._car = car
+        self._copy = copy = Instances(compiled(car.vehicle.tyre, (_LOADS,)))
+        for name in ("parameters", "corner_parameters"):
+            copy.view(name)[...] = car.view(name)
+        copy.call(copy.kernels.prepare)
+        self._there, self._here = (
+            np.concatenate([c.layout.view(np.arange(c.layout.size), name).ravel() for name in PRESENT])
+            for c in (copy, car)
+        )
+        self._calc = copy.bind(copy.result(_LOADS).loads)
+        self._loads = copy.view("loads")
+        self.residual = copy.view("load_residual")[0]
+        """(4,) N·m: what the one equation of a corner that is not needed lacks after `calc`, the moment on the lower
+        wishbone about its hinge. It comes from errors of the step, and from corrections since."""
+
+    def calc(self) -> np.ndarray:
+        """(len(LOAD_COLUMNS),) of the car's present motion, N and N·m in vehicle axes; a copy."""
+        self._copy.workspace[self._there] = self._car.workspace[self._here]
+        self._calc()
+        return self._loads.T.ravel()
