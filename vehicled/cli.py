@@ -33,6 +33,7 @@ COMMANDS = {
     "codegen": "write the equations of a mechanism as C or Python",
     "identify": "find parameters of a car from recorded drives, of a mechanism from its motion",
     "tune": "find the noise of sensors and model from recorded drives",
+    "particles": "follow a mechanism of any kind by particles, from its sensors or a log",
     "bench": "measure speed on this machine",
     "ntrip": "list the streams of corrections that a caster has",
     "foxglove": "show a running daemon in Foxglove",
