@@ -25,6 +25,15 @@ def factorise(p: np.ndarray) -> tuple[np.ndarray, bool]:
         return scale[:, None] * np.linalg.cholesky(whole), True
 
 
+def is_definite(p: np.ndarray) -> bool:
+    """Whether the symmetric part of P (n, n) is positive definite."""
+    try:
+        np.linalg.cholesky(0.5 * (p + p.T))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def repair(p: np.ndarray) -> tuple[np.ndarray, bool]:
     """P (n, n), symmetric and definite, and whether it had to be repaired for that."""
     p = 0.5 * (p + p.T)

@@ -142,6 +142,9 @@ def calc_truth(mechanism: str) -> list[MechanismState]:
 class InstrumentedLinkage:
     """One linkage with one set of sensors, and its true motion."""
 
+    name: str
+    sensor_set: str
+    """One of `SENSORS`."""
     case: Case
     compiled: CompiledMechanism
     sensors: SensorSet
@@ -168,7 +171,9 @@ def get_linkage(mechanism: str, sensors: str, literally: bool) -> InstrumentedLi
     z, zd, zdd = (
         np.array([getattr(state, of)[m.independent] for state in truth]) for of in ("q", "qd", "qdd")
     )
-    return InstrumentedLinkage(case, compiled, instruments, z, zd, zdd, np.array(readings))
+    return InstrumentedLinkage(
+        mechanism, sensors, case, compiled, instruments, z, zd, zdd, np.array(readings)
+    )
 
 
 def make_wrong(linkage: InstrumentedLinkage, level: float) -> Mechanism:

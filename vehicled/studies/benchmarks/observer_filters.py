@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.studies.benchmarks import literal
+from vehicled.studies.benchmarks.literal_continuous import LiteralContinuousEKF
+from vehicled.studies.benchmarks.literal_dependent import (
+    LiteralPerfectMeasurementEKF,
+    LiteralSmoothlyConstrainedKF,
+)
 from vehicled.studies.benchmarks.observer_cases import START_SIGMA, H, InstrumentedLinkage
 from vehicled.studies.observers.factory import FORCE_KINDS, KINDS, Noise, make_observer
 from vehicled.studies.observers.interface import Observer
@@ -32,6 +37,8 @@ def make_filter(name: str, m: Mechanism, linkage: InstrumentedLinkage, literally
             density=density,
             euler_density=_EULER_DENSITY,
         )
+    if name in ("DIEKFpm", "SCKF", "CEKF"):
+        return _make_literal(name, m, linkage)
     kind, options = KINDS[name], {}
     noise = Noise(len(case.angles), START_SIGMA, density, _EULER_DENSITY)
     start, plant_noise = kind.assume(noise)
@@ -42,6 +49,29 @@ def make_filter(name: str, m: Mechanism, linkage: InstrumentedLinkage, literally
     elif name in _UNSCENTED:
         options = {"redraw": False}
     return kind.build(m, linkage.sensors, H, start, plant_noise, **options)
+
+
+def _make_literal(name: str, m: Mechanism, linkage: InstrumentedLinkage) -> Observer:
+    """Those whose literal form is a class of its own."""
+    noise = literal.NOISE[linkage.name]
+    if name == "CEKF":
+        encoders = linkage.sensor_set == "encoders"
+        return LiteralContinuousEKF(
+            m,
+            linkage.sensors,
+            H,
+            start_variances=noise.continuous_start,
+            density=noise.encoder_density if encoders else noise.gyroscope_density,
+        )
+    perfect = name == "DIEKFpm"
+    return (LiteralPerfectMeasurementEKF if perfect else LiteralSmoothlyConstrainedKF)(
+        m,
+        linkage.sensors,
+        H,
+        start_variance=START_SIGMA**2,
+        density=linkage.case.density if perfect else noise.constrained_density,
+        wrong_branch=noise.wrong_branch,
+    )
 
 
 def _make_literal_noise(name: str, noise: Noise, force_variance: float) -> PlantNoise:

@@ -15,6 +15,7 @@ from vehicled.studies.benchmarks.observer_conclusions import (
     Recommendation,
     Standing,
 )
+from vehicled.studies.benchmarks.observer_published import format_published
 
 
 def format_vehicle(rows: list[dict[str, Any]]) -> list[str]:
@@ -81,6 +82,7 @@ def format_linkages(rows: list[dict[str, Any]]) -> list[str]:
             last = setup.mechanism, setup.sensors
             lines.append(f"== {setup.mechanism}, {setup.sensors} ==")
         lines += _table(setup, filters)
+    lines += format_published(rows)
     lines += _recommendations(conclusions.find_recommendations(results))
     lines += _standings(conclusions.calc_standings(results))
     lines += _statements(conclusions.check_statements(results))

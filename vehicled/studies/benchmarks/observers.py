@@ -31,6 +31,7 @@ from vehicled.studies.benchmarks.observer_cases import (
     make_wrong,
 )
 from vehicled.studies.benchmarks.observer_filters import NO_FILTER, make_filter
+from vehicled.studies.benchmarks.observer_published import find_published
 from vehicled.studies.benchmarks.timing import CallTimes
 from vehicled.studies.observers.interface import Observer
 
@@ -163,12 +164,14 @@ def run_case(run: ObserverRun) -> dict[str, Any]:
     readings. `cost`: over that of an errorEKF of the same set-up. `readings`: how many at a time, which is the mean
     nis of a consistent filter. `rank` of the `states` by the exact dynamics, `rank_free_masses` for filters that
     propagate errors as those of free masses. `notice`: of a literal run, how it differs from the published filter
-    of that name, None if it does not.
+    of that name, None if it does not. `published`: figures of the published run that a literal one repeats, None
+    without such: `find_published`.
     """
     observability, trace = calc_setup_observability(run.setup), run_filter(run)
     failed = trace.failed_at is not None
     row: dict[str, Any] = asdict(run)
     row["notice"] = literal.NOTICES.get(run.filter) if run.literal else None
+    row["published"] = find_published(run)
     wrong = calc_wrong_rmse(run.mechanism, run.level)
     linkage = get_linkage(run.mechanism, run.sensors, run.literal)
     for what in MOTIONS:
