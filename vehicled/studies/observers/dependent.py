@@ -1,11 +1,14 @@
-"""DIEKFpm and SCKF: Kalman filters on all coordinates q, q̇, with the constraints as further measurements.
+"""DIEKFpm and SCKF, improved: Kalman filters on all coordinates q, q̇, with the constraints as further measurements.
 
-After Sanjurjo et al., but not as published, on two points. There plant noise is added to every dependent coordinate
-independently and remains, so that the covariance of predicted readings is far too large (NIS near zero). Here
-covariance and plant noise are those of z, ż, mapped to q, q̇ by the constraints; dependent coordinates have a
-covariance of their own only while constraints are applied. And the prediction is by any formulation: with forward
-Euler of all coordinates, motions that the sensors do not observe are wrong. In this form the two filters differ
-only in the order in which sensors and constraints are applied, and their estimates agree closely.
+After Sanjurjo et al., whose own forms are in `studies/benchmarks/literal_dependent`. What is improved in both: the
+prediction is by any formulation instead of forward Euler of all coordinates; covariance and plant noise are those of
+z, ż, mapped to q, q̇ by the constraints, instead of independent noise on every dependent coordinate, which makes the
+covariance of predicted readings far too large (NIS near zero); and constraints never reduce the covariance of z, ż,
+about which they contain no information. Dependent coordinates have a covariance of their own, `_across`, only while
+constraints are applied.
+
+The two differ in how a reading corrects: DIEKFpm iterates sensors and constraints together to the most probable state
+on the constraints; SCKF uses sensors once, as predicted, and then returns to the constraints with annealed noise.
 """
 
 from __future__ import annotations
@@ -28,6 +31,11 @@ _PERFECT = 1e-9
 _HOLD = 1e-9
 """Largest |Φ| and |Φ̇| with which constraints hold, relative to the largest coordinate or rate."""
 _LIMIT = 20
+_SETTLED = 1e-9
+"""Largest change of a state with which an iterated update ends, relative to the largest coordinate or rate."""
+_SMOOTH, _SMOOTH_COUNT, _SMOOTH_DECAY = 0.1, 3, np.exp(-10.0)
+"""Share of the violation's covariance that is the constraints' noise at first, how often they are applied (three
+times leave 1e-9 of the violation), and what is left of the noise from one to the next."""
 
 
 class _DependentEKF(MechanismObserver):
@@ -71,17 +79,16 @@ class _DependentEKF(MechanismObserver):
         self.covariance = self._carry(tangent, moving)
         update = None
         if readings is not None:
-            update = self._update(self._observe(readings))
+            update = self._update(readings)
             self.plant_noise.update(
                 replace(update, jacobian=update.jacobian @ tangent, gain=update.gain[self.chosen])
             )
-            self._hold()
             self.covariance = self._carry(self._calc_tangent(), self.repair(self._get_moving()))
         problems.solve_dynamics(m)
         return update
 
-    def _update(self, observation: LinearObservation) -> StateUpdate:
-        """Correct state and covariance by readings with derivatives (k, 2n)."""
+    def _update(self, readings: np.ndarray) -> StateUpdate:
+        """Correct the state and the covariance of z, ż by readings (k,); the constraints hold at the end."""
         raise NotImplementedError
 
     def _get_moving(self) -> np.ndarray:
@@ -99,6 +106,12 @@ class _DependentEKF(MechanismObserver):
         h_q, h_qd, _ = self.sensors.calc_jacobians(self.mechanism)
         innovation = readings - self.sensors.calc_readings(self.mechanism)
         return LinearObservation(innovation, np.hstack([h_q, h_qd]), self.noise)
+
+    def _get_state(self) -> np.ndarray:
+        return np.concatenate([self.mechanism.q, self.mechanism.qd])
+
+    def _get_scale(self) -> float:
+        return max(1.0, float(np.abs(self._get_state()).max()))
 
     def _move(self, correction: np.ndarray) -> None:
         n = len(self.mechanism.q)
@@ -123,8 +136,7 @@ class _DependentEKF(MechanismObserver):
 
     def _hold(self) -> None:
         """Constraints as nearly perfect measurements, again and again until they hold."""
-        m = self.mechanism
-        bound = _HOLD * max(1.0, float(np.abs(m.q).max()), float(np.abs(m.qd).max()))
+        bound = _HOLD * self._get_scale()
         for _ in range(_LIMIT):
             violation, rows = self._calc_rows()
             if np.abs(violation).max(initial=0.0) <= bound:
@@ -140,30 +152,58 @@ class _DependentEKF(MechanismObserver):
 
 
 class PerfectMeasurementEKF(_DependentEKF):
-    """DIEKFpm: sensors once, beside the constraints; constraints alone until they hold."""
+    """DIEKFpm, improved: an iterated update by sensors and constraints, which are perfect measurements.
 
-    def _update(self, observation: LinearObservation) -> StateUpdate:
-        violation, rows = self._calc_rows()
-        free = self.covariance + self._across
-        # An update with both is equivalent to the constraints first, and then the sensors as predicted from there.
-        gain = self._constraint_gain(rows, free)
-        moved = -gain @ violation
-        held = free - gain @ rows @ free
-        innovation = observation.innovation - observation.jacobian @ moved
-        update = calc_update(held, replace(observation, innovation=innovation))
-        self.covariance = calc_corrected(held, update, self.noise)
-        self._move(moved + update.gain @ update.innovation)
-        return update
+    Each iteration linearises both at the state of the last one and starts from the prediction again (Bell and Cathey,
+    *The iterated Kalman filter update as a Gauss–Newton method*, IEEE Transactions on Automatic Control 38(2), 1993),
+    until the state settles: the published form ends when the constraints hold to 1e-3. The covariance is that of the
+    readings linearised at the result, once.
+    """
+
+    def _update(self, readings: np.ndarray) -> StateUpdate:
+        predicted = calc_update(self.covariance, self._observe(readings))
+        moving, free, prior = self._get_moving(), self.covariance + self._across, self._get_state()
+        for _ in range(_LIMIT):
+            away, here = self._get_state() - prior, self._observe(readings)
+            violation, rows = self._calc_rows()
+            # An update with both is the same as the constraints first, then the sensors as predicted from there.
+            gain = self._constraint_gain(rows, free)
+            held, shift = free - gain @ rows @ free, gain @ (rows @ away - violation)
+            innovation = here.innovation + here.jacobian @ (away - shift)
+            update = calc_update(held, replace(here, innovation=innovation))
+            correction = shift + update.gain @ innovation - away
+            self._move(correction)
+            if np.abs(correction).max() <= _SETTLED * self._get_scale():
+                break
+        self._hold()
+        self.covariance = self._carry(self._calc_tangent(), moving)
+        update = calc_update(self.covariance, self._observe(readings))
+        self.covariance = calc_corrected(self.covariance, update, self.noise)
+        return predicted
 
 
 class SmoothlyConstrainedKF(_DependentEKF):
-    """SCKF: sensors first, at the state as predicted; then the constraints.
+    """SCKF, improved: sensors once, linearised at the prediction; then constraints as weakened measurements.
 
-    A covariance that satisfies the constraints needs no weakened ones: they reverse no part of a correction.
+    Their noise is a share of the violation's covariance at first and is reduced from one application to the next, so
+    that the way back to the constraints follows their curvature (De Geeter, Van Brussel, De Schutter, Decréton, *A
+    smoothly constrained Kalman filter*, IEEE Transactions on Pattern Analysis 19(10), 1997). The covariance along the
+    way says how far each coordinate gives way, and is discarded then: in the published form, each application makes
+    the filter more certain of z, ż, which breaks it down.
     """
 
-    def _update(self, observation: LinearObservation) -> StateUpdate:
-        update = calc_update(self.covariance, observation)
+    def _update(self, readings: np.ndarray) -> StateUpdate:
+        update = calc_update(self.covariance, self._observe(readings))
         self.covariance = calc_corrected(self.covariance, update, self.noise)
         self._move(update.gain @ update.innovation)
+        free = self.covariance + self._across
+        violation, rows = self._calc_rows()
+        noise = _SMOOTH * rows @ free @ rows.T
+        for _ in range(_SMOOTH_COUNT):
+            gain = np.linalg.solve(rows @ free @ rows.T + noise, rows @ free).T
+            self._move(-gain @ violation)
+            free = free - gain @ rows @ free
+            noise = noise * _SMOOTH_DECAY
+            violation, rows = self._calc_rows()
+        self._hold()
         return update
