@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from vehicled.cli import main
+from vehicled.jobs.local import LocalProcesses
 from vehicled.studies.benchmarks import identify, identify_plots, identify_study
+from vehicled.studies.benchmarks.identify_motions import find_motions
 from vehicled.studies.benchmarks.identify_study import Effort, Study
 
 pytestmark = pytest.mark.slow
@@ -54,10 +56,12 @@ def test_base_sets(found):
     assert len(valid) == 4
     for row in valid:
         assert row["valid"]
+        assert row["rank"] == 83
         assert row["distance"] < 1e-10
         assert row["residual"] < 1e-10
     assert not rejected["valid"]
-    assert "83 is needed" in rejected["reason"]
+    assert rejected["rank"] == 74
+    assert "rank 74, 83 is needed" in rejected["reason"]
 
 
 def test_without_noise_every_set_predicts(found):
@@ -71,7 +75,7 @@ def test_with_noise_the_few_that_matter_predict_what_all_do_not(found):
     for row in noisy:
         error = errors(row)
         assert error[3] > 1.0
-        assert error[25] < 0.4
+        assert error[25] < 0.5
         assert error[83] > 1.5 * error[25]
     means = {k: np.median([errors(row)[k] for row in noisy]) for k in (3, 25, 83)}
     assert means[3] > 1.5
@@ -95,10 +99,54 @@ def test_motions_and_bodies(found):
         assert abs(row["estimate"] - row["value"]) < 4.0 * row["deviation"]
 
 
+def test_tables_of_identified_values(found):
+    """As in the source, all parameters at once (5.9) are far from the truth, and those that matter most (5.11) nearer
+    by orders of magnitude; springs best."""
+    ten = found["table_5_9"]
+    assert len(ten) == 10
+    assert np.median([abs(row["estimate"] - row["true"]) / abs(row["true"]) for row in ten]) > 100.0
+    rows = {row["parameter"]: row for row in found["table_5_11"]}
+    assert len(rows) == 20 + 4 + 6
+    for name, row in rows.items():
+        assert row["deviation"] > 0.0, name
+    relevant = found["table_5_11"][:20]
+    assert np.median([abs(row["estimate"] - row["true"]) / abs(row["true"]) for row in relevant]) < 5.0
+    for row in relevant[:2]:
+        assert abs(row["estimate"] - row["true"]) < 4.0 * row["deviation"]
+    for side in ("left", "right"):
+        spring = rows[f"strut_{side}.stiffness"]
+        assert abs(spring["estimate"] - spring["true"]) < 4.0 * spring["deviation"]
+        assert spring["deviation"] < 0.8 * spring["deviation_without_load_steps"]
+    rack = rows["rack_place.coulomb_friction"]
+    assert rack["estimate"] == pytest.approx(rack["true"], rel=0.2)
+
+
+def test_fewer_than_ten_parameters_do_not_predict(found):
+    """The source has errors above 300 % for each of its sets; here for the same sets above 100 % with three."""
+    cases = [row for row in found["studies"] if row["force_noise"] and row["prior_error"] == 0.2]
+    assert {row["set"][:2] for row in cases} == {"T1", "T2", "T3", "T4"}
+    for row in cases:
+        assert errors(row)[3] > 1.0
+        assert errors(row)[3] > 4.0 * errors(row)[25]
+
+
 def test_all_plots_are_drawn(study, found, tmp_path):
     identify_plots.draw(study, found, tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"ranks.png", "errors.png", "priors.png", "forces.png"}
     assert all(p.stat().st_size > 10_000 for p in tmp_path.iterdir())
+
+
+def test_motions_are_searched_in_processes():
+    """One short search per set: better than where it began, and within the conditions published."""
+    with LocalProcesses(2) as executor:
+        done: list[float] = []
+        motions = find_motions(1, 30, executor, done.append)
+    assert done == [1, 2, 3, 4]
+    *valid, rejected = motions
+    for row in valid:
+        assert row["condition"] < row["drawn"][0]
+        assert row["condition"] < 1e14
+    assert rejected["condition"] > 1e16
 
 
 def test_the_command_prints_one_object_or_a_table(study, found, monkeypatch, capsys, tmp_path):
@@ -114,4 +162,5 @@ def test_the_command_prints_one_object_or_a_table(study, found, monkeypatch, cap
     assert "rejected" in out
     assert "drawn, T1, 5 % noise" in out
     assert "strut_left.stiffness" in out
+    assert "table 5.9" in out
     assert (tmp_path / "plots" / "errors.png").exists()

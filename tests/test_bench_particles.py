@@ -1,6 +1,8 @@
 """`vehicled bench particles`: its figures, its resumption after an interruption, its output."""
 
+import csv
 import json
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +11,25 @@ from scipy.stats import kstest
 
 from vehicled.angles import wrap
 from vehicled.cli import main
+from vehicled.commands.benches import particles as command
 from vehicled.errors import UsageError
 from vehicled.studies.benchmarks import particle_ambiguity, particle_plots, particles
-from vehicled.studies.benchmarks.particle_tries import SETTLED, STEP, Experiment, Try
+from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, STEP, Experiment, Try, advance
 
 SMALL = Experiment(count=20, steps=10)
+
+
+class Here(Executor):
+    """Executes in this process at once."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def sweep(todo, tries, path=None):
+    return particles.sweep(todo, tries, Here(), particles.open_ledger(path), lambda _: None)
 
 
 def test_costs_are_positive_and_relative_to_the_least():
@@ -39,12 +55,7 @@ def test_a_try_is_reproduced_by_its_seed():
 
 
 def test_more_particles_converge_more_often():
-    found = particles.sweep(
-        [("count", Experiment(count=n, motion=0.005)) for n in (5, 500)],
-        15,
-        particles.open_ledger(None),
-        lambda _: None,
-    )
+    found = sweep({"count": [Experiment(count=n, motion=0.005) for n in (5, 500)]}, 15)
     few, many = found["count"]
     assert many["converged"] >= 12
     assert few["converged"] < many["converged"]
@@ -78,9 +89,7 @@ def test_the_posterior_is_calibrated():
 def test_misses_are_marked_where_the_readings_are_ambiguous():
     """Assembled either way there are starts with similar readings."""
     few = replace(SETTLED, both_branches=True, steps=60)
-    (row,) = particles.sweep([("either_way", few)], 12, particles.open_ledger(None), lambda _: None)[
-        "either_way"
-    ]
+    (row,) = sweep({"either_way": [few]}, 12)["either_way"]
     assert row["missed"]
     assert row["unobservable"] == sum(not m["observable"] for m in row["missed"])
     for miss in row["missed"]:
@@ -91,16 +100,17 @@ def test_misses_are_marked_where_the_readings_are_ambiguous():
 
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
     path = tmp_path / "tries.jsonl"
-    whole = particles.sweep([("count", SMALL)], 4, particles.open_ledger(path), lambda _: None)
+    whole = sweep({"count": [SMALL]}, 4, path)
     lines = path.read_text().splitlines(keepends=True)
     assert len(lines) == 4
     path.write_text("".join(lines[:2]) + lines[2][:30])  # cut off in the third
     run, made = Try.run, []
     monkeypatch.setattr(Try, "run", lambda self: made.append(1) or run(self))
-    resumed = particles.sweep([("count", SMALL)], 4, particles.open_ledger(path), lambda _: None)
+    resumed = sweep({"count": [SMALL]}, 4, path)
     assert len(made) == 2
     for row in (*whole["count"], *resumed["count"]):
         row.pop("seconds")
+        row.pop("of_real_time")
     assert resumed == whole
     assert len(path.read_text().splitlines()) == 4
 
@@ -130,17 +140,19 @@ def test_similar_starts_are_similar_and_end_elsewhere():
 
 
 def test_plots_of_costs_and_sweeps_are_drawn(tmp_path):
-    sweeps = particles.sweep(
-        [(k, Experiment(count=200, steps=4)) for k in ("count", "motion", "settled", "wandering")],
-        1,
-        particles.open_ledger(None),
-        lambda _: None,
-    )
+    few = [Experiment(count=200, steps=4)]
+    both = [replace(x, steps=4, step=0.1) for x in (Experiment(), SETTLED)]
+    compared = [
+        replace(x, count=SETTLED.count, motion=SETTLED.motion, steps=4) for x in particles.SETTINGS.values()
+    ]
+    usual = dict.fromkeys(("count", "motion", "settled", "wandering"), few)
+    sweeps = sweep({**usual, "step": both, "settings": compared}, 1)
     particle_plots.draw(
         {"costs": particles.bench_costs(lambda _: None, (8, 16), 50), "sweeps": sweeps}, tmp_path
     )
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"costs.png", "sweeps.png", "similar_starts.png"} <= names
+    assert {"costs.png", "sweeps.png", "steps.png", "settings.png"} <= names
+    assert {"similar_starts.png", "effective.png"} <= names
     assert any(name.startswith("missed") for name in names)
 
 
@@ -149,9 +161,21 @@ def test_the_command_prints_one_object_or_a_table(monkeypatch, capsys, tmp_path)
     row = {"advance": 0.01, "step": 0.0234, "drawing": 0.05, "keeping": 0.06, "ratio": 1.0}
     costs = [{"count": n, **row} for n in (16, particles.USUAL)]
     monkeypatch.setattr(particles, "bench_costs", lambda *_: costs)
-    monkeypatch.setattr(particles, "experiments", lambda: [("count", SMALL), ("motion", SMALL)])
-    resume = str(tmp_path / "tries")
-    assert main(["bench", "particles", "--json", "--tries", "2", "--resume", resume]) == 0
+    monkeypatch.setattr(
+        particles, "experiments", lambda: {"count": [SMALL], "motion": [SMALL], "step": [SMALL]}
+    )
+    usual = [
+        "--tries",
+        "2",
+        "--resume",
+        str(tmp_path / "tries"),
+        "--workers",
+        "1",
+        "--sweep",
+        "count",
+        "motion",
+    ]
+    assert main(["bench", "particles", "--json", *usual]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
     assert err == ""
@@ -162,8 +186,81 @@ def test_the_command_prints_one_object_or_a_table(monkeypatch, capsys, tmp_path)
     assert len(found["rivals"]) == 6
     assert row["tries"] == 2
     assert row["converged"] + len(row["missed"]) == 2
-    assert main(["bench", "particles", "--tries", "2", "--resume", resume]) == 0
+    assert main(["bench", "particles", *usual]) == 0
     out, _ = capsys.readouterr()
     assert "0.0234" in out
     assert f"{row['converged']}/2" in out
     assert main(["bench", "particles", "--tries", "0"]) == 2
+
+
+def test_longer_steps_are_integrated_as_exactly_and_have_their_noise_once():
+    """The linkage is where it is with short steps, and the time between readings is that of the row."""
+    short, long = (Try(replace(SMALL, step=h), 3) for h in (STEP, 10 * STEP))
+    for _ in range(20):
+        short.read()
+    for _ in range(2):
+        long.read()
+    assert long.angle == pytest.approx(short.angle, abs=1e-12)
+    assert long.truth.t == pytest.approx(20 * STEP)
+    (row,) = sweep({"step": [replace(SMALL, step=0.25, steps=4)]}, 2)["step"]
+    assert (row["step"], row["readings"]) == (0.25, 4)
+    assert row["of_real_time"] == pytest.approx(row["seconds"] / 2.0)
+    still = Try(replace(SMALL, count=4000, motion=0.01, resampling=0.0, step=0.1), 1)
+    swarm, before = still.swarm, Try(replace(SMALL, count=4000, motion=0.0, resampling=0.0, step=0.1), 1)
+    for trial in (still, before):
+        trial.filter.threshold = 0.0
+        trial.filter.step(advance(trial.swarm, 0.1, but=1), [None])
+    moved = wrap(swarm.get_angles(CRANK) - before.swarm.get_angles(CRANK))
+    assert np.std(moved) == pytest.approx(0.01, rel=0.05)
+
+
+def test_settings_stand_side_by_side_with_mean_and_cluster(capsys):
+    todo = particles.experiments()
+    short = [replace(x, steps=2) for x in todo["settings"][:6]]
+    settings = [particles.find_setting(row) for row in sweep({"settings": short}, 1)["settings"]]
+    assert settings == 2 * ["as published", "wandering", "settled"]
+    assert {(x.count, x.motion) for x in todo["settings"]} == set(particles.COMPARED)
+    assert {x.step for x in todo["step"]} == set(particles.STEPS)
+    assert min(particles.STEPS) == 0.006
+    assert max(particles.STEPS) == 1.0
+    row = {"tries": 9, "count": 50, "motion_sigma": 0.01, "step": 1.0, "readings": 3, "missed": []}
+    row |= {"unobservable": 0, "of_real_time": 0.5}
+    rows = [
+        {
+            **row,
+            "multiplier": x.multiplier,
+            "resampling_sigma": x.resampling,
+            "keeps_spread": x.keeps_covariance,
+            "converged_mean": k,
+            "converged": k + 1,
+        }
+        for k, x in enumerate(particles.SETTINGS.values())
+    ]
+    *_, line = command._setting_lines(rows)
+    assert line.split() == ["50", "0.01", "0/9", "1/9", "1/9", "2/9", "2/9", "3/9"]
+    assert "1000 ms" in command._step_lines(rows)[1]
+
+
+def test_logs_have_every_particle_before_it_is_resampled(tmp_path, monkeypatch):
+    x = replace(SETTLED, count=20, steps=12)
+    monkeypatch.setattr(particles, "SETTINGS", {"as published": x})
+    assert main(["bench", "particles", "--logs", str(tmp_path), "--seed", "4"]) == 0
+    tables = {}
+    for path in (tmp_path / "as_published").iterdir():
+        with path.open() as file:
+            names, *rows = csv.reader(file)
+        tables[path.stem] = names, np.array(rows, dtype=float)
+    assert set(tables) == {"run", "angles", "weights", "speeds"}
+    names, run = tables["run"]
+    column = dict(zip(names, run.T, strict=True))
+    weights, angles = tables["weights"][1][:, 1:], tables["angles"][1][:, 1:]
+    assert weights.shape == angles.shape == tables["speeds"][1][:, 1:].shape == (12, 20)
+    assert weights.sum(axis=1) == pytest.approx(1.0)
+    assert column["effective"] == pytest.approx(1.0 / (20 * np.sum(weights**2, axis=1)), rel=1e-6)
+    assert (column["effective"] < 0.5).tolist() == column["resampled"].astype(bool).tolist()
+    mean = np.angle(np.sum(weights * np.exp(1j * angles), axis=1))
+    assert column["mean"] == pytest.approx(mean, abs=1e-6)
+    assert any(column["resampled"])
+    # It is the try that the sweeps make.
+    outcome = Try(x, 4).run()
+    assert wrap(column["mean"][-1] - column["truth"][-1] - outcome.error) == pytest.approx(0.0, abs=1e-6)

@@ -16,7 +16,17 @@ from live_rig import wait_until
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.daemon.publisher import Publisher
 from vehicled.errors import UsageError
-from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate, Parameters, SlowState, Status
+from vehicled.messages import (
+    ESTIMATE_COLUMNS,
+    LOAD_COLUMNS,
+    CoordinateEstimate,
+    Estimate,
+    Parameters,
+    ParticleEstimate,
+    SlowState,
+    Status,
+)
+from vehicled.schemas import PUBLISHED
 
 LOCAL = {"endpoint": "tcp://127.0.0.1:*"}
 
@@ -35,14 +45,16 @@ def receive(socket):
 def test_topics_and_payloads(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 9)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == len(PUBLISHED))
     further, loads = {"driver": np.arange(10.0)}, np.arange(float(len(LOAD_COLUMNS)))
     whole = msgspec.structs.replace(estimate(7), points=further, loads=loads)
     publisher.publish_step(whole, [make_innovation(6)])
     publisher.publish_status(Status(8, "running", {"a": {"b": 1}}))
     publisher.publish_parameters(Parameters.of(8, {"gyro_scale": SlowState(0.5, 0.1, "–")}))
     publisher.publish_command(9, "mark", {"text": "kerb"})
-    got = [receive(subscriber) for _ in range(9)]
+    theta = CoordinateEstimate("rad", 0.5, 0.1, 2.0, 0.2, 0.6, 0.3)
+    publisher.publish_step(ParticleEstimate(10, {"theta": theta}, 0.9, 0.5, ["theta"], [[0.01]]), [])
+    got = [receive(subscriber) for _ in range(10)]
     topics = [
         "position",
         "slip",
@@ -53,11 +65,12 @@ def test_topics_and_payloads(publisher, connect):
         "status",
         "parameters",
         "command",
+        "mechanism",
     ]
     assert [topic for topic, _ in got] == topics
     assert all(message["schema"] == 1 for _, message in got)
     since_1970 = time.time() - time.monotonic()  # of t = 0; those of the messages are nanoseconds later
-    assert [message.pop("timestamp") for _, message in got] == pytest.approx([since_1970] * 9, abs=0.1)
+    assert [message.pop("timestamp") for _, message in got] == pytest.approx([since_1970] * 10, abs=0.1)
     assert got[0][1]["x"] == 1.5
     assert got[0][1]["y"] is None
     assert got[3][1]["points"]["driver"]["vy"] == 4.0
@@ -66,6 +79,7 @@ def test_topics_and_payloads(publisher, connect):
     assert got[6][1]["counters"] == {"a": {"b": 1}}
     assert (got[7][1]["value"], got[7][1]["sigma"]) == ({"gyro_scale": 0.5}, {"gyro_scale": 0.1})
     assert got[8][1] == {"schema": 1, "step": 9, "name": "mark", "arguments": {"text": "kerb"}}
+    assert got[9][1]["coordinates"]["theta"]["rate"] == 2.0
     once = dict.fromkeys(topics, 1)
     wait_until(lambda: publisher.counters()["sent"] == once)
 
@@ -159,7 +173,7 @@ def test_the_backlog_is_bounded_and_drops_are_counted():
 def test_a_message_that_cannot_be_encoded_does_not_stop_the_others(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
-    wait_until(lambda: len(publisher.counters()["subscribed"]) == 9)
+    wait_until(lambda: len(publisher.counters()["subscribed"]) == len(PUBLISHED))
     publisher.publish_status(Status(1, "running", {"what": object()}))
     publisher.publish_status(Status(2, "running", {}))
     assert receive(subscriber)[1]["t"] == 2

@@ -1,92 +1,15 @@
-"""The compiled covariance kernels against textbook matrices, and late measurements against timely ones."""
+"""The compiled covariance kernels against textbook matrices."""
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 import pytest
-from history_rig import PastPoses
+from covariance_rig import COMPONENTS, Dense, random_covariance
 
-from vehicled.filter.covariance import MISSING, Covariance, CovarianceKernels
-from vehicled.symbolic.compiler import compile_program
-from vehicled.symbolic.evaluate import FLOAT, evaluate
-from vehicled.symbolic.graph import Graph
-from vehicled.symbolic.program import KernelHandle, Program
+from vehicled.filter.covariance import MISSING
 
-COMPONENTS = 3
-"""Of the largest observation."""
 KINDS = [(2, ()), (7, ((0, 3), (1, 0), (2, 6))), (9, ((0, 4), (3, 4), (7, 8)))]
 """Numbers of states, and places of F beside its diagonal."""
-
-
-class Dense:
-    """A compiled covariance whose F, Q and observations are all inputs."""
-
-    def __init__(self, n: int, coupling: tuple[tuple[int, int], ...] = ()):
-        program = Program(Graph())
-        kernels = CovarianceKernels(program, n, COMPONENTS)
-        diagonal, coupled = program.array("diagonal", n), program.array("coupled", max(len(coupling), 1))
-        rows = [{i: d} for i, d in enumerate(diagonal)]
-        for (i, j), value in zip(coupling, coupled, strict=False):
-            rows[i][j] = value
-        (count,) = program.array("count", 1)
-        propagate, _ = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
-        given = program.array("given", COMPONENTS * n)
-        predicted, more = program.array("predicted", COMPONENTS), program.array("more", COMPONENTS)
-        observations = []
-        for m in range(1, COMPONENTS + 1):
-            h = [dict(enumerate(given[k * n : (k + 1) * n])) for k in range(m)]
-            observations.append(kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m]))
-        angle = kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
-        program.finish([])
-        self.program = program
-        self._functions = compile_program(program).functions.kernels
-        self._layout, self._workspace = program.layout, program.layout.allocate()
-        self.propagate, self._angle = self.bind(propagate), self.bind(angle)
-        self._observations = [self.bind(kernel) for kernel in observations]
-        self.errors = Covariance(n, self, kernels.updates)
-        self.view("diagonal")[:] = 1.0
-
-    def view(self, name: str) -> np.ndarray:
-        return self._layout.view(self._workspace, name)
-
-    def tangent(self, name: str) -> np.ndarray:
-        return np.zeros((self.view(name).size, 0))
-
-    def bind(self, kernel: KernelHandle) -> Callable[[], None]:
-        return partial(self._functions[kernel], self._workspace.ctypes.data)
-
-    def randomise(self, rng: np.random.Generator) -> None:
-        self._workspace[:] = rng.uniform(0.1, 1.0, size=len(self._workspace))
-        self.errors.matrix = random_covariance(rng, self.errors.size)
-
-    def calc_by_expressions(self, kernel: KernelHandle) -> dict[int, float]:
-        """What a kernel stores, by place, as its expressions say."""
-        declared = self.program.kernels[kernel]
-        known = {atom: float(self._workspace[place]) for atom, place in declared.loads.items()}
-        values = evaluate([e for *_, e in declared.stores], known, FLOAT)
-        return {place: value for (place, *_), value in zip(declared.stores, values, strict=True)}
-
-    def run(self, kernel: KernelHandle) -> np.ndarray:
-        """The workspace after a kernel's code."""
-        self.bind(kernel)()
-        return self._workspace
-
-    def evaluate(self, rows: np.ndarray, noise: np.ndarray, innovation: np.ndarray) -> float:
-        """Normalised innovation squared of an observation with these rows (m, n)."""
-        m = len(rows)
-        self.view("given")[: rows.size] = rows.ravel()
-        self.view("predicted")[:m] = 10.0
-        self.errors.value[:m], self.errors.noise[:m] = 10.0 + innovation, noise
-        self._observations[m - 1]()
-        return self.errors.nis.item()
-
-    def evaluate_angle(self, value: float, predicted: float) -> float:
-        """The innovation."""
-        self.view("predicted")[0] = predicted
-        self.errors.value[0], self.errors.noise[0], self.errors.x[:] = value, 1.0, 0.0
-        self._angle()
-        return self.errors.innovation[0].item()
 
 
 dense = lru_cache(Dense)
@@ -95,17 +18,12 @@ dense = lru_cache(Dense)
 @pytest.mark.parametrize(("n", "coupling"), KINDS)
 def test_loops_compute_what_the_expressions_of_their_kernels_say(n, coupling):
     filter, rng = Dense(n, coupling), np.random.default_rng(n)
-    assert len(filter.program.replaced) == 1 + 2 * COMPONENTS + 1
+    assert len(filter.program.replaced) == 1 + 2 * COMPONENTS + 1 + 2 * COMPONENTS + 1
     for kernel in filter.program.replaced:
         filter.randomise(rng)
         expected = filter.calc_by_expressions(kernel)
         found = filter.run(kernel)[list(expected)]
         assert found == pytest.approx(np.array(list(expected.values())), rel=1e-9, abs=1e-12), kernel.name
-
-
-def random_covariance(rng: np.random.Generator, n: int) -> np.ndarray:
-    root = rng.normal(size=(n, n)) * 10.0 ** rng.uniform(-1, 1, size=n)
-    return root @ root.T + 0.1 * np.eye(n)
 
 
 @pytest.mark.parametrize(("n", "coupling"), KINDS)
@@ -236,67 +154,3 @@ def test_noise_of_a_step_is_van_loans_but_for_a_third_order_term():
     for _ in range(250):
         filter.propagate()
     assert filter.errors.matrix[0, 0] == pytest.approx(q / 3, rel=2e-5)
-
-
-class Trolley:
-    """A body that runs straight on, with an error-state filter, beside a true one."""
-
-    H_NS = 4_000_000
-
-    def __init__(self, density: float):
-        self.filter = constant_velocity(np.diag([4.0, 1.0]), density, self.H_NS * 1e-9)
-        self.history = PastPoses(0.8, 2, 1)
-        self.pose = np.array([0.0, 2.0])
-        self.t = 0
-        self.history.step(0, self.pose)
-
-    def step(self) -> None:
-        h = self.H_NS * 1e-9
-        self.pose = self.pose + np.array([h * self.pose[1], 0.0])
-        self.filter.propagate()
-        self.t += self.H_NS
-        self.history.step(self.t, self.pose)
-
-    def fix(self, t: int, value: float) -> None:
-        past = self.history.at(t)
-        assert past is not None
-        pose, since = past
-        rows = np.array([[1.0, (t - self.t) * 1e-9]])
-        self.filter.evaluate(rows, np.array([0.01]), np.array([value - (pose[0] + since[0])]))
-        self.filter.errors.update(1)
-        x = self.filter.errors.x.copy()
-        self.filter.errors.x[:] = 0.0
-        self.pose = self.pose + x
-        self.history.correct(x[[0, 1, 1]], self.pose)
-
-    def drive(self, fixes: list[tuple[int, int, float]]) -> "Trolley":
-        """`fixes`: step at which one arrives, time (ns) when it was measured, value."""
-        for k in range(1, 101):
-            self.step()
-            for arrival, t, value in fixes:
-                if arrival == k:
-                    self.fix(t, value)
-        self.covariance = self.filter.errors.matrix
-        return self
-
-
-def fixes(delay: int) -> list[tuple[int, int, float]]:
-    """At four times, one between two steps; the second is late by a number of steps, past the others."""
-    h = Trolley.H_NS
-    return [(20, 20 * h, 0.3), (30 + delay, 29 * h + h // 4, 0.1), (40, 40 * h, 0.6), (50, 50 * h, 0.2)]
-
-
-@pytest.mark.parametrize("delay", [1, 5, 15, 40])
-def test_a_late_fix_without_noise_in_between_is_as_good_as_a_timely_one(delay):
-    timely, late = Trolley(0.0).drive(fixes(0)), Trolley(0.0).drive(fixes(delay))
-    assert late.pose == pytest.approx(timely.pose, abs=1e-12)
-    assert late.covariance == pytest.approx(timely.covariance, rel=1e-9, abs=1e-14)
-
-
-def test_a_late_fix_with_noise_in_between_is_nearly_as_good():
-    timely, late = Trolley(0.02).drive(fixes(0)), Trolley(0.02).drive(fixes(20))
-    sigma = np.sqrt(np.diag(timely.covariance))
-    assert np.abs(late.pose - timely.pose).max() < 0.2 * sigma.min()
-    assert np.sqrt(np.diag(late.covariance)) == pytest.approx(sigma, rel=0.05)
-    without = Trolley(0.02).drive(fixes(0)[:1] + fixes(0)[2:])
-    assert late.covariance[0, 0] < without.covariance[0, 0]

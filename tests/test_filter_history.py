@@ -67,7 +67,7 @@ def test_at_the_highest_rate_the_memory_still_suffices():
 def test_clearing_leaves_nothing_of_the_past():
     history = filled(5)
     history.correct(np.ones(3), np.zeros(1))
-    history.clear()
+    history.history.clear()
     history.step(7 * H, np.array([3.0]))
     assert history.at(6 * H) is None
     pose, (dz, dzd) = history.at(7 * H)
@@ -79,25 +79,27 @@ def test_between_steps_poses_are_interpolated_from_the_corrected_one_to_the_next
     history.correct(np.array([5.0, 0.0, 0.0]), np.array([35.0]))
     history.step(4 * H, np.array([45.0]))
     assert history.at(3 * H + H // 2)[0] == pytest.approx([40.0])
-    # At the very time of the step: the pose before its correction, and the correction as one made since.
-    pose, (dz, _) = history.at(3 * H)
-    assert (pose[0], dz) == (30.0, 5.0)
+    # At the very time of the step: the pose before its correction, past which a late observation is followed.
+    assert history.at(3 * H)[0] == pytest.approx([30.0])
 
 
-@pytest.mark.parametrize("memory", [0.04, 0.4])
-def test_corrections_since_are_added_up_with_the_drift_that_they_make(memory):
+def test_corrections_of_the_last_step_are_added_up_with_the_drift_that_they_make():
     rng = np.random.default_rng(0)
-    history = PastPoses(memory, 1, 2)
-    made: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
-    for k in range(40):
-        history.step(k * H, np.zeros(1))
-        if k % 3 == 0:
-            dz, drift, dzd = rng.normal(size=(3, 2))
-            history.correct(np.concatenate([dz, drift, dzd]), np.zeros(1))
-            made.append((k * H, dz, drift, dzd))
-    for t in (30 * H, 33 * H - 1, 35 * H + H // 2, 39 * H):
+    history = PastPoses(0.4, 1, 2)
+    history.step(0, np.zeros(1))
+    history.correct(rng.normal(size=6), np.zeros(1))
+    history.step(H, np.zeros(1))
+    made = rng.normal(size=(3, 3, 2))
+    for moved in made:
+        history.correct(moved.ravel(), np.zeros(1))
+    for t in (H // 4, H):
         _, corrected = history.at(t)
-        dz, dzd = corrected.reshape(2, 2)
-        since = [m for m in made if m[0] >= t]
-        assert dz == pytest.approx(sum((z + (t - s) * 1e-9 * d for s, z, d, _ in since), np.zeros(2)))
-        assert dzd == pytest.approx(sum((r for *_, r in since), np.zeros(2)))
+        dz, drift, dzd = made.sum(axis=0)
+        assert corrected == pytest.approx(np.concatenate([dz + (t - H) * 1e-9 * drift, dzd]))
+
+
+def test_only_what_is_before_the_last_step_is_late():
+    history = filled(8).history
+    assert history.find(7 * H).late is None
+    assert history.find(6 * H + 1).late is None
+    assert history.find(6 * H).late is not None

@@ -191,11 +191,11 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
     }
 
 
-@pytest.mark.parametrize("late", [0, 3, 20])
+@pytest.mark.parametrize("late", [0.0, 0.2, 0.6])
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_a_correction_made_now_moves_a_past_reading_by_its_rows(drive, sensor, late):
     f, (kind, m) = drive, SENSORS[sensor]
-    back = late * STEP_NS + (STEP_NS // 3 if late else 0)
+    back = round(late * STEP_NS) + (STEP_NS // 3 if late else 0)
     t = T_NOW - back
     # Rows take speed and heading of then, corrections those of now: the difference is of second order.
     pose = f.read_state()
@@ -217,12 +217,12 @@ def test_a_correction_made_now_moves_a_past_reading_by_its_rows(drive, sensor, l
 
 
 def test_position_now_follows_from_errors_then_as_the_rows_say(drive):
-    """A car that is corrected, then drives on for 40 ms: its position then, and the rows of a past fix.
+    """A car that is corrected, then drives on for a step: its position then, and the rows of a fix of that time.
 
-    Position errors come of velocity and heading errors while it drives; the rows of a past fix take that back.
+    Position errors come of velocity and heading errors while it drives; the rows take that back.
     """
     f, states = drive, in_chart(drive)
-    steps, step = 10, 1e-3
+    step = 1e-3
     outcomes = {}
     for j in (None, "x", "y", "yaw", "ahead", "left"):
         corner(f)
@@ -232,23 +232,21 @@ def test_position_now_follows_from_errors_then_as_the_rows_say(drive):
             f.car.correct(change, carry=True)
         f.restart_history(T_NOW)
         start, _ = linearise(f, "gnss.position", T_NOW, 3)
-        for k in range(1, steps + 1):
-            f.predict(T_NOW + k * STEP_NS, H)
+        f.predict(T_NOW + STEP_NS, H)
         state = f.read_state()[:CHART_SIZE].copy()
-        _, rows = linearise(f, "gnss.position", T_NOW, 3)
+        _, rows = linearise(f, "gnss.position", T_NOW + 1, 3)
         outcomes[j] = (start[:2], state, rows[:2])
     reference, state, rows = outcomes.pop(None)
     for j, (there, moved, _) in outcomes.items():
         error = np.zeros(len(f.states))
         error[states] = moved - state
-        # The tyres change a disturbed velocity a little during these 40 ms, and no row can know.
-        assert (there - reference) / step == pytest.approx(rows @ error / step, abs=0.02), j
+        assert (there - reference) / step == pytest.approx(rows @ error / step, abs=5e-4), j
 
 
-@pytest.mark.parametrize("late", [0, 5])
+@pytest.mark.parametrize("late", [0.0, 0.7])
 @pytest.mark.parametrize("rate", [False, True])
 def test_wheels_follow_corrections_of_angle_slip_speed_and_yaw_rate(drive, rate, late):
-    f, t = drive, T_NOW - late * STEP_NS
+    f, t = drive, T_NOW - round(late * STEP_NS)
     for n, wheel in enumerate(WHEELS):
         for j in (
             index(f, WHEEL_ANGLE, wheel),

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from filter_rig import STEP_NS, H, index, linearise, new_filter, place, slow_states, turn_left
+from filter_rig import STEP_NS, H, index, linearise, new_filter, observation, place, slow_states, turn_left
 
 from vehicled.filter.boundary import Mounting
 from vehicled.filter.states import DRIVE_FORCE, TYRE_ERROR, TYRE_FORCE, UNMODELLED, Group
@@ -141,22 +141,35 @@ def test_latency_of_a_receiver_is_that_of_fixes_made_earlier(bend, kind):
 LACKING = [(UNMODELLED, "ahead", 0), (UNMODELLED, "left", 1), (UNMODELLED, "yaw", None), (DRIVE_FORCE, "", 0)]
 
 
-@pytest.mark.parametrize("late", [0, 1, 3])
+@pytest.mark.parametrize(("group", "element", "axis"), LACKING)
+def test_a_late_sample_counts_a_force_that_was_found_since_once(bend, group, element, axis):
+    f, size = bend, 0.3
+    place_of = index(f, group, element)
+    f.errors.matrix = np.zeros((len(f.states),) * 2)
+    f.restart_history(BEND)
+    f.set_variance(group, element, 1.0)
+    before, rows = linearise(f, "imu.accel", BEND, 3)
+    value = before + rows[:, place_of] * size
+    f.update(observation("imu.accel", BEND, value, [1e-12] * 3), (np.inf, np.inf))
+    f.apply_corrections()
+    # Some steps on the force acts by itself.
+    for k in (1, 2):
+        f.predict(BEND + k * STEP_NS, H)
+    assert linearise(f, "imu.accel", BEND, 3)[0] == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.4])
 @pytest.mark.parametrize(("group", "element", "axis"), LACKING)
 def test_a_force_found_now_was_there_in_past_samples(bend, group, element, axis, late):
     """A sample of before the correction: as of a car on which the force had acted all along, and by its row."""
     f, size = bend, 0.3
-    place_of, t = index(f, group, element), BEND - late * STEP_NS
-    start = BEND - (late + 1) * STEP_NS
+    place_of, t = index(f, group, element), BEND - round(late * STEP_NS)
+    start = BEND - STEP_NS
     before, rows = linearise(f, "imu.accel", t, 3)
     f.errors.x[place_of] = size
     f.apply_corrections()
     corrected, _ = linearise(f, "imu.accel", t, 3)
     assert corrected - before == pytest.approx(rows[:, place_of] * size, abs=1e-9)
-    # Some steps on it still was; the force acts now by itself, and is not counted twice.
-    for k in (1, 2):
-        f.predict(BEND + k * STEP_NS, H)
-    assert linearise(f, "imu.accel", t, 3)[0] == pytest.approx(corrected, abs=1e-9)
 
     def drive_with(force: float) -> np.ndarray:
         drive(f, start // STEP_NS)
@@ -204,9 +217,9 @@ def test_past_samples_after_the_correction_have_the_force_once(bend):
         f.apply_corrections()
         for k in range(1, 6):
             f.predict(BEND + k * STEP_NS, H)
-        readings.append([linearise(f, "imu.accel", BEND + k * STEP_NS, 3)[0][0] for k in (0, 2, 4, 5)])
+        readings.append([linearise(f, "imu.accel", BEND + k * STEP_NS, 3)[0][0] for k in (2, 4, 5)])
     changes = np.subtract(*readings[::-1])
-    fading = np.exp(-H / f.settings.unmodelled.time) ** np.array([0, 2, 4, 5])
+    fading = np.exp(-H / f.settings.unmodelled.time) ** np.array([2, 4, 5])
     assert changes == pytest.approx(0.4 * fading, rel=0.08)
 
 

@@ -37,7 +37,7 @@ def test_gradient_is_that_of_central_differences(pass_of_all, name):
     kept, _, derivatives = pass_of_all
     k = NAMES.index(name)
     # A small part of the standard deviation, so that no gate opens or closes in between.
-    step = min(1e-3 / np.sqrt(derivatives.information[k, k]), KNOWN[name].step)
+    step = min(1e-4 / np.sqrt(derivatives.information[k, k]), KNOWN[name].step)
     ends = [measure(configuration(name, sign * step), kept).criterion for sign in (1.0, -1.0)]
     difference = (ends[0] - ends[1]) / (2 * step)
     scale = np.sqrt(derivatives.information[k, k])

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -454,7 +455,7 @@ def test_ctrl_c_while_listening_writes_nothing(tmp_path, start, devices):
 
 
 def test_the_documented_answers_are_all_that_there_are(tmp_path):
-    page = (shipped_folder().parent / "docs" / "first_configuration.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "first_configuration.md").read_text()
     keys = set(re.findall(r"(?m)^\| `(\w+)`", page))
     assert keys == set(Answers.__annotations__)
     (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

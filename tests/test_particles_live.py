@@ -66,11 +66,13 @@ def test_a_long_gap_is_made_in_steps():
     trial = Try(SMALL, 1)
     steps = []
     predict = trial.filter.predict
-    trial.filter.predict = lambda h: (steps.append(h), predict(h))[1]
+    trial.filter.predict = lambda h, disturbed: (steps.append((h, disturbed)), predict(h, disturbed))[1]
     follower = Follower(trial.filter, STEP)
     for t in (0, STEP_NS, STEP_NS, round(3.5 * STEP_NS)):
         assert follower.take(Sample(t, [None]))
-    assert steps == pytest.approx([STEP] + [2.5 * STEP / 3] * 3)
+    assert [h for h, _ in steps] == pytest.approx([STEP] + [2.5 * STEP / 3] * 3)
+    # Noise comes once in the length of a step.
+    assert [disturbed for _, disturbed in steps] == [True, False, True, True]
 
 
 def visible(line):

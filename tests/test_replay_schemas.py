@@ -13,10 +13,12 @@ from vehicled.messages import (
     CHANNELS,
     ESTIMATE_COLUMNS,
     LOAD_COLUMNS,
+    CoordinateEstimate,
     Estimate,
     Innovation,
     Measurement,
     Parameters,
+    ParticleEstimate,
     SlowState,
     Status,
 )
@@ -48,6 +50,11 @@ VALUES[3:6] = np.nan
 MESSAGES: dict[str, bytes] = {
     **{topic: encode_estimate(topic, Estimate(5, VALUES)) for topic in TOPIC_COLUMNS},
     "points": encode_points(Estimate(5, VALUES, {"driver": VALUES[:10]})),
+    "mechanism": encode(
+        ParticleEstimate(
+            5, {"theta": CoordinateEstimate("rad", *range(6))}, 1.0, 0.5, ["theta"], [[1.0, 0.0], [0.0, 1.0]]
+        )
+    ),
     "loads": encode_loads(Estimate(5, VALUES, None, np.arange(len(LOAD_COLUMNS)) / 7)),
     "innovation": encode_innovation(
         Innovation(1, 2, "imu.gyro", "imu", [1.0], [1.5], [-0.5], [4.0], 0.25, 0.1, True, "fused")

@@ -126,7 +126,7 @@ def test_a_vector_beside_an_impossible_speed(damage):
     ]
     run = Run(prototype(), steps(given))
     assert len([i for i in run.of("gnss.velocity") if 4 * SECOND <= i.t < 5 * SECOND]) == 50
-    assert rms(during(run, drive, "vx", 4.0, 6.0)) < 0.1
+    assert rms(during(run, drive, "vx", 4.0, 6.0)) < 0.12
 
 
 # Heading by two antennas

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 WHEELS = ("fl", "fr", "rl", "rr")
+JOINTS = ("1", "2", "3", "4")
 
 SCHEMA_VERSION = 1
 """The field `schema` of every published message; increases when a field changes its meaning."""
@@ -56,6 +57,11 @@ CHANNELS: dict[str, str] = {
     **{f"gnss2.{what}": unit for what, unit in _OF_RECEIVERS.items()},
     "velocity.x": "m/s",
     "velocity.y": "m/s",
+    **{
+        f"joint.{j}.{what}": unit
+        for j in JOINTS
+        for what, unit in (("angle", "rad"), ("speed", "rad/s"), ("distance", "m"))
+    },
     **REFERENCE,
 }
 """Every channel that a measurement may carry, and its unit."""
@@ -148,6 +154,44 @@ class Estimate(msgspec.Struct, gc=False):
 
     def __getitem__(self, column: str) -> float:
         return float(self.values[ESTIMATE_INDEX[column]])
+
+
+class CoordinateEstimate(msgspec.Struct, gc=False):
+    """One coordinate of a mechanism, by the heaviest cluster of particles and by all of them."""
+
+    unit: str
+    """`rad` or `m`, of all but the rates, which are per second."""
+    value: float
+    """Mean of the heaviest cluster; of an angle in (−π, π]."""
+    sigma: float
+    """Standard deviation in that cluster."""
+    rate: float
+    rate_sigma: float
+    mean: float
+    """Weighted mean of all particles, which lies between clusters while there are several."""
+    deviation: float
+    """Standard deviation of all particles; circular of an angle."""
+
+
+class ParticleEstimate(msgspec.Struct, gc=False):
+    """The state of a mechanism by particles, when its sensors were read last."""
+
+    t: int
+    """ns, host monotonic clock: when the last reading was measured."""
+    coordinates: dict[str, CoordinateEstimate]
+    """Angles, distances and independent coordinates of the mechanism, by name."""
+    cluster: float
+    """Weight of the heaviest cluster: below about 0.9 the state is ambiguous."""
+    effective: float
+    """Effective sample size as a share of the particles."""
+    independent: list[str]
+    """The coordinates that determine the others: the order in `covariance`."""
+    covariance: list[list[float]]
+    """Of the independent coordinates, then of their rates, in the heaviest cluster; rad, m, s."""
+
+
+AnyEstimate = Estimate | ParticleEstimate
+"""What an estimator may give: of a car, or of another mechanism."""
 
 
 class Innovation(msgspec.Struct, gc=False):

@@ -27,6 +27,7 @@ from vehicled.messages import (
     Innovation,
     Measurement,
     Parameters,
+    ParticleEstimate,
     Status,
 )
 from vehicled.viewer_messages import VIEWER_TOPICS
@@ -184,6 +185,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     **_ESTIMATE_STRUCTS,
     "points": Points,
     "loads": Loads,
+    "mechanism": ParticleEstimate,
     "innovation": Innovation,
     "status": Status,
     "parameters": Parameters,
@@ -194,7 +196,7 @@ _TYPES: dict[str, type[msgspec.Struct]] = {
     "clock": ClockRecord,
 }
 
-PUBLISHED = (*TOPIC_COLUMNS, "points", "loads", "status", "parameters", "command", "innovation")
+PUBLISHED = (*TOPIC_COLUMNS, "points", "loads", "mechanism", "status", "parameters", "command", "innovation")
 """The topics of the ZeroMQ socket. A recording has all of `TOPICS`."""
 
 TOPICS = tuple(_TYPES)
@@ -212,7 +214,7 @@ _VERSION = b'{"schema":%d,' % SCHEMA_VERSION
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Any message but an estimate as UTF-8 JSON, led by the schema version."""
+    """Any message but the estimate of a car as UTF-8 JSON, led by the schema version."""
     return _VERSION + _encode(message)[1:]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from vehicled.backoff import Backoff
-from vehicled.messages import Condition, Estimate, Innovation, Measurement, SlowState, Step
+from vehicled.messages import AnyEstimate, Condition, Innovation, Measurement, SlowState, Step
 
 RESET = "reset"
 """The command that resets an estimator after a failure."""
@@ -16,14 +16,19 @@ MARK = "mark"
 """The command that only notes a moment, with `Mark` for its arguments. The estimator does not get it."""
 
 
-class SteppedEstimator(Protocol):
+E = TypeVar("E", bound=AnyEstimate)
+"""Of what: `Estimate` of a car, `ParticleEstimate` of another mechanism."""
+E_co = TypeVar("E_co", bound=AnyEstimate, covariant=True)
+
+
+class SteppedEstimator(Protocol[E_co]):
     """Interface of an estimator to a step loop; all of it is called from one thread."""
 
     @property
     def condition(self) -> Condition:
         """What it is doing; the same object until that changes."""
 
-    def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
+    def step(self, t_ns: int, measurements: list[Measurement]) -> E_co | None:
         """Advance to `t_ns` with the measurements since the last step; None while there is no estimate.
 
         The estimate now belongs to the caller: other threads read it later.
@@ -43,25 +48,25 @@ class SteppedEstimator(Protocol):
 
 
 @dataclass(slots=True)
-class StepResult:
+class StepResult(Generic[E]):
     """The result of a step."""
 
     t: int
     """ns"""
     measurements: list[Measurement]
-    estimate: Estimate | None = None
+    estimate: E | None = None
     innovations: list[Innovation] = field(default_factory=list)
     error: Exception | None = None
     """Raised by the estimator, which is reset before one of the next steps."""
 
 
-class EstimatorStepper:
+class EstimatorStepper(Generic[E]):
     """Steps an estimator. After a step in which it failed it has to be reset, and goes on.
 
     An estimator that keeps failing is not stepped for a while.
     """
 
-    def __init__(self, estimator: SteppedEstimator) -> None:
+    def __init__(self, estimator: SteppedEstimator[E]) -> None:
         self._estimator = estimator
         self._backoff = Backoff()
         self._failure: Condition | None = None
@@ -85,9 +90,9 @@ class EstimatorStepper:
             self._failure = None
         return self._estimator.command(name, arguments)
 
-    def step(self, t_ns: int, measurements: list[Measurement]) -> StepResult:
+    def step(self, t_ns: int, measurements: list[Measurement]) -> StepResult[E]:
         """One step. An error is in the result."""
-        result = StepResult(t_ns, measurements)
+        result = StepResult[E](t_ns, measurements)
         if self._failure is not None:
             return result
         try:
@@ -108,11 +113,11 @@ OnCommand = Callable[[int, str, dict[str, Any], Exception | None], None]
 
 
 def run_steps(
-    estimator: SteppedEstimator,
+    estimator: SteppedEstimator[E],
     steps: Iterable[Step],
     on_command: OnCommand | None = None,
     raises: bool = False,
-) -> Iterator[StepResult]:
+) -> Iterator[StepResult[E]]:
     """Step an estimator through a drive, with the commands that were recorded.
 
     With `raises` what the estimator raises in a step is raised here; otherwise it is in the result, and the drive
@@ -136,7 +141,7 @@ def run_steps(
         yield result
 
 
-Sink = Callable[[int, list[Measurement], Estimate | None, list[Innovation]], None]
+Sink = Callable[[int, list[Measurement], E | None, list[Innovation]], None]
 """Takes a step: its time, what it consumed, its estimate, its innovations."""
 
 
@@ -183,9 +188,9 @@ class Summary:
 
 
 def play_back(
-    estimator: SteppedEstimator,
+    estimator: SteppedEstimator[E],
     steps: Iterable[Step],
-    sinks: Iterable[Sink] = (),
+    sinks: Iterable[Sink[E]] = (),
     record_command: Callable[[int, str, dict[str, Any]], None] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Summary:
@@ -218,5 +223,6 @@ def play_back(
     summary.seconds = time.perf_counter() - begun
     status = estimator.status()
     summary.sensors, summary.restarts = status["sensors"], status["restarts"]
-    summary.without_steering, summary.units = status["without_steering"], status["units"]
+    # Only of cars.
+    summary.without_steering, summary.units = status.get("without_steering", 0), status.get("units", {})
     return summary

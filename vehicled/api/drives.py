@@ -147,7 +147,7 @@ class _Run:
     innovations: list[Innovation] = field(default_factory=list)
 
 
-def _run(estimator: Estimator, steps: Iterator[Step], name: str, sink: Sink | None = None) -> _Run:
+def _run(estimator: Estimator, steps: Iterator[Step], name: str, sink: Sink[Estimate] | None = None) -> _Run:
     run, count = _Run(), 0
     for result in run_steps(estimator, steps, raises=True):
         if result.estimate is not None:

@@ -1,4 +1,6 @@
-"""`vehicled identify`: parameters of a car from its drives."""
+"""`vehicled identify`: parameters of a car from its drives, or of a mechanism from its motions."""
+
+from __future__ import annotations
 
 import argparse
 import contextlib
@@ -13,10 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vehicled.daemon.daemon import DaemonOptions
+    from vehicled.identification.mechanism.estimate import Recorded, RunEquations
+    from vehicled.identification.mechanism.unknowns import MechanismUnknowns
     from vehicled.identification.vehicle.names import Parameter
     from vehicled.identification.vehicle.session import Recording
+    from vehicled.multibody.mechanism import Mechanism
+    from vehicled.progress import Progress
 
-HELP = "Find parameters of a car (masses, tyres, springs, mounting of sensors) from recorded drives."
+HELP = (
+    "Find parameters of a car (masses, tyres, springs, mounting of sensors) from recorded drives, or those of a "
+    "mechanism from recorded motions and forces."
+)
 
 EPILOG = """\
 The filter that runs in the car predicts every measurement; this command finds the parameters with which it does so
@@ -31,12 +40,23 @@ Where wheel torques are measured, forces and masses are no more accurate than th
 
 The new file differs from the old one in the values that were found, and nothing else: units and comments stay.
 
+`--mechanism` takes a mechanism's file instead, and CSV logs of its motion: t (s), each independent coordinate by its
+name (m, rad), and NAME.force (N, N·m) for each one that is driven. Masses, centres of mass, inertia, springs and
+dampers are found together, from where the file has them (its values count as known to 30 %); what no motion can
+distinguish, and what this one does not determine, is named.
+
 examples:
   vehicled identify drive.mcap --config my_car.yaml --output found.yaml
   vehicled identify a.mcap b.mcap --config my_car.yaml --validate c.mcap --parameters 'mass,*.friction' --plots found
   vehicled identify --config my_car.yaml --list            the parameters, and their values in the file
   vehicled tune drive.mcap --config found.yaml             next: the remaining noise
+  vehicled identify motion.csv --mechanism four_bar --output found.yaml --validate other.csv
 """
+
+_ONLY_CARS = ("parameters", "list", "plots", "anyway", "workers", "scheduler")
+"""Options that do not go with a mechanism."""
+_FORCE = ".force"
+"""Ending of a log's channels."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,21 +70,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "steering offset",
     )
     parser.add_argument("--list", action="store_true", help="list the parameters of this configuration")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--config", metavar="VEHICLE", help="YAML file, or a shipped one's name")
+    what.add_argument("--mechanism", metavar="FILE", help="a mechanism's YAML file, or a shipped one's name")
     add_common_arguments(parser)
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `vehicled identify` and `vehicled tune` have in common: logs, configuration, output."""
+    """Declare what `vehicled identify` and `vehicled tune` have in common: logs, output."""
     parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
-    parser.add_argument(
-        "--config", required=True, metavar="VEHICLE", help="YAML file, or a shipped one's name"
-    )
     parser.add_argument("--output", type=Path, metavar="VEHICLE.yaml", help="where the new file goes")
     parser.add_argument(
         "--validate",
         type=Path,
         metavar="LOG",
-        help="a drive to compare on (default: the last third of the last log)",
+        help="another log to compare on (default for cars: the last third of the last log)",
     )
     add_executor_arguments(parser)
     parser.add_argument("--anyway", action="store_true", help="use logs whose length or units are in doubt")
@@ -74,6 +94,8 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List the parameters or estimate them from the logs; returns the exit status. Raises UsageError, RunError."""
+    if args.mechanism is not None:
+        return _run_mechanism(args)
     from vehicled.identification.vehicle.names import PARAMETERS, USUAL
 
     if args.list:
@@ -114,7 +136,7 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     return 0
 
 
-def _read(path: Path, daemon: "DaemonOptions") -> "Recording":
+def _read(path: Path, daemon: DaemonOptions) -> Recording:
     """A log in steps of the car's own rate, and without the commands of an earlier run."""
     from replay.log import log_devices, open_log, read_steps
     from vehicled.errors import UsageError
@@ -128,7 +150,7 @@ def _read(path: Path, daemon: "DaemonOptions") -> "Recording":
     return Recording(str(path), steps)
 
 
-def list_all(args: argparse.Namespace, known: "Mapping[str, Parameter]") -> int:
+def list_all(args: argparse.Namespace, known: Mapping[str, Parameter]) -> int:
     """Parameters of a configuration and their values."""
     from vehicled import settings
     from vehicled.configuration import File
@@ -144,3 +166,116 @@ def list_all(args: argparse.Namespace, known: "Mapping[str, Parameter]") -> int:
         given = "–" if value is None else f"{value:.5g}"
         print(f"{p.name:<24} {given:>12} {p.unit:<10} {p.meaning}")
     return 0
+
+
+def _run_mechanism(args: argparse.Namespace) -> int:
+    """Estimate a mechanism's parameters from logs; returns the exit status. Raises UsageError, RunError."""
+    from vehicled import settings
+    from vehicled.errors import UsageError
+    from vehicled.identification.mechanism.estimate import calc_error, estimate
+    from vehicled.identification.mechanism.report import as_json, format_estimate
+    from vehicled.identification.mechanism.text import write
+    from vehicled.identification.mechanism.unknowns import MechanismUnknowns
+    from vehicled.identification.regressors import Regressor, spring_columns
+    from vehicled.multibody.files import mechanisms_folder
+    from vehicled.multibody.mechanism import Mechanism
+    from vehicled.progress import Progress
+
+    for option in _ONLY_CARS:
+        if getattr(args, option):
+            raise UsageError(f"--{option}: expected with --config, not with --mechanism")
+    if not args.logs:
+        raise UsageError("LOG is missing: expected at least one recorded motion")
+    if args.output is not None and not args.output.parent.is_dir():
+        raise UsageError(f"{args.output}: no such folder")
+    path = settings.config_path(args.mechanism, mechanisms_folder())
+    text = settings.read(path)
+    mechanism = Mechanism.load(path)
+    if mechanism.description.inputs:
+        raise UsageError(
+            f"{path}: inputs: expected none, as a log has no channel for them; "
+            f"make the coordinates that they drive independent"
+        )
+    unknowns = MechanismUnknowns(Regressor(mechanism, spring_columns(mechanism)))
+    logs = [*args.logs, *([] if args.validate is None else [args.validate])]
+    runs = [read_motion(log, mechanism) for log in logs]
+    total = float(sum(len(run.t) for run in runs))
+    with Progress("equations", total, "samples", quiet=args.json) as progress:
+        equations = _calc_all(unknowns, runs, progress)
+    held_out = None if args.validate is None else equations.pop()
+    found = estimate(unknowns, equations)
+    validation = (
+        None
+        if held_out is None
+        else [calc_error([held_out], theta) for theta in (unknowns.prior, found.theta)]
+    )
+    if args.output is not None:
+        args.output.write_text(
+            write(text, found.quantities, ", ".join(log.name for log in args.logs)), encoding="utf-8"
+        )
+    coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
+    if args.json:
+        print(json.dumps(as_json(found, coordinates, validation), ensure_ascii=False))
+        return 0
+    print("\n".join(format_estimate(found, coordinates, runs[-1].name, validation)))
+    if args.output is not None:
+        print(f"{args.output}: written")
+    return 0
+
+
+def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
+    """A CSV log: `t`, each independent coordinate by its name, and `NAME.force` where something drives it.
+
+    s, m or rad, N or N·m. Rows without all of these are left out. Raises UsageError for columns that are missing or
+    not known, and where nothing drives the mechanism.
+    """
+    import numpy as np
+
+    from replay.foreign.csv_signals import CsvSignals
+    from vehicled.errors import UsageError
+    from vehicled.identification.mechanism.estimate import Recorded
+
+    coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
+    forces = [name + _FORCE for name in coordinates]
+    known = ["t", *coordinates, *forces]
+    signals = CsvSignals(path)
+    columns = list(signals.units)
+    for name in columns:
+        if name not in known:
+            raise UsageError(f"{path}: column '{name}': expected one of {', '.join(known)}")
+    for name in ("t", *coordinates):
+        if name not in columns:
+            raise UsageError(f"{path}: column '{name}' is missing")
+    driven = [name for name in forces if name in columns]
+    if not driven:
+        raise UsageError(f"{path}: no force: expected a column {' or '.join(forces)}")
+    wanted = [name for name in known if name in columns]
+    table = np.array([[r.values[name] for name in wanted] for r in signals.records(wanted)], dtype=float)
+    table = table.reshape(-1, len(wanted))
+    table = table[np.all(np.isfinite(table), axis=1)]
+    signals.problems.show(sys.stderr)
+    by_name = dict(zip(wanted, table.T, strict=True))
+    t = by_name["t"]
+    z = np.column_stack([by_name[name] for name in coordinates])
+    applied = np.column_stack([by_name.get(name, np.zeros(len(t))) for name in forces])
+    return Recorded(str(path), t, z, applied)
+
+
+def _calc_all(unknowns: MechanismUnknowns, runs: list[Recorded], progress: Progress) -> list[RunEquations]:
+    from vehicled.errors import RunError, UsageError
+    from vehicled.identification.mechanism.estimate import calc_equations
+
+    equations: list[RunEquations] = []
+    done = 0
+    for run in runs:
+
+        def report(count: int, before: int = done) -> None:
+            progress.update(before + count)
+
+        try:
+            equations.append(calc_equations(unknowns, run, report))
+        except (UsageError, RunError) as error:
+            raise type(error)(f"{run.name}: {error}") from None
+        done += len(run.t)
+        progress.update(done)
+    return equations

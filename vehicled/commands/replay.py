@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from replay.log import Log
     from vehicled.daemon.configuration import DaemonConfiguration
-    from vehicled.estimator import Estimator
-    from vehicled.messages import Condition, Status
     from vehicled.stepping import Summary
-
-_STATUS_EVERY_NS = 1_000_000_000
 
 HELP = "Run the daemon's estimator on a recorded log, as fast as it goes or in real time."
 
@@ -98,38 +92,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-class _StatusSink:
-    """Takes the estimator's status as the daemon does, and at the end of the drive.
-
-    That is once a second of the drive, and where its condition changes.
-    """
-
-    def __init__(self, estimator: Estimator, record: Callable[[Status], None]) -> None:
-        self._estimator, self._record = estimator, record
-        self._due: int | None = None
-        self._condition: Condition | None = None
-        self._t: int | None = None
-        """Time of the last step if its status has not been taken."""
-
-    def take(self, t: int, *_: object) -> None:
-        """A step was done at t, ns."""
-        self._t = t
-        is_due = self._due is None or t >= self._due
-        if is_due:
-            self._due = t + _STATUS_EVERY_NS
-        if is_due or self._estimator.condition is not self._condition:
-            self.finish()
-
-    def finish(self) -> None:
-        """The drive is over."""
-        from vehicled.messages import Status
-
-        if self._t is not None:
-            self._condition = self._estimator.condition
-            self._record(Status.of(self._t, self._condition, {"estimator": self._estimator.status()}))
-            self._t = None
-
-
 def _check_smooth(args: argparse.Namespace) -> None:
     from vehicled.errors import UsageError
 
@@ -166,29 +128,23 @@ def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
 
 def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: Log) -> Summary:
     import contextlib
-    import dataclasses
 
     from replay.csv_log import EstimatesWriter
     from replay.log import read_steps
-    from replay.mcap_log import McapLog
     from replay.steps import play
-    from vehicled.daemon.endpoints import Endpoints
-    from vehicled.daemon.publisher import Publisher
-    from vehicled.daemon.recorder import Recorder
-    from vehicled.daemon.recording_file import Contents, RecordRates
+    from vehicled.daemon.replay_outputs import ReplayOutputs
     from vehicled.estimator import Estimator
     from vehicled.foxglove.scene import Scene
-    from vehicled.messages import Estimate, Parameters
+    from vehicled.messages import Estimate
     from vehicled.progress import Progress
-    from vehicled.stepping import Sink, play_back
+    from vehicled.stepping import play_back
 
-    steps = read_steps(log, round(1e9 / configuration.daemon.loop.rate))
+    steps = read_steps(log, configuration.daemon.loop.period)
     if not args.fast:
         steps = play(steps, args.rate)
     estimator = Estimator(configuration)
     with contextlib.ExitStack() as stack:
-        sinks: list[Sink] = []
-        take_command: list[Callable[[int, str, dict[str, Any]], None]] = []
+        outputs = ReplayOutputs[Estimate](stack, estimator)
         if args.estimates is not None:
             point, loads = configuration.point, configuration.loads
             write = stack.enter_context(EstimatesWriter(args.estimates, point, loads=loads)).write
@@ -197,46 +153,14 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
                 if estimate is not None:
                     write(estimate)
 
-            sinks.append(keep)
+            outputs.sinks.append(keep)
         if args.record is not None:
-            offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
-            record = configuration.daemon.record
-            contents = Contents(
-                RecordRates() if record is None else record.rates, Scene(configuration.vehicle)
+            outputs.record(
+                args.record, log, configuration.daemon, configuration.text, Scene(configuration.vehicle)
             )
-            recorder = stack.enter_context(
-                Recorder(args.record, configuration.text, 0, offset, contents=contents)
-            )
-            sinks.append(recorder.record_step)
-            statuses = _StatusSink(estimator, recorder.record_status)
-            sinks.append(statuses.take)
-            stack.callback(statuses.finish)
-            take_command.append(recorder.record_command)
         if args.publish is not None:
-            options = dataclasses.replace(configuration.daemon.publish, endpoint=args.publish)
-            endpoints = Endpoints(options)
-            stack.callback(endpoints.close)
-            publisher = Publisher(endpoints, options)
-            publisher.start()
-            stack.callback(publisher.close)
-            sinks.append(
-                lambda t, measurements, estimate, innovations: publisher.publish_step(estimate, innovations)
-            )
-
-            def publish(status: Status) -> None:
-                publisher.publish_status(status)
-                publisher.publish_parameters(Parameters.of(status.t, estimator.parameters()))
-
-            published = _StatusSink(estimator, publish)
-            sinks.append(published.take)
-            stack.callback(published.finish)
-            take_command.append(publisher.publish_command)
-
-        def on_command(t: int, name: str, arguments: dict[str, Any]) -> None:
-            for take in take_command:
-                take(t, name, arguments)
-
+            outputs.publish(args.publish, configuration.daemon)
         progress = stack.enter_context(Progress("replaying", unit="s"))
-        summary = play_back(estimator, steps, sinks, on_command, progress.update)
+        summary = play_back(estimator, steps, outputs.sinks, outputs.on_command, progress.update)
         progress.update(summary.drive_seconds)
     return summary

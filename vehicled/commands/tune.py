@@ -25,6 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("--parameters", metavar="NAMES", help="between commas, with * for any; default: all")
     parser.add_argument("--list", action="store_true", help="list the noise settings of this configuration")
+    parser.add_argument(
+        "--config", required=True, metavar="VEHICLE", help="YAML file, or a shipped one's name"
+    )
     add_common_arguments(parser)
 
 

@@ -31,7 +31,7 @@ from vehicled.daemon.signals import Signals
 from vehicled.daemon.utc import UtcClock
 from vehicled.errors import RunError, UsageError
 from vehicled.foxglove.scene import Scene
-from vehicled.messages import Measurement, SourceFault, Status
+from vehicled.messages import AnyEstimate, Measurement, SourceFault, Status
 from vehicled.settings import Deferred, SettingsError
 from vehicled.stepping import SteppedEstimator
 from vehicled.units import Hertz, Positive
@@ -92,7 +92,7 @@ class Daemon:
     def __init__(
         self,
         options: DaemonOptions,
-        estimator: SteppedEstimator,
+        estimator: SteppedEstimator[AnyEstimate],
         configuration: str,
         read_noise: Callable[[], dict[str, Any]],
         counters: Callable[[], dict[str, Any]] = dict,

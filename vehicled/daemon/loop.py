@@ -14,8 +14,8 @@ from vehicled.daemon.clock import Clock, tighten_timers
 from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.messages import (
+    AnyEstimate,
     Condition,
-    Estimate,
     Innovation,
     Measurement,
     Parameters,
@@ -41,7 +41,7 @@ _COLLECT_ALL_EVERY = 60
 class StepPublisher(Protocol):
     """Takes results for subscribers; must neither block nor change them."""
 
-    def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None:
+    def publish_step(self, estimate: AnyEstimate | None, innovations: list[Innovation]) -> None:
         """Take one step's result; None when it gave no estimate."""
 
     def publish_status(self, status: Status) -> None:
@@ -61,7 +61,7 @@ class StepRecorder(Protocol):
         self,
         step_ns: int,
         measurements: list[Measurement],
-        estimate: Estimate | None,
+        estimate: AnyEstimate | None,
         innovations: list[Innovation],
         duration_ns: int,
     ) -> None:
@@ -103,7 +103,7 @@ class Loop:
 
     def __init__(
         self,
-        estimator: SteppedEstimator,
+        estimator: SteppedEstimator[AnyEstimate],
         queue: MeasurementQueue,
         clock: Clock,
         options: LoopOptions,

@@ -12,7 +12,7 @@ from vehicled import schemas
 from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
 from vehicled.daemon.subscribers import Subscribers
 from vehicled.daemon.utc import UtcClock
-from vehicled.messages import Estimate, Innovation, Parameters, Status
+from vehicled.messages import AnyEstimate, Estimate, Innovation, Parameters, Status
 from vehicled.schemas import CommandRecord
 
 _BACKLOG = 256
@@ -25,6 +25,7 @@ _MAX_SUBSCRIPTION = 512
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
     "points": schemas.encode_points,
+    "mechanism": schemas.encode,
     "loads": schemas.encode_loads,
     "status": schemas.encode,
     "parameters": schemas.encode,
@@ -34,7 +35,7 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
 
 _Report = Status | Parameters | CommandRecord
 _TOPICS: dict[type[_Report], str] = {Status: "status", Parameters: "parameters", CommandRecord: "command"}
-_Item = tuple[Estimate | None, list[Innovation], _Report | None]
+_Item = tuple[AnyEstimate | None, list[Innovation], _Report | None]
 """Results of a step, or a report."""
 
 
@@ -69,7 +70,7 @@ class Publisher:
         """Begin to send."""
         self._thread.start()
 
-    def publish_step(self, estimate: Estimate | None, innovations: list[Innovation]) -> None:
+    def publish_step(self, estimate: AnyEstimate | None, innovations: list[Innovation]) -> None:
         """The results of one filter step, which must not be changed afterwards; never blocks."""
         self._hand_over(estimate, innovations, None)
 
@@ -106,7 +107,7 @@ class Publisher:
         self._thread.join()
 
     def _hand_over(
-        self, estimate: Estimate | None, innovations: list[Innovation], report: _Report | None
+        self, estimate: AnyEstimate | None, innovations: list[Innovation], report: _Report | None
     ) -> None:
         if self._backlog.qsize() >= _BACKLOG:
             self._dropped += 1
@@ -131,15 +132,17 @@ class Publisher:
             self._socket.close()
 
     def _publish(
-        self, estimate: Estimate | None, innovations: list[Innovation], report: _Report | None
+        self, estimate: AnyEstimate | None, innovations: list[Innovation], report: _Report | None
     ) -> None:
-        if estimate is not None:
+        if isinstance(estimate, Estimate):
             for topic in schemas.TOPIC_COLUMNS:
                 self._offer(topic, estimate)
             if estimate.points is not None:
                 self._offer("points", estimate)
             if estimate.loads is not None:
                 self._offer("loads", estimate)
+        elif estimate is not None:
+            self._offer("mechanism", estimate)
         for innovation in innovations:
             self._offer("innovation", innovation)
             if self._subscribers.wanted_sources:

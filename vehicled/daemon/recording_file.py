@@ -9,7 +9,16 @@ from mcap.records import Attachment, Metadata
 from replay.mcap_writer import CHANNEL, McapWriter, write_clock
 from vehicled import __version__, schemas
 from vehicled.foxglove.scene import Scene
-from vehicled.messages import SCHEMA_VERSION, Estimate, Innovation, Measurement, Parameters, Status
+from vehicled.messages import (
+    SCHEMA_VERSION,
+    AnyEstimate,
+    Estimate,
+    Innovation,
+    Measurement,
+    Parameters,
+    ParticleEstimate,
+    Status,
+)
 from vehicled.units import Hertz, Range
 
 CHUNK_NS = 250_000_000
@@ -59,7 +68,7 @@ class StepItem(NamedTuple):
     number: int
     t: int
     measurements: list[Measurement]
-    estimate: Estimate | None
+    estimate: AnyEstimate | None
     innovations: list[Innovation]
     duration: int | None
 
@@ -72,8 +81,8 @@ def messages_of(item: Item | None) -> int:
     if not isinstance(item, StepItem):
         return int(item is not None)
     e = item.estimate
-    topics = 0
-    if e is not None:
+    topics = int(e is not None)
+    if isinstance(e, Estimate):
         topics = len(schemas.TOPIC_COLUMNS) + (e.points is not None) + (e.loads is not None)
     return 1 + len(item.measurements) + len(item.innovations) + topics
 
@@ -93,7 +102,7 @@ class Intake(ABC):
         self,
         step_ns: int,
         measurements: list[Measurement],
-        estimate: Estimate | None,
+        estimate: AnyEstimate | None,
         innovations: list[Innovation],
         duration_ns: int | None = None,
     ) -> None:
@@ -178,7 +187,9 @@ class RecordingFile:
     def _write_results(self, item: StepItem, now: int) -> None:
         """What came of a step, as far as it is due; `now`: its time since 1970 UTC, ns."""
         write, rates, t = self.writer.write, self._contents.rates, item.t
-        if item.estimate is not None:
+        if isinstance(item.estimate, ParticleEstimate):
+            write(CHANNEL["mechanism"], now, item.estimate.t + self._offset, schemas.encode(item.estimate))
+        elif item.estimate is not None:
             for topic, channel in _ESTIMATE_CHANNELS:
                 if self._is_due(topic, getattr(rates, topic), t):
                     write(channel, now, now, schemas.encode_estimate(topic, item.estimate))

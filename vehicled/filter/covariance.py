@@ -9,25 +9,35 @@ The covariance is kept as its upper triangle, so that it is symmetric by constru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from vehicled.filter import definite
 from vehicled.filter.covariance_loops import CovarianceLoops
+from vehicled.filter.factors import calc_dot, calc_ldl, list_pairs
 from vehicled.filter.tape import Tape
-from vehicled.filter.transition import TransitionKernel
 from vehicled.symbolic.program import KernelHandle, Program
 
 if TYPE_CHECKING:
-    from vehicled.symbolic.graph import Atom, Graph
+    from vehicled.symbolic.graph import Atom
 
 MISSING = 1e30
 """Noise variance of a component that was not measured: it then changes nothing."""
 
 Row = Mapping[int, "Atom"]
 """A sparse row: place among the states to value."""
+
+
+class Past(Protocol):
+    """What keeps the past of a filter for late observations; `LateObservations` says what each method does."""
+
+    def note(self, components: int) -> None:
+        """Keep the observation that corrects the present, evaluated last."""
+
+    def forget(self, i: int, variance: float) -> None:
+        """State i is another one from now on, with no correlation with any other."""
 
 
 class Workspace(Protocol):
@@ -60,20 +70,22 @@ class CovarianceKernels:
             for j in range(i, size):
                 self._p[i, j] = self._p[j, i] = next(packed)
         self.x = program.array("x", size)
+        # One after the other, they are copied as one array: see `LateKernels`.
         self._rows = program.array("rows", components * size)
-        self._value, self._noise = program.array("value", components), program.array("noise", components)
-        (limit,) = program.array("limit", 1)
-        self._more_noise = program.array("more_noise", components)
-        self._innovation = program.array("innovation", components)
-        self._variance = program.array("variance", components)
-        (self._nis,) = program.array("nis", 1)
         # What an update needs of an observation: innovation and P Hᵀ in directions that are not correlated.
         self._white = program.array("white", components * size)
         self._left, self._precision = (
             program.array("left", components),
             program.array("precision", components),
         )
-        program.array("innovation_covariance", components * (components + 1) // 2)
+        self._value, self._noise = program.array("value", components), program.array("noise", components)
+        (limit,) = program.array("limit", 1)
+        self._more_noise = program.array("more_noise", components)
+        self._innovation = program.array("innovation", components)
+        self._variance = program.array("variance", components)
+        (self._nis,) = program.array("nis", 1)
+        self._crossed = program.array("crossed", components * size)
+        self._expected = program.array("expected", components * (components + 1) // 2)
         program.array("mixing", components * (components - 1) // 2)
         self._half_noise = program.array("half_noise", size)
         self._loops = CovarianceLoops(program, size)
@@ -100,10 +112,12 @@ class CovarianceKernels:
 
     def propagate(
         self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
-    ) -> tuple[KernelHandle, TransitionKernel]:
-        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2; x ← 0. And F itself (see `TransitionKernel`).
+    ) -> tuple[KernelHandle, list[tuple[int, int]]]:
+        """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2; x ← 0; F into `transition`.
 
         Half of the noise of a step comes before it, half after.
+
+        Returns row and column of each element of the array `transition`, beside which F is zero.
 
         `transition`: F by rows; `noise`: diagonal of Q; `also`: further (symbol, value) to be stored with it.
         """
@@ -113,29 +127,26 @@ class CovarianceKernels:
             (i, j): self._p[i, j] + half[i] if i == j else self._p[i, j] for i in range(n) for j in range(n)
         }
         # F P first, then (F P) Fᵀ: fewer operations than both at once.
-        fp = [[_dot(g, row.values(), [before[a, j] for a in row]) for j in range(n)] for row in transition]
+        fp = [
+            [calc_dot(g, row.values(), [before[a, j] for a in row]) for j in range(n)] for row in transition
+        ]
         stores = [(x, g.zero) for x in self.x]
         for i in range(n):
             for j in range(i, n):
-                value = _dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
+                value = calc_dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
                 stores.append((self._p[i, j], value + half[i] if i == j else value))
         program = self._program
-        kernel = program.kernel("propagate_covariance", [*stores, *also])
-        elements = self._add_transition(transition)
+        places = [(i, j) for i, row in enumerate(transition) for j in sorted(row)]
+        array = program.array("transition", len(places))
+        elements = [*zip(array, (transition[i][j] for i, j in places), strict=True)]
+        kernel = program.kernel("propagate_covariance", [*stores, *elements, *also])
+        read = program.kernel("transition", elements)
         kept = [i for i, row in enumerate(transition) if list(row.items()) == [(i, g.one)]]
         program.array("moved_rows", (n - len(kept)) * n)
         add = program.kernel("plant_noise", [*zip(self._half_noise, half, strict=True), *also])
-        places = [sorted(row) for row in transition]
-        text = self._loops.propagate(kernel.name, places, kept, (elements.kernel, add))
+        text = self._loops.propagate(kernel.name, [sorted(row) for row in transition], kept, (read, add))
         program.replace(kernel, text)
-        return kernel, elements
-
-    def _add_transition(self, transition: Sequence[Row]) -> TransitionKernel:
-        """Kernel `transition`: the elements of F that are not zero, by rows."""
-        places = tuple((i, j) for i, row in enumerate(transition) for j in sorted(row))
-        array = self._program.array("transition", len(places))
-        values = [transition[i][j] for i, j in places]
-        return TransitionKernel(self._program.kernel("transition", zip(array, values, strict=True)), places)
+        return kernel, places
 
     def observe(
         self,
@@ -158,7 +169,7 @@ class CovarianceKernels:
             difference = self._value[k] - predicted[k]
             if angle:
                 difference = g.atan2(g.sin(difference), g.cos(difference))
-            innovations.append(difference - _dot(g, row.values(), [self.x[j] for j in row]))
+            innovations.append(difference - calc_dot(g, row.values(), [self.x[j] for j in row]))
         more = list(noise) if noise else [g.zero] * len(rows)
         stores = list(zip(self._more_noise, more, strict=False))
         stores += zip(self._innovation, innovations, strict=False)
@@ -175,7 +186,7 @@ class CovarianceKernels:
         """Kernel `sum_up`: the sum of P and of an array into `soundness` (1,), finite if all of them are."""
         (soundness,) = self._program.array("soundness", 1)
         numbers = [*self._program.arrays["covariance"], *self._program.arrays[array]]
-        total = _dot(self._graph, [self._graph.one] * len(numbers), numbers)
+        total = calc_dot(self._graph, [self._graph.one] * len(numbers), numbers)
         kernel = self._program.kernel("sum_up", [(soundness, total)])
         count = len(self._program.arrays[array])
         self._program.replace(kernel, self._loops.sum_up(kernel.name, array, count))
@@ -201,16 +212,30 @@ class CovarianceKernels:
     ) -> list[tuple[Atom, Atom]]:
         """The diagonal of the innovation covariance, the normalised innovation squared, and what an update needs."""
         g, n, m = self._graph, self.size, len(rows)
-        column = [[_dot(g, row.values(), [self._p[i, j] for j in row]) for i in range(n)] for row in rows]
-        s = {
-            (k, i): _dot(g, rows[k].values(), [column[i][j] for j in rows[k]])
-            for k in range(m)
-            for i in range(k, m)
+        column = [[calc_dot(g, row.values(), [self._p[i, j] for j in row]) for i in range(n)] for row in rows]
+        expected = {
+            (k, i): calc_dot(g, rows[k].values(), [column[i][j] for j in rows[k]]) for k, i in list_pairs(m)
         }
-        lower, stores = self._decorrelate(s, innovations, more)
+        stores = [*zip(self._crossed, [c for w in column for c in w], strict=False)]
+        stores += zip(self._expected, expected.values(), strict=False)
+        return [*stores, *self.whiten(column, expected, innovations, more)]
+
+    def whiten(
+        self,
+        crossed: Sequence[Sequence[Atom]],
+        expected: Mapping[tuple[int, int], Atom],
+        innovations: Sequence[Atom],
+        more: Sequence[Atom],
+    ) -> list[tuple[Atom, Atom]]:
+        """What an update needs of an observation, to be stored.
+
+        `crossed`: P Hᵀ by component; `expected`: H P Hᵀ by pair of components; `more`: variance beside `noise`.
+        """
+        n, m = self.size, len(innovations)
+        lower, stores = self._decorrelate(expected, innovations, more)
         white: list[list[Atom]] = []
         for k in range(m):
-            w = column[k]
+            w = list(crossed[k])
             for i in range(k):
                 w = [c - lower[k, i] * v for c, v in zip(w, white[i], strict=True)]
             white.append(w)
@@ -218,13 +243,16 @@ class CovarianceKernels:
         return stores
 
     def _decorrelate(
-        self, s: dict[tuple[int, int], Atom], innovations: Sequence[Atom], more: Sequence[Atom]
+        self,
+        expected: Mapping[tuple[int, int], Atom],
+        innovations: Sequence[Atom],
+        more: Sequence[Atom],
     ) -> tuple[dict[tuple[int, int], Atom], list[tuple[Atom, Atom]]]:
         """L of S = H P Hᵀ + R = L D Lᵀ; and what is stored of ν and S but for `white`."""
-        m, total = len(innovations), self._graph.zero
+        m, total, s = len(innovations), self._graph.zero, dict(expected)
         for k in range(m):
             s[k, k] = s[k, k] + self._noise[k] + more[k]
-        lower, diagonal = _ldl(s, m)
+        lower, diagonal = calc_ldl(s, m)
         left: list[Atom] = []
         stores = []
         for k in range(m):
@@ -240,11 +268,15 @@ class CovarianceKernels:
             ]
         return lower, [*stores, (self._nis, total)]
 
+    def settle_text(self, name: str) -> str:
+        """The function that takes the place of a kernel of what `whiten` stores, of all components."""
+        return self._loops.settle(name, self.components, KernelHandle(f"whiten{self.components}"))
+
     def _whiten(self, m: int) -> KernelHandle:
         """Kernel `whitenM`, in the midst of `CovarianceLoops.weigh`."""
-        arrays, pairs = self._program.arrays, [(k, i) for k in range(m) for i in range(k, m)]
-        s = dict(zip(pairs, arrays["innovation_covariance"], strict=False))
-        lower, stores = self._decorrelate(s, self._innovation[:m], self._more_noise[:m])
+        arrays = self._program.arrays
+        expected = dict(zip(list_pairs(m), self._expected, strict=False))
+        lower, stores = self._decorrelate(expected, self._innovation[:m], self._more_noise[:m])
         mixing = [lower[k, i] for k in range(m) for i in range(k)]
         return self._program.kernel(f"whiten{m}", [*stores, *zip(arrays["mixing"], mixing, strict=False)])
 
@@ -266,31 +298,6 @@ class CovarianceKernels:
         kernel = self._program.kernel(f"update{m}", stores)
         self._program.replace(kernel, self._loops.update(kernel.name, m))
         return kernel
-
-
-def _dot(g: Graph, a: Iterable[Atom], b: Sequence[Atom]) -> Atom:
-    """Sum of products in four chains, which the processor can follow at once."""
-    chains = [g.zero] * 4
-    for k, (x, y) in enumerate(zip(a, b, strict=True)):
-        chains[k % 4] = chains[k % 4] + x * y
-    return (chains[0] + chains[1]) + (chains[2] + chains[3])
-
-
-def _ldl(s: dict[tuple[int, int], Atom], m: int) -> tuple[dict[tuple[int, int], Atom], list[Atom]]:
-    """L (unit lower) and D of a symmetric matrix given by its upper triangle."""
-    lower: dict[tuple[int, int], Atom] = {}
-    diagonal: list[Atom] = []
-    for k in range(m):
-        d = s[k, k]
-        for i in range(k):
-            d = d - lower[k, i] * lower[k, i] * diagonal[i]
-        diagonal.append(d)
-        for i in range(k + 1, m):
-            value = s[k, i]
-            for j in range(k):
-                value = value - lower[i, j] * lower[k, j] * diagonal[j]
-            lower[i, k] = value / d
-    return lower, diagonal
 
 
 class Covariance:
@@ -337,8 +344,11 @@ class Covariance:
         """(1,) normalised innovation squared of the observation evaluated last."""
         self._upper = np.triu_indices(size)
         self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
+        self.past: Past | None = None
+        """Takes it too, for late observations."""
         self.tape: Tape | None = None
         """Takes what is done to covariance and correction, for a smoother; see `record`."""
+        self._d_event = [workspace.tangent(name) for name in ("rows", "white", "left", "precision")]
         self._d_packed, self._d_x = workspace.tangent("covariance"), workspace.tangent("x")
 
     @property
@@ -391,10 +401,20 @@ class Covariance:
         """Give one state a variance, without correlation with any other."""
         if self.tape is not None:
             self.tape.forget(i)
-        touched = (self._upper[0] == i) | (self._upper[1] == i)
+        if self.past is not None:
+            self.past.forget(i, variance)
+        touched = self.find_touched(i)
         self.packed[touched] = 0.0
         self.packed[self._diagonal[i]] = variance
         self._d_packed[touched] = 0.0
+
+    def find_touched(self, i: int) -> np.ndarray:
+        """(n,) where in `packed` the variance and the covariances of a state stand, by the other state."""
+        n = self.size
+        others = np.arange(n)
+        low, high = np.minimum(i, others), np.maximum(i, others)
+        places: np.ndarray = low * n - low * (low - 1) // 2 + high - low
+        return places
 
     def add_variances(self, added: np.ndarray) -> None:
         """Add independent errors with the variances (n,)."""
@@ -412,10 +432,30 @@ class Covariance:
         self.updates[m - 1]()
 
     def note_update(self, m: int) -> None:
-        """Record an update with the observation evaluated last for a smoother; `update` does."""
+        """Record an update with the observation evaluated last, for late ones and for a smoother; `update` does."""
+        if self.past is not None:
+            self.past.note(m)
         if self.tape is not None:
             rows, white = self.rows[:m], self._white[:m]
             self.tape.update(self.decorrelated[:m], self.precision[:m], rows, white)
+
+    def update_late(self) -> None:
+        """Update P and x with an observation of the past whose gain, in `white`, has been found (`late.py`)."""
+        if self.tape is not None:
+            self._record_late(self.tape)
+        self.updates[-1]()
+
+    def _record_late(self, tape: Tape) -> None:
+        """As an observation of the present that has this gain: rows h with P hᵀ = `white`, and as much more noise."""
+        p = self.matrix
+        known = np.flatnonzero(p.diagonal() > 0.0)
+        scale = np.sqrt(p.diagonal()[known])
+        for left, precision, white in zip(self.decorrelated, self.precision, self._white, strict=True):
+            rows = np.zeros((1, self.size))
+            scaled = p[np.ix_(known, known)] / np.outer(scale, scale)
+            rows[0, known] = np.linalg.lstsq(scaled, white[known] / scale, rcond=1e-12)[0] / scale
+            tape.update(np.array([left]), np.array([precision]), rows, white[None])
+            p -= precision * np.outer(white, white)
 
     def remove_information(self, i: int, information: float, value: float) -> None:
         """Take back the observation of state i as `value`, of that information (1/variance).
@@ -426,10 +466,11 @@ class Covariance:
         p = self.matrix
         column = p[:, i].copy()
         gain = information / (1.0 - information * column[i])
-        if self.tape is not None:
-            row = np.zeros((1, self.size))
-            row[0, i] = 1.0
-            self.tape.update(np.array([value]), np.array([-gain]), row, column[None])
+        self.rows[0], self._white[0] = 0.0, column
+        self.rows[0, i], self.decorrelated[0], self.precision[0] = 1.0, value, -gain
+        for d_array in self._d_event:
+            d_array[...] = 0.0
+        self.note_update(1)
         self.x[:] -= gain * value * column
         self.matrix = p + gain * np.outer(column, column)
 

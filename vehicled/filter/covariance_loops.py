@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from vehicled.filter.factors import list_pairs
 from vehicled.symbolic.array_loops import ArrayLoops, Table
 from vehicled.symbolic.program import KernelHandle, Program
 
@@ -77,56 +78,61 @@ class CovarianceLoops:
     def weigh(self, name: str, m: int, whiten: KernelHandle) -> str:
         """S, the innovations in directions that are not correlated, and P Hᵀ in them, from `rows`.
 
-        `whiten`: the kernel that factorises S, between `innovation_covariance` and `mixing` = L, lower triangle
-        without its diagonal by rows.
+        `whiten`: the kernel that factorises S, between `expected` and `mixing` = L, lower triangle without its
+        diagonal by rows.
         """
         code = ArrayLoops(self._program, name)
-        n, rows, white = self._size, code.place("rows"), code.place("white")
+        n, rows, crossed = self._size, code.place("rows"), code.place("crossed")
         diagonal = code.table(self._diagonal)
-        code.clear(white, white + m * n)
+        code.clear(crossed, crossed + m * n)
         for k in range(m):
             states = code.begin(0, n)
             factor = code.load(code.sum(rows + k * n, states.index))
 
             def add(k: int = k, factor: str = factor, j: str = states.index) -> None:
-                arguments = (f"i64 {white + k * n}", f"double {factor}", f"i64 {j}", f"i64 {diagonal(j)}")
+                arguments = (f"i64 {crossed + k * n}", f"double {factor}", f"i64 {j}", f"i64 {diagonal(j)}")
                 code.call_function(_ADD_ROW, *arguments)
 
             code.unless_zero(factor, add)
             code.end(states)
-        pairs = [(k, i) for k in range(m) for i in range(k, m)]
+        pairs = list_pairs(m)
         states = code.begin(0, n, *[("double", "0.0")] * len(pairs))
         h = [code.load(code.sum(rows + k * n, states.index)) for k in range(m)]
-        columns = [code.load(code.sum(white + k * n, states.index)) for k in range(m)]
+        columns = [code.load(code.sum(crossed + k * n, states.index)) for k in range(m)]
         sums = [
             code.add(total, code.multiply(h[k], columns[i]))
             for total, (k, i) in zip(states.carried, pairs, strict=True)
         ]
         code.end(states, *sums)
         for at, total in enumerate(states.carried):
-            code.store(total, code.place("innovation_covariance") + at)
-        code.call(whiten)
-        self._mix(code, m)
+            code.store(total, code.place("expected") + at)
+        self._settle(code, m, whiten)
         return code.text
 
-    def _mix(self, code: ArrayLoops, m: int) -> None:
-        """The m rows of `white` ← L⁻¹ times these."""
-        n, white = self._size, code.place("white")
+    def settle(self, name: str, m: int, whiten: KernelHandle) -> str:
+        """The rest of `weigh`, from `crossed` and `expected`."""
+        code = ArrayLoops(self._program, name)
+        self._settle(code, m, whiten)
+        return code.text
+
+    def _settle(self, code: ArrayLoops, m: int, whiten: KernelHandle) -> None:
+        """`white` from the m rows of `crossed`: L⁻¹ times these."""
+        code.call(whiten)
+        n, crossed, white = self._size, code.place("crossed"), code.place("white")
         mixing = [code.load(code.place("mixing") + at) for at in range(m * (m - 1) // 2)]
 
         def mix(j: str, size: int) -> None:
             factors = iter(mixing)
-            done = [code.load(code.sum(white, j), size)]
-            for k in range(1, m):
-                value = code.load(code.sum(white + k * n, j), size)
+            done: list[str] = []
+            for k in range(m):
+                value = code.load(code.sum(crossed + k * n, j), size)
                 for other in done:
                     product = code.multiply(code.spread(next(factors), size), other, size)
                     value = code.subtract(value, product, size)
                 code.store(value, code.sum(white + k * n, j), size)
                 done.append(value)
 
-        if m > 1:
-            code.each(0, n, mix)
+        code.each(0, n, mix)
 
     def sum_up(self, name: str, array: str, count: int) -> str:
         """The sum of P and of another array into `soundness`."""

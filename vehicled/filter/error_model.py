@@ -12,7 +12,8 @@ from vehicled.filter.error_dynamics import (
     combine,
     count_pairs,
 )
-from vehicled.filter.history_kernels import add_history, add_sums
+from vehicled.filter.history_kernels import add_history
+from vehicled.filter.late_kernels import add_late
 from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.states import (
     ACCELERATING,
@@ -39,7 +40,6 @@ from vehicled.filter.structure import (
     FilterKernels,
     Structure,
 )
-from vehicled.filter.transition import TransitionKernel
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
@@ -75,8 +75,6 @@ class ErrorModel:
         self.now = program.array("now", len(POSE))
         self._now_wheels = program.array("now_wheels", 2, 1)
         self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
-        # Behind what it belongs to: the history copies all three at once.
-        add_sums(program, self.pairs, len(self._accelerating))
         self._density = program.array("density", len(states))
         (self._per_speed,) = program.array("lateral_per_speed", 1)
         self.rolling = program.array("rolling", 2 * len(WHEELS))
@@ -88,10 +86,11 @@ class ErrorModel:
         self.pose = self.models.pose
         self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
         self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
-        self._history = add_history(program, (self.pose, self.past_wheels), self.since, self.pairs)
         (self.age,) = program.array("age", 1)
         (self.lead,) = program.array("lead", 1)
         """By how much an observation is of later than the last step, s: where a latency is negative."""
+        poses = self.pose, self.past_wheels
+        self._history = add_history(program, poses, self.since, self.pairs, self.age)
         tyres = self.models.tyres if self.exact else None
         self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
@@ -99,7 +98,7 @@ class ErrorModel:
         self._fusions: dict[str, KernelHandle] = {}
         self._readings: dict[str, ChassisReading] = {}
         self._read_state = self._add_read_state()
-        propagate, transition = self._add_propagation(unscented=kind == "UKF")
+        propagate = self._add_propagation(unscented=kind == "UKF")
         for add in structure.observations:
             add(self)
         self._add_road()
@@ -111,8 +110,8 @@ class ErrorModel:
             whole_step=self._add_whole_step(adjust, propagate),
             history=self._history,
             propagate=propagate,
-            transition=transition,
             apply=apply,
+            late=add_late(program, self._covariance, self._places),
             sum_up=self._covariance.add_sum("now"),
             output=output,
             sigmas=sigmas,
@@ -152,8 +151,8 @@ class ErrorModel:
 
     # -- propagation ---------------------------------------------------------------------------------------
 
-    def _add_propagation(self, unscented: bool) -> tuple[KernelHandle, TransitionKernel | None]:
-        """Sequence `propagate`, and F of the step that it has propagated last.
+    def _add_propagation(self, unscented: bool) -> KernelHandle:
+        """Sequence `propagate`; F of the step that it has propagated last is then in `transition`.
 
         For sigma points, which propagate by themselves, kernel `linear` instead of both: F and the noise of fading
         states in `transition` (n, n) and `fading_noise` (n,).
@@ -169,19 +168,20 @@ class ErrorModel:
                 lost[i] = (1.0 - decay * decay) * sigma * sigma
         transition = self._dynamics.calc_transition(self.now, h, decays)
         kept = [(e, e * decays.get(self.slow + k, g.one)) for k, e in enumerate(self._extra)]
+        tyres = self.models.kernels.observe_tyres
         if unscented:
+            self._places = [(i, j) for i in range(n) for j in range(n)]
+            array = self.program.array("transition", n * n)
             stores = [
-                (place, transition[k // n].get(k % n, g.zero))
-                for k, place in enumerate(self.program.array("transition", n * n))
+                (place, transition[i].get(j, g.zero))
+                for place, (i, j) in zip(array, self._places, strict=True)
             ]
             stores += zip(self.program.array("fading_noise", n), lost, strict=True)
             linear = self.program.kernel("linear", [*stores, *kept])
-            return self.program.sequence("propagate", self._read_state, linear), None
+            return self.program.sequence("propagate", self._read_state, tyres, linear)
         noise = [h * self.calc_density(i, self.now[AHEAD]) + lost[i] for i in range(n)]
-        covariance, elements = self._covariance.propagate(transition, noise, kept)
-        tyres = [self.models.kernels.observe_tyres] * self.exact
-        propagate = self.program.sequence("propagate", self._read_state, *tyres, covariance)
-        return propagate, elements
+        covariance, self._places = self._covariance.propagate(transition, noise, kept)
+        return self.program.sequence("propagate", self._read_state, tyres, covariance)
 
     def _add_whole_step(self, adjust: KernelHandle, propagate: KernelHandle) -> RoutineHandle:
         """Routine `whole_step`: a step of the car, and what goes before and after it."""
@@ -211,22 +211,16 @@ class ErrorModel:
         *,
         noise: Sequence[Atom] | None = None,
         angle: bool = False,
-        tyres: bool = False,
         sensor: str | None = None,
     ) -> None:
         """An observation: what it should read, its Jacobian by errors of now, and noise beside its own.
 
-        `angle`: the innovation is taken within half a turn; `tyres`: it depends on `models.tyres`; `sensor`: the
-        chassis' sensor model by which sigma points read it, where that predicts it but for slow errors.
+        `angle`: the innovation is taken within half a turn; `sensor`: the chassis' sensor model by which sigma points
+        read it, where that predicts it but for slow errors.
         """
         if sensor is not None:
             self._readings[name] = ChassisReading(sensor, angle)
-        first = tyres and not self.exact  # otherwise it is known already
-        kernel = self._covariance.observe(
-            f"{'evaluate' if first else 'observe'}.{name}", predicted, rows, noise=noise, angle=angle
-        )
-        if first:
-            kernel = self.program.sequence(f"observe.{name}", self.models.kernels.observe_tyres, kernel)
+        kernel = self._covariance.observe(f"observe.{name}", predicted, rows, noise=noise, angle=angle)
         self._observations[name] = kernel
         gate = self._covariance.gates[len(rows) - 1]
         self._fusions[name] = self.program.sequence(f"fuse.{name}", kernel, gate)

@@ -1,28 +1,39 @@
-"""Where the filter has been: past poses and the corrections since, so that late measurements are exact.
+"""What a filter was before and after each step's correction, and what it has observed: for late observations.
 
-A fix that arrives late is compared with the pose that the filter had when it was measured. What the filter
-has corrected since then is known in closed form: a correction δz made at time s, which makes z drift by d per
-second, moves the z of time t by δz + (t − s) d. Sums of δz − s d, of d and of δż are kept, so that any number
-of corrections costs three subtractions. The computations are kernels (`history_kernels.py`); the ring is here.
+Records of steps and observations lie outside the workspace. `VisitTable` brings them into it one after the other,
+from any step on up to the present, for kernels that follow a late observation (`late.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from vehicled.symbolic.program import Span
+from vehicled.symbolic.visits import VISIT, VisitTable, make_visit
+
 FASTEST = 2000
 """Steps per second for which the memory suffices: the highest rate that the daemon takes."""
+MOST_EVENTS = 20_000
+"""Observations that are kept at most. Those of a faster flood shorten the memory."""
 
 
 class Kept(NamedTuple):
-    """What is kept of each step, as views of where a filter has it now, and of where it wants what was then."""
+    """What is kept of each step or observation."""
 
-    now: np.ndarray
-    then: np.ndarray
-    """Of the same shape."""
+    now: tuple[np.ndarray, ...]
+    """Views of the workspace: values, and their tangents if there are any."""
+    then: tuple[np.ndarray, ...]
+    """Where they are wanted of the past; of the same shapes."""
+    visited: tuple[Span, ...] = ()
+    """The places of `then`, where kernels visit it."""
+    read: tuple[int, ...] = ()
+    """Addresses of kernels that follow a late observation past it; of observations by their components."""
+    change: tuple[int, ...] = ()
+    """Of those that change it by the late observation too."""
 
 
 class Moment(NamedTuple):
@@ -30,76 +41,196 @@ class Moment(NamedTuple):
 
     share: float
     """Of the way from the step before it to the step after."""
-    elapsed: float
-    """Since the first step, s."""
+    age_ns: int
+    """By how much it is before the step after it; negative after the last one."""
+    late: int | None
+    """That step, to be given to the methods for late observations; None for the last one."""
+
+
+class _Record:
+    """The numbers of one step or observation, in parts one after the other."""
+
+    def __init__(self, kept: Sequence[Kept]) -> None:
+        numbers = np.zeros(sum(view.size for part in kept for view in part.now))
+        begin, visits = 0, []
+        self.parts: list[np.ndarray] = []
+        self._now: list[tuple[np.ndarray, np.ndarray]] = []
+        """(record, workspace)"""
+        self._then: list[list[tuple[np.ndarray, np.ndarray]]] = []
+        """By part: (workspace, record)."""
+        for part in kept:
+            address, first = numbers.ctypes.data + 8 * begin, begin
+            kernels = zip(part.read, part.change, strict=True)
+            visits += [make_visit(address, part.visited, *pair) for pair in kernels]
+            self._then.append([])
+            for now, then in zip(part.now, part.then, strict=True):
+                kept_of = numbers[begin : begin + now.size].reshape(now.shape)
+                self._now.append((kept_of, now))
+                self._then[-1].append((then, kept_of))
+                begin += now.size
+            self.parts.append(numbers[first:begin])
+        self.visits = np.array(visits, dtype=np.int64).reshape(-1, VISIT)
+        self.each = [self.visits[k : k + 1] for k in range(len(visits))]
+        self.events: list[_Record] = []
+        """Of a step: the observations that have corrected it."""
+        self.begin = 0
+        """Of a step: the visit of its first observation."""
+
+    def keep(self) -> None:
+        """Take what the workspace has now."""
+        for numbers, now in self._now:
+            numbers[:] = now
+
+    def bring(self, part: int) -> None:
+        """Bring a part to where it is wanted."""
+        for then, numbers in self._then[part]:
+            then[:] = numbers
 
 
 class History:
-    """Ring of what a filter was before and after each step's correction."""
+    """The last steps, each with what it was before and after its correction, and its observations."""
 
-    def __init__(self, memory: float, before: Sequence[Kept], after: Sequence[Kept]) -> None:
+    def __init__(
+        self,
+        memory: float,
+        workspace: np.ndarray,
+        before: Sequence[Kept],
+        after: Kept,
+        event: Kept | None = None,
+    ) -> None:
         """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
 
-        `before` a step's correction are kept poses and sums of corrections, `after` it poses.
+        Kept are `before` and `after` a step's correction, the pose first; and of each observation `event`.
         """
         self._memory_ns = round(memory * 1e9)
-        self._capacity = capacity = int(np.ceil(memory * FASTEST)) + 2
-        self._times = [0] * capacity
-        self._before, self._after = (
-            [(kept.now, np.zeros((capacity, *kept.now.shape)), kept.then) for kept in part]
-            for part in (before, after)
-        )
-        self._corrected = False
+        self._most = int(np.ceil(memory * FASTEST)) + 2
+        self._before, self._after = before, [after]
+        self._event = [] if event is None else [event]
+        self._times: list[int] = []
+        self._steps: list[_Record] = []
+        self._afters: list[_Record] = []
+        # What has been allocated is used again, so that nothing is while the filter runs.
+        self._free: list[tuple[_Record, _Record]] = []
+        self._free_events: list[_Record] = []
         self._count = 0
-        self._origin = 0
+        """Observations that are kept."""
+        self._corrected = False
+        self._table = VisitTable(workspace)
+        self._exchanged = range(1, len(before))
+        self._present = _Record([Kept(part.now, part.now) for part in before])
+
+    # -- steps ---------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
         """Forget all steps, as the filter begins anew."""
-        self._count = 0
+        while self._times:
+            self._drop()
+        self._table.clear()
 
-    def step(self, t_ns: int) -> float:
-        """Keep a new step, before any correction. Returns the time since the first one, s."""
-        if self._count == 0:
-            self._origin = t_ns
-        n = self._count % self._capacity
-        self._times[n] = t_ns
-        for now, table, _ in self._before:
-            table[n] = now
-        self._count += 1
-        self.correct()
+    def step(self, t_ns: int) -> None:
+        """Keep a new step, before any correction."""
+        times, limit = self._times, t_ns - self._memory_ns
+        while len(times) > 1 and (times[1] <= limit or len(times) >= self._most or self._count > MOST_EVENTS):
+            self._drop()
+        step, after = self._free.pop() if self._free else self._make_step()
+        step.keep()
+        after.keep()
+        self._table.append(step.visits)
+        step.begin = self._table.end
+        times.append(t_ns)
+        self._steps.append(step)
+        self._afters.append(after)
         self._corrected = False
-        return (t_ns - self._origin) * 1e-9
+
+    def _make_step(self) -> tuple[_Record, _Record]:
+        return _Record(self._before), _Record(self._after)
+
+    def _drop(self) -> None:
+        self._times.pop(0)
+        step, after = self._steps.pop(0), self._afters.pop(0)
+        self._free.append((step, after))
+        self._count -= len(step.events)
+        self._free_events += step.events
+        step.events.clear()
+        if self._steps:
+            following = self._steps[0]
+            self._table.drop_before(following.begin - len(following.visits))
 
     def correct(self) -> None:
         """Keep what the last step's correction has made."""
-        n = (self._count - 1) % self._capacity
-        for now, table, _ in self._after:
-            table[n] = now
+        self._afters[-1].keep()
         self._corrected = True
 
     def find(self, t_ns: int) -> Moment | None:
-        """Bring back the step at or after a time, as it was before its correction, and the one before it, after its.
+        """Bring the poses at or after a time, before its correction, and of the step before it, after its.
 
         None when too old. At a time after the last step, it is the last one.
         """
-        n = self._count - 1
-        here = there = n % self._capacity
-        now, share = self._times[here], 1.0
-        if t_ns < now - self._memory_ns:
+        times = self._times
+        n = last = len(times) - 1
+        share, now = 1.0, times[last]
+        if t_ns < now - self._memory_ns or t_ns < times[0]:
             return None
+        after = last
         if t_ns < now or self._corrected:
-            oldest = max(0, self._count - self._capacity)
-            while n > oldest and self._times[(n - 1) % self._capacity] >= t_ns:
-                n -= 1
-            here = there = n % self._capacity
-            if n > oldest:
-                there = (n - 1) % self._capacity
-                begin, end = self._times[there], self._times[here]
-                share = min((t_ns - begin) / (end - begin), 1.0)
-            elif t_ns < self._times[here]:
-                return None
-        for _, table, then in self._before:
-            then[:] = table[here]
-        for _, table, then in self._after:
-            then[:] = table[there]
-        return Moment(share, (t_ns - self._origin) * 1e-9)
+            n = min(bisect_left(times, t_ns), last)
+            if n > 0:
+                after = n - 1
+                share = min((t_ns - times[after]) / (times[n] - times[after]), 1.0)
+            else:
+                after = n
+        self._afters[after].bring(0)
+        self._steps[n].bring(0)
+        return Moment(share, times[n] - t_ns, None if n == last else n)
+
+    # -- late observations ---------------------------------------------------------------------------------
+
+    def note(self, components: int) -> None:
+        """Keep the observation that corrects the last step."""
+        event = self._make_event()
+        self._steps[-1].events.append(event)
+        self._table.append(event.each[components - 1])
+
+    def _make_event(self) -> _Record:
+        event = self._free_events.pop() if self._free_events else _Record(self._event)
+        event.keep()
+        self._count += 1
+        return event
+
+    def bring(self, step: int) -> None:
+        """What was before a step's correction takes the place of what is, up to `bring_present`."""
+        self._present.keep()
+        for part in self._exchanged:
+            self._steps[step].bring(part)
+
+    def bring_present(self) -> None:
+        """Undo `bring`, or what `change` has brought."""
+        for part in self._exchanged:
+            self._present.bring(part)
+
+    def read(self, step: int) -> None:
+        """Follow a late observation from before a step's correction to the present."""
+        self._table.read(self._steps[step].begin)
+
+    def enter(self, step: int, components: int) -> None:
+        """Keep the late observation as the first one of a step, and change what has been kept since by it."""
+        event, record = self._make_event(), self._steps[step]
+        record.events.insert(0, event)
+        self._table.insert(record.begin, event.each[components - 1])
+        for later in self._steps[step + 1 :]:
+            later.begin += 1
+        self._present.keep()
+        self._table.change(record.begin + 1)
+        self.bring_present()
+
+    def parts_of_steps(self, part: int) -> Iterator[np.ndarray]:
+        """Of each step, what is kept of that part of `before`, to be changed in place."""
+        return (step.parts[part] for step in self._steps)
+
+    def parts_of_events(self) -> Iterator[np.ndarray]:
+        """The same of each observation."""
+        return (event.parts[0] for step in self._steps for event in step.events)
+
+    def parts_after(self) -> Iterator[np.ndarray]:
+        """The same of what was after each step's correction."""
+        return (after.parts[0] for after in self._afters)

@@ -1,4 +1,4 @@
-"""What a history computes: the pose between two steps, the corrections since, and the sums that these follow from."""
+"""What a history computes: the pose between two steps, and what corrections of the last step have changed of it."""
 
 from __future__ import annotations
 
@@ -17,47 +17,37 @@ class HistoryKernels:
     """Of the arrays that `add_history` adds."""
 
     past_pose: KernelHandle
-    """The pose at a moment and the corrections since, of `before`, `after`, `sums_then`, `share` and `elapsed`."""
+    """The pose at a moment and the corrections since, of `before`, `after`, `share`, `age` and `sums`."""
     sum_corrections: KernelHandle
-    """Add the correction `moved`, of the time `corrected_at`, to `sums`."""
-
-
-def add_sums(program: Program, pairs: int, more: int) -> list[Atom]:
-    """Array `sums`: of δz − s d, of d, of δż and of `more` corrections that move no z, for `pairs` of (z, ż)."""
-    return program.array("sums", 3 * pairs + more)
+    """Add the correction `moved` to `sums`."""
 
 
 def add_history(
-    program: Program, pose: Sequence[Sequence[Atom]], since: Sequence[Atom], pairs: int
+    program: Program, pose: Sequence[Sequence[Atom]], since: Sequence[Atom], pairs: int, age: Atom
 ) -> HistoryKernels:
-    """Arrays and kernels of a history, after `add_sums`.
+    """Arrays and kernels of a history.
 
     `pose`: symbols of the arrays that a past pose is put into; `since`: (2 · pairs + more,) that for the corrections
-    (Δz, Δż, more) since then.
+    of `pairs` of (z, ż), and of more, that have been made of the last step before an observation of its own time or
+    just before; `age`: by how much it is of before, s.
 
-    Adds the arrays `before.0`, `before.1` … and `sums_then`, which lie one after the other, and `after.0` …: past
-    poses as kept; and `moved` (3 · pairs + more,), a correction of z, the drift that it makes, that of ż, and more.
+    Adds the arrays `before.0`, `before.1` … and `after.0` …: past poses as kept; `moved` (3 · pairs + more,), a
+    correction of z, the drift that it makes, that of ż, and more; and `sums`, of those made of the last step.
     """
-    sums = program.arrays["sums"]
+    (share,) = program.array("share", 1)
     before = [program.array(f"before.{k}", len(part)) for k, part in enumerate(pose)]
-    sums_then = program.array("sums_then", len(sums))
     after = [program.array(f"after.{k}", len(part)) for k, part in enumerate(pose)]
-    (share,), (elapsed,) = program.array("share", 1), program.array("elapsed", 1)
-    (corrected_at,) = program.array("corrected_at", 1)
+    sums = program.array("sums", len(since) + pairs)
     moved = program.array("moved", len(sums))
     stores = [
         (target, a + share * (b - a))
         for targets, ones, others in zip(pose, before, after, strict=True)
         for target, b, a in zip(targets, ones, others, strict=True)
     ]
-    made = [now - then for now, then in zip(sums, sums_then, strict=True)]
-    displaced, drift, rest = made[:pairs], made[pairs : 2 * pairs], made[2 * pairs :]
-    corrections = [z + elapsed * d for z, d in zip(displaced, drift, strict=True)] + rest
+    displaced, drift, rest = sums[:pairs], sums[pairs : 2 * pairs], sums[2 * pairs :]
+    corrections = [z - age * d for z, d in zip(displaced, drift, strict=True)] + rest
     stores += zip(since, corrections, strict=True)
-    added = list(moved)
-    for k in range(pairs):
-        added[k] = moved[k] - corrected_at * moved[pairs + k]
     return HistoryKernels(
         program.kernel("past_pose", stores),
-        program.kernel("sum_corrections", [(s, s + a) for s, a in zip(sums, added, strict=True)]),
+        program.kernel("sum_corrections", [(s, s + m) for s, m in zip(sums, moved, strict=True)]),
     )

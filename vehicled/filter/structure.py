@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vehicled.filter.history_kernels import HistoryKernels
+from vehicled.filter.late_kernels import LateKernels
 from vehicled.filter.settings import Kind
 from vehicled.filter.states import Group
-from vehicled.filter.transition import TransitionKernel
 from vehicled.symbolic.program import KernelHandle, RoutineHandle
 from vehicled.vehicle.arrays import CHART
 from vehicled.vehicle.extension import Extension, get_global_name
@@ -69,8 +69,7 @@ class FilterKernels:
     history: HistoryKernels
     propagate: KernelHandle
     """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""
-    transition: TransitionKernel | None
-    """None for sigma points."""
+    late: LateKernels
     apply: KernelHandle
     """The gathered correction to the car and to the slow states, and into `moved` and the history's sums."""
     sum_up: KernelHandle

@@ -138,7 +138,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         # Until the first step no points are drawn: every state counts as opened.
         self._variances = np.zeros(_N)
         self._mean, self._posed = np.zeros(_N), False
-        self._propagated_by = np.eye(len(states))
+        self._transition[:] = np.eye(len(states))
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
         """Take other settings; suspension states are always estimated, as the points move them."""
@@ -183,9 +183,8 @@ class UnscentedVehicleFilter(VehicleFilter):
     def _transform(self, h: float) -> None:
         odd, even = _split(self._measure_away(h))
         shift = even.sum(axis=1)
-        transition = self._transition.copy()
+        transition = self._transition
         transition[self._block] = np.linalg.solve(self._root.T, odd.T).T
-        self._propagated_by = transition
         p = transition @ self._before @ transition.T
         p[self._block] += even @ even.T + np.outer(shift, shift)
         noise = self._fading_noise.copy()
@@ -201,10 +200,6 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._inverse_root = np.linalg.inv(root)
         self.repairs += repaired
         self._posed = False
-
-    def calc_transition(self) -> np.ndarray:
-        """(n, n) F of the last prediction, the identity before it: between points by statistical linearisation."""
-        return self._propagated_by
 
     def _measure_away(self, h: float) -> np.ndarray:
         """(20, points) where points have arrived, less where the car between them has.
@@ -235,7 +230,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         nis = super().evaluate(observation)
         if fresh:
             self._posed = False
-        if nis is None or kind not in self._kernels.readings:
+        # Of steps before the last one there are no points.
+        if nis is None or self._late_step is not None or kind not in self._kernels.readings:
             return nis
         errors, drawn = self.errors, self._drawn
         if (errors.variances[drawn] > _OPENED * self._variances).any():
@@ -256,7 +252,10 @@ class UnscentedVehicleFilter(VehicleFilter):
     def _fuse(self, observation: Observation, limit: float) -> bool:
         nis = self.evaluate(observation)
         if nis is not None and nis < limit:
-            self.errors.updates[len(observation.value) - 1]()
+            if self._late_step is None:
+                self.errors.updates[len(observation.value) - 1]()
+            else:
+                self._late.update(len(observation.value))
         return nis is not None
 
     def apply_corrections(self) -> None:

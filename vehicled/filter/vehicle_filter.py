@@ -90,8 +90,7 @@ class VehicleFilter(VehicleState):
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
         self._fusions = {kind: bind(kernel) for kind, kernel in kernels.fusions.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
-        self._moment = PlainNumbers(layout, workspace, share=1, elapsed=1)
-        self._apart = PlainNumbers(layout, workspace, age=1, lead=1)
+        self._moment = PlainNumbers(layout, workspace, age=1, lead=1, share=1)
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
         self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
         """By number of components less one: what goes into a kernel of an observation, and what comes out."""
@@ -104,8 +103,7 @@ class VehicleFilter(VehicleState):
         self._chart_block = self.errors.find_block(
             [*range(CHART_PAIRS), *range(self._pairs, self._pairs + CHART_PAIRS)]
         )
-        places = () if kernels.transition is None else kernels.transition.places
-        self._transition_places = np.array(places, dtype=np.intp).reshape(-1, 2).T
+        self._transition_places = np.array(kernels.late.places, dtype=np.intp).reshape(-1, 2).T
 
     # -- prediction ----------------------------------------------------------------------------------------
 
@@ -115,8 +113,7 @@ class VehicleFilter(VehicleState):
         self._advance(h)
         if self.errors.tape is not None:
             self.errors.tape.propagate(self.calc_transition())
-        self._corrected_at[0] = self.history.step(t_ns)
-        self._t_ns, self._past = t_ns, None
+        self._begin_step(t_ns)
 
     def _advance(self, h: float) -> None:
         """The car one step on, its new state into `pose`, and the covariance one step on."""
@@ -125,9 +122,6 @@ class VehicleFilter(VehicleState):
 
     def calc_transition(self) -> np.ndarray:
         """(n, n) F of the last prediction, by which it has propagated the errors."""
-        transition = self._kernels.transition
-        assert transition is not None
-        self.car.call(transition.kernel)
         f = np.zeros((len(self.states), len(self.states)))
         rows, columns = self._transition_places
         f[rows, columns] = self.car.view("transition")
@@ -151,11 +145,13 @@ class VehicleFilter(VehicleState):
         moment = self.history.find(t_ns)
         if moment is None:
             return False
-        self._moment.write(*moment)
+        age = moment.age_ns * 1e-9
+        self._moment.write(max(age, 0.0), min(max(-age, 0.0), _LONGEST_LEAD), moment.share)
         self._past_pose()
-        later = (t_ns - self._t_ns) * 1e-9
-        self._apart.write(max(-later, 0.0), min(max(later, 0.0), _LONGEST_LEAD))
-        self._past = t_ns
+        self._past, self._late_step = t_ns, moment.late
+        if moment.late is not None:
+            self._since[:] = 0.0  # what has been corrected since that step, the observation is followed past
+            self._d_since[:] = 0.0
         return True
 
     def _fuse(self, observation: Observation, limit: float) -> bool:
@@ -167,8 +163,20 @@ class VehicleFilter(VehicleState):
         self._given[m - 1].write(*value, *observation.variance, limit)
         if self.directions:
             self._tangents.take_observation(observation.kind)
-        self._fusions[observation.kind]()
+        if self._late_step is None:
+            self._fusions[observation.kind]()
+            return True
+        self._late.evaluate(self._late_step, self._evaluations[observation.kind], m)
+        if self.errors.nis.item() < limit:
+            self._late.update(m)
         return True
+
+    def _correct(self) -> None:
+        """Update with the observation evaluated last."""
+        if self._late_step is None:
+            self.errors.update(self._evaluated)
+        else:
+            self._late.update(self._evaluated)
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.
@@ -183,7 +191,8 @@ class VehicleFilter(VehicleState):
         *found, nis = self._found[m - 1].read()
         innovation, variance = found[:m], found[m:]
         if nis < limits[0]:  # then so is that of each component
-            self.errors.note_update(m)
+            if self._late_step is None:
+                self.errors.note_update(m)
             return Update(innovation, variance, nis, (), "fused")
         return self._update_weighted(observation, innovation, variance, nis, limits)
 
@@ -213,7 +222,7 @@ class VehicleFilter(VehicleState):
             reason = "partly" if any(rejected) else "weighted"
             self._before_weights = (*self.decorrelated(), *self.d_decorrelated())
             self.evaluate(Observation(observation.kind, observation.t_ns, observation.value, noise))
-        self.errors.update(len(innovation))
+        self._correct()
         return Update(innovation, variance, nis, rejected if any(rejected) else (), reason)
 
     def inflate(self, observation: Observation, update: Update) -> None:
@@ -425,7 +434,7 @@ class VehicleFilter(VehicleState):
         self.shift(offset, d_offset)
         for k in seen:
             place = self.states.index(POSITION, POSITION.elements[k])
-            self._enter_change(place, float(offset[k]), d_offset[k])
+            self._enter_change("now", k, float(offset[k]), d_offset[k])
             self.errors.set_variance(place, float(variance[k]))
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
@@ -443,7 +452,7 @@ class VehicleFilter(VehicleState):
         self.car.correct(np.zeros(CHART_SIZE), wheels, d_wheels=d_wheels)
         place = self.states[WHEEL_ANGLE].start + wheel
         self.errors.set_variance(place, variance)
-        self._enter_change(place, innovation, self._d_innovation[0])
+        self._enter_change("now_wheels", wheel, innovation, self._d_innovation[0])
 
 
 class ForwardEulerFilter(VehicleFilter):

@@ -9,7 +9,8 @@ import numpy as np
 
 from vehicled.filter.boundary import InitialPose, SensorSetup
 from vehicled.filter.covariance import Covariance
-from vehicled.filter.history import History, Kept
+from vehicled.filter.history import History
+from vehicled.filter.late import LateObservations, keep_arrays
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import (
     ANGULAR_RATE,
@@ -42,6 +43,9 @@ _MOTION = (
     *("tyre_deflection", "extra", "now", "now_wheels"),
 )
 """Arrays that determine the output of a filter, beside its covariance and what is constant."""
+_POSE = "now", "now_wheels"
+_READ = ("extra", "extra"), ("ground", "ground"), ("tyre_steady", "tyre_acceleration")
+"""Arrays that observations read beside the pose and what is constant, from one to another."""
 _UNKNOWN_STEERING = 0.03
 """rad/√s: how fast the error of what replaces the steering sensor changes."""
 _NOT_YET = Process(1.0, 0.0)
@@ -90,8 +94,9 @@ class VehicleState:
         self._past_pose, self._sum_corrections = map(
             car.bind, (kernels.history.past_pose, kernels.history.sum_corrections)
         )
-        self._age = view("age")
-        self._moved, self._h, self._corrected_at = view("moved"), view("h"), view("corrected_at")
+        self._age, self._d_since = view("age"), car.tangent("since")
+        self._sums, self._d_sums = view("sums"), car.tangent("sums")
+        self._h = view("h")
         self._now = self.pose = view("now")
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
         every = np.arange(car.layout.size)
@@ -101,6 +106,8 @@ class VehicleState:
         self._write_constants(vehicle)
         self._past: int | None = None
         """Time that `_pose` is of, where it is not the present."""
+        self._late_step: int | None = None
+        """Step of that time in the history; None for the last one."""
         self.unconverged = 0
         """Steps whose Newton iteration reached its limit."""
         self.repairs = 0
@@ -116,10 +123,11 @@ class VehicleState:
         self.directions = self._tangents.directions
         """Derivatives that are carried along; 0 without companions."""
         self._d_innovation = car.tangent("innovation")
-        before, after = self._find_kept()
-        self.history = History(settings.memory, before, after)
+        before, after, event = keep_arrays(car, kernels.late, _POSE, _READ)
+        self.history = History(settings.memory, car.workspace, before, after, event)
+        self._late = LateObservations(car, kernels.late, self.errors, self.history, _POSE, "extra")
+        self.errors.past = self._late
         self.configure(settings, sensors)
-        self._t_ns = 0
         self.initialise(0, InitialPose(np.array([0.0, 0.0, car.design_height]), 0.0, 0.0), _AT_REST)
 
     def _write_constants(self, vehicle: Vehicle) -> None:
@@ -410,10 +418,14 @@ class VehicleState:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
         self.history.clear()
         self.read_state()
-        self.car.view("sums")[:] = 0.0
-        self.car.clear_tangents("sums")
-        self._corrected_at[0] = self.history.step(t_ns)
-        self._t_ns, self._past = t_ns, None
+        self._begin_step(t_ns)
+
+    def _begin_step(self, t_ns: int) -> None:
+        """The car is in a new step, of which nothing has been corrected yet."""
+        self._sums[:] = 0.0
+        self._d_sums[:] = 0.0
+        self.history.step(t_ns)
+        self._past = None
 
     def set_variance(self, group: Group, element: str, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""
@@ -461,34 +473,12 @@ class VehicleState:
         self.car.correct(change, carry=True, d_change=_below(None if d_angle is None else d_angle[None], YAW))
         self._past = None
 
-    def _enter_change(self, place: int, change: float, d_change: np.ndarray) -> None:
-        """Enter a change of one coordinate that was made beside `apply_corrections` into the history."""
-        d_moved = self.car.tangent("moved")
-        self._moved[:] = 0.0
-        d_moved[...] = 0.0
-        self._moved[place], d_moved[place] = change, d_change
+    def _enter_change(self, array: str, i: int, change: float, d_change: np.ndarray) -> None:
+        """Enter a change of one number of the pose that was made beside `apply_corrections` into the history."""
+        self._late.move(array, i, change, d_change)
         self.read_state()
-        self._sum_corrections()
         self.history.correct()
         self._past = None
-
-    def _find_kept(self) -> tuple[list[Kept], list[Kept]]:
-        """What the history keeps before and after corrections: pose, wheels and sums, and their tangents."""
-        places, workspace = self.car.layout.places, self.car.workspace
-        # One after the other, they are copied as one array; see `ErrorModel`.
-        starts = [places[name].offset for name in ("now", "before.0", "after.0")]
-        pose, whole = (places[name].offset - places["now"].offset for name in ("sums", "sums"))
-        whole += places["sums"].count
-        now, before, after = (workspace[start : start + whole] for start in starts)
-        kept = [Kept(now, before)], [Kept(now[:pose], after[:pose])]
-        if self.directions:
-            tangent = self.car.tangent
-            for k, name in enumerate(("now", "now_wheels")):
-                d_now = tangent(name)
-                for part, when in zip(kept, ("before", "after"), strict=True):
-                    part.append(Kept(d_now, tangent(f"{when}.{k}").reshape(d_now.shape)))
-            kept[0].append(Kept(tangent("sums"), tangent("sums_then")))
-        return kept
 
 
 def _below(d: np.ndarray | None, place: int) -> np.ndarray | None:

@@ -26,7 +26,7 @@ from vehicled.identification.least_squares import compress
 _FLOOR = 1e-3
 """Least eigenvalue of μ at the start, as a share of its trace: priors may lie on the boundary (a slender rod, a
 planar body) or beyond."""
-_GAP = 1e-6
+_GAP = 1e-4
 """Largest excess of the sum of squares over its minimum, as a share of what a prior with an error of one unit
 adds."""
 _ROUNDING = 1e-10
@@ -72,6 +72,8 @@ class FeasibleEstimate:
     """(p,)"""
     deviation: float
     """Root mean square of the residuals, in units of the deviations given."""
+    units: np.ndarray
+    """(p,) of the parameters, in which the prior's standard deviations are all alike."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def estimate_feasible(
     """
     rows, p = w.shape
     spans = _spans(sizes)
-    inertial = spans[-1].stop
+    inertial = spans[-1].stop if spans else 0
     if forces.shape != (rows,) or prior.shape != (p,) or inertial > p:
         raise UsageError(
             f"expected forces ({rows},) and a prior ({p},), got {forces.shape} and {prior.shape}"
@@ -147,7 +149,7 @@ def estimate_feasible(
     x = _follow_barrier(*compress(squares[:, :p], squares[:, p]), cones, _GAP * prior_weight**2)
     values = x * units
     left = (forces - w @ values) * weight
-    return FeasibleEstimate(values, float(np.sqrt(left @ left / rows)))
+    return FeasibleEstimate(values, float(np.sqrt(left @ left / rows)), units)
 
 
 def _follow_barrier(matrix: np.ndarray, target: np.ndarray, cones: Sequence[_Cone], gap: float) -> np.ndarray:

@@ -231,7 +231,7 @@ def add_accelerometers(model: ErrorModel) -> None:
         value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)
         value = value + front * later_front + rear * later_rear
         predicted.append(value)
-    model.observe("imu.accel", predicted, rows, noise=noise, tyres=True, sensor="imu_accelerometer")
+    model.observe("imu.accel", predicted, rows, noise=noise, sensor="imu_accelerometer")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,6 +49,18 @@ class ArrayPlace:
     rank: int
 
 
+class Span(NamedTuple):
+    """Consecutive numbers of a workspace."""
+
+    place: int
+    size: int
+
+    @property
+    def slice(self) -> slice:
+        """Of the workspace."""
+        return slice(self.place, self.place + self.size)
+
+
 @dataclass
 class Layout:
     """The named arrays of a workspace."""
@@ -78,6 +90,11 @@ class Layout:
         """
         size = self.width * (self.lanes if rank else 1)
         return size if self.width == 1 else (-(-size // ALIGNMENT) | 1) * ALIGNMENT
+
+    def span(self, first: str, last: str) -> Span:
+        """All numbers of the arrays from one to another. Raises KeyError."""
+        begin, end = self.places[first], self.places[last]
+        return Span(begin.offset, end.offset + end.count * self.stride(end.rank) - begin.offset)
 
     def find(self, offset: int) -> tuple[str, int, int]:
         """Array, index and lane (0 in an array of plain numbers) of the number at an offset of the first instance.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, cast
@@ -12,7 +13,7 @@ from vehicled.messages import WHEELS
 from vehicled.multibody.step import StepFunction
 from vehicled.symbolic.code import ProgramCode
 from vehicled.symbolic.differentiation import Differentiation
-from vehicled.symbolic.program import KernelHandle, RoutineHandle
+from vehicled.symbolic.program import KernelHandle, RoutineHandle, Span
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS, Z
 from vehicled.vehicle.blueprint import get_blueprint
 from vehicled.vehicle.extension import Extension, Result
@@ -128,6 +129,11 @@ class Instances:
         """A kernel on this workspace as a function, which is called faster than by `call`."""
         return partial(self._functions[kernel], self._pointer)
 
+    def address(self, kernel: KernelHandle) -> int:
+        """Of a kernel's machine code."""
+        function: Any = self._functions[kernel]
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+
     def result(self, extension: Extension[Result]) -> Result:
         """What that extension of this car has returned. Raises KeyError for another one."""
         return self.compiled.result(extension)
@@ -241,6 +247,18 @@ class Car(Instances):
         if self._is_differentiated:
             return self.compiled.tangents.view(self.workspace, array)
         return np.zeros((*self.view(array).shape, 0))
+
+    def span(self, first: str, last: str) -> tuple[Span, ...]:
+        """Where the arrays from one to another lie in the workspace, and where their tangents do if there are any.
+
+        Raises KeyError.
+        """
+        spans = [self.layout.span(first, last)]
+        if self._is_differentiated:
+            begin, layout = self.compiled.tangents.begin, self.compiled.tangents.layout
+            place, size = layout.span(first, last)
+            spans.append(Span(begin + place, size))
+        return tuple(spans)
 
     def differentiate(self, array: str, k: int, other: Car, step: float) -> None:
         """Set the derivatives in direction k of an array, from a car whose parameter is larger by a small step."""

@@ -24,6 +24,7 @@ The table has the remaining errors beside the standard deviations of the estimat
 
 examples:
   vehicled bench identify --plots pictures
+  vehicled bench identify --motions 2
   vehicled bench identify --mechanism vehicle --seed 0 1 2 3 4 5 6 7
   vehicled bench identify --mechanism vehicle --parameters 'mass,*.spring,*.damper,*.anti_roll_bar'
 """
@@ -31,6 +32,8 @@ examples:
 _SEEDS = (0, 1, 2, 3)
 _WELL_KNOWN = 0.01
 """Standard deviation below which a parameter should be within 2 %."""
+_EVALUATIONS = 100
+"""Motions that a search compares."""
 _COUNTS = (5, 10, 15, 20, 25, 30, 40, 60, 83)
 
 
@@ -51,6 +54,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", nargs="+", type=int, metavar="N", help="a vehicle and a drive each; 0 1 2 3 when left out"
     )
+    parser.add_argument(
+        "--motions",
+        type=int,
+        default=0,
+        metavar="N",
+        help="search a motion for each base set of the suspension that excites all its parameters, from N starts: "
+        "about a minute of processor time each",
+    )
     add_executor_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
@@ -60,13 +71,17 @@ def run(args: argparse.Namespace) -> int:
     """Print the study of a suspension or of a car; returns the exit status. Raises UsageError."""
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if args.mechanism == "vehicle":
-        return _run_vehicle(args)
     from vehicled.errors import UsageError
 
-    for option in ("parameters", "seed", "workers", "scheduler"):
+    if args.mechanism == "vehicle":
+        if args.motions:
+            raise UsageError("--motions: expected with --mechanism front_suspension alone")
+        return _run_vehicle(args)
+    for option in ("parameters", "seed"):
         if getattr(args, option):
             raise UsageError(f"--{option}: expected with --mechanism vehicle alone")
+    if args.motions < 0:
+        raise UsageError(f"--motions: expected 0 or more, got {args.motions}")
     return _run_suspension(args)
 
 
@@ -78,12 +93,27 @@ def _run_suspension(args: argparse.Namespace) -> int:
     study = Study()
     with Progress("identifying", 1.0, quiet=args.json) as progress:
         found = bench_identify(study, progress.update)
+    if args.motions:
+        found["motions"] = _find_motions(args)
     if args.plots:
         from vehicled.studies.benchmarks.identify_plots import draw
 
         draw(study, found, args.plots)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
+
+
+def _find_motions(args: argparse.Namespace) -> list[dict[str, Any]]:
+    from vehicled.progress import Progress
+    from vehicled.studies.benchmarks.identify_motions import find_motions
+    from vehicled.studies.benchmarks.identify_sets import VALID
+
+    jobs = len(VALID) * args.motions
+    with (
+        open_executor(args, jobs) as executor,
+        Progress("motions", jobs, "searches", quiet=args.json) as progress,
+    ):
+        return find_motions(args.motions, _EVALUATIONS, executor, progress.update)
 
 
 def _run_vehicle(args: argparse.Namespace) -> int:
@@ -157,13 +187,14 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"{'condition of ' + str(found['excitation']['relevant']) + ' parameters':<34} "
         f"{condition['drawn']:.2g} in a motion drawn at random, {condition['optimised']:.2g} optimised",
         "",
-        "base sets",
+        "base sets, as printed, and their rank with as many digits",
     ]
     for row in found["sets"]:
         text = (
-            f"same space to {row['distance']:.0e}, W N = 0 to {row['residual']:.0e}, condition {row['condition']:.0e}"
+            f"rank {row['rank']}, same space to {row['distance']:.0e}, W N = 0 to {row['residual']:.0e}, "
+            f"condition {row['condition']:.0e}"
             if row["valid"]
-            else f"rejected: {row['reason']}"
+            else f"rejected: rank {row['rank']}; no transfer has {', '.join(row['alone'])}"
         )
         lines.append(f"{row['set']:<34} {text}")
     lines += [
@@ -195,6 +226,21 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(
             f"{row['name']:<34} {row['estimate']:.4g} ± {row['deviation']:.2g}, true {row['value']:.4g}"
         )
+    from vehicled.studies.benchmarks.identify_tables import format_tables
+
+    lines += ["", *format_tables(found)]
+    if "motions" in found:
+        lines += [
+            "",
+            "condition of all 83 parameters, columns scaled to one, in motions that were searched for",
+        ]
+        lines.append(f"{'':<34} {'drawn':>9} {'found':>9} {'unscaled':>9} {'published':>10}")
+        for row in found["motions"]:
+            drawn = f"{row['drawn'][0]:.1e}" if "drawn" in row else "–"
+            lines.append(
+                f"{row['set']:<34} {drawn:>9} {row['condition']:>9.1e} {row['unscaled']:>9.1e} "
+                f"{row['published']:>10.1e}"
+            )
     return lines
 
 

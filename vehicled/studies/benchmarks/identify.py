@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from vehicled.errors import UsageError
 from vehicled.identification import base, extended, feasible, least_squares, motions, relevance
 from vehicled.identification.relevance import Equations
-from vehicled.studies.benchmarks.identify_study import NOISE, REJECTED, RELEVANT, Study
+from vehicled.studies.benchmarks.identify_sets import REJECTED
+from vehicled.studies.benchmarks.identify_study import NOISE, RELEVANT, Study
+from vehicled.studies.benchmarks.identify_tables import bench_tables
 
 MOTIONS = ("drawn", "optimised")
 _DIGITS = 50
@@ -19,29 +23,46 @@ def bench_identify(study: Study, progress: Callable[[float, str], None]) -> dict
     """The contents of `vehicled bench identify --json`; `progress` receives the share that is done."""
     progress(0.0, "rank")
     first = study.first
+    exact = _calc_exact(study, lambda share: progress(0.28 * share, "rank"))
     found: dict[str, Any] = {
         "parameters": study.inertial,
         "with_springs": len(study.regressor.names),
         "null": len(first.null),
         "remaining": study.inertial - len(first.null),
         "base": len(first.independent),
-        "ranks": _bench_ranks(study, lambda share: progress(0.3 * share, "rank")),
+        "ranks": _bench_ranks(study, exact),
     }
     progress(0.3, "motion")
     study.optimise(lambda k: progress(0.3 + 0.4 * k / study.effort.iterations, "motion"))
     progress(0.7, "models")
     found["excitation"] = _bench_excitation(study)
-    found["sets"] = _bench_sets(study)
+    found["sets"] = _bench_sets(study, exact)
     found["studies"] = _bench_studies(study, lambda share: progress(0.7 + 0.25 * share, "models"))
     progress(0.95, "feasible")
     found["feasible"] = _bench_feasible(study)
     found["springs"] = _bench_springs(study)
+    found |= bench_tables(study)
     progress(1.0, "")
     return found
 
 
-def _bench_ranks(study: Study, progress: Callable[[float], None]) -> dict[str, Any]:
-    """By tolerance in double precision, of several motions, and in extended precision."""
+@dataclass(frozen=True)
+class _Exact:
+    """Equations of states at random, in extended precision."""
+
+    w: np.ndarray
+    """(rows, p) decimals."""
+    base: extended.ExtendedBase
+    z: np.ndarray
+    """(states, f) and their rates and accelerations."""
+    rates: tuple[np.ndarray, np.ndarray]
+
+    def calc_rank(self, columns: Sequence[int]) -> int:
+        """Rank of some columns."""
+        return extended.find_extended_base(self.w[:, columns], _DIGITS).rank
+
+
+def _calc_exact(study: Study, progress: Callable[[float], None]) -> _Exact:
     mechanism, f = study.mechanism, len(study.mechanism.independent)
     # More equations than parameters.
     states = (study.inertial - len(study.first.null)) // f + 2
@@ -59,22 +80,27 @@ def _bench_ranks(study: Study, progress: Callable[[float], None]) -> dict[str, A
         one = motions.solve_motion(mechanism, np.zeros(1), z[k : k + 1], *(r[k : k + 1] for r in rates))
         one.put(mechanism, 0)
         blocks.append(extended.calc_extended_equations(mechanism, _DIGITS))
-        progress((k + 1) / (states + 6))
-    exactly = extended.find_extended_base(np.concatenate(blocks), _DIGITS)
+        progress((k + 1) / states)
     q[:] = study.home
-    exact = motions.solve_motion(mechanism, np.zeros(states), z, *rates)
+    w = np.concatenate(blocks)
+    return _Exact(w, extended.find_extended_base(w, _DIGITS), z, rates)
+
+
+def _bench_ranks(study: Study, exact: _Exact) -> dict[str, Any]:
+    """By tolerance in double precision, of several motions, and in extended precision."""
+    mechanism, exactly = study.mechanism, exact.base
+    solved = motions.solve_motion(mechanism, np.zeros(len(exact.z)), exact.z, *exact.rates)
     noise = 1e-6
     loose = motions.Motion(
-        exact.t, *(a + noise * study.random.normal(size=a.shape) for a in (exact.q, exact.qd, exact.qdd))
+        solved.t, *(a + noise * study.random.normal(size=a.shape) for a in (solved.q, solved.qd, solved.qdd))
     )
     doubles = {
-        "any states": motions.observe(study.regressor, exact).stacked,
+        "any states": motions.observe(study.regressor, solved).stacked,
         "loose kinematics": motions.observe(study.regressor, loose).stacked,
         "projected": motions.observe(study.regressor, motions.project_motion(mechanism, loose)).stacked,
     }
     doubles |= {name: w.reshape(-1, w.shape[-1]) for name, ((w, _), *_) in study.observed.items()}
     doubles = {name: w[:, : study.inertial] for name, w in doubles.items()}
-    progress(1.0)
     return {
         "extended": exactly.rank,
         "digits": _DIGITS,
@@ -93,9 +119,9 @@ def _bench_excitation(study: Study) -> dict[str, Any]:
     return {"relevant": RELEVANT, "condition": conditions}
 
 
-def _bench_sets(study: Study) -> list[dict[str, Any]]:
-    rows = []
-    first = study.first
+def _bench_sets(study: Study, exact: _Exact) -> list[dict[str, Any]]:
+    """Of the printed sets: their rank in extended precision, and how they agree with the parameters found there."""
+    rows: list[dict[str, Any]] = []
     w = study.observed["optimised"][0][0][..., : study.inertial].reshape(-1, study.inertial)
     scale = np.abs(w).max()
     for name, chosen in study.sets.items():
@@ -103,12 +129,19 @@ def _bench_sets(study: Study) -> list[dict[str, Any]]:
             {
                 "set": name,
                 "valid": True,
-                "distance": base.calc_space_distance(first, chosen),
+                "rank": exact.calc_rank(chosen.independent.tolist()),
+                "distance": base.calc_space_distance(exact.base.base, chosen),
                 "residual": float(np.abs(w @ chosen.calc_null_space()).max() / scale),
                 "condition": float(np.linalg.cond(chosen.reduce(w))),
             }
         )
-    return [*rows, {"set": REJECTED, "valid": False, "reason": study.rejection}]
+    independent = study.get_independent(REJECTED)
+    try:
+        study.reference.change(independent)
+    except UsageError as error:
+        reason = str(error)
+    rank, alone = exact.calc_rank(independent), study.find_alone(REJECTED)
+    return [*rows, {"set": REJECTED, "valid": False, "rank": rank, "reason": reason, "alone": alone}]
 
 
 def _bench_studies(study: Study, progress: Callable[[float], None]) -> list[dict[str, Any]]:

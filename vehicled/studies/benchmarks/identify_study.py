@@ -14,7 +14,6 @@ from functools import cached_property
 
 import numpy as np
 
-from vehicled.errors import UsageError
 from vehicled.identification import excitation, motions, relevance
 from vehicled.identification.base import BaseSet
 from vehicled.identification.excitation import FourierTrajectory, Ranges
@@ -22,17 +21,11 @@ from vehicled.identification.regressors import Regressor, spring_columns
 from vehicled.identification.relevance import Equations
 from vehicled.identification.symbolic_base import find_symbolic_base
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.studies.benchmarks import identify_sets
 
 MECHANISM = "front_suspension"
-SIDES = ("left", "right")
-CONVERGENCE = {
-    "T1 knuckles": ("knuckle",),
-    "T2 lower wishbones": ("lower_wishbone",),
-    "T3 both wishbones": ("lower_wishbone", "upper_wishbone"),
-}
-"""Bodies that others are transferred to, on either side; the source's names."""
-DRAWN = "T4 drawn, valid"
-REJECTED = "T5 drawn"
+CONVERGENCE = ("knuckle_left", "knuckle_right")
+"""Bodies that others are transferred to in the reference set."""
 NOISE = 0.05
 """Share of a force's root mean square."""
 PRIOR_ERRORS = (0.0, 0.2, 0.6, 1.0)
@@ -93,47 +86,33 @@ class Study:
             for _ in range(2)
         )
         """Trajectories to fit to, and others to validate with."""
-        self.sets = self._make_sets()
-        self.rejection = self._draw_invalid()
+        self.reference = find_symbolic_base(self.mechanism, CONVERGENCE).base
+        self.sets = {name: self.reference.change(self.get_independent(name)) for name in identify_sets.VALID}
+        """The valid ones of the source, by name."""
 
     # -- base sets --------------------------------------------------------------------------------------------
 
-    def _make_sets(self) -> dict[str, BaseSet]:
-        sets = {}
-        for name, bodies in CONVERGENCE.items():
-            convergence = [f"{b}_{side}" for side in SIDES for b in bodies]
-            sets[name] = find_symbolic_base(self.mechanism, convergence).base
-        first = next(iter(sets.values()))
-        sets[DRAWN] = first.change(self._draw_valid(first))
-        return sets
-
-    def _draw_valid(self, first: BaseSet) -> list[int]:
-        """Parameters in a random order, each that is independent of those before it."""
-        matrix, span = first.matrix, np.zeros((len(first.independent), 0))
-        chosen: list[int] = []
-        for k in self.random.permutation(np.concatenate([first.independent, first.dependent])):
-            column = matrix[:, k] / np.linalg.norm(matrix[:, k])
-            left = column - span @ (span.T @ column)
-            left -= span @ (span.T @ left)
-            if np.linalg.norm(left) > 1e-2:
-                span = np.column_stack([span, left / np.linalg.norm(left)])
-                chosen.append(int(k))
-        return chosen
+    def get_independent(self, name: str) -> list[int]:
+        """Indices of the independent parameters of a printed set."""
+        names = self.regressor.names[: self.inertial]
+        return identify_sets.complement(
+            identify_sets.get_dependent(name, names), self.reference.null, self.inertial
+        )
 
     @property
     def first(self) -> BaseSet:
         """That with the knuckles as convergence bodies."""
         return next(iter(self.sets.values()))
 
-    def _draw_invalid(self) -> str:
-        """Reason why a choice of parameters at random is no base set."""
-        first = self.first
-        pool = np.concatenate([first.independent, first.dependent])
-        while True:
-            try:
-                first.change(self.random.choice(pool, len(first.independent), replace=False))
-            except UsageError as error:
-                return str(error)
+    def find_alone(self, name: str) -> list[str]:
+        """Parameters that a printed set has as dependent, though no transfer changes them.
+
+        Each is a base parameter by itself in every set: with one of them dependent a set is not valid.
+        """
+        names = self.regressor.names[: self.inertial]
+        combined = {*self.reference.dependent.tolist(), *self.reference.null.tolist()}
+        combined |= {int(k) for k in self.reference.independent[np.any(self.reference.beta != 0.0, axis=1)]}
+        return [names[k] for k in identify_sets.get_dependent(name, names) if k not in combined]
 
     # -- motions and equations --------------------------------------------------------------------------------
 
@@ -184,6 +163,7 @@ class Study:
         best = excitation.optimise(
             self.drawn[0], self.ranges, equations, "condition", self.effort.iterations, progress
         )
+        self.optimised = best
         self.observed["optimised"] = [self.observe(best, self.effort.samples)]
 
     def draw_priors(self, error: float) -> np.ndarray:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vehicled.angles import wrap
-from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, TOLERANCE, Experiment, Try
+from vehicled.studies.benchmarks.particle_tries import CRANK, TOLERANCE, Experiment, Try, advance
 from vehicled.studies.particles import four_bar
 from vehicled.studies.particles.swarm import Swarm
 from vehicled.studies.particles.weights import normalised
@@ -56,7 +56,7 @@ def find_similar_starts(experiment: Experiment, per_turn: int = 720) -> SimilarS
     swarm.set_states(*four_bar.assemble(x.lengths, start, branch))
     rates = np.empty((x.steps, len(start)))
     for row in rates:
-        swarm.advance(STEP)
+        advance(swarm, x.step)
         row[:] = swarm.get_rates(CRANK)
     end = swarm.get_angles(CRANK)
     size = np.sum(rates**2, axis=0)
@@ -131,6 +131,6 @@ def _likelihood(
     swarm.set_states(*four_bar.assemble(x.lengths, start, branch))
     total = np.zeros(len(start))
     for reading in readings:
-        swarm.advance(STEP)
+        advance(swarm, x.step)
         total -= 0.5 * ((reading - swarm.get_rates(CRANK)) / x.gyroscope) ** 2
     return total, swarm.get_angles(CRANK)

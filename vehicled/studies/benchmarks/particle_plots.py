@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from matplotlib.figure import Figure
 from vehicled.angles import wrap
 from vehicled.report.style import ALARM, ESTIMATE, GNSS, STYLE, TRUTH, WIDTH
 from vehicled.studies.benchmarks.particle_ambiguity import find_posterior, find_similar_starts
-from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, STEP, Experiment, Try
+from vehicled.studies.benchmarks.particle_logs import trace
+from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, Experiment, Try
+from vehicled.studies.benchmarks.particles import FIRST_SEED, SETTINGS, find_setting
 
 _SHOWN = 300
 """Particles drawn at a time."""
@@ -22,19 +25,27 @@ _OTHERS = 1
 
 
 def draw(found: dict[str, Any], directory: Path) -> None:
-    """Draw `costs.png`, `sweeps.png`, `similar_starts.png` and `missed_….png` into a folder.
+    """Draw `costs.png`, `similar_starts.png`, `effective.png`, and what was swept, into a folder.
 
-    The last of every try that the settled filter missed, and of the first ones that the others did.
+    That is `sweeps.png`, `steps.png`, `settings.png`; and `missed_….png`, of every try that the settled filter missed
+    and of the first ones that the others did.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figures = {
             "costs": _costs(found["costs"]),
-            "sweeps": _sweeps(found["sweeps"]),
             "similar_starts": _similar_starts(),
+            "effective": draw_effective(FIRST_SEED),
         }
-        for varied, rows in found["sweeps"].items():
-            for row in rows:
+        sweeps = found["sweeps"]
+        if {"count", "motion", "settled", "wandering"} <= sweeps.keys():
+            figures["sweeps"] = _sweeps(sweeps)
+        if "step" in sweeps:
+            figures["steps"] = _steps(sweeps["step"])
+        if "settings" in sweeps:
+            figures["settings"] = _settings(sweeps["settings"])
+        for varied in set(sweeps) - {"step", "settings"}:
+            for row in sweeps[varied]:
                 shown = row["missed"] if varied == "settled" else row["missed"][:_OTHERS]
                 for miss in shown:
                     name = f"missed_{varied}_{row['count']}_{row['motion_sigma']:g}_{miss['seed']}"
@@ -83,6 +94,75 @@ def _sweeps(sweeps: dict[str, list[dict[str, Any]]]) -> Figure:
     return figure
 
 
+def _by_setting(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Name, colour and rows of each setting that there is."""
+    for name, color in zip(SETTINGS, (ESTIMATE, GNSS, ALARM), strict=True):
+        alike = [row for row in rows if find_setting(row) == name]
+        if alike:
+            yield name, color, alike
+
+
+def _steps(rows: list[dict[str, Any]]) -> Figure:
+    figure = Figure((WIDTH, 3.4))
+    left, right = figure.subplots(1, 2)
+    for name, color, alike in _by_setting(rows):
+        label = f"{name}, {alike[0]['count']} particles"
+        _shares(left, "step", alike, color, label)
+        right.loglog(
+            [row["step"] for row in alike],
+            [row["of_real_time"] for row in alike],
+            "o-",
+            color=color,
+            label=label,
+            markersize=4,
+        )
+    right.axhline(1.0, color="#999", linestyle="--", label="real time")
+    left.set(xlabel="s between readings", title="Tries that converged, % (dashed: by the mean of all)")
+    right.set(xlabel="s between readings", title="Processor time over real time")
+    left.set_ylim(0, 103)
+    left.legend()
+    right.legend()
+    return figure
+
+
+def _settings(rows: list[dict[str, Any]]) -> Figure:
+    figure = Figure((WIDTH, 3.4))
+    left, right = figure.subplots(1, 2, sharey=True)
+    count, sigma = SETTLED.count, SETTLED.motion
+    for name, color, alike in _by_setting(rows):
+        by_count = [row for row in alike if row["motion_sigma"] == sigma]
+        by_sigma = sorted(
+            (row for row in alike if row["count"] == count), key=lambda row: float(row["motion_sigma"])
+        )
+        _shares(left, "count", by_count, color, name)
+        _shares(right, "motion_sigma", by_sigma, color, name)
+    left.set(xlabel="particles", title=f"Tries that converged, %, at {sigma:g} rad (dashed: by the mean)")
+    right.set(xlabel="motion noise, rad a step", title=f"The same, {count} particles")
+    left.set_ylim(0, 103)
+    left.legend()
+    return figure
+
+
+def draw_effective(seed: int) -> Figure:
+    """Draw effective sample size, and error of mean and heaviest cluster, over one try of each setting."""
+    figure = Figure((WIDTH, 3.4))
+    left, right = figure.subplots(1, 2)
+    for (name, experiment), color in zip(SETTINGS.items(), (ESTIMATE, GNSS, ALARM), strict=True):
+        snapshots = list(trace(experiment, seed))
+        t = [s.t for s in snapshots]
+        left.plot(t, [100 * s.effective for s in snapshots], color=color, label=name)
+        for key, line in (("cluster", "-"), ("mean", "--")):
+            errors = np.array([getattr(s, key) - s.truth for s in snapshots])
+            label = name if key == "cluster" else None
+            right.semilogy(t, np.degrees(np.abs(wrap(errors))), line, color=color, label=label)
+    right.axhline(5.0, color="#999", linestyle=":", label="5°")
+    left.set(title=f"Try {seed}: effective sample size, % of the particles", xlabel="s", ylim=(0, 103))
+    right.set(title="Error of the angle, ° (dashed: of the mean of all)", xlabel="s")
+    left.legend()
+    right.legend()
+    return figure
+
+
 def _shares(
     axes: Axes, key: str, rows: list[dict[str, Any]], color: str, label: str, mark: str = "o"
 ) -> None:
@@ -127,7 +207,7 @@ def draw_try(experiment: Experiment, seed: int) -> Figure:
     t, truth, estimate = [], [], []
     for k in range(experiment.steps):
         trial.step()
-        t.append((k + 1) * STEP)
+        t.append((k + 1) * experiment.step)
         truth.append(trial.angle)
         estimate.append(trial.filter.find_peak(CRANK))
         angles = np.degrees(trial.swarm.get_angles(CRANK)[:_SHOWN])
@@ -167,4 +247,6 @@ def _experiment(row: dict[str, Any]) -> Experiment:
         multiplier=row["multiplier"],
         keeps_covariance=row["keeps_spread"],
         both_branches=row["both_branches"],
+        step=row["step"],
+        steps=row["readings"],
     )

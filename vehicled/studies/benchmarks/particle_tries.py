@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
@@ -41,6 +42,8 @@ class Experiment:
     multiplier: float = 10.0
     """The gyroscope's noise in the filter over the true one."""
     steps: int = 170
+    step: float = STEP
+    """s, between readings; the equations of motion are integrated in steps of at most 6 ms."""
     keeps_covariance: bool = False
     """Whether the noise of motion preserves the covariance of the particles, or adds to it."""
     both_branches: bool = False
@@ -52,6 +55,7 @@ SETTLED = Experiment(count=500, motion=0.01, resampling=0.0, multiplier=2.0, kee
 different starts become indistinguishable; its noise after every resampling is larger than the information on the
 speeds; and its noise of motion, added up over a second, makes particles from wrong initial states indistinguishable
 from the true one, for any number of particles and any accuracy of their weights (`WANDERING`, `NUMEROUS`)."""
+PUBLISHED = Experiment()
 WANDERING = replace(SETTLED, resampling=0.005, keeps_covariance=False)
 NUMEROUS = replace(SETTLED, count=10_000, multiplier=1.0, keeps_covariance=False)
 """Nearly the exact filter for a linkage that is disturbed by this noise in every step."""
@@ -110,7 +114,7 @@ class Try:
 
     def read(self) -> float:
         """Advance the linkage by a step. Returns the gyroscope's reading, rad/s."""
-        self.truth.advance(STEP)
+        advance(self.truth, self.experiment.step)
         rate = self.truth.get_rates(CRANK)[0] + self.experiment.gyroscope * self._plant.standard_normal()
         self.readings.append(float(rate))
         return self.readings[-1]
@@ -119,7 +123,8 @@ class Try:
         """Move the linkage, and update the filter with the gyroscope's reading; only the filter is timed."""
         reading = self.read()
         begin = time.process_time()
-        self.filter.step(STEP, [reading])
+        part = advance(self.swarm, self.experiment.step, but=1)
+        self.filter.step(part, [reading])
         self.seconds += time.process_time() - begin
 
     def run(self) -> Outcome:
@@ -130,6 +135,14 @@ class Try:
         peak_error = float(wrap(self.filter.find_peak(CRANK) - self.angle))
         deviation = circular_deviation(self.swarm.get_angles(CRANK), self.filter.weights)
         return Outcome(error, peak_error, deviation, self.start, self.branch, self.seconds)
+
+
+def advance(swarm: Swarm, step: float, but: int = 0) -> float:
+    """Advance by a step (s) in equal parts of at most STEP, without the last `but` ones; returns a part, s."""
+    parts = max(1, ceil(step / STEP - 1e-9))
+    for _ in range(parts - but):
+        swarm.advance(step / parts)
+    return step / parts
 
 
 def release(swarm: Swarm, x: Experiment, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -5,21 +5,22 @@ For each missed try it is calculated whether the readings determine the state at
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, replace
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vehicled.jobs.ledger import Ledger
+from vehicled.jobs.run import run_jobs, run_resumable
 from vehicled.studies.benchmarks.particle_ambiguity import SURE, find_posterior, find_similar_starts
 from vehicled.studies.benchmarks.particle_tries import (
     CRANK,
     NUMEROUS,
+    PUBLISHED,
     SETTLED,
     STEP,
     WANDERING,
@@ -41,7 +42,18 @@ _TIMED_FOR = 2_000_000
 """Particle steps of each kind per count, at least ten steps."""
 
 
+STEPS = (0.006, 0.01, 0.02, 0.05, 0.1, 0.2, 0.29, 0.5, 1.0)
+"""s, between readings."""
+_LONG = 3.06
+"""s, length of a try of that sweep: three times the usual one, for three readings at the longest."""
 SETTLED_SIGMAS = (0.01, 0.015, 0.02)
+SETTINGS = {"as published": PUBLISHED, "wandering": WANDERING, "settled": SETTLED}
+"""What is compared side by side."""
+COMPARED = (
+    *((count, 0.01) for count in (50, 100, 200, 500, 1000, 2000)),
+    *((500, sigma) for sigma in (0.001, 0.005, 0.02, 0.05, 0.1)),
+)
+"""Particles, and motion noise (rad), that they are compared at."""
 FIRST_SEED = 5000
 """Of the tries that are reported. `SETTLED` was found on the seeds from 1000 to 1299, and not changed since."""
 
@@ -77,22 +89,28 @@ def bench_costs(
     return [{**row, "ratio": row["step"] / least} for row in rows]
 
 
-def open_ledger(path: Path | None) -> Ledger[str]:
+class TryJob(NamedTuple):
+    """One try of one experiment."""
+
+    experiment: Experiment
+    seed: int
+
+
+def open_ledger(path: Path | None) -> Ledger[TryJob]:
     """The ledger of tries. Raises UsageError for a file of something else."""
 
-    def name(row: dict[str, Any]) -> str:
+    def find_job(row: dict[str, Any]) -> TryJob:
         Outcome(**row["outcome"])
-        return str(row["try"])
+        x = row["experiment"]
+        return TryJob(Experiment(**(x | {"lengths": tuple(x["lengths"])})), int(row["seed"]))
 
-    return Ledger(path, name, "a try of an earlier sweep")
+    return Ledger(path, find_job, "a try of an earlier sweep")
 
 
-def run_try(experiment: Experiment, seed: int, ledger: Ledger[str]) -> Outcome:
-    """The outcome of this try, made now or earlier."""
-    name = f"{seed} {json.dumps(asdict(experiment))}"
-    if ledger.missing([name]):
-        ledger.enter({"try": name, "outcome": asdict(Try(experiment, seed).run())})
-    return Outcome(**ledger[name]["outcome"])
+def run_try(job: TryJob) -> dict[str, Any]:
+    """The row of a try, made now."""
+    outcome = Try(job.experiment, job.seed).run()
+    return {"experiment": asdict(job.experiment), "seed": job.seed, "outcome": asdict(outcome)}
 
 
 def bench_similar_starts() -> list[dict[str, Any]]:
@@ -108,36 +126,114 @@ def bench_similar_starts() -> list[dict[str, Any]]:
 
 def experiments(
     counts: Sequence[int] = COUNTS, sigmas: Sequence[float] = SIGMAS
-) -> Iterator[tuple[str, Experiment]]:
-    """The sweeps: (what is varied, experiment), the rest as in the source.
+) -> dict[str, list[Experiment]]:
+    """The sweeps by what is varied, the rest as in the source.
 
-    Then `SETTLED`, the same for a linkage that may be assembled either way, and with noise that adds to the
-    covariance.
+    Then the time between readings; `SETTLED`, the same for a linkage that may be assembled either way, and with noise
+    that adds to the covariance; and the three settings of `SETTINGS` side by side.
     """
-    for count in counts:
-        yield "count", Experiment(count=count)
-    for sigma in sigmas:
-        yield "motion", Experiment(motion=sigma)
-    for sigma in SETTLED_SIGMAS:
-        yield "settled", replace(SETTLED, motion=sigma)
-    for sigma in SETTLED_SIGMAS:
-        yield "either_way", replace(SETTLED, motion=sigma, both_branches=True)
-    for kind in (WANDERING, NUMEROUS):
-        for sigma in SETTLED_SIGMAS:
-            yield "wandering", replace(kind, motion=sigma)
+    return {
+        "count": [Experiment(count=count) for count in counts],
+        "motion": [Experiment(motion=sigma) for sigma in sigmas],
+        "step": [
+            replace(setting, step=step, steps=max(1, round(_LONG / step)))
+            for setting in (PUBLISHED, SETTLED)
+            for step in STEPS
+        ],
+        "settled": [replace(SETTLED, motion=sigma) for sigma in SETTLED_SIGMAS],
+        "either_way": [replace(SETTLED, motion=sigma, both_branches=True) for sigma in SETTLED_SIGMAS],
+        "wandering": [
+            replace(kind, motion=sigma) for kind in (WANDERING, NUMEROUS) for sigma in SETTLED_SIGMAS
+        ],
+        "settings": [
+            replace(setting, count=count, motion=sigma)
+            for count, sigma in COMPARED
+            for setting in SETTINGS.values()
+        ],
+    }
 
 
-def _describe_missed(experiment: Experiment, seed: int, outcome: Outcome) -> dict[str, Any]:
-    # The readings do not depend on the filter.
-    near = _mass_near(
-        Experiment(
-            experiment.lengths,
-            gyroscope=experiment.gyroscope,
-            steps=experiment.steps,
-            both_branches=experiment.both_branches,
-        ),
-        seed,
+def find_setting(row: dict[str, Any]) -> str:
+    """Which of `SETTINGS` a row of the sweeps `step` and `settings` has."""
+    for name, x in SETTINGS.items():
+        if (row["multiplier"], row["resampling_sigma"], row["keeps_spread"]) == (
+            x.multiplier,
+            x.resampling,
+            x.keeps_covariance,
+        ):
+            return name
+    raise ValueError(f"a row of none of the settings {', '.join(SETTINGS)}")
+
+
+def find_mass_near(job: TryJob) -> float:
+    """Probability of the exact posterior near the truth."""
+    return find_posterior(job.experiment, job.seed).near
+
+
+def _without_filter(experiment: Experiment) -> Experiment:
+    """On which the readings depend: not on the filter."""
+    return Experiment(
+        experiment.lengths,
+        gyroscope=experiment.gyroscope,
+        steps=experiment.steps,
+        step=experiment.step,
+        both_branches=experiment.both_branches,
     )
+
+
+def _list_jobs(todo: Mapping[str, Sequence[Experiment]], tries: int) -> list[TryJob]:
+    """All tries of sweeps, each once."""
+    experiments = dict.fromkeys(x for sweep in todo.values() for x in sweep)
+    return [TryJob(x, seed) for x in experiments for seed in range(FIRST_SEED, FIRST_SEED + tries)]
+
+
+def _list_missed(jobs: Sequence[TryJob], ledger: Ledger[TryJob]) -> list[TryJob]:
+    """The readings of all tries that have been missed, each once, as tries of no filter."""
+    missed = (job for job in jobs if not Outcome(**ledger[job]["outcome"]).peak_converged)
+    return list(dict.fromkeys(TryJob(_without_filter(job.experiment), job.seed) for job in missed))
+
+
+def _tabulate(
+    todo: Mapping[str, Sequence[Experiment]], tries: int, ledger: Ledger[TryJob], near: Mapping[TryJob, float]
+) -> dict[str, list[dict[str, Any]]]:
+    """By what is varied; `near`: `find_mass_near` of those of `_list_missed`."""
+    return {
+        varied: [_tabulate_row(x, tries, ledger, near) for x in experiments]
+        for varied, experiments in todo.items()
+    }
+
+
+def _tabulate_row(
+    x: Experiment, tries: int, ledger: Ledger[TryJob], near: Mapping[TryJob, float]
+) -> dict[str, Any]:
+    seeds = range(FIRST_SEED, FIRST_SEED + tries)
+    outcomes = {seed: Outcome(**ledger[TryJob(x, seed)]["outcome"]) for seed in seeds}
+    missed = [
+        _describe_missed(seed, outcome, near[TryJob(_without_filter(x), seed)])
+        for seed, outcome in outcomes.items()
+        if not outcome.peak_converged
+    ]
+    seconds = sum(outcome.seconds for outcome in outcomes.values())
+    return {
+        "count": x.count,
+        "motion_sigma": x.motion,
+        "resampling_sigma": x.resampling,
+        "multiplier": x.multiplier,
+        "keeps_spread": x.keeps_covariance,
+        "both_branches": x.both_branches,
+        "step": x.step,
+        "readings": x.steps,
+        "tries": tries,
+        "converged": tries - len(missed),
+        "converged_mean": sum(outcome.converged for outcome in outcomes.values()),
+        "seconds": seconds,
+        "of_real_time": seconds / (tries * x.steps * x.step),
+        "missed": missed,
+        "unobservable": sum(not miss["observable"] for miss in missed),
+    }
+
+
+def _describe_missed(seed: int, outcome: Outcome, near: float) -> dict[str, Any]:
     return {
         "seed": seed,
         "start": outcome.start,
@@ -149,41 +245,20 @@ def _describe_missed(experiment: Experiment, seed: int, outcome: Outcome) -> dic
     }
 
 
-@cache
-def _mass_near(experiment: Experiment, seed: int) -> float:
-    return find_posterior(experiment, seed).near
-
-
 def sweep(
-    todo: Sequence[tuple[str, Experiment]], tries: int, ledger: Ledger[str], progress: Callable[[float], None]
+    todo: Mapping[str, Sequence[Experiment]],
+    tries: int,
+    executor: Executor,
+    ledger: Ledger[TryJob],
+    progress: Callable[[float], None],
+    explaining: Callable[[float], None] = lambda _: None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """`sweeps` of `vehicled bench particles --json`, by what is varied; `progress` receives how many are made."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    done = 0
-    for varied, experiment in todo:
-        outcomes = []
-        for seed in range(FIRST_SEED, FIRST_SEED + tries):
-            outcomes.append(run_try(experiment, seed, ledger))
-            done += 1
-            progress(done)
-        missed = [
-            _describe_missed(experiment, FIRST_SEED + k, x)
-            for k, x in enumerate(outcomes)
-            if not x.peak_converged
-        ]
-        row = {
-            "count": experiment.count,
-            "motion_sigma": experiment.motion,
-            "resampling_sigma": experiment.resampling,
-            "multiplier": experiment.multiplier,
-            "keeps_spread": experiment.keeps_covariance,
-            "both_branches": experiment.both_branches,
-            "tries": tries,
-            "converged": tries - len(missed),
-            "converged_mean": sum(x.converged for x in outcomes),
-            "seconds": sum(x.seconds for x in outcomes),
-            "missed": missed,
-            "unobservable": sum(not miss["observable"] for miss in missed),
-        }
-        found.setdefault(varied, []).append(row)
-    return found
+    """`sweeps` of `vehicled bench particles --json`, by what is varied.
+
+    `progress` receives how many new tries are made, `explaining` how many missed ones have their exact posterior.
+    """
+    jobs = _list_jobs(todo, tries)
+    run_resumable(run_try, jobs, executor, progress, ledger)
+    missed = _list_missed(jobs, ledger)
+    near = run_jobs(find_mass_near, missed, executor, explaining)
+    return _tabulate(todo, tries, ledger, dict(zip(missed, near, strict=True)))

@@ -27,15 +27,15 @@ class Instrument(Protocol):
 
 @dataclass
 class RateInstrument:
-    """A gyroscope on a body whose angle the description names."""
+    """A gyroscope on a body whose angle the description names, or the rate of any other coordinate."""
 
     angle: str
     sigma: float
-    """rad/s"""
+    """rad/s, or m/s"""
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
-        """(1, N) reading (rad/s) less each particle's rate, in standard deviations."""
+        """(1, N) reading less each particle's rate, in standard deviations."""
         normalised: np.ndarray = (reading - swarm.get_rates(self.angle)[None]) / self.sigma
         return normalised
 
@@ -53,6 +53,21 @@ class AngleInstrument:
         """(1, N) reading (rad) less each particle's angle within half a turn, in standard deviations."""
         errors: np.ndarray = wrap(reading - swarm.get_angles(self.angle)[None]) / self.sigma
         return errors
+
+
+@dataclass
+class DistanceInstrument:
+    """A distance of the description, or a component of a point."""
+
+    name: str
+    sigma: float
+    """m"""
+    multiplier: float = 1.0
+
+    def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
+        """(1, N) reading (m) less each particle's distance, in standard deviations."""
+        normalised: np.ndarray = (reading - swarm.get_coordinate(self.name)[None]) / self.sigma
+        return normalised
 
 
 @dataclass

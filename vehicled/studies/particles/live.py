@@ -31,8 +31,13 @@ class Follower:
     """
 
     def __init__(self, particles: ParticleFilter, longest: float) -> None:
-        """`longest` step of integration, s: where readings are further apart, several are made."""
+        """`longest` step of integration, s: where readings are further apart, several are made.
+
+        The noise of motion comes once in that time, however often there are readings.
+        """
         self.filter, self._longest = particles, longest
+        self._undisturbed = 0.0
+        """s since the last noise."""
         self._last: int | None = None
         self.taken = 0
         self.late = 0
@@ -41,17 +46,30 @@ class Follower:
     def take(self, sample: Sample) -> bool:
         """Advance to a sample's time and take it into account; returns False for one that is too late.
 
-        The first sample has the time of the initial particles. Raises as `ParticleFilter.step`.
+        Raises as `ParticleFilter.step`.
         """
-        gap = 0.0 if self._last is None else (sample.t - self._last) * 1e-9
+        in_time = self.advance(sample.t)
+        if in_time:
+            self.filter.update(sample.readings)
+        return in_time
+
+    def advance(self, t: int) -> bool:
+        """Advance to the time of a sample, ns; returns False for one that is too late.
+
+        The first sample has the time of the initial particles.
+        """
+        gap = 0.0 if self._last is None else (t - self._last) * 1e-9
         if gap < 0.0:
             self.late += 1
             return False
         # A gap of just the longest step, but for rounding, is one.
         steps = math.ceil(gap / self._longest - 1e-6)
         for _ in range(steps):
-            self.filter.predict(gap / steps)
-        self.filter.update(sample.readings)
-        self._last = sample.t
+            self._undisturbed += gap / steps
+            due = self._undisturbed > self._longest * (1.0 - 1e-6)
+            self.filter.predict(gap / steps, due)
+            if due:
+                self._undisturbed = max(self._undisturbed - self._longest, 0.0)
+        self._last = t
         self.taken += 1
         return True

@@ -39,8 +39,11 @@ class Quantity:
 
 def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
     """The model without relative coordinates, and these as quantities, angles first. Raises MechanismError."""
-    if description.drives or description.inputs:
-        raise MechanismError("particles: mechanisms with drives or inputs are not supported")
+    for kind, names in (("drive", description.drives), ("input", description.inputs)):
+        for name in names:
+            raise MechanismError(
+                f"{kind} {name}: particles move freely, mechanisms with drives or inputs are not supported"
+            )
     model = build_model(replace(description, independent=None, degrees_of_freedom=None))
     g, system = model.graph, model.system
     defined_by = {

@@ -41,10 +41,15 @@ def circular_deviation(angles: np.ndarray, weights: np.ndarray) -> float:
 
 
 def circular_mode(angles: np.ndarray, weights: np.ndarray, bandwidth: float = 0.1) -> float:
-    """Where weighted angles lie densest, rad in (−π, π]: of several clusters the mean is in none of them.
+    """Where weighted angles lie densest, rad in (−π, π]: of several clusters the mean is in none of them."""
+    near = find_densest(angles, weights, bandwidth)
+    return circular_mean(angles[near], weights[near])
 
-    The peak of the density by a normal kernel of that `bandwidth` (rad), then the mean of what lies within three
-    bandwidths of it.
+
+def find_densest(angles: np.ndarray, weights: np.ndarray, bandwidth: float) -> np.ndarray:
+    """(N,) which of weighted angles lie within three bandwidths of where they are densest.
+
+    That is the peak of their density by a normal kernel of that `bandwidth` (rad).
     """
     bins = int(np.ceil(4.0 * np.pi / bandwidth))
     place = np.floor(wrap(angles) * (0.5 * bins / np.pi)).astype(int) % bins
@@ -52,5 +57,5 @@ def circular_mode(angles: np.ndarray, weights: np.ndarray, bandwidth: float = 0.
     order = np.arange(bins // 2 + 1)
     density = np.fft.irfft(np.fft.rfft(counts) * np.exp(-0.5 * (order * bandwidth) ** 2), bins)
     peak = (np.argmax(density) + 0.5) * 2.0 * np.pi / bins
-    near = np.abs(wrap(angles - peak)) < 3.0 * bandwidth
-    return circular_mean(angles[near], weights[near])
+    near: np.ndarray = np.abs(wrap(angles - peak)) < 3.0 * bandwidth
+    return near

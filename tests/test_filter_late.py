@@ -1,0 +1,102 @@
+"""Late observations of a linear system with Gaussian noise, against the filter that had them in time."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from late_rig import H_NS as H
+from late_rig import STEPS, Fix, LinearFilter, make_fixes
+
+from vehicled.filter.covariance import MISSING
+
+DELAYS = {
+    "one": [1],
+    "long": [40],
+    "in order, one within the lateness of the next": [12] * 20,
+    "out of order": [30, 3, 25, 1, 17, 30, 2, 9, 5, 20],
+}
+
+
+@pytest.mark.parametrize("delays", DELAYS.values(), ids=DELAYS)
+def test_late_observations_are_as_good_as_timely_ones(delays):
+    """State and covariance after the last arrival are those of the filter that had all of them in time."""
+    fixes = make_fixes(1, delays)
+    timely = [Fix(f.step, f.step, f.rows, f.noise, f.value) for f in fixes]
+    late, oracle = LinearFilter(7).drive(fixes), LinearFilter(7).drive(timely)
+    without = LinearFilter(7).drive([f for f in fixes if f.arrival == f.step])
+    assert late.state == pytest.approx(oracle.state, rel=1e-9, abs=1e-9)
+    assert late.covariance == pytest.approx(oracle.covariance, rel=1e-9, abs=1e-9)
+    assert np.abs(without.covariance - oracle.covariance).max() > 1e-7
+
+
+def test_evaluating_a_late_observation_changes_nothing():
+    filter = LinearFilter(3).drive(make_fixes(3, [20]))
+    before = filter.errors.matrix, filter.errors.x.copy()
+    later = make_fixes(4, [20])[-1]
+    first, second = (filter.evaluate(later, STEPS - 1) for _ in range(2))
+    assert first == second
+    assert np.array_equal(filter.errors.matrix, before[0])
+    assert np.array_equal(filter.errors.x, before[1])
+
+
+def test_a_component_that_was_not_measured_is_as_good_as_none():
+    *timely, late = make_fixes(3, [20])
+    assert len(late.rows) > 1
+    missing = dataclasses.replace(late, noise=np.array([MISSING, *late.noise[1:]]))
+    rest = dataclasses.replace(late, rows=late.rows[1:], noise=late.noise[1:], value=late.value[1:])
+    with_it, without = (LinearFilter(7).drive([*timely, fix]) for fix in (missing, rest))
+    assert with_it.state == pytest.approx(without.state, abs=1e-9)
+    assert with_it.covariance == pytest.approx(without.covariance, abs=1e-9)
+
+
+def test_what_is_learned_of_a_state_before_it_became_another_one_does_not_count():
+    """State 4 is set anew between a late observation and its arrival."""
+    *timely, late = make_fixes(5, [20])
+    others = late.rows.copy()
+    others[:, 4] = 0.0
+
+    def run(fix: Fix) -> LinearFilter:
+        filter = LinearFilter(7)
+        for step in range(1, STEPS):
+            filter.predict(step)
+            if step == late.step + 10:
+                filter.errors.set_variance(4, 1e-12)
+            for each in [*timely, fix]:
+                if each.arrival == step:
+                    filter.observe(each, step)
+            filter.apply()
+        return filter
+
+    with_it, without = run(late), run(dataclasses.replace(late, rows=others))
+    assert with_it.errors.matrix == pytest.approx(without.errors.matrix, abs=1e-6)
+
+
+def test_information_that_is_taken_back_is_followed_past_too():
+    """A prior that was never there is as good as one that is taken back while an observation is on its way."""
+    *timely, late = make_fixes(6, [20])
+    found = []
+    for arrival in (late.step, late.arrival):
+        filter = LinearFilter(7)
+        for step in range(1, STEPS):
+            filter.predict(step)
+            for each in [*timely, dataclasses.replace(late, arrival=arrival)]:
+                if each.arrival == step:
+                    filter.observe(each, step)
+            filter.apply()
+            if step == late.step + 5:
+                filter.errors.remove_information(2, 0.1, -filter.state[2])
+                filter.apply()
+        found.append(filter)
+    assert found[1].state == pytest.approx(found[0].state, abs=1e-9)
+    assert found[1].errors.matrix == pytest.approx(found[0].errors.matrix, abs=1e-9)
+
+
+def test_a_flood_of_observations_shortens_the_memory(monkeypatch):
+    monkeypatch.setattr("vehicled.filter.history.MOST_EVENTS", 20)
+    history = LinearFilter(0, memory=0.2)
+    for step in range(1, 40):
+        history.predict(step)
+        for fix in make_fixes(step, [1])[:5]:
+            history.observe(dataclasses.replace(fix, step=step), step)
+    assert history.history.find(35 * H) is not None
+    assert history.history.find(33 * H) is None

@@ -1,0 +1,267 @@
+"""`vehicled identify --mechanism`: parameters of mechanisms from logs of their motion."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from identification_rig import shipped
+from mechanism_log_rig import record, write_log
+
+from vehicled.cli import main
+from vehicled.commands.identify import read_motion
+from vehicled.errors import UsageError
+from vehicled.identification.mechanism.estimate import calc_equations, estimate
+from vehicled.identification.mechanism.smoothing import smooth
+from vehicled.identification.mechanism.text import write
+from vehicled.identification.mechanism.unknowns import MechanismUnknowns
+from vehicled.identification.regressors import Regressor, spring_columns
+from vehicled.multibody.description import parse_description
+from vehicled.multibody.mechanism import Mechanism
+
+ARM = """\
+# An arm with a return spring.
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m}}
+points: {P: 0.5 0 m}
+angles: {theta: {between: [x, [A, P]], start: 0 deg}}
+bodies:
+  arm:
+    kind: rigid
+    points: {A: 0 0 m, P: 0.5 0 m}
+    mass: 1 kg                          # weighed
+    center_of_mass: 200 50 mm
+    inertia: 0.05 kg·m²
+  tip: {kind: point_mass, point: P, mass: 0.3 kg}
+forces:
+  return: {kind: torsion_spring, angle: theta, stiffness: 8 N·m/rad, damping: 0.3 N·m·s/rad, free_angle: 30 deg}
+independent: [theta]
+"""
+
+
+def make_unknowns(mechanism: Mechanism) -> MechanismUnknowns:
+    return MechanismUnknowns(Regressor(mechanism, spring_columns(mechanism)))
+
+
+@pytest.fixture(scope="module")
+def arm() -> Mechanism:
+    return Mechanism.parse(ARM)
+
+
+# -- rates of a sampled coordinate --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate_error", "acceleration_error"), [(0.0, 1e-5, 1e-3), (1e-4, 0.005, 0.3)]
+)
+def test_rates_and_accelerations_of_noisy_samples(noise, rate_error, acceleration_error):
+    random = np.random.default_rng(0)
+    t = np.linspace(0.0, 5.0, 1001) + 1e-4 * random.uniform(-1.0, 1.0, 1001)
+    w = np.array([6.0, 9.0])
+    z = np.sin(np.outer(t, w))
+    found = smooth(t, z + noise * random.normal(size=z.shape))
+    assert found.used.stop - found.used.start > 900
+    assert found.z == pytest.approx(z[found.used], abs=max(2.0 * noise, 1e-7))
+    assert found.zd == pytest.approx((w * np.cos(np.outer(t, w)))[found.used], abs=rate_error * 9.0)
+    assert found.zdd == pytest.approx((-w * w * z)[found.used], abs=acceleration_error * 9.0)
+
+
+def test_a_coordinate_at_rest_has_no_rate():
+    found = smooth(np.arange(50.0), np.full((50, 1), 0.3))
+    assert found.z == pytest.approx(0.3)
+    assert found.zd == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("t", "words"),
+    [(np.arange(10.0), "at least 20"), (np.array([*range(30), 28.0]), "increasing.*28 s after 29 s")],
+)
+def test_samples_that_cannot_be_smoothed(t, words):
+    with pytest.raises(UsageError, match=words):
+        smooth(t, np.zeros((len(t), 1)))
+
+
+# -- unknowns -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["front_suspension", "slider_crank"])
+def test_the_numbers_of_the_file_follow_from_the_unknowns(name):
+    mechanism = shipped(name)
+    unknowns = make_unknowns(mechanism)
+    values = unknowns.calc_quantities(unknowns.prior)
+    for quantity, value in zip(unknowns.quantities, values, strict=True):
+        assert value == pytest.approx(quantity.get(mechanism.description), rel=1e-9, abs=1e-12), quantity.name
+    assert unknowns.matrix @ unknowns.prior == pytest.approx(unknowns.regressor.values)
+
+
+# -- estimates ----------------------------------------------------------------------------------------------------
+
+
+def test_estimates_are_within_their_standard_deviations():
+    """Masses of a five-bar linkage, moved by a controller in forward dynamics, each run with masses of its own."""
+    mechanism = shipped("five_bar")
+    unknowns = make_unknowns(mechanism)
+    random = np.random.default_rng(7)
+    errors = []
+    for seed in range(6):
+        true = unknowns.prior * (1.0 + random.uniform(-0.2, 0.2, len(unknowns.prior)))
+        mechanism.set_parameters(dict(zip(unknowns.names, true, strict=True)))
+        run = record(mechanism, seed)
+        mechanism.set_parameters(dict(zip(unknowns.names, unknowns.prior, strict=True)))
+        found = estimate(unknowns, [calc_equations(unknowns, run)])
+        for row, value in zip(found.quantities, true, strict=True):
+            assert row.identified
+            assert row.sigma < 0.05 * value
+            errors.append((row.value - value) / row.sigma)
+        assert found.after < 0.6 * found.before
+    assert 0.6 < np.sqrt(np.mean(np.square(errors))) < 1.4
+    assert np.abs(errors).max() < 4.0
+
+
+def test_what_cannot_be_identified_is_named(arm):
+    """Of an arm about a fixed axis only its first moments and its inertia about the axis matter."""
+    unknowns = make_unknowns(arm)
+    found = estimate(unknowns, [calc_equations(unknowns, record(arm, 3, reach=0.8, stiffness=100.0))])
+    rows = {row.quantity.name: row for row in found.quantities}
+    assert rows["arm.mass"].reason == "no motion determines it"
+    assert rows["arm.mass"].value == pytest.approx(rows["arm.mass"].prior, rel=1e-3)
+    for name in ("arm.center_of_mass.x", "arm.Izz", "tip.mass"):
+        assert re.match(r"only together with (arm|tip)\.", rows[name].reason), name
+    for name in ("return.stiffness", "return.damping"):
+        row = rows[name]
+        assert row.identified, row.reason
+        assert abs(row.value - row.prior) < 4.0 * row.sigma
+    combinations = [c for c in found.base if c.identified]
+    assert len(found.base) == 5
+    assert len(combinations) >= 4
+    for c in combinations:
+        assert abs(c.value - c.prior) < 4.0 * c.sigma, c.text  # the file is the truth
+
+
+def test_an_arm_on_a_vertical_axis_has_no_weight():
+    unknowns = make_unknowns(level := Mechanism.parse(ARM.replace("gravity: 0 -9.81 m/s²\n", "")))
+    found = estimate(unknowns, [calc_equations(unknowns, record(level, 3, reach=0.8, stiffness=100.0))])
+    rows = {row.quantity.name: row for row in found.quantities}
+    assert len(found.base) == 3
+    for name in ("arm.center_of_mass.x", "arm.center_of_mass.y"):
+        assert rows[name].reason == "no motion determines it"
+
+
+def test_a_motion_that_is_too_small_determines_less_than_the_file():
+    mechanism = shipped("five_bar")
+    unknowns = make_unknowns(mechanism)
+    run = record(mechanism, 0, reach=1e-3, angle_noise=1e-5, force_noise=0.5)
+    found = estimate(unknowns, [calc_equations(unknowns, run)])
+    left = [row for row in found.quantities if not row.identified]
+    assert left
+    assert all(row.reason == "the motion does not determine it better than the file" for row in left)
+
+
+def test_what_is_written_keeps_units_and_comments(arm):
+    unknowns = make_unknowns(arm)
+    found = estimate(unknowns, [calc_equations(unknowns, record(arm, 4, reach=0.8, stiffness=100.0))])
+    text = write(ARM, found.quantities, "a.csv")
+    assert text.startswith("# Identified from a.csv. ")
+    assert "    mass: 1 kg                          # weighed\n" in text
+    assert re.search(r"inertia: [\d.]+ kg·m²  # inertia ± \([\d.]+\) kg·m²$", text, re.MULTILINE)
+    assert re.search(
+        r"center_of_mass: [\d.]+ [\d.]+ mm  # center_of_mass ± \([\d.]+\) \([\d.]+\) mm$", text, re.MULTILINE
+    )
+    assert re.search(r"stiffness ± 0\.\d+ N·m/rad; damping ± 0\.\d+ N·m·s/rad$", text, re.MULTILINE)
+    description = parse_description(text)
+    for row in found.quantities:
+        assert row.quantity.get(description) == pytest.approx(row.value, rel=1e-5, abs=1e-5 * row.sigma)
+    plain = [line.split("  #")[0] for line in text.splitlines()[1:]]
+    changed = [
+        a for a, b in zip(ARM.splitlines(), plain, strict=True) if a.split("  ")[0] != b.split("  ")[0]
+    ]
+    assert not changed
+
+
+# -- command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    mechanism = shipped("five_bar")
+    mechanism.set_parameters({"left_crank.mass": 3.6, "right_coupler.mass": 1.7})
+    return [write_log(folder / f"{k}.csv", mechanism, record(mechanism, k)) for k in (1, 2)]
+
+
+def test_a_new_file_with_standard_deviations(logs, tmp_path, capsys):
+    out = tmp_path / "found.yaml"
+    arguments = ["--mechanism", "five_bar", "--output", str(out)]
+    assert main(["identify", str(logs[0]), *arguments, "--validate", str(logs[1]), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    by_name = {p["name"]: p for p in printed["parameters"]}
+    assert abs(by_name["left_crank.mass"]["value"] - 3.6) < 3.0 * by_name["left_crank.mass"]["sigma"]
+    assert printed["notes"] == []
+    assert all(p["identified"] and p["reason"] is None and p["unit"] == "kg" for p in printed["parameters"])
+    assert printed["validation"]["after"] < 0.7 * printed["validation"]["before"]
+    assert set(printed["force_noise"]) == {"theta1", "theta2"}
+    found = Mechanism.load(out)
+    assert found.get_parameter("left_crank.mass") == pytest.approx(
+        by_name["left_crank.mass"]["value"], rel=1e-5
+    )
+    assert re.search(
+        r"left_crank: .*mass: 3\.\d+ kg\}  # mass ± 0\.\d+ kg\n", out.read_text(encoding="utf-8")
+    )
+    # Two runs together, as a table.
+    assert main(["identify", *map(str, logs), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^left_crank\.mass +3 +3\.\d+ +0\.\d+  kg$", printed, re.MULTILINE)
+    assert f"{out}: written" in printed
+
+
+T = [f"{0.01 * k:.2f}" for k in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "arguments", "words"),
+    [
+        ("t,theta1,theta2,theta1.torque", "0.1,3,5", [], ["column 'theta1.torque'", "theta1.force"]),
+        ("t,theta1,theta1.force", "0.1,3", [], ["column 'theta2' is missing"]),
+        ("theta1,theta2,theta1.force", "0.1,3", [], ["column 't' is missing"]),
+        ("t,theta1,theta2", "0.1,3.1", [], ["no force", "theta1.force or theta2.force"]),
+        ("t,theta1,theta2,theta1.force", "0.1,1e999,1", [], ["log.csv", "at least 20 samples, got 0"]),
+        ("t,theta1,theta2,theta1.force", "0,3.1,1", ["--parameters", "mass"], ["--parameters", "--config"]),
+        ("t,theta1,theta2,theta1.force", "0,3.1,1", ["--output", "/no/such/a.yaml"], ["no such folder"]),
+    ],
+)
+def test_bad_logs_are_one_line(tmp_path, capsys, header, row, arguments, words):
+    log = tmp_path / "log.csv"
+    timed = header.startswith("t,")
+    log.write_text("\n".join([header, *(f"{t},{row}" if timed else f"{row}" for t in T)]) + "\n")
+    assert main(["identify", str(log), "--mechanism", "five_bar", *arguments]) in (1, 2)
+    *_, line = capsys.readouterr().err.splitlines()
+    for word in words:
+        assert word in line
+
+
+def test_mechanisms_that_cannot_be_identified(logs, capsys):
+    assert main(["identify", "--mechanism", "five_bar"]) == 2
+    assert "LOG is missing" in capsys.readouterr().err
+    assert main(["identify", str(logs[0]), "--mechanism", "suspension_corner"]) == 2
+    assert "inputs" in capsys.readouterr().err
+    assert main(["identify", str(logs[0]), "--mechanism", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_a_coordinate_without_a_force_is_not_driven(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("t,theta1,theta2,theta2.force\n0.0,0.1,3.1,2.0\n0.1,0.1,,2.0\n0.2,0.1,3.2,2.5\n")
+    run = read_motion(log, shipped("five_bar"))
+    assert run.t.tolist() == [0.0, 0.2]  # without the row that lacks a value
+    assert run.forces.tolist() == [[0.0, 2.0], [0.0, 2.5]]
+
+
+def test_a_force_of_the_wrong_sign_is_reported(logs, tmp_path, capsys):
+    table = np.loadtxt(logs[0], delimiter=",", skiprows=1)
+    table[:, 3] *= -1.0
+    log = tmp_path / "turned.csv"
+    np.savetxt(log, table, "%.9g", ",", header=logs[0].read_text().splitlines()[0], comments="")
+    assert main(["identify", str(log), "--mechanism", "five_bar", "--json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert re.match(r"theta1: \d+% of its force is not explained; check signs", notes[0])

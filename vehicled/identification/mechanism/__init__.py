@@ -1,0 +1,1 @@
+"""Physical parameters of a mechanism from recorded motions and forces."""

@@ -1,0 +1,64 @@
+"""The heaviest cluster of a swarm, and the mechanism's state by it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vehicled.angles import wrap
+from vehicled.messages import CoordinateEstimate
+from vehicled.studies.particles.swarm import Swarm
+from vehicled.studies.particles.weights import circular_deviation, circular_mean, find_densest
+
+_BANDWIDTH = 0.1
+"""rad; of a distance its share of the range of the particles."""
+
+
+def find_heaviest(swarm: Swarm, weights: np.ndarray) -> np.ndarray:
+    """(N,) which particles belong to the heaviest cluster, by one noisy coordinate after the other.
+
+    Each divides what the ones before it have left.
+    """
+    chosen = weights > 0.0
+    for name in swarm.noisy:
+        values = np.nan_to_num(swarm.get(name))
+        if name not in swarm.angles:
+            # A distance on a part of the circle that is too short to have its ends close to each other.
+            low, high = np.min(values[chosen]), np.max(values[chosen])
+            values = (values - low) / max(high - low, np.finfo(float).tiny) - 0.5
+        chosen &= find_densest(values, np.where(chosen, weights, 0.0), _BANDWIDTH)
+    return chosen
+
+
+def describe_coordinate(
+    swarm: Swarm, name: str, weights: np.ndarray, cluster: np.ndarray
+) -> CoordinateEstimate:
+    """Of an angle or any other coordinate; `cluster`: (N,) which particles belong to the heaviest."""
+    # A particle that is not a number has no weight, but zero times it would be none either.
+    values, rates = np.nan_to_num(swarm.get(name)), np.nan_to_num(swarm.get_rates(name))
+    inside = np.where(cluster, weights, 0.0) / np.sum(weights[cluster])
+    rate = float(inside @ rates)
+    rate_sigma = float(np.sqrt(inside @ (rates - rate) ** 2))
+    if name in swarm.angles:
+        value = circular_mean(values, inside)
+        sigma = float(np.sqrt(inside @ wrap(values - value) ** 2))
+        mean, deviation = circular_mean(values, weights), circular_deviation(values, weights)
+        return CoordinateEstimate("rad", value, sigma, rate, rate_sigma, mean, deviation)
+    value, mean = float(inside @ values), float(weights @ values)
+    sigma, deviation = (float(np.sqrt(w @ (values - m) ** 2)) for w, m in ((inside, value), (weights, mean)))
+    return CoordinateEstimate("m", value, sigma, rate, rate_sigma, mean, deviation)
+
+
+def calc_covariance(swarm: Swarm, weights: np.ndarray, cluster: np.ndarray) -> np.ndarray:
+    """(2 noisy, 2 noisy) of the noisy coordinates, then of their rates, in a cluster."""
+    inside = weights[cluster] / np.sum(weights[cluster])
+    rows = []
+    for name in swarm.noisy:
+        values = swarm.get(name)[cluster]
+        angle = name in swarm.angles
+        rows.append(wrap(values - circular_mean(values, inside)) if angle else values - inside @ values)
+    for name in swarm.noisy:
+        rates = swarm.get_rates(name)[cluster]
+        rows.append(rates - inside @ rates)
+    off = np.array(rows)
+    covariance: np.ndarray = (off * inside) @ off.T
+    return covariance

@@ -1,0 +1,146 @@
+"""Configuration of `vehicled particles`: the filter, its sensors, and the daemon's devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from drivers.can import OFFSET_UNITS
+from vehicled import settings
+from vehicled.daemon.daemon import DaemonOptions
+from vehicled.messages import CHANNELS
+from vehicled.units import Positive, Range, Seconds, UnitBy, UnitError, parse_unit, split_quantity
+
+Quantity = float | str
+"""A number in SI units, or with its unit: `5 deg`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinateOptions:
+    """An independent coordinate of the mechanism: where it may be at the start, and the noise of its motion."""
+
+    low: Quantity | None = None
+    """Least value at the start; an angle without bounds may be anywhere."""
+    high: Quantity | None = None
+    rate: Quantity = 0.0
+    """Standard deviation of its rate at the start, where no sensor measures that; 0: at rest. So it is whenever the
+    particles begin anew."""
+    motion: Quantity | None = None
+    """Standard deviation of the noise in each `longest_step`; of an angle 0.01 rad by default."""
+    speed: Quantity = 0.0
+    """The same of its rate."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) where only one bound is given."""
+        if (self.low is None) != (self.high is None):
+            yield "", "expected low and high together, or neither"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParticleOptions:
+    """The filter."""
+
+    count: Annotated[int, Range(1, 1_000_000)] = 500
+    """Particles."""
+    seed: Annotated[int, Range(0)] = 1
+    """Of all random numbers: the same log gives the same estimates."""
+    coordinates: dict[str, CoordinateOptions] = field(default_factory=dict)
+    """By name, of the mechanism's independent coordinates."""
+    plant_noise: bool = False
+    """Whether something disturbs the mechanism itself: the noise then adds to the particles' covariance. Otherwise it
+    only keeps them different, and preserves their covariance."""
+    longest_step: Annotated[Seconds, Positive] = 0.006
+    """Of integration, s."""
+    wait: Annotated[Seconds, Range(0.0, 10.0)] = 0.0
+    """Readings are used in the order in which they were measured, this long after that; later ones are left out. For
+    several devices: as long as the latency of the slowest."""
+    reject_beyond: Annotated[float, Positive] = 6.0
+    """Standard deviations beyond which a reading is left out."""
+    restart_after: Annotated[Seconds, Range(0.01, 60.0)] = 1.0
+    """Without a reading that fits the particles begin anew, s."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensorOptions:
+    """A channel of a device, and what of the mechanism it measures."""
+
+    value: str | None = None
+    """The angle, distance or component of a point (`P.x`) that it measures."""
+    rate: str | None = None
+    """Or whose rate it measures: a gyroscope measures that of an angle."""
+    sigma: Annotated[float, UnitBy(OFFSET_UNITS), Positive]
+    """Standard deviation of a reading."""
+    multiplier: Annotated[float, Positive] = 1.0
+    """The standard deviation that the filter uses over `sigma`; above 1 where there are few particles for it."""
+    scale: float = 1.0
+    """Factor on the reading; −1 where the sensor is mounted the other way round."""
+    offset: Annotated[float, UnitBy(OFFSET_UNITS)] = 0.0
+    """Added after `scale`."""
+
+    @property
+    def measured(self) -> str:
+        """The coordinate that it measures, or whose rate."""
+        return self.value or self.rate or ""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) unless it measures one thing."""
+        if (self.value is None) == (self.rate is None):
+            yield "", "expected value or rate, the coordinate that it measures"
+        if self.scale == 0.0:
+            yield "scale", "expected another number than 0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParticlesFile:
+    """What stands in the YAML file."""
+
+    particles: ParticleOptions = field(default_factory=ParticleOptions)
+    sensors: dict[str, dict[str, SensorOptions]]
+    """By device, then by channel."""
+    daemon: DaemonOptions = field(default_factory=lambda: DaemonOptions(devices={}))
+    """Devices, rate, publishing and recording, as of `vehicled run`."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for channels and devices that do not fit together."""
+        if not any(self.sensors.values()):
+            yield "sensors", "expected at least one"
+        for device, channels in self.sensors.items():
+            if self.daemon.devices and device not in self.daemon.devices:
+                there = ", ".join(self.daemon.devices)
+                yield f"sensors.{device}", f"expected a device of daemon.devices ({there})"
+            for channel in channels:
+                if channel not in CHANNELS:
+                    yield f"sensors.{device}.{channel}", "unknown channel; expected one such as imu.wz"
+        if self.daemon.learned is not None:
+            yield "daemon.learned", "expected none: nothing of a mechanism is kept from one run to the next"
+
+
+@dataclass(frozen=True)
+class ParticlesConfiguration:
+    """A configuration that has been read and checked."""
+
+    particles: ParticleOptions
+    sensors: dict[str, dict[str, SensorOptions]]
+    daemon: DaemonOptions
+    text: str
+    """Of the file."""
+
+
+def load_particles_configuration(path: str | Path) -> ParticlesConfiguration:
+    """The configuration in a file. Raises SettingsError."""
+    text = settings.read(path)
+    file = settings.loads(text, ParticlesFile, str(path), Path(path).parent)
+    return ParticlesConfiguration(file.particles, file.sensors, file.daemon, text)
+
+
+def to_si(quantity: Quantity, unit: str) -> float:
+    """A quantity in SI; `unit` is the one of its dimension. Raises UnitError."""
+    if not isinstance(quantity, str):
+        return float(quantity)
+    numbers, own = split_quantity(quantity)
+    factor, dimension = parse_unit(own or "1")
+    if len(numbers) != 1 or dimension != parse_unit(unit)[1]:
+        raise UnitError(f"expected a number in {unit}, got {quantity[:40]!r}")
+    return numbers[0] * factor

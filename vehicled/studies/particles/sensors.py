@@ -1,0 +1,126 @@
+"""Channels of devices as instruments on a mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.messages import CHANNELS, Innovation, Measurement
+from vehicled.studies.particles.configuration import SensorOptions
+from vehicled.studies.particles.instruments import (
+    AngleInstrument,
+    DistanceInstrument,
+    Instrument,
+    RateInstrument,
+)
+from vehicled.studies.particles.observability import Measured
+from vehicled.studies.particles.swarm import Swarm
+
+_ABSURD = 1e6
+"""In SI units: no encoder or gyroscope reads more."""
+
+
+@dataclass
+class MechanismSensor:
+    """One channel of one device: what it measures, and what became of its readings."""
+
+    device: str
+    channel: str
+    options: SensorOptions
+    instrument: Instrument
+    counts: Counter[str] = field(default_factory=Counter)
+    """Readings by what became of them: a reason of `Innovation`."""
+    fits_since: int | None = None
+    """When the last reading that fits was measured, ns; or the first one of all."""
+    fits: bool = True
+    """Whether the last reading did."""
+
+    @property
+    def measured(self) -> Measured:
+        """What it measures, and how exactly for the filter."""
+        o = self.options
+        return Measured(o.measured, o.rate is not None, o.sigma * o.multiplier)
+
+    def read(self, value: float) -> float | None:
+        """The value of its channel as a reading in the mechanism; None for what is none."""
+        reading = value * self.options.scale + self.options.offset
+        return reading if math.isfinite(reading) and abs(reading) <= _ABSURD else None
+
+    def compare(self, swarm: Swarm, weights: np.ndarray, t: int, step: int, reading: float) -> Innovation:
+        """The reading beside what the particles predict, as a record that is not yet decided."""
+        sigma, multiplier = self.options.sigma, self.instrument.multiplier
+        off = self.instrument.calc_errors(swarm, np.array(reading))[0]
+        off = np.where(np.isfinite(off), off, 0.0)
+        mean = float(weights @ off)
+        variance = float(weights @ (off - mean) ** 2) + multiplier**2
+        nis = mean**2 / variance
+        return Innovation(
+            t,
+            step,
+            self.channel,
+            self.device,
+            [reading],
+            [reading - mean * sigma],
+            [mean * sigma],
+            [variance * sigma**2],
+            nis,
+            0.0,
+            True,
+            "fused",
+        )
+
+    def status(self) -> dict[str, int]:
+        """Counts for `status`."""
+        rejected = sum(n for reason, n in self.counts.items() if reason != "fused")
+        return {"accepted": self.counts["fused"], "rejected": rejected, **self.counts}
+
+
+class MechanismSensors:
+    """All sensors of a mechanism, in the order of the configuration."""
+
+    def __init__(self, options: Mapping[str, Mapping[str, SensorOptions]], swarm: Swarm) -> None:
+        """Raises UsageError naming the sensor that does not fit the mechanism."""
+        self.all = [
+            MechanismSensor(
+                device, channel, o, _make_instrument(f"sensors.{device}.{channel}", channel, o, swarm)
+            )
+            for device, channels in options.items()
+            for channel, o in channels.items()
+        ]
+        self._by_place = {(s.device, s.channel): k for k, s in enumerate(self.all)}
+        self._by_channel: dict[str, int] = {}
+        devices = Counter(s.channel for s in self.all)
+        for k, s in enumerate(self.all):
+            if devices[s.channel] == 1:
+                self._by_channel[s.channel] = k
+
+    def find(self, m: Measurement) -> list[tuple[int, float]]:
+        """Sensor and value of the channels of a measurement that are used.
+
+        The device counts only where several have the same channel: tables do not name it.
+        """
+        found = []
+        for channel, value in m.values.items():
+            k = self._by_place.get((m.source, channel), self._by_channel.get(channel))
+            if k is not None:
+                found.append((k, value))
+        return found
+
+
+def _make_instrument(name: str, channel: str, o: SensorOptions, swarm: Swarm) -> Instrument:
+    known = [*swarm.angles, *swarm.distances, *swarm.coordinates]
+    if o.measured not in known:
+        raise UsageError(f"{name}: no coordinate {o.measured!r}; expected one of {', '.join(known)}")
+    angle = o.measured in swarm.angles
+    unit = ("rad" if angle else "m") + ("/s" if o.rate else "")
+    if CHANNELS[channel] != unit:
+        what = f"the rate of {o.measured}" if o.rate else o.measured
+        raise UsageError(f"{name}: {channel} is in {CHANNELS[channel]}, but {what} is in {unit}")
+    if o.rate is not None:
+        return RateInstrument(o.measured, o.sigma, o.multiplier)
+    return (AngleInstrument if angle else DistanceInstrument)(o.measured, o.sigma, o.multiplier)
