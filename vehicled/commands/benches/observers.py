@@ -120,8 +120,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="options that are left out take all values: every rate and level, three seeds; about 20 minutes on two "
-        "cores",
+        help="options that are left out take all values: every rate and level, three seeds; 20 minutes to an hour "
+        "on two cores",
     )
     parser.add_argument(
         "--literal",

@@ -188,8 +188,8 @@ class SmoothlyConstrainedKF(_DependentEKF):
     Their noise is a share of the violation's covariance at first and is reduced from one application to the next, so
     that the way back to the constraints follows their curvature (De Geeter, Van Brussel, De Schutter, Decréton, *A
     smoothly constrained Kalman filter*, IEEE Transactions on Pattern Analysis 19(10), 1997). The covariance along the
-    way says how far each coordinate gives way, and is discarded then: in the published form, each application makes
-    the filter more certain of z, ż, which breaks it down.
+    way weighs the coordinates against each other, and is discarded then: in the published form, each application
+    makes the filter more certain of z, ż, which breaks it down.
     """
 
     def _update(self, readings: np.ndarray) -> StateUpdate:
