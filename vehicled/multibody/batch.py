@@ -111,6 +111,8 @@ class MechanismBatch:
         rest = np.zeros(self._qdd.shape)
         rest[:, self._mechanism.dependent] = (s @ self._calc(self._kernels.gamma)[..., None])[..., 0]
         mass, transposed = self._arrays["mass"], r.transpose(0, 2, 1)
+        if self._compiled.model.varies:
+            self.call(self._kernels.mass)
         net = self._calc(self._kernels.forces)[..., None] - mass @ rest[..., None]
         zdd = np.linalg.solve(transposed @ mass @ r, transposed @ net)
         self._qdd[...] = (r @ zdd)[..., 0] + rest

@@ -30,10 +30,11 @@ def add_bodies(model: Model) -> None:
             _add_bar(model, name, body)
         else:
             _add_rigid(model, name, body)
-    _add_gravity(model)
+    add_gravity(model)
 
 
-def _add_gravity(model: Model) -> None:
+def add_gravity(model: Model) -> None:
+    """The weight of all bodies, and its potential."""
     gravity = model.description.gravity
     if gravity is None:
         return
@@ -53,6 +54,25 @@ def _add_point_mass(model: Model, name: str, body: PointMass) -> None:
 
 
 def _add_bar(model: Model, name: str, body: Bar) -> None:
+    geometry, inertia = describe_bar(model, name, body)
+    if model.planar:
+        _add(model, name, geometry, inertia)
+        return
+    p, q = body.points
+    mass = inertia.mass
+    _constrain(model, name, geometry, [_Direction(p, q, geometry.points[q])])
+    first, second = model.points[p], model.points[q]
+    shares = ((first, first, 1 / 3), (second, second, 1 / 3), (first, second, 1 / 6), (second, first, 1 / 6))
+    for one, other, share in shares:
+        (a_basic,), (b_basic,) = one.terms, other.terms
+        model.system.add_mass(a_basic, b_basic, mass * share)
+    model.system.bodies.append((name, 0))
+    model.geometry[name] = geometry
+    model.parts[name] = Part(name, mass, (first + second) * 0.5)
+
+
+def describe_bar(model: Model, name: str, body: Bar) -> tuple[LocalGeometry, Inertia]:
+    """Places of a bar's points on its axis x, and its inertia. Raises MechanismError when it has no length."""
     g, (p, q) = model.graph, body.points
     if body.length is None:
         a, b = model.design(p), model.design(q)
@@ -67,23 +87,23 @@ def _add_bar(model: Model, name: str, body: Bar) -> None:
     end = Value(Vector(length, zero, zero), np.array([number, 0.0, 0.0]))
     centre = Vector(0.5 * length, zero, zero)
     transverse = mass * length * length / 12.0
-    geometry = LocalGeometry({p: start, q: end})
-    if model.planar:
-        inertia = Inertia(mass, centre, Vector(0.5 * transverse, 0.5 * transverse, transverse))
-        _add(model, name, geometry, inertia)
-        return
-    _constrain(model, name, geometry, [_Direction(p, q, end)])
-    first, second = model.points[p], model.points[q]
-    shares = ((first, first, 1 / 3), (second, second, 1 / 3), (first, second, 1 / 6), (second, first, 1 / 6))
-    for one, other, share in shares:
-        (a_basic,), (b_basic,) = one.terms, other.terms
-        model.system.add_mass(a_basic, b_basic, mass * share)
-    model.system.bodies.append((name, 0))
-    model.geometry[name] = geometry
-    model.parts[name] = Part(name, mass, (first + second) * 0.5)
+    along = 0.5 * transverse if model.planar else zero
+    moments = Vector(along, along if model.planar else transverse, transverse)
+    return LocalGeometry({p: start, q: end}), Inertia(mass, centre, moments)
 
 
 def _add_rigid(model: Model, name: str, body: Rigid) -> None:
+    geometry, inertia = describe_rigid(model, name, body)
+    frame = _add(model, name, geometry, inertia)
+    for marker, at in body.markers.items():
+        model.points[marker] = frame.point(model.value(f"{name}.{marker}", at).atoms)
+    for direction, value in body.directions.items():
+        local = geometry.vectors[direction] = model.direction(f"{name}.{direction}", value)
+        model.vectors[direction] = frame.direction(local.atoms)
+
+
+def describe_rigid(model: Model, name: str, body: Rigid) -> tuple[LocalGeometry, Inertia]:
+    """Places of a body's points and unit vectors but markers and further directions, and its inertia."""
     geometry = LocalGeometry()
     if isinstance(body.points, dict):
         geometry.points = {p: model.value(f"{name}.{p}", at) for p, at in body.points.items()}
@@ -97,20 +117,13 @@ def _add_rigid(model: Model, name: str, body: Rigid) -> None:
     centre = model.value(f"{name}.center_of_mass", body.center_of_mass).atoms
     if model.planar:
         izz = model.parameter(f"{name}.izz", body.inertia[0], "kg·m²")
-        inertia = Inertia(mass, centre, Vector(0.5 * izz, 0.5 * izz, izz))
-    else:
-        names = ("ixx", "iyy", "izz"), ("ixy", "iyz", "izx")
-        moments, products = (
-            Vector.of([model.parameter(f"{name}.{n}", v, "kg·m²") for n, v in zip(ns, values, strict=True)])
-            for ns, values in zip(names, (body.inertia, body.products), strict=True)
-        )
-        inertia = Inertia(mass, centre, moments, products if any(body.products) else None)
-    frame = _add(model, name, geometry, inertia)
-    for marker, at in body.markers.items():
-        model.points[marker] = frame.point(model.value(f"{name}.{marker}", at).atoms)
-    for direction, value in body.directions.items():
-        local = geometry.vectors[direction] = model.direction(f"{name}.{direction}", value)
-        model.vectors[direction] = frame.direction(local.atoms)
+        return geometry, Inertia(mass, centre, Vector(0.5 * izz, 0.5 * izz, izz))
+    names = ("ixx", "iyy", "izz"), ("ixy", "iyz", "izx")
+    moments, products = (
+        Vector.of([model.parameter(f"{name}.{n}", v, "kg·m²") for n, v in zip(ns, values, strict=True)])
+        for ns, values in zip(names, (body.inertia, body.products), strict=True)
+    )
+    return geometry, Inertia(mass, centre, moments, products if any(body.products) else None)
 
 
 @dataclass(frozen=True)
@@ -176,7 +189,7 @@ def _choose(model: Model, name: str, geometry: LocalGeometry) -> list[_Direction
             break
         chosen.append(candidates.pop(best))
         span = np.vstack([span, left[best] / sizes[best]])
-    rotation = _rotation(model, geometry)
+    rotation = find_rotation(model, geometry)
     for value in _missing(model, [c.value for c in chosen], wanted):
         aux = f"{name}.v{len(chosen) + 1}"
         model.vectors[aux] = model.basic(aux, (rotation @ value.numbers)[: model.dimension], point=False)
@@ -203,7 +216,7 @@ def _unit_cross(a: Value, b: Value) -> Value:
     return Value(a.atoms.cross(b.atoms).unit(), numbers / np.linalg.norm(numbers))
 
 
-def _rotation(model: Model, geometry: LocalGeometry) -> np.ndarray:
+def find_rotation(model: Model, geometry: LocalGeometry) -> np.ndarray:
     """(3, 3) from the body's axes to the ground's as the start suggests.
 
     Kabsch's fit of directions, and the least turn where they leave it open.

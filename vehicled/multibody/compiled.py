@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
-from vehicled import settings
-from vehicled.multibody import ali3p, placement
-from vehicled.multibody.bodies import add_bodies
+from vehicled.multibody import placement
+from vehicled.multibody.building import AngleForm, build_model, build_step
 from vehicled.multibody.description import Description
-from vehicled.multibody.elements import Angle
-from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint
-from vehicled.multibody.loads import add_load
-from vehicled.multibody.model import MechanismError, Model
+from vehicled.multibody.forms import choose_form
+from vehicled.multibody.joints import add_angle
+from vehicled.multibody.model import Model
 from vehicled.multibody.step import StepFunction
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Atom
@@ -23,10 +21,6 @@ Result = TypeVar("Result")
 Extension = Callable[[Program, Model], object]
 """Adds further kernels on the state of the mechanism, such as sensors; `CompiledMechanism.result` gives what it
 returns."""
-
-AngleForm = Callable[[Model, str, Angle], None]
-"""Adds the coordinate of an angle, the constraint that it follows and its sides (`Model.sines`)."""
-
 
 @dataclass(frozen=True)
 class MechanismKernels:
@@ -66,35 +60,6 @@ class MechanismKernels:
         return (*vectors, *matrices, self.wrenches)
 
 
-def build_model(description: Description, angle_form: AngleForm = add_angle, width: int = 1) -> Model:
-    """The mechanism as atoms. Raises MechanismError."""
-    _refuse_faults(description)
-    model = Model(description, width)
-    add_bodies(model)
-    model.rigid_constraints = len(model.system.constraints)
-    for name, angle in description.angles.items():
-        angle_form(model, name, angle)
-    for name, distance in description.distances.items():
-        add_distance(model, name, distance)
-    for name, joint in description.joints.items():
-        add_joint(model, name, joint)
-    for name, drive in description.drives.items():
-        add_drive(model, name, drive)
-    for name, load in description.forces.items():
-        add_load(model, name, load)
-    system = model.system
-    applied = model.program.array("applied", len(system.coordinates))
-    for c, force in zip(system.coordinates, applied, strict=True):
-        system.generalised_force(c, force)
-    return model
-
-
-def _refuse_faults(description: Description) -> None:
-    """Descriptions from a file have been checked; those made in a program have not."""
-    if fault := settings.find_fault(description):
-        raise MechanismError(fault)
-
-
 class CompiledMechanism:
     """Immutable, shared by all mechanisms that run it."""
 
@@ -111,17 +76,13 @@ class CompiledMechanism:
         `angle_form`: constraints of angles as another program has them. Raises MechanismError for a description that
         makes no mechanism.
         """
+        if description.coordinates == "auto":
+            description = replace(description, coordinates=choose_form(description, angle_form))
         self.description, self.extensions = description, tuple(extensions)
         self.angle_form = angle_form
         self.model = model = build_model(description, angle_form, width)
         program, system = model.program, model.system
-        ali3p.declare_state(program, system)
-        penalties = program.array("penalties", len(system.constraints))
-        numbers = [iter(program.array("holds", 4 * len(system.coordinates)))] * 4
-        holds = {
-            c: ali3p.Hold(*h) for c, h in zip(system.coordinates, zip(*numbers, strict=True), strict=True)
-        }
-        step = ali3p.build(program, system, model.h, penalties, holds)
+        step = build_step(model)
         self.kernels = add_kernels(program, model, step.multipliers)
         self._results = {extend: extend(program, model) for extend in extensions}
         program.store("parameters", list(model.symbols.values()))
@@ -180,6 +141,9 @@ def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> 
     for row, multiplier in zip(rows, multipliers, strict=True):
         for c, j in row.items():
             pull[index[c]] = pull[index[c]] + j * multiplier
+    if model.varies:
+        for x, y, value in system.mass:
+            pull[index[x]] = pull[index[x]] + value * y.qdd
     seeds: dict[Atom, Atom] = {c.q: c.qd for c in coordinates} | system.rates
     flat = {(i, index[c]): j for i, row in enumerate(rows) for c, j in row.items()}
 

@@ -48,6 +48,9 @@ class Description:
     """A mechanism."""
 
     space: Literal["planar", "spatial"]
+    coordinates: Literal["natural", "relative", "auto"] = "natural"
+    """Natural: of points and unit vectors; relative: of joints, with constraints that close loops; auto: those whose
+    step takes fewer operations."""
     gravity: Annotated[tuple[float, ...], Unit("m/s²")] | None = None
     ground: GroundBody = field(default_factory=GroundBody)
     points: dict[str, Place] = field(default_factory=dict)
@@ -105,8 +108,12 @@ class Description:
         return {*AXES[: self.dimension], *self.ground.vectors, *self.vectors, *directions}
 
     def coordinate_names(self) -> list[str]:
-        """Names of the coordinates in the model's order, without the unit vectors that it adds."""
-        components = [f"{n}.{a}" for n in (*self.points, *self.vectors) for a in "xyz"[: self.dimension]]
+        """Names of the coordinates in the model's order, without those that it adds.
+
+        It adds unit vectors and, in relative coordinates, those of joints that the description has no name for.
+        """
+        moving = (*self.points, *self.vectors) if self.coordinates != "relative" else ()
+        components = [f"{n}.{a}" for n in moving for a in "xyz"[: self.dimension]]
         return [*components, *self.angles, *self.distances]
 
     # -- checks that need no more than the file ----------------------------------------------------------

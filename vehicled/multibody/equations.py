@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vehicled.multibody.model import Model
+from vehicled.multibody.system import System
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
 
 UNKNOWNS = ("q", "qd", "qdd", "lambda")
+
+
+def make_residual(system: System, multipliers: Sequence[Atom]) -> list[Atom]:
+    """M q̈ + Φ_qᵀ λ − Q of the coordinates in their order, then Φ."""
+    dynamics = dict.fromkeys(system.coordinates, system.graph.zero)
+    for x, y, mass in system.mass:
+        dynamics[x] = dynamics[x] + mass * y.qdd
+    for row, multiplier in zip(system.constraint_jacobian(), multipliers, strict=True):
+        for c, j in row.items():
+            dynamics[c] = dynamics[c] + j * multiplier
+    for c, force in system.forces:
+        dynamics[c] = dynamics[c] - force
+    return [*dynamics.values(), *(phi for _, phi in system.constraints)]
 
 
 def add_equations(program: Program, model: Model) -> None:
@@ -17,15 +33,7 @@ def add_equations(program: Program, model: Model) -> None:
     """
     graph, system = model.graph, model.system
     multipliers = program.arrays["lambda"]
-    dynamics = dict.fromkeys(system.coordinates, graph.zero)
-    for x, y, mass in system.mass:
-        dynamics[x] = dynamics[x] + mass * y.qdd
-    for row, multiplier in zip(system.constraint_jacobian(), multipliers, strict=True):
-        for c, j in row.items():
-            dynamics[c] = dynamics[c] + j * multiplier
-    for c, force in system.forces:
-        dynamics[c] = dynamics[c] - force
-    residual = [*dynamics.values(), *(phi for _, phi in system.constraints)]
+    residual = make_residual(system, multipliers)
     program.kernel("residual", zip(program.array("residual", len(residual)), residual, strict=True))
     rates = zip(*((c.q, c.qd, c.qdd) for c in system.coordinates), strict=True)
     stores: list[tuple[Atom, Atom]] = []

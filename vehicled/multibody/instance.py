@@ -64,8 +64,8 @@ class MechanismInstance:
         self._sides = self.view("angle_sides").reshape(-1, 2)
         self._index = {name: k for k, name in enumerate(self.coordinate_names)}
         self._parameter = {name: k for k, name in enumerate(compiled.parameters)}
-        angles = [self._index[name] for name in compiled.description.angles]
-        self.lengths = np.setdiff1d(np.arange(n), angles)
+        angles = compiled.model.name_angles()
+        self.lengths = np.flatnonzero([name not in angles for name in self.coordinate_names])
         """Indices of the coordinates that are not angles."""
         shapes: dict[str, tuple[int, ...]] = {
             **dict.fromkeys(("jacobian", "jacobian_rate", "acceleration_by_q", "acceleration_by_qd"), (m, n)),
@@ -75,7 +75,7 @@ class MechanismInstance:
             **{"loads": (-1, 3), "wrenches": (m, 6)},
         }
         self._arrays = {name: self.view(name).reshape(shape) for name, shape in shapes.items()}
-        self.placement = Placement(compiled.model, self.view)
+        self._placement = Placement(compiled.model, self.view)
         self._step, self._penalties, self._penalty = self.view("step"), self.view("penalties"), 0.0
         self.guess = np.array(compiled.model.guess)
         """(n,) about where it starts."""
@@ -118,8 +118,20 @@ class MechanismInstance:
         self.call(self.kernels.prepare)
         self.call(self.kernels.mass)
         self.call(self.kernels.placement)
-        self.mass = self._arrays["mass"]
-        """(n, n) M, constant."""
+
+    @property
+    def mass(self) -> np.ndarray:
+        """(n, n) M at the present q; constant in natural coordinates."""
+        if self.compiled.model.varies:
+            self.call(self.kernels.mass)
+        return self._arrays["mass"]
+
+    @property
+    def placement(self) -> Placement:
+        """Maps of points, directions and bodies at the present q and q̇; constant in natural coordinates."""
+        if self.compiled.model.varies:
+            self.call(self.kernels.placement)
+        return self._placement
 
     def get_parameter(self, name: str) -> float:
         """Its value in SI units. Raises KeyError for a name that the mechanism does not have."""
@@ -302,7 +314,7 @@ class MechanismInstance:
         return self._calc(self.kernels.forces_by_qd)
 
     def calc_pull_by_q(self) -> np.ndarray:
-        """(n, n) ∂(Φ_qᵀ λ)/∂q, λ held."""
+        """(n, n) ∂(M q̈ + Φ_qᵀ λ)/∂q, q̈ and λ held."""
         return self._calc(self.kernels.pull_by_q)
 
     def calc_kinetic_energy(self) -> float:

@@ -18,6 +18,7 @@ from vehicled.multibody.elements import (
     Universal,
 )
 from vehicled.multibody.model import MechanismError, Model
+from vehicled.symbolic.vector import Vector
 
 _SQUARE = 1e-6
 """Cosine up to which directions count as at right angles."""
@@ -29,6 +30,15 @@ def add_angle(model: Model, name: str, angle: Angle) -> None:
     This is |a||b| times the sine of the error, and regular at every angle.
     """
     g = model.graph
+    axis, guess = add_sides(model, name, angle)
+    theta = model.scalar(name, guess if angle.start is None else angle.start).q
+    sine, cosine = model.sines[name]
+    turn = axis * (cosine * g.cos(theta) + sine * g.sin(theta))
+    model.constraint(f"angle {name}", sine * g.cos(theta) - cosine * g.sin(theta), turn=turn)
+
+
+def add_sides(model: Model, name: str, angle: Angle) -> tuple[Vector, float]:
+    """The sides of an angle (`Model.sines`); its axis, and its value by the places at the start, rad."""
     (a, a_start), (b, b_start) = (model.segment(s) for s in angle.between)
     if angle.about is None:
         sine, about = model.cross(a.position, b.position), np.array([0.0, 0.0, 1.0])
@@ -37,14 +47,8 @@ def add_angle(model: Model, name: str, angle: Angle) -> None:
         n, about = model.segment(angle.about)
         axis = n.position
         sine = a.position.cross(b.position).dot(axis)
-    cosine = a.position.dot(b.position)
-    guess = angle.start
-    if guess is None:
-        guess = float(np.arctan2(np.cross(a_start, b_start) @ about, a_start @ b_start))
-    theta = model.scalar(name, guess).q
-    model.sines[name] = sine, cosine
-    turn = axis * (cosine * g.cos(theta) + sine * g.sin(theta))
-    model.constraint(f"angle {name}", sine * g.cos(theta) - cosine * g.sin(theta), turn=turn)
+    model.sines[name] = sine, a.position.dot(b.position)
+    return axis, float(np.arctan2(np.cross(a_start, b_start) @ about, a_start @ b_start))
 
 
 def add_distance(model: Model, name: str, distance: Distance) -> None:

@@ -105,7 +105,7 @@ def _describe(mechanism: Mechanism, sets: Sequence[SensorSet]) -> Iterator[tuple
     compiled, model = mechanism.compiled, mechanism.compiled.model
     names, of_coordinates = (
         compiled.coordinates,
-        name_coordinate_units(model.system, model.description.angles),
+        name_coordinate_units(model.system, model.name_angles()),
     )
     n, m = len(names), len(compiled.constraints)
 

@@ -63,7 +63,7 @@ class Model:
         self.planar = self.dimension == 2
         self.graph = g = Graph()
         self.program = Program(g, width=width)
-        self.system = System(g)
+        self.system = self._make_system(g)
         (self.h,) = self.program.array("step", 1)
         self.symbols: dict[str, Atom] = {}
         self.values: dict[str, float] = {}
@@ -89,6 +89,12 @@ class Model:
         self.load_forces: dict[str, Vector] = {}
         """By load: the force at its (second) point, or the torque; a force on a coordinate in the first place."""
         self.potential = g.zero
+        self.met: set[str] = set()
+        """Joints that the choice of coordinates satisfies."""
+        self.varies = False
+        """Whether the mass matrix and the maps of bodies depend on the position, as in relative coordinates."""
+        self.reach = 0.0
+        """m², squares of lengths that the constraints contain beside those that are coordinates."""
         (self.t,) = self.program.array("time", 1)
         self.system.rates[self.t] = g.one
         rates = ("", ".rate", ".acceleration")
@@ -99,7 +105,11 @@ class Model:
         units = description.parameter_units()
         for name, number in description.parameter_values().items():
             self.parameter(name, number, units[name])
-        self._declare_points()
+        self._declare_ground()
+        self._declare_moving()
+
+    def _make_system(self, graph: Graph) -> System:
+        return System(graph)
 
     # -- parameters ---------------------------------------------------------------------------------------
 
@@ -128,7 +138,7 @@ class Model:
 
     # -- coordinates --------------------------------------------------------------------------------------
 
-    def _declare_points(self) -> None:
+    def _declare_ground(self) -> None:
         ground = self.geometry["ground"] = LocalGeometry()
         for name, axis in zip(AXES, np.eye(3), strict=True):
             ground.vectors[name] = self.constant(axis)
@@ -146,6 +156,9 @@ class Model:
         zero = self.graph.zero
         origin = self.system.fixed("origin", Vector(zero, zero, zero), point=True)
         ground.frame = Frame(origin, [self.vectors[a] for a in AXES])
+
+    def _declare_moving(self) -> None:
+        """Coordinates of the points and unit vectors of the description."""
         for name, numbers in self.description.points.items():
             self.points[name] = self.basic(name, np.array(numbers), point=True)
         for name, numbers in self.description.vectors.items():
@@ -205,6 +218,13 @@ class Model:
         if name in self.description.vectors:
             return self.direction(f"design.{name}", self.description.vectors[name])
         return self.value(f"design.{name}", self.description.points[name])
+
+    def name_angles(self) -> set[str]:
+        """Names of the coordinates that are angles."""
+        return set(self.description.angles)
+
+    def complete(self) -> None:
+        """Called once all bodies, constraints and forces are there."""
 
     # -- for joints and loads -----------------------------------------------------------------------
 

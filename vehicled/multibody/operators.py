@@ -93,19 +93,18 @@ def calc_center_of_mass(mechanism: Mechanism) -> np.ndarray:
 
 def calc_center_of_mass_velocity(mechanism: Mechanism) -> np.ndarray:
     """(3,) m/s. Raises UsageError when there is no mass."""
-    return _first_moment_rate(mechanism, mechanism.qd) / _mass(mechanism)
+    moment = np.zeros(3)
+    for body in mechanism.placement.bodies.values():
+        moment += body.moments[0] @ body.move(mechanism.qd)
+    return moment / _mass(mechanism)
 
 
 def calc_center_of_mass_acceleration(mechanism: Mechanism) -> np.ndarray:
     """(3,) m/s², of the present q̈. Raises UsageError when there is no mass."""
-    return _first_moment_rate(mechanism, mechanism.qdd) / _mass(mechanism)
-
-
-def _first_moment_rate(mechanism: Mechanism, rates: np.ndarray) -> np.ndarray:
     moment = np.zeros(3)
     for body in mechanism.placement.bodies.values():
-        moment += body.moments[0] @ body.move(rates)
-    return moment
+        moment += body.moments[0] @ body.accelerate(mechanism.qdd)
+    return moment / _mass(mechanism)
 
 
 def _mass(mechanism: Mechanism) -> float:

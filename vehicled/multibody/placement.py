@@ -9,7 +9,7 @@ section III). Momentum, inertia and angular velocity all follow from these two.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +17,18 @@ import numpy as np
 from vehicled.multibody.elements import PointMass
 from vehicled.multibody.model import Model, Part
 from vehicled.multibody.natural import Combination
-from vehicled.symbolic.graph import Atom
+from vehicled.multibody.system import Coordinate
+from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 
 
 def add_kernel(program: Program, model: Model) -> KernelHandle:
-    """The kernel `placement`, which depends on parameters alone.
+    """The kernel `placement`, which depends on parameters alone in natural coordinates.
 
-    It writes the arrays `map` (3 rows of n per vector), `offset` and `moments`, in the order of points, vectors and
-    elements.
+    It writes the arrays `map` (3 rows of n per vector), `offset`, `map_rate` and `moments`, in the order of points,
+    vectors and elements. In relative coordinates the map is that of the rates, ∂x/∂q, and A q + a the place at the
+    present q; `map_rate` is Ȧ q̇.
     """
     graph, coordinates = model.graph, model.system.coordinates
     n = len(coordinates)
@@ -38,13 +40,30 @@ def add_kernel(program: Program, model: Model) -> KernelHandle:
             if row.depends & c.q.depends:
                 entries[i * n + k] = graph.derivative(row, c.q)
     moments = [x for part in model.parts.values() for line in _moments(model, part) for x in line]
-    offset = graph.substitute(rows, at_zero)
+    offset, still = graph.substitute(rows, at_zero), {c.qdd: graph.zero for c in coordinates}
+    drifts: dict[int, Atom] = {}
+    if model.varies:
+        offset = [row - _carried(graph, entries, i * n, coordinates) for i, row in enumerate(rows)]
+        rates = graph.substitute([x for c in _placed(model) for x in c.acceleration], still)
+        drifts = {i: x for i, x in enumerate(rates) if x is not graph.zero}
     stores = list(
         zip(program.sparse_array("map", len(rows) * n, list(entries)), entries.values(), strict=True)
     )
+    stores += zip(program.sparse_array("map_rate", len(rows), list(drifts)), drifts.values(), strict=True)
     stores += zip(program.array("offset", len(rows)), offset, strict=True)
     stores += zip(program.array("moments", len(moments)), moments, strict=True)
     return program.kernel("placement", stores)
+
+
+def _carried(
+    graph: Graph, entries: Mapping[int, Atom], start: int, coordinates: Sequence[Coordinate]
+) -> Atom:
+    """One row of A q."""
+    total = graph.zero
+    for k, c in enumerate(coordinates):
+        if start + k in entries:
+            total = total + entries[start + k] * c.q
+    return total
 
 
 def _placed(model: Model) -> list[Combination]:
@@ -92,6 +111,8 @@ class PlacedBody:
     """(k, 3, n) A."""
     offset: np.ndarray
     """(k, 3) a."""
+    map_rate: np.ndarray
+    """(k, 3) Ȧ q̇ of the present q̇: zero in natural coordinates, where A is constant."""
     moments: np.ndarray
     """(k, k) μ: kg, kg·m, kg·m² (with a bar's vector from end to end: kg)."""
 
@@ -101,14 +122,19 @@ class PlacedBody:
         return len(self.moments) == 4
 
     def place(self, q: np.ndarray) -> np.ndarray:
-        """(k, 3) elements."""
+        """(k, 3) elements at the present q."""
         position: np.ndarray = self.map @ q + self.offset
         return position
 
     def move(self, rates: np.ndarray) -> np.ndarray:
-        """(k, 3) their velocities of q̇, or accelerations of q̈."""
+        """(k, 3) their velocities of q̇."""
         velocity: np.ndarray = self.map @ rates
         return velocity
+
+    def accelerate(self, qdd: np.ndarray) -> np.ndarray:
+        """(k, 3) their accelerations of q̈."""
+        acceleration: np.ndarray = self.map @ qdd + self.map_rate
+        return acceleration
 
 
 class Placement:
@@ -117,7 +143,8 @@ class Placement:
     def __init__(self, model: Model, view: Callable[[str], np.ndarray]) -> None:
         """`view` gives an array of the workspace by its name."""
         n = len(model.system.coordinates)
-        maps, offsets = view("map").reshape(-1, 3, n), view("offset").reshape(-1, 3)
+        maps = view("map").reshape(-1, 3, n)
+        offsets, map_rates = (view(name).reshape(-1, 3) for name in ("offset", "map_rate"))
         names = [*model.points, *model.vectors]
         points = len(model.points)
         self.points = dict(zip(names[:points], maps[:points], strict=True))
@@ -130,8 +157,9 @@ class Placement:
         for part in model.parts.values():
             k = len(_elements(model, part))
             moments = flat[moment : moment + k * k].reshape(k, k)
+            rows = slice(row, row + k)
             self.bodies[part.name] = PlacedBody(
-                part.name, maps[row : row + k], offsets[row : row + k], moments
+                part.name, maps[rows], offsets[rows], map_rates[rows], moments
             )
             row, moment = row + k, moment + k * k
 

@@ -49,7 +49,7 @@ class Solution:
 def tolerance(mechanism: MechanismInstance) -> float:
     """On |Φ|: rounding of lengths squared, with a margin."""
     lengths = mechanism.q[mechanism.lengths]
-    return 1e-14 * max(1.0, float(lengths @ lengths))
+    return 1e-14 * max(1.0, float(lengths @ lengths) + mechanism.compiled.model.reach)
 
 
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:

@@ -112,7 +112,7 @@ class _Balance:
             for k, axis in enumerate("xyz"[: model.dimension]):
                 gravity[k] = mechanism.get_parameter(f"gravity.{axis}")
         for name, placed in mechanism.placement.bodies.items():
-            x, taken = placed.place(mechanism.q), placed.moments @ placed.move(mechanism.qdd)
+            x, taken = placed.place(mechanism.q), placed.moments @ placed.accelerate(mechanism.qdd)
             self.wrench(name, -np.cross(x, taken).sum(axis=0), -taken[0])
             self.wrench(name, np.cross(placed.moments[0] @ x, gravity), placed.moments[0, 0] * gravity)
 

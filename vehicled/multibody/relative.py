@@ -133,14 +133,17 @@ class RelativeSystem:
         self.coordinates.append(coordinate)
         return coordinate
 
-    def base(self, name: str, parent: Base, axis: str, angle: Coordinate | Atom) -> Base:
+    def base(
+        self, name: str, parent: Base, axis: str, angle: Coordinate | Atom, offset: Atom | None = None
+    ) -> Base:
         """The base `parent` turned about its axis "x", "y" or "z", by a coordinate or a fixed angle.
 
-        Raises ValueError when the coordinate is in use already.
+        `offset`: a fixed angle that is added. Raises ValueError when the coordinate is in use already.
         """
         q, coordinate = (angle.q, angle) if isinstance(angle, Coordinate) else (angle, None)
         self._use(coordinate)
-        base = Base(name, parent, AXES.index(axis), q, coordinate, parent.depth + 1)
+        turned = q if offset is None else q + offset
+        base = Base(name, parent, AXES.index(axis), turned, coordinate, parent.depth + 1)
         self.bases.append(base)
         return base
 
@@ -304,6 +307,72 @@ class RelativeSystem:
             matrix[i][i] = -(square[j] + square[k])
             matrix[j][i], matrix[i][j] = matrix[j][i] + a[k], matrix[i][j] - a[k]
         return matrix
+
+    # -- operators in world axes ----------------------------------------------------------------------
+
+    @_operator("e")
+    def world_axis(self, base: Base, axis: int) -> Vector:
+        """Axis number `axis` of `base` (0, 1, 2), a unit vector in world axes."""
+        if base.parent is None:
+            return self.unit(axis)
+        if axis == base.axis:
+            return self.world_axis(base.parent, axis)
+        s, c = self.graph.sin(base.angle), self.graph.cos(base.angle)
+        first, second = (self.world_axis(base.parent, (base.axis + k) % 3) for k in (1, 2))
+        if axis == (base.axis + 1) % 3:
+            return first * c + second * s
+        return second * c - first * s
+
+    def to_world(self, vector: Vector, base: Base) -> Vector:
+        """World components of a vector given in `base`."""
+        total = self.none
+        for k, component in enumerate(vector):
+            total = total + self.world_axis(base, k) * component
+        return total
+
+    @_operator("omega_world")
+    def world_angular_velocity(self, base: Base) -> Vector:
+        """ω of `base` in world axes, rad/s."""
+        if base.parent is None:
+            return self.none
+        return self.world_angular_velocity(base.parent) + self.to_world(self._turning(base, "qd"), base)
+
+    @_operator("alpha_world")
+    def world_angular_acceleration(self, base: Base) -> Vector:
+        """Angular acceleration of `base` in world axes, rad/s²."""
+        if base.parent is None:
+            return self.none
+        turning = self.to_world(self._turning(base, "qd"), base)
+        carried = self.world_angular_velocity(base.parent).cross(turning)
+        own = self.to_world(self._turning(base, "qdd"), base)
+        return self.world_angular_acceleration(base.parent) + carried + own
+
+    @_operator("r_world")
+    def world_position(self, point: Point) -> Vector:
+        """From the ground to `point` in world axes, m."""
+        if point.parent is None:
+            return self.none
+        return self.world_position(point.parent) + self.to_world(point.offset, point.base)
+
+    @_operator("v_world")
+    def world_velocity(self, point: Point) -> Vector:
+        """Of `point` in world axes, m/s."""
+        if point.parent is None:
+            return self.none
+        carried = self.world_angular_velocity(point.base).cross(self.to_world(point.offset, point.base))
+        sliding = self.to_world(self._sliding(point, "qd"), point.base)
+        return self.world_velocity(point.parent) + carried + sliding
+
+    @_operator("a_world")
+    def world_acceleration(self, point: Point) -> Vector:
+        """Of `point` in world axes, m/s²."""
+        if point.parent is None:
+            return self.none
+        omega, alpha = self.world_angular_velocity(point.base), self.world_angular_acceleration(point.base)
+        offset = self.to_world(point.offset, point.base)
+        sliding = self.to_world(self._sliding(point, "qd"), point.base)
+        own = alpha.cross(offset) + omega.cross(omega.cross(offset) + 2.0 * sliding)
+        return self.world_acceleration(point.parent) + own + self.to_world(self._sliding(point, "qdd"), point.base)
 
     def _turning(self, base: Base, rate: str) -> Vector:
         """Angular rate ("qd", "qdd") of a base's own coordinate."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vehicled.multibody.compiled import build_model
+from vehicled.multibody.building import build_model
 from vehicled.multibody.description import Description
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.system import Coordinate
@@ -44,7 +44,9 @@ def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
             raise MechanismError(
                 f"{kind} {name}: particles move freely, mechanisms with drives or inputs are not supported"
             )
-    model = build_model(replace(description, independent=None, degrees_of_freedom=None))
+    model = build_model(
+        replace(description, coordinates="natural", independent=None, degrees_of_freedom=None)
+    )
     g, system = model.graph, model.system
     defined_by = {
         **{n: f"angle {n}" for n in description.angles},

@@ -1,0 +1,64 @@
+"""The forms in which a mechanism can be simulated, and the operations that each takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from vehicled.multibody.building import AngleForm, build_model, build_step
+from vehicled.multibody.description import Description
+from vehicled.multibody.equations import make_residual
+from vehicled.multibody.joints import add_angle
+from vehicled.multibody.model import MechanismError
+
+Form = Literal["natural", "relative"]
+FORMS: tuple[Form, ...] = ("natural", "relative")
+
+
+@dataclass(frozen=True)
+class FormCounts:
+    """Size of a form, and its operations: every +, −, ×, ÷ and function call counts one."""
+
+    coordinates: int
+    constraints: int
+    residual: int
+    """Of M q̈ + Φ_qᵀ λ − Q and Φ."""
+    step: int
+    """Of one time step with one Newton iteration and one projection of rates and of accelerations."""
+
+
+def count_forms(description: Description, angle_form: AngleForm = add_angle) -> dict[Form, FormCounts | str]:
+    """What each form takes, or why there is none. Raises MechanismError where there is no form at all."""
+    found: dict[Form, FormCounts | str] = {}
+    failure = None
+    for form in FORMS:
+        try:
+            found[form] = _count(replace(description, coordinates=form), angle_form)
+        except MechanismError as error:
+            found[form], failure = str(error), failure or error
+    if failure is not None and not any(isinstance(f, FormCounts) for f in found.values()):
+        raise failure
+    return found
+
+
+def choose_form(description: Description, angle_form: AngleForm = add_angle) -> Form:
+    """The form whose step takes fewer operations. Raises MechanismError as `count_forms`."""
+    counts = count_forms(description, angle_form)
+    steps = {form: c.step for form, c in counts.items() if isinstance(c, FormCounts)}
+    return min(steps, key=lambda form: steps[form])
+
+
+def _count(description: Description, angle_form: AngleForm) -> FormCounts:
+    model = build_model(description, angle_form)
+    program, system = model.program, model.system
+    step = build_step(model)
+    residual = make_residual(system, step.multipliers)
+    handle = program.kernel("residual", zip(program.array("residual", len(residual)), residual, strict=True))
+    program.store("parameters", list(model.symbols.values()))
+    program.finish(model.symbols.values())
+    k = step.kernels
+    parts = (k.predict, k.factor, k.iterate, k.recover, k.project_velocity, k.project_acceleration)
+    counts = {h: sum(program.kernels[h].operations().values()) for h in (handle, *parts)}
+    return FormCounts(
+        len(system.coordinates), len(system.constraints), counts[handle], sum(counts[h] for h in parts)
+    )
