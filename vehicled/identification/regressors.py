@@ -170,10 +170,8 @@ class Regressor:
         self.columns = tuple(columns)
         bodies = mechanism.placement.bodies.values()
         scales = [parameters.calc_scale(mechanism, body) for body in bodies]
-        self._maps = np.concatenate(
-            [body.map / s[:, None, None] for body, s in zip(bodies, scales, strict=True)]
-        )
-        """(elements, 3, n) of all bodies."""
+        self._scales = np.concatenate(scales)[:, None]
+        self._constant = None if mechanism.compiled.model.varies else self._calc_maps()
         self.sizes = [len(s) for s in scales]
         """Elements of each body."""
         self._weighs = np.concatenate([np.arange(k) == 0 for k in self.sizes])
@@ -194,8 +192,9 @@ class Regressor:
     def calc(self, basis: np.ndarray | None = None) -> np.ndarray:
         """(n, p) K at the present q, q̇, q̈; with a basis (n, f) its projection basisᵀ K (f, p)."""
         mechanism = self.mechanism
-        maps = self._maps if basis is None else self._maps @ basis
-        pull = self._maps @ mechanism.qdd - np.outer(self._weighs, self._gravity)
+        every, drift = self._constant or self._calc_maps()
+        maps = every if basis is None else every @ basis
+        pull = every @ mechanism.qdd + drift - np.outer(self._weighs, self._gravity)
         blocks, start = [], 0
         for size in self.sizes:
             a, x = maps[start : start + size], pull[start : start + size]
@@ -206,6 +205,12 @@ class Regressor:
             force = column.calc(mechanism)
             blocks.append((force if basis is None else basis.T @ force)[:, None])
         return np.hstack(blocks)
+
+    def _calc_maps(self) -> tuple[np.ndarray, np.ndarray]:
+        """(elements, 3, n) A and (elements, 3) Ȧ q̇ of all bodies."""
+        bodies = self.mechanism.placement.bodies.values()
+        maps = np.concatenate([body.map for body in bodies]) / self._scales[:, None]
+        return maps, np.concatenate([body.map_rate for body in bodies]) / self._scales
 
     def calc_known_forces(self) -> np.ndarray:
         """(n,) forces that are neither columns nor weight, so that K Φ = M q̈ − Q + these.

@@ -1,4 +1,4 @@
-"""From a description to the atoms of its model, in natural or in relative coordinates, and to those of its time step."""
+"""From a description to the atoms of its model, in natural or in relative coordinates, and of its time step."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ Extension = Callable[[Program, Model], object]
 """Adds further kernels on the state of the mechanism, such as sensors; `CompiledMechanism.result` gives what it
 returns."""
 
+
 @dataclass(frozen=True)
 class MechanismKernels:
     """Functions of a mechanism's state.

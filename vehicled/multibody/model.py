@@ -13,6 +13,7 @@ from vehicled.multibody.elements import AXES, Segment
 from vehicled.multibody.expressions import ExpressionError, parse
 from vehicled.multibody.natural import Combination, Frame, Inertia
 from vehicled.multibody.system import Coordinate, System
+from vehicled.multibody.topology import TreeJoint
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
@@ -43,6 +44,18 @@ class Part:
     """None for a point mass and for a slender bar in space, which have no orientation."""
     inertia: Inertia | None = None
     """In the axes of the frame; None where there is no frame."""
+
+
+@dataclass(frozen=True)
+class JointSide:
+    """What the coordinate of a joint moves: a force along it acts on `body` and, reversed, on `parent`."""
+
+    body: str
+    parent: str
+    point: str
+    """Of the body, at the joint."""
+    turns: bool
+    """Whether it is an angle."""
 
 
 @dataclass
@@ -89,8 +102,10 @@ class Model:
         self.load_forces: dict[str, Vector] = {}
         """By load: the force at its (second) point, or the torque; a force on a coordinate in the first place."""
         self.potential = g.zero
-        self.met: set[str] = set()
-        """Joints that the choice of coordinates satisfies."""
+        self.met: dict[str, TreeJoint] = {}
+        """Joints that the choice of coordinates satisfies, without constraints."""
+        self.joint_sides: dict[str, JointSide] = {}
+        """By coordinate of such joints, and of bodies that move freely."""
         self.varies = False
         """Whether the mass matrix and the maps of bodies depend on the position, as in relative coordinates."""
         self.reach = 0.0
@@ -221,7 +236,7 @@ class Model:
 
     def name_angles(self) -> set[str]:
         """Names of the coordinates that are angles."""
-        return set(self.description.angles)
+        return {*self.description.angles, *(name for name, side in self.joint_sides.items() if side.turns)}
 
     def complete(self) -> None:
         """Called once all bodies, constraints and forces are there."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.multibody.body_operators import Forces
+from vehicled.multibody.body_operators import Forces, calc_point_map, calc_twist_map
 from vehicled.multibody.elements import (
     Actuator,
     CoordinateForce,
@@ -27,7 +27,9 @@ from vehicled.multibody.elements import (
     Torque,
 )
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.model import JointSide
 from vehicled.multibody.switches import find_constraints
+from vehicled.multibody.topology import TreeJoint
 
 _GROUND = "ground"
 
@@ -81,6 +83,26 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
             balance.force(point, force)
     balance.generalised(on_coordinates)
     return reactions + balance.solve()
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """A reaction of unknown size: a combination of forces at a point and of torques, on a body."""
+
+    name: str
+    body: str
+    parent: str | None
+    """That the opposite acts on; None where this is a point or direction that bodies share."""
+    point: str | None
+    forces: np.ndarray
+    """(3, k)"""
+    torques: np.ndarray
+    """(3, l)"""
+
+    @property
+    def size(self) -> int:
+        """k + l."""
+        return int(self.forces.shape[1] + self.torques.shape[1])
 
 
 class _Balance:
@@ -162,14 +184,16 @@ class _Balance:
     def generalised(self, forces: np.ndarray) -> None:
         """Forces on the coordinates (n,): at points, and as torques on directions.
 
-        Angles and distances pass theirs on by their own constraints.
+        Those at joints act on both bodies. Other angles and distances pass theirs on by their own constraints.
         """
         mechanism = self.mechanism
         model = mechanism.compiled.model
         by_name: dict[str, np.ndarray] = {}
         for name, f in zip(mechanism.coordinate_names, forces, strict=True):
             vector, _, axis = name.rpartition(".")
-            if vector and f:
+            if name in model.joint_sides:
+                self._act_at_joint(name, model.joint_sides[name], f)
+            elif vector and f:
                 by_name.setdefault(vector, np.zeros(3))["xyz".index(axis)] = f
         for name, force in by_name.items():
             if name in model.points:
@@ -177,58 +201,92 @@ class _Balance:
             else:
                 self.torque([name], np.cross(mechanism.placement.vector(name, mechanism.q), force))
 
+    def _act_at_joint(self, coordinate: str, side: JointSide, f: float) -> None:
+        """A force along the coordinate of a joint: on the body, and reversed on its parent."""
+        mechanism, k = self.mechanism, self.mechanism.index(coordinate)
+        if side.turns:
+            torque, force = f * calc_twist_map(mechanism, side.body)[:3, k], np.zeros(3)
+        else:
+            force = f * calc_point_map(mechanism, side.point)[:, k]
+            torque = np.cross(self.places[side.point], force)
+        self.wrench(side.body, torque, force)
+        self.wrench(side.parent, -torque, -force)
+
     # -- unknown reactions ---------------------------------------------------------------------------------------
 
     def solve(self) -> list[Reaction]:
         """At shared points and directions: all bodies in balance, and so are the points and directions."""
         mechanism, planar = self.mechanism, self.mechanism.compiled.model.planar
         names = list(self.known)
-        unknowns: list[tuple[str, str, bool, np.ndarray]] = []
-        """Point or direction, body, whether a point, and the (3, k) directions of possible forces."""
+        unknowns = [self._at_joint(name, joint) for name, joint in mechanism.compiled.model.met.items()]
+        none = np.zeros((3, 0))
         for point in self.on_points:
             ways = np.eye(3)[:, : 2 if planar else 3]
-            unknowns += [(point, b, True, ways) for b in self.point_owners[point] if b != _GROUND]
+            owners = self.point_owners[point]
+            unknowns += [_Unknown(point, b, None, point, ways, none) for b in owners if b != _GROUND]
         for vector in self.on_vectors:
-            along = mechanism.placement.vector(vector, mechanism.q)
-            ways = np.eye(3)[:, 2:] if planar else np.linalg.svd(along[None])[2][1:].T
-            unknowns += [(vector, b, False, ways) for b in self.vector_owners[vector] if b != _GROUND]
+            ways = np.eye(3)[:, 2:] if planar else self._across(vector)
+            owners = self.vector_owners[vector]
+            unknowns += [_Unknown(vector, b, None, None, none, ways) for b in owners if b != _GROUND]
         pins = [p for p in self.on_points if _GROUND not in self.point_owners[p]]
         pins += [v for v in self.on_vectors if _GROUND not in self.vector_owners[v]]
         loads = self.on_points | self.on_vectors
         right = np.concatenate([*(-self.known[b] for b in names), *(loads[p] for p in pins), np.zeros(0)])
         columns = []
-        for name, body, is_point, ways in unknowns:
-            block = np.zeros((len(right), ways.shape[1]))
-            row = 6 * names.index(body)
-            if is_point:
-                block[row : row + 3] = np.cross(self.places[name], ways.T).T
-                block[row + 3 : row + 6] = ways
-            else:
-                block[row : row + 3] = ways
-            if name in pins:
-                row = 6 * len(names) + 3 * pins.index(name)
-                block[row : row + 3] = ways
+        for u in unknowns:
+            block = np.zeros((len(right), u.size))
+            for body, sign in ((u.body, 1.0), (u.parent, -1.0)):
+                if body in self.known:
+                    row = 6 * names.index(body)
+                    block[row : row + 6] = sign * self._wrenches(u)
+            if u.name in pins:
+                row = 6 * len(names) + 3 * pins.index(u.name)
+                block[row : row + 3] = np.hstack([u.forces, u.torques])
             columns.append(block)
         if not columns:
             return []
         solved = np.linalg.lstsq(np.hstack(columns), right, rcond=1e-10)[0]
-        reactions, zero = [], np.zeros(3)
-        for (name, body, is_point, ways), values in zip(
-            unknowns, np.split(solved, np.cumsum([c.shape[1] for c in columns])[:-1]), strict=True
+        reactions = []
+        for u, values in zip(
+            unknowns, np.split(solved, np.cumsum([u.size for u in unknowns])[:-1]), strict=True
         ):
-            vector = ways @ values
-            reactions.append(
-                Reaction(name, body, name, vector, zero)
-                if is_point
-                else Reaction(name, body, None, zero, vector)
-            )
+            k = u.forces.shape[1]
+            body = u.body if u.parent is None or len(self.point_owners[u.point or ""]) == 1 else None
+            reactions.append(Reaction(u.name, body, u.point, u.forces @ values[:k], u.torques @ values[k:]))
         return reactions
+
+    def _at_joint(self, name: str, tree: TreeJoint) -> _Unknown:
+        """What a joint that has no constraints can exert on the body of its second point."""
+        joint = self.mechanism.description.joints[name]
+        assert not isinstance(joint, Equation)
+        bodies = (tree.body, tree.parent) if joint.points == tree.points else (tree.parent, tree.body)
+        plane = np.eye(3)[:, : 2 if self.mechanism.compiled.model.planar else 3]
+        turning = np.eye(3)[:, 2:] if self.mechanism.compiled.model.planar else np.eye(3)
+        across = plane if tree.axes is None else self._across(tree.axes[0])
+        forces = across if tree.slides else plane
+        if tree.turns:
+            turning = across if tree.axes is not None else np.zeros((3, 0))
+        return _Unknown(name, bodies[0], bodies[1], joint.points[1], forces, turning)
+
+    def _across(self, vector: str) -> np.ndarray:
+        """(3, k) directions at right angles to a unit vector, of the plane in a planar mechanism."""
+        along = self.mechanism.placement.vector(vector, self.mechanism.q)
+        if self.mechanism.compiled.model.planar:
+            return np.array([[-along[1]], [along[0]], [0.0]])
+        across: np.ndarray = np.linalg.svd(along[None])[2][1:].T
+        return across
+
+    def _wrenches(self, unknown: _Unknown) -> np.ndarray:
+        """(6, k) torques about the world's origin and forces, on the body."""
+        forces, torques = unknown.forces, unknown.torques
+        levers = np.cross(self.places[unknown.point], forces.T).T if unknown.point else np.zeros((3, 0))
+        return np.block([[levers, torques], [forces, np.zeros_like(torques)]])
 
 
 def _act_joints(mechanism: Mechanism, balance: _Balance) -> Iterator[Reaction]:
     rigid = mechanism.compiled.model.rigid_constraints
     for name, joint in mechanism.description.joints.items():
-        if isinstance(joint, Equation):
+        if isinstance(joint, Equation) or name in mechanism.compiled.model.met:
             continue
         rows = find_constraints(mechanism, name)
         force, torque = _calc_wrench(mechanism, rows[rows >= rigid])
@@ -242,11 +300,16 @@ def _act_joints(mechanism: Mechanism, balance: _Balance) -> Iterator[Reaction]:
 
 
 def _act_relative_coordinates(mechanism: Mechanism, balance: _Balance) -> None:
+    at_joints = mechanism.compiled.model.joint_sides
     for name, angle in mechanism.description.angles.items():
+        if name in at_joints:
+            continue
         _, torque = _calc_wrench(mechanism, find_constraints(mechanism, f"angle {name}"))
         balance.torque([angle.between[1]], torque)
         balance.torque([angle.between[0]], -torque)
     for name, distance in mechanism.description.distances.items():
+        if name in at_joints:
+            continue
         force, torque = _calc_wrench(mechanism, find_constraints(mechanism, f"distance {name}"))
         along = [] if distance.along is None else [distance.along]
         _act_pair(balance, distance.points, along, [], force, torque)
@@ -294,6 +357,8 @@ def _act_loads(mechanism: Mechanism, balance: _Balance) -> None:
             balance.wrench(load.body, value, np.zeros(3))
         elif isinstance(load, CoordinateForce):
             on_coordinates[mechanism.index(load.coordinate)] += value[0]
+        elif load.angle in mechanism.compiled.model.joint_sides:
+            on_coordinates[mechanism.index(load.angle)] += value[0]
     balance.generalised(on_coordinates)
 
 

@@ -372,7 +372,11 @@ class RelativeSystem:
         offset = self.to_world(point.offset, point.base)
         sliding = self.to_world(self._sliding(point, "qd"), point.base)
         own = alpha.cross(offset) + omega.cross(omega.cross(offset) + 2.0 * sliding)
-        return self.world_acceleration(point.parent) + own + self.to_world(self._sliding(point, "qdd"), point.base)
+        return (
+            self.world_acceleration(point.parent)
+            + own
+            + self.to_world(self._sliding(point, "qdd"), point.base)
+        )
 
     def _turning(self, base: Base, rate: str) -> Vector:
         """Angular rate ("qd", "qdd") of a base's own coordinate."""

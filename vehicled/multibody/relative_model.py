@@ -15,7 +15,7 @@ import numpy as np
 from vehicled.multibody.bodies import add_gravity, describe_bar, describe_rigid, find_rotation
 from vehicled.multibody.description import Description
 from vehicled.multibody.elements import Bar, CoordinateForce, PointMass, Rigid, Segment
-from vehicled.multibody.model import LocalGeometry, MechanismError, Model, Part, Value
+from vehicled.multibody.model import JointSide, LocalGeometry, MechanismError, Model, Part, Value
 from vehicled.multibody.natural import Combination, Frame, Inertia
 from vehicled.multibody.relative import AXES, Base, Point
 from vehicled.multibody.relative_system import TreeSystem
@@ -23,19 +23,6 @@ from vehicled.multibody.system import Coordinate
 from vehicled.multibody.topology import GROUND, TreeJoint, find_tree
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.vector import Vector
-
-
-@dataclass(frozen=True)
-class JointSide:
-    """What a coordinate of the tree moves: a force along it acts on `body` and, reversed, on `parent`."""
-
-    body: str
-    parent: str
-    point: str
-    """Of the body, at the joint."""
-    axis: Combination
-    """Of the angle or displacement, a unit vector."""
-    turns: bool
 
 
 @dataclass(frozen=True)
@@ -76,8 +63,6 @@ class RelativeModel(Model):
     def __init__(self, description: Description, width: int = 1) -> None:
         super().__init__(description, width)
         self.varies = True
-        self.joint_sides: dict[str, JointSide] = {}
-        """By coordinate of the tree."""
 
     def _make_system(self, graph: Graph) -> TreeSystem:
         return TreeSystem(graph)
@@ -89,10 +74,6 @@ class RelativeModel(Model):
         for name, numbers in self.description.vectors.items():
             self.places[name] = np.array([*numbers, 0.0][:3]) / np.linalg.norm(numbers)
         self.reach = float(sum(p @ p for p in self.places.values()))
-
-    def name_angles(self) -> set[str]:
-        """Angles of the description, and those of joints."""
-        return {*super().name_angles(), *(name for name, side in self.joint_sides.items() if side.turns)}
 
     def complete(self) -> None:
         """Mass matrix and generalised forces. Raises MechanismError when a coordinate moves no mass."""
@@ -119,14 +100,19 @@ def _refuse(description: Description) -> None:
             "give the rates of angles and distances"
         )
     scalars = {*description.angles, *description.distances}
-    forces = {f"forces.{n}": f.coordinate for n, f in description.forces.items() if isinstance(f, CoordinateForce)}
-    independent = {"independent": n for n in description.independent or () if n not in scalars}
-    for where, name in {**{f"drives.{n}": n for n in description.drives}, **forces, **independent}.items():
+    used = [("independent", name) for name in description.independent or ()]
+    used += [(f"drives.{name}", name) for name in description.drives]
+    for force, load in description.forces.items():
+        if isinstance(load, CoordinateForce):
+            used.append((f"forces.{force}", load.coordinate))
+    for where, name in used:
         if name not in scalars:
             raise MechanismError(f"{where}: expected an angle or a distance in relative coordinates, got '{name}'")
     for name in description.bodies:
         if description.space == "spatial" and isinstance(description.bodies[name], Bar):
-            raise MechanismError(f"{name}: a bar in space has no orientation, which relative coordinates require")
+            raise MechanismError(
+                f"{name}: a bar in space has no orientation, which relative coordinates require"
+            )
 
 
 class _Builder:
@@ -136,7 +122,8 @@ class _Builder:
         self.model, self.system, self.tree = model, model.system, model.system.tree
         ground = model.geometry[GROUND]
         points = {
-            p: self.tree.point(p, self.tree.ground, self.tree.world, at.atoms) for p, at in ground.points.items()
+            p: self.tree.point(p, self.tree.ground, self.tree.world, at.atoms)
+            for p, at in ground.points.items()
         }
         self.placed = {GROUND: _Placed(self.tree.world, points, np.eye(3), ground.points, ground.vectors)}
         self.points = {name: (GROUND, point) for name, point in points.items()}
@@ -164,7 +151,9 @@ class _Builder:
         ):
             for name in names:
                 if name not in known:
-                    raise MechanismError(f"{section}.{name}: expected in a body, as relative coordinates are of bodies")
+                    raise MechanismError(
+                        f"{section}.{name}: expected in a body, as relative coordinates are of bodies"
+                    )
 
     # -- joints of the tree ---------------------------------------------------------------------------
 
@@ -172,7 +161,8 @@ class _Builder:
         """A body on its parent: turns to the axis, displacement, angle, turns to the axes of the body."""
         model, tree, name = self.model, self.tree, joint.body
         parent = self.placed[joint.parent]
-        model.met |= {joint.name} if joint.name else set()
+        if joint.name is not None:
+            model.met[joint.name] = joint
         places, directions, inertia = self._describe(name)
         body = _Placed(parent.base, {}, self._find_rotation(name, places, directions), places, directions)
         inner, outer = self._align(joint, parent, body)
@@ -180,15 +170,14 @@ class _Builder:
         for axis, angle in inner.turns:
             base = self._turn(name, base, axis, angle)
         rotation = parent.rotation @ inner.rotation
-        along = self.system.directed(base, inner.axis)
         if joint.slides:
             c = self._slide(joint, rotation[:, inner.axis])
-            model.joint_sides[c.name] = JointSide(name, joint.parent, joint.points[1], along, turns=False)
+            model.joint_sides[c.name] = JointSide(name, joint.parent, joint.points[1], turns=False)
             point = tree.point(f"{name}.slide", point, base, None, {AXES[inner.axis]: c})
         if joint.turns:
             turned = _angle_of(rotation.T @ body.rotation @ outer.rotation, inner.axis)
             c, offset = self._angle(joint, parent, body, inner, outer, turned)
-            model.joint_sides[c.name] = JointSide(name, joint.parent, joint.points[1], along, turns=True)
+            model.joint_sides[c.name] = JointSide(name, joint.parent, joint.points[1], turns=True)
             base = tree.base(name, base, AXES[inner.axis], c, None if offset.is_constant(0.0) else offset)
             rotation = rotation @ _rotation(inner.axis, model.guess[c.index] + self._number(offset))
         elif joint.normals is not None:
@@ -199,7 +188,14 @@ class _Builder:
             rotation = rotation @ _rotation(inner.axis, self._number(angle))
         for axis, angle in reversed(outer.turns):
             base = self._turn(name, base, axis, -angle)
-        self._add(replace(body, base=base, rotation=rotation @ outer.rotation.T), name, joint.points[1], point, inertia, joint)
+        self._add(
+            replace(body, base=base, rotation=rotation @ outer.rotation.T),
+            name,
+            joint.points[1],
+            point,
+            inertia,
+            joint,
+        )
 
     def _add_free(self, name: str) -> None:
         """A body of the plane that no joint of the tree leads to: two displacements and an angle."""
@@ -211,8 +207,8 @@ class _Builder:
         slides = {a: self._coordinate(f"{name}.{a}", float(x)) for a, x in zip("xy", at[:2], strict=True)}
         point = tree.point(f"{name}.slide", tree.ground, tree.world, None, slides)
         turned = self._coordinate(f"{name}.angle", _angle_of(rotation, 2))
-        for a, c in [*slides.items(), ("z", turned)]:
-            model.joint_sides[c.name] = JointSide(name, GROUND, anchor, model.vectors[a], turns=c is turned)
+        for c in (*slides.values(), turned):
+            model.joint_sides[c.name] = JointSide(name, GROUND, anchor, turns=c is turned)
         base = tree.base(name, tree.world, "z", turned)
         self._add(_Placed(base, {}, rotation, places, directions), name, anchor, point, inertia)
 
@@ -232,7 +228,13 @@ class _Builder:
         return self._coordinate(f"{joint.body}.slide", start)
 
     def _angle(
-        self, joint: TreeJoint, parent: _Placed, body: _Placed, inner: _Aligned, outer: _Aligned, turned: float
+        self,
+        joint: TreeJoint,
+        parent: _Placed,
+        body: _Placed,
+        inner: _Aligned,
+        outer: _Aligned,
+        turned: float,
     ) -> tuple[Coordinate, Atom]:
         """The angle of a joint and what is added to it: the description's angle, if there is one."""
         model = self.model
@@ -332,7 +334,13 @@ class _Builder:
         return _rotation(2, float(np.angle(turned)))
 
     def _add(
-        self, body: _Placed, name: str, anchor: str, at: Point, inertia: Inertia, joint: TreeJoint | None = None
+        self,
+        body: _Placed,
+        name: str,
+        anchor: str,
+        at: Point,
+        inertia: Inertia,
+        joint: TreeJoint | None = None,
     ) -> None:
         """A body whose point `anchor` is that point of the tree, with constraints for what it shares besides."""
         model, system, tree = self.model, self.system, self.tree
@@ -378,11 +386,13 @@ class _Builder:
         if body.point not in model.points:
             start = model.place(body.point)
             axes = "xyz"[: model.dimension]
-            slides = {a: self._coordinate(f"{body.point}.{a}", float(x)) for a, x in zip(axes, start, strict=False)}
+            slides = {
+                a: self._coordinate(f"{body.point}.{a}", float(x)) for a, x in zip(axes, start, strict=False)
+            }
             point = tree.point(body.point, tree.ground, tree.world, None, slides)
             model.points[body.point], self.points[body.point] = self.system.placed(point), (GROUND, point)
-            for a, c in slides.items():
-                model.joint_sides[c.name] = JointSide(name, GROUND, body.point, model.vectors[a], turns=False)
+            for c in slides.values():
+                model.joint_sides[c.name] = JointSide(name, GROUND, body.point, turns=False)
         owner, at = self.points[body.point]
         if at.parent is not None:
             tree.body(name, at, self.placed[owner].base, mass, tree.none)

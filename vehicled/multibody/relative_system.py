@@ -1,7 +1,8 @@
 """A system whose coordinates are those of a tree of joints, for the formulations that take any `System`.
 
 Points and unit vectors are functions of the coordinates by the recursive operators in world axes; mass matrix
-and generalised forces are those of the recursive dynamics. Constraints and forces are added as in natural coordinates.
+and generalised forces are those of the recursive dynamics. Constraints and forces are added as in natural
+coordinates.
 """
 
 from __future__ import annotations

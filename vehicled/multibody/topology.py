@@ -118,11 +118,11 @@ def _joints(description: Description) -> Iterator[TreeJoint]:
             continue
         if isinstance(joint, Spherical) and not planar:
             continue
-        axes = None if isinstance(joint, Spherical) or (isinstance(joint, Revolute) and planar) else joint.axes
+        axes = (
+            None if isinstance(joint, Spherical) or (isinstance(joint, Revolute) and planar) else joint.axes
+        )
         normals = joint.normals if isinstance(joint, (Prismatic, Fixed)) and not planar else None
-        needed = [
-            [p[k] for p in (axes, normals) if p is not None] for k in (0, 1)
-        ]
+        needed = [[p[k] for p in (axes, normals) if p is not None] for k in (0, 1)]
         first, second = (owner(p, *d) for p, d in zip(joint.points, needed, strict=True))
         if first is None or second is None or first == second:
             continue
@@ -147,4 +147,3 @@ def _shared(description: Description) -> Iterator[TreeJoint]:
                 for vector in vectors[second]:
                     if vector in vectors[first]:
                         yield TreeJoint(second, first, (point, point), axes=(vector, vector))
-
