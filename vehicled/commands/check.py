@@ -193,10 +193,15 @@ def _describe_drive(car: Car) -> dict[str, dict[str, Any]]:
 
 
 def _describe_mechanism(name_or_path: str) -> dict[str, Any]:
+    import dataclasses
+
     from vehicled.multibody.checks import calc_topology
+    from vehicled.multibody.forms import count_forms
     from vehicled.multibody.mechanism import Mechanism
 
-    topology = calc_topology(Mechanism.load(name_or_path))
+    mechanism = Mechanism.load(name_or_path)
+    topology = calc_topology(mechanism)
+    forms = count_forms(mechanism.description)
     return {
         "bodies": len(topology.bodies),
         "coordinates": len(topology.coordinates),
@@ -208,6 +213,11 @@ def _describe_mechanism(name_or_path: str) -> dict[str, Any]:
         "coordinate_names": topology.coordinates,
         "independent": topology.independent,
         "redundant": topology.redundant,
+        "form": mechanism.description.coordinates,
+        "forms": {
+            form: {"refused": found} if isinstance(found, str) else dataclasses.asdict(found)
+            for form, found in forms.items()
+        },
     }
 
 
@@ -219,8 +229,19 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
         ("redundant", "; ".join(found["redundant"]) or "none"),
         ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
         ("independent", ", ".join(found["independent"]) or "none"),
+        *((f"{form} coordinates", _form_text(counts)) for form, counts in found["forms"].items()),
+        ("in use", f"{found['form']} coordinates"),
     ]
     return [f"{name:<20} {value}" for name, value in rows]
+
+
+def _form_text(counts: dict[str, Any]) -> str:
+    if "refused" in counts:
+        return f"none: {counts['refused']}"
+    return (
+        f"{counts['coordinates']}, {counts['constraints']} constraints; operations: residual "
+        f"{counts['residual']:,}, step {counts['step']:,}"
+    )
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -58,7 +58,6 @@ class _Extended:
         self.places = mechanism.layout.places
         self.kernels = mechanism.compiled.kernels
         self.call(self.kernels.prepare)
-        self.call(self.kernels.placement)
         self.n, self.m = len(mechanism.q), len(mechanism.compiled.constraints)
 
     def call(self, kernel: KernelHandle) -> None:
@@ -131,6 +130,7 @@ def _equations(mechanism: Mechanism, digits: int) -> np.ndarray:
     gamma = extended.calc(extended.kernels.gamma)
     qdd = refine(extended.get("qdd"), lambda x: jacobian @ x - gamma)
     extended.set("q", q)
+    extended.call(extended.kernels.placement)
     return _project(extended, basis, qdd)
 
 
@@ -140,6 +140,7 @@ def _project(extended: _Extended, basis: np.ndarray, qdd: np.ndarray) -> np.ndar
     sizes = [len(body.moments) for body in mechanism.placement.bodies.values()]
     every = extended.get("map").reshape(-1, 3, n)
     maps = every[len(every) - sum(sizes) :]
+    drifts = extended.get("map_rate").reshape(-1, 3)[len(every) - sum(sizes) :]
     gravity = np.full(3, Decimal(0), dtype=object)
     if mechanism.description.gravity is not None:
         for k, axis in enumerate("xyz"[: mechanism.description.dimension]):
@@ -147,7 +148,7 @@ def _project(extended: _Extended, basis: np.ndarray, qdd: np.ndarray) -> np.ndar
     blocks, start = [], 0
     for size in sizes:
         a = maps[start : start + size]
-        pull = [x @ qdd for x in a]
+        pull = [x @ qdd + drift for x, drift in zip(a, drifts[start : start + size], strict=True)]
         pull[0] = pull[0] - gravity
         moved = [x @ basis for x in a]
         products = [[moved[i].T @ pull[k] for k in range(size)] for i in range(size)]

@@ -82,7 +82,9 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
         for point, force in forces.on_points.items():
             balance.force(point, force)
     balance.generalised(on_coordinates)
-    return reactions + balance.solve()
+    met, shared = balance.solve()
+    order = {name: k for k, name in enumerate(mechanism.description.joints)}
+    return [*sorted(reactions + met, key=lambda r: order[r.joint]), *shared]
 
 
 @dataclass(frozen=True)
@@ -214,8 +216,11 @@ class _Balance:
 
     # -- unknown reactions ---------------------------------------------------------------------------------------
 
-    def solve(self) -> list[Reaction]:
-        """At shared points and directions: all bodies in balance, and so are the points and directions."""
+    def solve(self) -> tuple[list[Reaction], list[Reaction]]:
+        """At joints without constraints, and at shared points and directions.
+
+        All bodies are in balance, and so are the points and directions.
+        """
         mechanism, planar = self.mechanism, self.mechanism.compiled.model.planar
         names = list(self.known)
         unknowns = [self._at_joint(name, joint) for name, joint in mechanism.compiled.model.met.items()]
@@ -244,7 +249,7 @@ class _Balance:
                 block[row : row + 3] = np.hstack([u.forces, u.torques])
             columns.append(block)
         if not columns:
-            return []
+            return [], []
         solved = np.linalg.lstsq(np.hstack(columns), right, rcond=1e-10)[0]
         reactions = []
         for u, values in zip(
@@ -253,7 +258,8 @@ class _Balance:
             k = u.forces.shape[1]
             body = u.body if u.parent is None or len(self.point_owners[u.point or ""]) == 1 else None
             reactions.append(Reaction(u.name, body, u.point, u.forces @ values[:k], u.torques @ values[k:]))
-        return reactions
+        joints = len(mechanism.compiled.model.met)
+        return reactions[:joints], reactions[joints:]
 
     def _at_joint(self, name: str, tree: TreeJoint) -> _Unknown:
         """What a joint that has no constraints can exert on the body of its second point."""

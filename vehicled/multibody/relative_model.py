@@ -107,7 +107,9 @@ def _refuse(description: Description) -> None:
             used.append((f"forces.{force}", load.coordinate))
     for where, name in used:
         if name not in scalars:
-            raise MechanismError(f"{where}: expected an angle or a distance in relative coordinates, got '{name}'")
+            raise MechanismError(
+                f"{where}: expected an angle or a distance in relative coordinates, got '{name}'"
+            )
     for name in description.bodies:
         if description.space == "spatial" and isinstance(description.bodies[name], Bar):
             raise MechanismError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, localcontext
+from decimal import Decimal, getcontext, localcontext
 from typing import Any
 
 from vehicled.symbolic.graph import Atom
@@ -77,6 +77,19 @@ def sine_and_cosine(x: Decimal) -> tuple[Decimal, Decimal]:
     return +sine, +cosine
 
 
+def angle_of(y: Decimal, x: Decimal) -> Decimal:
+    """atan2(y, x) to the precision of the decimal context, from double precision; each step triples the digits."""
+    size = (x * x + y * y).sqrt()
+    if not size:
+        return Decimal(0)
+    angle, digits = Decimal(math.atan2(y / size, x / size)), 15
+    while digits < getcontext().prec:
+        sine, cosine = sine_and_cosine(angle)
+        angle += (y * cosine - x * sine) / size
+        digits *= 3
+    return angle
+
+
 DECIMAL: Arithmetic = {
     **_COMMON,
     "const": Decimal,
@@ -84,5 +97,6 @@ DECIMAL: Arithmetic = {
     "exp": Decimal.exp,
     "sin": lambda a: sine_and_cosine(a)[0],
     "cos": lambda a: sine_and_cosine(a)[1],
+    "atan2": angle_of,
 }
 """To as many digits as the decimal context has."""
