@@ -8,6 +8,7 @@ become constraints.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -156,6 +157,10 @@ class _Builder:
                     raise MechanismError(
                         f"{section}.{name}: expected in a body, as relative coordinates are of bodies"
                     )
+
+        model.parts = {name: model.parts[name] for name in description.bodies}
+        model.points = _in_order(model.points, description.ground.points, description.points)
+        model.vectors = _in_order(model.vectors, AXES, description.ground.vectors, description.vectors)
 
     # -- joints of the tree ---------------------------------------------------------------------------
 
@@ -380,7 +385,6 @@ class _Builder:
         if inertia.products is not None:
             products = products + inertia.products
         self.tree.body(name, at, base, m, moments, centre, products)
-        self.system.bodies.append((name, 0))
 
     def _add_point_mass(self, name: str, body: PointMass) -> None:
         model, tree = self.model, self.tree
@@ -398,7 +402,6 @@ class _Builder:
         owner, at = self.points[body.point]
         if at.parent is not None:
             tree.body(name, at, self.placed[owner].base, mass, tree.none)
-        self.system.bodies.append((name, 0))
         model.parts[name] = Part(name, mass, model.points[body.point])
 
     def _close(self, name: str, point: str, apart: Vector) -> None:
@@ -415,6 +418,12 @@ class _Builder:
             return
         for n, normal in enumerate(model.normals(name, vector), 1):
             model.constraint(f"{name}: {vector}, {n}", normal.position.dot(along.position))
+
+
+def _in_order(items: dict[str, Combination], *groups: Iterable[str]) -> dict[str, Combination]:
+    """The items of these groups first, in their order."""
+    first = {name: items[name] for group in groups for name in group}
+    return first | items
 
 
 def _reversed(value: Value) -> Value:
