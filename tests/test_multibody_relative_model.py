@@ -327,7 +327,10 @@ def test_the_cheaper_form_is_taken_and_both_are_shown(tmp_path, capsys):
     assert main(["check", str(path)]) == 0
     printed = capsys.readouterr().out
     for counted in counts.values():
-        assert f"residual {counted.residual:,}, step {counted.step:,}" in printed
+        assert (
+            f"residual {counted.residual:,}, step {counted.step:,} with {counted.functions} functions"
+            in printed
+        )
     assert "relative coordinates" in printed.splitlines()[-1]
 
 

@@ -240,7 +240,7 @@ def _form_text(counts: dict[str, Any]) -> str:
         return f"none: {counts['refused']}"
     return (
         f"{counts['coordinates']}, {counts['constraints']} constraints; operations: residual "
-        f"{counts['residual']:,}, step {counts['step']:,}"
+        f"{counts['residual']:,}, step {counts['step']:,} with {counts['functions']} functions"
     )
 
 

@@ -1,9 +1,9 @@
 """Equations of motion that are linear in the parameters: K(q, q̇, q̈) Φ = Q, for any mechanism.
 
-A body's elements are x_i = A_i q + a_i (`placement`), so that its mass forces are Σ μ_ij A_iᵀ (ẍ_j − w_j g) with its
-moments of mass μ and w_j one for its point and zero for its directions; μ is linear in the inertial parameters. No
-angular velocities are needed, and K Φ equals M q̈ less the weight at every q, constraints met or not. Springs,
-dampers and friction add a column each.
+The velocities of a body's elements are A_i q̇ (`placement`), so that its mass forces are Σ μ_ij A_iᵀ (ẍ_j − w_j g)
+with its moments of mass μ and w_j one for its point and zero for its directions; μ is linear in the inertial
+parameters. No angular velocities are needed, and K Φ equals the forces that the motion requires less the weight at
+every q, constraints met or not. Springs, dampers and friction add a column each.
 """
 
 from __future__ import annotations

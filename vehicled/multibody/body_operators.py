@@ -53,9 +53,9 @@ def calc_center_place(mechanism: Mechanism, body: str) -> np.ndarray:
 
 
 def calc_point_map(mechanism: Mechanism, point: str) -> np.ndarray:
-    """(3, n) constant Jacobian J of a named point or marker.
+    """(3, n) Jacobian J of a named point or marker, constant in natural coordinates.
 
-    Its velocity is J q̇, its acceleration J q̈, and a force f (N) at it is the generalised force Jᵀ f. Raises
+    Its velocity is J q̇, its acceleration there J q̈, and a force f (N) at it is the generalised force Jᵀ f. Raises
     UsageError when there is none of that name.
     """
     points = mechanism.placement.points

@@ -179,7 +179,10 @@ def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
 
 
 class MassFactorisation:
-    """M⁻¹ v by a sparse factorisation of M, which is constant: to be made again when parameters have changed."""
+    """M⁻¹ v by a sparse factorisation of M: to be made again when parameters have changed.
+
+    In relative coordinates M depends on the position, too.
+    """
 
     def __init__(self, mechanism: Mechanism) -> None:
         """Raises UsageError when the mass matrix is singular (on other coordinates than those without any mass)."""

@@ -1,6 +1,7 @@
-"""Where points, directions and bodies are: constant linear maps of the coordinates, and moments of mass.
+"""Where points, directions and bodies are: linear maps of the coordinates, and moments of mass.
 
-Any point or direction of a body is x = A q + a with constant A and a. A body is a handful of such vectors,
+Any point or direction of a body is x = A q + a with A and a that are constant in natural coordinates; in relative
+ones they are those of the tangent at the present position. A body is a handful of such vectors,
 its elements, with the matrix of their second moments of mass μ: T = ½ Σ μ_ij ẋ_i·ẋ_j (García de Jalón and
 Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, section 4.2; as a "pseudo-inertia" Wensing, Kim
 and Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter Identification", 2018,
