@@ -145,31 +145,30 @@ class LateObservations:
 
         To late observations it is as if it had been that all along: of the one that it has been they know nothing.
         """
-        place, errors = self._find_places, self._errors
-        covariance = place(("covariance", "x"), "covariance", errors.find_touched(i))
-        x = place(("covariance", "x"), "x", [i])
-        diagonal = place(("covariance", "x"), "covariance", [errors.find_touched(i)[i]])[0]
-        for part in self._history.parts_of_steps(COVARIANCE):
-            part[covariance] = part[x] = 0.0
-            part[diagonal] = variance
+        place, errors, history = self._find_places, self._errors, self._history
+        with_others = place(("covariance", "x"), "covariance", errors.find_touched(i))
+        where = np.concatenate([with_others, place(("covariance", "x"), "x", [i])])
+        values = np.zeros(len(where))
+        values[i] = variance
+        for part in history.parts_of_steps(COVARIANCE):
+            part[where] = values
         # What it was has made others, and others it.
-        touched = (self._rows == i) | (self._columns == i)
-        transition = place(("transition", "transition"), "transition", np.flatnonzero(touched))
-        stays = np.flatnonzero((self._rows == i) & (self._columns == i))
-        for part in self._history.parts_of_steps(TRANSITION):
-            part[transition] = 0.0
-            part[stays] = 1.0
+        touched = np.flatnonzero((self._rows == i) | (self._columns == i))
+        where = place(("transition", "transition"), "transition", touched)
+        values = np.zeros(len(where))
+        values[: len(touched)] = self._rows[touched] == self._columns[touched]
+        for part in history.parts_of_steps(TRANSITION):
+            part[where] = values
         if i >= self._first_estimate:
-            values, tangents = self._estimates
-            k = i - self._first_estimate
-            now = np.concatenate([values[k : k + 1], tangents[k]])
+            k, (estimates, tangents) = i - self._first_estimate, self._estimates
             where = place((self._name, self._name), self._name, [k])
-            for part in self._history.parts_of_steps(ESTIMATES):
-                part[where] = now
+            values = np.concatenate([estimates[k : k + 1], tangents[k]])
+            for part in history.parts_of_steps(ESTIMATES):
+                part[where] = values
         of_event = np.arange(len(errors.noise)) * errors.size + i
-        seen = np.concatenate([place((EVENT[0], EVENT[-1]), name, of_event) for name in EVENT[:2]])
-        for part in self._history.parts_of_events():
-            part[seen] = 0.0
+        where = np.concatenate([place((EVENT[0], EVENT[-1]), name, of_event) for name in EVENT[:2]])
+        for part in history.parts_of_events():
+            part[where] = 0.0
 
     def move(self, array: str, i: int, change: float, d_change: np.ndarray) -> None:
         """Number i of an array of the pose was wrong all along, by a change that has been made of the present one."""
