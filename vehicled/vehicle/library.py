@@ -175,7 +175,9 @@ def _describe(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]:
             "Steering rack: displacement to the left and its derivatives", (), _list(INPUTS, _INPUT_UNITS)
         ),
     )
-    text = "Tie rods' inner ends (displacement and its derivatives), drive, brake, differential, by corner"
+    text = (
+        "Tie rods' inner ends (displacement and its derivatives), drive, brake, differential, road, by corner"
+    )
     yield "corner_inputs", ArrayText(text, (), _list(CORNER_INPUTS, _INPUT_UNITS))
     text = "Changes of inputs and parameters, by corner: zero changes nothing"
     yield "adjustments", ArrayText(text, (), _list(ADJUSTMENTS, {"rod": "m", "*": "1"}))

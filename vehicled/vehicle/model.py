@@ -76,7 +76,7 @@ class _Builder:
         self.half_h = 0.5 * self.h
         self.rack, *rack_rates = rack = [g.symbol(f"input.{name}") for name in INPUTS]
         corners = [g.symbol(f"input.{name}", 1) for name in CORNER_INPUTS]
-        *rod, self.drive, self.pressure, self.transfer_limit = corners
+        *rod, self.drive, self.pressure, self.transfer_limit, self.road, self.road_rate = corners
         self.rod, *rod_rates = rod
         self.program.store("inputs", rack)
         self.program.store("corner_inputs", corners)
@@ -284,7 +284,7 @@ class _Builder:
     # -- forces from outside ----------------------------------------------------------------------------
 
     def _tyre(self) -> None:
-        """Contact of an ideally thin disc with the ground plane."""
+        """Contact of an ideally thin disc with the ground plane, raised under it to the height of the road."""
         g, cp, system = self.g, self.cp, self.system
         self.plane = self.program.array("ground", 4)
         up, height = Vector.of(self.plane[:3]), self.plane[3]
@@ -295,7 +295,7 @@ class _Builder:
         ahead = sv.cross(up).unit()
         self.left = up.cross(ahead)
         # Along the wheel's plane, and normal to the ground.
-        depth = radius - (centre.dot(up) - height) / -down.dot(up)
+        depth = radius - (centre.dot(up) - (height + self.road)) / -down.dot(up)
         self.penetration = depth * -down.dot(up)
 
         def material_velocity(r: Vector) -> Vector:
@@ -312,7 +312,7 @@ class _Builder:
         vertical_stiffness, vertical_damping = cp("tyre.vertical_stiffness"), cp("tyre.vertical_damping")
         # The damper's force is at most the spring's, so that the load of a wheel that touches down grows from zero.
         pressed = vertical_stiffness * self.penetration
-        damped = pressed - vertical_damping * contact_velocity.dot(up)
+        damped = pressed - vertical_damping * (contact_velocity.dot(up) - self.road_rate)
         load = g.max(g.min(damped, 2.0 * pressed), 0.0)
         self.contact = Contact(
             v_t=material_velocity(down * rolling_radius).dot(ahead),
