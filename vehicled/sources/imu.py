@@ -32,6 +32,7 @@ from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.lateral import OLD, LateralKinematics
+from vehicled.sources.model_error import ModelError
 from vehicled.sources.noise_floor import NoiseFloor
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import (
@@ -341,6 +342,8 @@ class ImuSource(Source[Imu]):
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing = context.given_noise, context.timing
         self._floors: dict[str, NoiseFloor] = {}
+        self._road = ModelError()
+        """Vertical acceleration by roads that are not as even as the model's."""
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
@@ -352,10 +355,12 @@ class ImuSource(Source[Imu]):
         self._ahead_at = -math.inf
         for floor in self._floors.values():
             floor.reset()
+        self._road.reset()
 
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
+        self._up = s.R_imu_vehicle[:, 2].tolist()
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
@@ -398,6 +403,21 @@ class ImuSource(Source[Imu]):
     def measure_ahead(self, t: float) -> float | None:
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
         return self._ahead if t - self._ahead_at < OLD else None
+
+    def _observe_accelerations(self, m: Measurement, value: list[float], noise: list[float]) -> None:
+        """Update with all axes; with the vertical one as far as the road leaves the model right."""
+        if self._given_noise:
+            self.updates.update(m, "imu.accel", value, noise)
+            return
+        up = self._up
+        noise = [n + s * s * self._road.variance for n, s in zip(noise, up, strict=True)]
+        self.updates.update(m, "imu.accel", value, noise)
+        record = self.updates.records[-1]
+        if record.innovation:
+            self._road.take(
+                sum(s * v for s, v in zip(up, record.innovation, strict=True)),
+                sum(s * s * v for s, v in zip(up, record.variance, strict=True)),
+            )
 
     def _read_motion(
         self, samples: Sequence[Sequence[float | None]]
@@ -460,7 +480,10 @@ class ImuSource(Source[Imu]):
                 noise, of_samples = of.variances, of.floor.take(value)
                 if not self._given_noise:
                     noise = list(map(add, of_samples, of.model_variances))
-                self.updates.update(m, of.kind, value, noise)
+                if of.kind == "imu.accel":
+                    self._observe_accelerations(m, value, noise)
+                else:
+                    self.updates.update(m, of.kind, value, noise)
                 continue
             present = [k for k, x in enumerate(sample) if x is not None]
             if present:
