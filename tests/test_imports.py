@@ -59,6 +59,7 @@ ROWS = (
     "replay",
     "vehicled.foxglove",
     "vehicled.daemon",
+    "vehicled.particles",
     "vehicled.scoring",
     "vehicled.log_check",
     "vehicled.report",

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from vehicled.angles import wrap
-from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
-from vehicled.studies.particles.instruments import AngleInstrument, PositionInstrument, RateInstrument
-from vehicled.studies.particles.resampling import RESAMPLERS
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.filter import MotionNoise, ParticleFilter
+from vehicled.particles.instruments import AngleInstrument, PositionInstrument, RateInstrument
+from vehicled.particles.resampling import RESAMPLERS
+from vehicled.particles.swarm import Swarm
+from vehicled.studies.benchmarks import four_bar
 
 LENGTHS = (4.0, 2.0, 3.0, 4.0)
 H = 6e-3

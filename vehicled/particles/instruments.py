@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from vehicled.angles import wrap
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.swarm import Swarm
 
 
 class Instrument(Protocol):

@@ -20,14 +20,14 @@ from vehicled.messages import (
 from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
-from vehicled.studies.particles.clusters import calc_covariance, describe_coordinate, find_heaviest
-from vehicled.studies.particles.configuration import CoordinateOptions, ParticlesConfiguration
-from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
-from vehicled.studies.particles.live import Follower
-from vehicled.studies.particles.observability import find_unobservable
-from vehicled.studies.particles.sensors import MechanismSensors
-from vehicled.studies.particles.start import ParticleStart, StartCoordinate
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.clusters import calc_covariance, describe_coordinate, find_heaviest
+from vehicled.particles.configuration import CoordinateOptions, ParticlesConfiguration
+from vehicled.particles.filter import MotionNoise, ParticleFilter
+from vehicled.particles.live import Follower
+from vehicled.particles.observability import find_unobservable
+from vehicled.particles.sensors import MechanismSensors
+from vehicled.particles.start import ParticleStart, StartCoordinate
+from vehicled.particles.swarm import Swarm
 
 _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without readings the particles begin anew: to integrate over it would delay what follows."""

@@ -11,15 +11,15 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Innovation, Measurement
-from vehicled.studies.particles.configuration import SensorOptions
-from vehicled.studies.particles.instruments import (
+from vehicled.particles.configuration import SensorOptions
+from vehicled.particles.instruments import (
     AngleInstrument,
     DistanceInstrument,
     Instrument,
     RateInstrument,
 )
-from vehicled.studies.particles.observability import Measured
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.observability import Measured
+from vehicled.particles.swarm import Swarm
 
 _ABSURD = 1e6
 """In SI units: no encoder or gyroscope reads more."""
