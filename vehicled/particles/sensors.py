@@ -13,8 +13,7 @@ from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Innovation, Measurement
 from vehicled.particles.configuration import SensorOptions
 from vehicled.particles.instruments import (
-    AngleInstrument,
-    DistanceInstrument,
+    CoordinateInstrument,
     Instrument,
     RateInstrument,
 )
@@ -123,4 +122,4 @@ def _make_instrument(name: str, channel: str, o: SensorOptions, swarm: Swarm) ->
         raise UsageError(f"{name}: {channel} is in {CHANNELS[channel]}, but {what} is in {unit}")
     if o.rate is not None:
         return RateInstrument(o.measured, o.sigma, o.multiplier)
-    return (AngleInstrument if angle else DistanceInstrument)(o.measured, o.sigma, o.multiplier)
+    return CoordinateInstrument(o.measured, o.sigma, o.multiplier)
