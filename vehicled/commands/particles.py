@@ -149,7 +149,7 @@ def _play(
     steps = read_steps(log, configuration.daemon.loop.period)
     if not args.fast:
         steps = play(steps, args.rate or 1.0)
-    last: list[ParticleEstimate] = []
+    last: ParticleEstimate | None = None
     with contextlib.ExitStack() as stack:
         outputs = ReplayOutputs[ParticleEstimate](stack, tracker)
         writer = None
@@ -157,8 +157,9 @@ def _play(
             writer = stack.enter_context(MechanismWriter(args.estimates))
 
         def keep(t: int, measurements: object, estimate: ParticleEstimate | None, records: object) -> None:
+            nonlocal last
             if estimate is not None:
-                last[:] = [estimate]
+                last = estimate
                 if writer is not None:
                     writer.write(estimate)
 
@@ -170,4 +171,4 @@ def _play(
         progress = stack.enter_context(Progress("following", unit="s"))
         summary = play_back(tracker, steps, outputs.sinks, outputs.on_command, progress.update)
         progress.update(summary.drive_seconds)
-    return summary, last[0] if last else None
+    return summary, last

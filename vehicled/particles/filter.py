@@ -145,7 +145,9 @@ class ParticleFilter:
             self.resample()
             self._spread()
             left -= share
-        self._weigh_by(left * self._calc_log_likelihoods(readings))
+        else:
+            likelihoods = self._calc_log_likelihoods(readings)
+        self._weigh_by(left * likelihoods)
         if self.effective < self.threshold:
             self.resample()
 

@@ -50,6 +50,10 @@ class MechanismSensor:
         reading = value * self.options.scale + self.options.offset
         return reading if math.isfinite(reading) and abs(reading) <= _ABSURD else None
 
+    def refuse(self, t: int, step: int, value: float) -> Innovation:
+        """The record of a value that is no reading."""
+        return Innovation(t, step, self.channel, self.device, [value], [], [], [], 0.0, 0.0, False, "absurd")
+
     def compare(self, swarm: Swarm, weights: np.ndarray, t: int, step: int, reading: float) -> Innovation:
         """The reading beside what the particles predict, as a record that is not yet decided."""
         sigma, multiplier = self.options.sigma, self.instrument.multiplier

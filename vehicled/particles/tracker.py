@@ -108,7 +108,7 @@ class MechanismTracker:
         for m in measurements:
             if m.t <= t_ns:
                 heapq.heappush(self._held, (m.t, next(self._order), m))
-            else:  # From the future, for which nothing is held.
+            else:  # No reading has a time after the step that takes it.
                 self._reject(m.t, t_ns, self._sensors.find(m))
         due = t_ns - round(self._options.wait * 1e9)
         taken = False
@@ -191,11 +191,10 @@ class MechanismTracker:
 
     def _reject(self, t: int, step: int, values: list[tuple[int, float]]) -> None:
         for k, value in values:
-            self._note(k, Innovation(t, step, "", "", [value], [], [], [], 0.0, 0.0, False, "absurd"))
+            self._note(k, self._sensors.all[k].refuse(t, step, value))
 
     def _note(self, k: int, record: Innovation) -> None:
         sensor = self._sensors.all[k]
-        record.sensor, record.source = sensor.channel, sensor.device
         sensor.counts[record.reason] += 1
         if record.fused or sensor.fits_since is None:
             sensor.fits_since = record.t

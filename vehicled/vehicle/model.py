@@ -428,6 +428,7 @@ class _Builder:
         travel = offset.position.dot(up.position) - self.cp("rest.travel")
         travel_rate = offset.velocity.dot(up.position) + offset.position.dot(up.velocity)
         damping = self._lateral_damping()
+        (brake_torque,) = self._at_present([self.brake_torque])
         return Parts(
             system=self.system,
             chassis=Axes(self.v1.position, self.v2.position, self.v3.position),
@@ -463,7 +464,7 @@ class _Builder:
                 self.wheel,
                 self.strut,
                 self.bar_force,
-                *self._at_present([self.brake_torque]),
+                brake_torque,
                 self.tyre,
             ),
             step=step,
