@@ -9,9 +9,12 @@ import mechanism_rig as rig
 import numpy as np
 import pytest
 from identification_rig import draw_motion
+from mechanism_log_rig import record
 
 from vehicled.cli import main
 from vehicled.identification import base
+from vehicled.identification.mechanism.estimate import calc_equations, estimate
+from vehicled.identification.mechanism.unknowns import MechanismUnknowns
 from vehicled.identification.motions import observe
 from vehicled.identification.regressors import Regressor, spring_columns
 from vehicled.identification.symbolic_base import find_symbolic_base
@@ -269,6 +272,24 @@ def test_base_parameters_are_those_of_natural_coordinates():
     assert base.calc_space_distance(expected, found) < 1e-8
 
 
+def test_masses_of_a_recorded_motion_are_found_in_either_form():
+    forms = [Mechanism(compiled("five_bar", form)) for form in ("natural", "relative")]
+    heavier = {"left_coupler.mass": 1.3, "right_crank.mass": 2.5}
+    forms[0].set_parameters(heavier)
+    run = record(forms[0], 3)
+    forms[0].set_parameters({"left_coupler.mass": 1.0, "right_crank.mass": 3.0})
+    found = []
+    for m in forms:
+        unknowns = MechanismUnknowns(Regressor(m, spring_columns(m)))
+        found.append({q.quantity.name: q for q in estimate(unknowns, [calc_equations(unknowns, run)]).quantities})
+    assert found[0].keys() == found[1].keys()
+    for name, quantity in found[0].items():
+        assert found[1][name].value == pytest.approx(quantity.value, rel=1e-6)
+        assert found[1][name].sigma == pytest.approx(quantity.sigma, rel=1e-4)
+    for name, value in heavier.items():
+        assert abs(found[1][name].value - value) < 4.0 * found[1][name].sigma
+
+
 @pytest.mark.parametrize("form", ["natural", "relative"])
 def test_an_error_state_filter_on_a_four_bar_converges(form):
     h, sensors = 5e-3, SensorSet((Encoder("theta", 0.01), Gyroscope(("A", "P"), 0.01)))
@@ -332,6 +353,13 @@ def test_the_cheaper_form_is_taken_and_both_are_shown(tmp_path, capsys):
             in printed
         )
     assert "relative coordinates" in printed.splitlines()[-1]
+
+
+def test_a_caller_can_ask_for_a_form(tmp_path):
+    """Particles are in natural coordinates, whatever the file says."""
+    path = tmp_path / "double.yaml"
+    path.write_text(DOUBLE)
+    assert "Q.y" in Mechanism.load(path, form="natural").coordinate_names
 
 
 def test_natural_coordinates_are_the_default_and_taken_where_relative_ones_do_not_exist():

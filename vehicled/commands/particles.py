@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     configuration = load_particles_configuration(args.config)
     if args.log is None and not configuration.daemon.devices:
         raise UsageError(f"{args.config}: daemon.devices: expected at least one, or --log LOG")
-    mechanism = Mechanism.load(args.mechanism)
+    mechanism = Mechanism.load(args.mechanism, form="natural")
     try:
         tracker = MechanismTracker(mechanism, configuration)
     except UsageError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from vehicled.multibody import checks, problems
 from vehicled.multibody.compiled import CompiledMechanism, Extension
 from vehicled.multibody.description import Description, load_description, parse_description
+from vehicled.multibody.forms import Form
 from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.model import MechanismError
 
@@ -27,12 +29,18 @@ class Mechanism(MechanismInstance):
         checks.assemble_at_start(self)
 
     @classmethod
-    def load(cls, name_or_path: str | Path, extensions: Sequence[Extension] = ()) -> Mechanism:
+    def load(
+        cls, name_or_path: str | Path, extensions: Sequence[Extension] = (), form: Form | None = None
+    ) -> Mechanism:
         """The mechanism in a file, or the shipped one of that name.
 
-        `extensions`: further kernels, such as those of a `SensorSet`. Raises SettingsError, MechanismError.
+        `extensions`: further kernels, such as those of a `SensorSet`. `form`: in place of the file's `coordinates`.
+        Raises SettingsError, MechanismError.
         """
-        return cls._build(load_description(name_or_path), extensions, str(name_or_path))
+        description = load_description(name_or_path)
+        if form is not None:
+            description = replace(description, coordinates=form)
+        return cls._build(description, extensions, str(name_or_path))
 
     @classmethod
     def parse(cls, text: str, extensions: Sequence[Extension] = ()) -> Mechanism:
