@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from identification_rig import draw_motion
 from mechanism_log_rig import record
+from operator_rig import CHAIN, DUMBBELL, FREE, JOINTS
 
 from vehicled.cli import main
 from vehicled.identification import base
@@ -23,7 +24,8 @@ from vehicled.multibody.batch import MechanismBatch
 from vehicled.multibody.building import build_model
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
-from vehicled.multibody.forms import FormCounts, count_forms
+from vehicled.multibody.elements import CoordinateForce
+from vehicled.multibody.forms import FormCounts, choose_form, count_forms
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
@@ -111,12 +113,15 @@ bodies:
   lower: {kind: rigid, points: {P: 0.1 0 m, Q: 0.9 0 m}, mass: 2 kg, center_of_mass: 0.4 0 m, inertia: 0.3 kg·m²}
 independent: [upper_angle, elbow]
 """
-CLOSED = ("four_bar", "five_bar", "slider_crank")
+CLOSED = ("four_bar", "five_bar", "slider_crank", "suspension_corner")
 OPEN = {"planar": PLANAR, "spatial": SPATIAL}
+CHAINS = {f"chain, {joint}": CHAIN.format(joint=text, v="0 1 0", w="0 0 1") for joint, text in JOINTS.items()}
+TEXTS = OPEN | CHAINS
+SLOW = ("bricard", "front_suspension", *CHAINS)
 
 
 def describe(name: str) -> Description:
-    return rig.describe(OPEN[name]) if name in OPEN else load_description(name)
+    return rig.describe(TEXTS[name]) if name in TEXTS else load_description(name)
 
 
 @cache
@@ -170,7 +175,7 @@ def pair(name: str, duration: float = 0.025) -> tuple[Mechanism, Mechanism]:
     return there, here
 
 
-@pytest.mark.parametrize("name", [*CLOSED, *OPEN, pytest.param("bricard", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [*CLOSED, *OPEN, *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)])
 def test_both_forms_move_the_same_with_the_same_reactions(name):
     there, here = pair(name)
     assert len(here.q) < len(there.q)
@@ -231,6 +236,19 @@ def test_a_double_pendulum_moves_as_in_textbooks():
         assert m.qdd == pytest.approx(np.linalg.solve(mass, forces), rel=1e-10)
 
 
+def test_a_free_body_keeps_its_momentum():
+    """In space, thrown and tumbling; and what the weight adds to it."""
+    m = Mechanism(CompiledMechanism(replace(rig.describe(FREE), coordinates="relative")))
+    assert m.coordinate_names == [f"body.{c}" for c in ("x", "y", "z", "angle_x", "angle_y", "angle_z")]
+    m.set_independent_state(m.z, np.array([1.0, -2.0, 0.5, 3.0, 1.0, -2.0])).require("state")
+    before, energy = operators.calc_central_momentum(m), rig.energy(m)
+    rig.advance(m, 2e-3, 0.2, "matrix_r", "runge_kutta_4")
+    after = operators.calc_central_momentum(m)
+    assert after.angular == pytest.approx(before.angular, abs=1e-9)
+    assert after.linear - before.linear == pytest.approx(2.0 * 0.2 * np.array([0.3, -0.2, -rig.G]), abs=1e-9)
+    assert rig.energy(m) == pytest.approx(energy, abs=1e-9)
+
+
 @pytest.mark.parametrize("name", ["four_bar", "planar", "spatial"])
 def test_derivatives_of_the_accelerations_and_equations_linear_in_the_parameters(name):
     m = relative(name)
@@ -281,7 +299,9 @@ def test_masses_of_a_recorded_motion_are_found_in_either_form():
     found = []
     for m in forms:
         unknowns = MechanismUnknowns(Regressor(m, spring_columns(m)))
-        found.append({q.quantity.name: q for q in estimate(unknowns, [calc_equations(unknowns, run)]).quantities})
+        found.append(
+            {q.quantity.name: q for q in estimate(unknowns, [calc_equations(unknowns, run)]).quantities}
+        )
     assert found[0].keys() == found[1].keys()
     for name, quantity in found[0].items():
         assert found[1][name].value == pytest.approx(quantity.value, rel=1e-6)
@@ -364,9 +384,11 @@ def test_a_caller_can_ask_for_a_form(tmp_path):
 
 def test_natural_coordinates_are_the_default_and_taken_where_relative_ones_do_not_exist():
     assert load_description("four_bar").coordinates == "natural"
-    counts = count_forms(load_description("suspension_corner"))
+    bar = rig.describe(DUMBBELL)
+    counts = count_forms(bar)
     assert isinstance(counts["natural"], FormCounts)
-    assert "knuckle" in counts["relative"]
+    assert "rod: a bar in space" in counts["relative"]
+    assert choose_form(replace(bar, coordinates="auto")) == "natural"
     with pytest.raises(MechanismError, match="unknown point 'lower_ball'"):
         count_forms(replace(load_description("suspension_corner"), points={}))
 
@@ -374,7 +396,11 @@ def test_natural_coordinates_are_the_default_and_taken_where_relative_ones_do_no
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("suspension_corner", {}, "knuckle: no revolute, prismatic or cylindrical joint leads to the ground"),
+        (
+            "four_bar",
+            {"forces": {"f": CoordinateForce(kind="on_coordinate", coordinate="P.x", force=1)}},
+            "P.x",
+        ),
         ("four_bar", {"velocities": {"P": (1.0, 0.0)}}, r"velocities\.P: points have no coordinates"),
         ("four_bar", {"independent": ["P.x"]}, "independent: unknown coordinate 'P.x'"),
         ("four_bar", {"drives": {"P.x": "t"}}, "drives: unknown coordinate 'P.x'"),

@@ -8,7 +8,7 @@ from vehicled import settings
 from vehicled.multibody import ali3p
 from vehicled.multibody.bodies import add_bodies
 from vehicled.multibody.description import Description
-from vehicled.multibody.elements import Angle
+from vehicled.multibody.elements import Angle, Universal
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint, add_sides
 from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model
@@ -40,7 +40,7 @@ def build_model(description: Description, angle_form: AngleForm = add_angle, wid
         if name not in of_joints:
             add_distance(model, name, distance)
     for name, joint in description.joints.items():
-        if name not in model.met:
+        if name not in model.met or isinstance(joint, Universal):
             add_joint(model, name, joint)
     for name, drive in description.drives.items():
         add_drive(model, name, drive)

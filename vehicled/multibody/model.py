@@ -103,7 +103,7 @@ class Model:
         """By load: the force at its (second) point, or the torque; a force on a coordinate in the first place."""
         self.potential = g.zero
         self.met: dict[str, TreeJoint] = {}
-        """Joints that the choice of coordinates satisfies, without constraints."""
+        """Joints that the choice of coordinates satisfies; all but universal ones have no constraints."""
         self.joint_sides: dict[str, JointSide] = {}
         """By coordinate of such joints, and of bodies that move freely."""
         self.varies = False

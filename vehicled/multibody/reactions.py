@@ -207,7 +207,11 @@ class _Balance:
         """A force along the coordinate of a joint: on the body, and reversed on its parent."""
         mechanism, k = self.mechanism, self.mechanism.index(coordinate)
         if side.turns:
-            torque, force = f * calc_twist_map(mechanism, side.body)[:3, k], np.zeros(3)
+            # The axes of a ball joint are not at right angles to each other: no work about the others.
+            sides = mechanism.compiled.model.joint_sides.items()
+            others = [mechanism.index(n) for n, s in sides if s.turns and s.body == side.body]
+            axes = calc_twist_map(mechanism, side.body)[:3, others]
+            torque, force = f * np.linalg.pinv(axes)[others.index(k)], np.zeros(3)
         else:
             force = f * calc_point_map(mechanism, side.point)[:, k]
             torque = np.cross(self.places[side.point], force)
@@ -230,7 +234,8 @@ class _Balance:
             owners = self.point_owners[point]
             unknowns += [_Unknown(point, b, None, point, ways, none) for b in owners if b != _GROUND]
         for vector in self.on_vectors:
-            ways = np.eye(3)[:, 2:] if planar else self._across(vector)
+            along = mechanism.placement.vector(vector, mechanism.q)
+            ways = np.eye(3)[:, 2:] if planar else self._across(along)
             owners = self.vector_owners[vector]
             unknowns += [_Unknown(vector, b, None, None, none, ways) for b in owners if b != _GROUND]
         pins = [p for p in self.on_points if _GROUND not in self.point_owners[p]]
@@ -262,21 +267,24 @@ class _Balance:
         return reactions[:joints], reactions[joints:]
 
     def _at_joint(self, name: str, tree: TreeJoint) -> _Unknown:
-        """What a joint that has no constraints can exert on the body of its second point."""
+        """What a joint of the tree can exert on the body of its second point."""
         joint = self.mechanism.description.joints[name]
         assert not isinstance(joint, Equation)
         bodies = (tree.body, tree.parent) if joint.points == tree.points else (tree.parent, tree.body)
-        plane = np.eye(3)[:, : 2 if self.mechanism.compiled.model.planar else 3]
-        turning = np.eye(3)[:, 2:] if self.mechanism.compiled.model.planar else np.eye(3)
-        across = plane if tree.axes is None else self._across(tree.axes[0])
-        forces = across if tree.slides else plane
-        if tree.turns:
-            turning = across if tree.axes is not None else np.zeros((3, 0))
-        return _Unknown(name, bodies[0], bodies[1], joint.points[1], forces, turning)
+        places = self.mechanism.placement
+        first, second = (places.vector(a, self.mechanism.q) for a in tree.axes or ("x", "y"))
+        planar = self.mechanism.compiled.model.planar
+        forces, torques = np.eye(3)[:, : 2 if planar else 3], np.eye(3)[:, 2 if planar else 0 :]
+        if tree.slides:
+            forces = self._across(first)
+        if tree.turns and tree.axes is None:
+            torques = np.zeros((3, 0))
+        elif tree.turns:
+            torques = self._across(first) if tree.turns == 1 else np.cross(first, second)[:, None]
+        return _Unknown(name, bodies[0], bodies[1], joint.points[1], forces, torques)
 
-    def _across(self, vector: str) -> np.ndarray:
+    def _across(self, along: np.ndarray) -> np.ndarray:
         """(3, k) directions at right angles to a unit vector, of the plane in a planar mechanism."""
-        along = self.mechanism.placement.vector(vector, self.mechanism.q)
         if self.mechanism.compiled.model.planar:
             return np.array([[-along[1]], [along[0]], [0.0]])
         across: np.ndarray = np.linalg.svd(along[None])[2][1:].T

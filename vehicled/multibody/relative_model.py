@@ -56,6 +56,10 @@ class _Aligned:
     """(3, 3) of all these turns, from aligned axes to the body's."""
 
 
+_ALIGNED = 1e-9
+"""rad, up to which axes count as parallel at the start."""
+
+
 class RelativeModel(Model):
     """A mechanism in relative coordinates; `add_tree` adds the bodies."""
 
@@ -135,12 +139,6 @@ class _Builder:
     def build(self) -> None:
         model, description = self.model, self.model.description
         joints, free = find_tree(description)
-        for root in free:
-            if not model.planar:
-                raise MechanismError(
-                    f"{root}: no revolute, prismatic or cylindrical joint leads to the ground, "
-                    "which relative coordinates require in space"
-                )
         for name in free:
             self._add_free(name)
         for joint in joints:
@@ -181,7 +179,10 @@ class _Builder:
             c = self._slide(joint, rotation[:, inner.axis])
             model.joint_sides[c.name] = JointSide(name, joint.parent, joint.points[1], turns=False)
             point = tree.point(f"{name}.slide", point, base, None, {AXES[inner.axis]: c})
-        if joint.turns:
+        if joint.turns == 3:
+            base = self._turn_freely(name, joint.parent, joint.points[1], base, rotation.T @ body.rotation)
+            rotation = body.rotation
+        elif joint.turns:
             turned = _angle_of(rotation.T @ body.rotation @ outer.rotation, inner.axis)
             c, offset = self._angle(joint, parent, body, inner, outer, turned)
             model.joint_sides[c.name] = JointSide(name, joint.parent, joint.points[1], turns=True)
@@ -205,19 +206,41 @@ class _Builder:
         )
 
     def _add_free(self, name: str) -> None:
-        """A body of the plane that no joint of the tree leads to: two displacements and an angle."""
+        """A body that no joint leads to: displacements along the ground's directions, and angles."""
         model, tree = self.model, self.tree
         places, directions, inertia = self._describe(name)
         rotation = self._find_rotation(name, places, directions)
         anchor = next(iter(places))
-        at = model.place(anchor)
-        slides = {a: self._coordinate(f"{name}.{a}", float(x)) for a, x in zip("xy", at[:2], strict=True)}
-        point = tree.point(f"{name}.slide", tree.ground, tree.world, None, slides)
-        turned = self._coordinate(f"{name}.angle", _angle_of(rotation, 2))
-        for c in (*slides.values(), turned):
-            model.joint_sides[c.name] = JointSide(name, GROUND, anchor, turns=c is turned)
-        base = tree.base(name, tree.world, "z", turned)
+        point = self._slide_freely(name, name, anchor)
+        if model.planar:
+            turned = self._coordinate(f"{name}.angle", _angle_of(rotation, 2))
+            model.joint_sides[turned.name] = JointSide(name, GROUND, anchor, turns=True)
+            base = tree.base(name, tree.world, "z", turned)
+        else:
+            base = self._turn_freely(name, GROUND, anchor, tree.world, rotation)
         self._add(_Placed(base, {}, rotation, places, directions), name, anchor, point, inertia)
+
+    def _slide_freely(self, label: str, body: str, point: str) -> Point:
+        """A point of a body, by displacements `LABEL.x` … from the ground's origin."""
+        model, tree = self.model, self.tree
+        start = model.place(point)[: model.dimension]
+        slides = {a: self._coordinate(f"{label}.{a}", float(x)) for a, x in zip(AXES, start, strict=False)}
+        for c in slides.values():
+            model.joint_sides[c.name] = JointSide(body, GROUND, point, turns=False)
+        return tree.point(f"{label}.slide", tree.ground, tree.world, None, slides)
+
+    def _turn_freely(self, name: str, parent: str, point: str, base: Base, turned: np.ndarray) -> Base:
+        """Three angles about x, y and z from how the body is turned at the start; singular 90° about y from it."""
+        z, x = np.arctan2(turned[1, 0], turned[0, 0]), np.arctan2(turned[2, 1], turned[2, 2])
+        y = np.arctan2(-turned[2, 0], np.hypot(turned[2, 1], turned[2, 2]))
+        for axis, angle in zip("zyx", (z, y, x), strict=True):
+            if abs(angle) > _ALIGNED:
+                base = self.tree.base(name, base, axis, self.model.graph.constant(float(angle)))
+        for axis in AXES:
+            c = self._coordinate(f"{name}.angle_{axis}", 0.0)
+            self.model.joint_sides[c.name] = JointSide(name, parent, point, turns=True)
+            base = self.tree.base(name, base, axis, c)
+        return base
 
     def _coordinate(self, name: str, start: float) -> Coordinate:
         model = self.model
@@ -258,7 +281,7 @@ class _Builder:
 
     def _align(self, joint: TreeJoint, parent: _Placed, body: _Placed) -> tuple[_Aligned, _Aligned]:
         """The axis of a joint in both bodies."""
-        if joint.axes is None:
+        if joint.axes is None or joint.turns == 3:
             return (_Aligned(2, (), np.eye(3)),) * 2
         a, b = parent.directions[joint.axes[0]], body.directions[joint.axes[1]]
         if (parent.rotation @ a.numbers) @ (body.rotation @ b.numbers) < 0.0:
@@ -366,6 +389,8 @@ class _Builder:
         model.parts[name] = Part(name, inertia.mass, frame.point(inertia.centre), frame, inertia)
         for p, point in body.points.items():
             here = system.placed(point)
+            if joint is not None and joint.points == (p, p):
+                continue  # The parent's, which is closed already.
             if p in model.points:
                 self._close(name, p, model.points[p].position - here.position)
             else:
@@ -390,15 +415,8 @@ class _Builder:
         model, tree = self.model, self.tree
         mass = model.parameter(f"{name}.mass", body.mass, "kg")
         if body.point not in model.points:
-            start = model.place(body.point)
-            axes = "xyz"[: model.dimension]
-            slides = {
-                a: self._coordinate(f"{body.point}.{a}", float(x)) for a, x in zip(axes, start, strict=False)
-            }
-            point = tree.point(body.point, tree.ground, tree.world, None, slides)
+            point = self._slide_freely(body.point, name, body.point)
             model.points[body.point], self.points[body.point] = self.system.placed(point), (GROUND, point)
-            for c in slides.values():
-                model.joint_sides[c.name] = JointSide(name, GROUND, body.point, turns=False)
         owner, at = self.points[body.point]
         if at.parent is not None:
             tree.body(name, at, self.placed[owner].base, mass, tree.none)

@@ -1,12 +1,14 @@
 """The tree of a mechanism's bodies: the joint by which each hangs on one before it, from the ground outwards.
 
-Bodies are visited breadth first, so that chains are short. Joints that are not part of the tree close loops.
+Bodies are visited breadth first, so that chains are short; by ball joints only where no other joint leads to a body,
+because these take three coordinates. Joints that are not part of the tree close loops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from vehicled.multibody.description import Description
 from vehicled.multibody.elements import (
@@ -18,6 +20,7 @@ from vehicled.multibody.elements import (
     Revolute,
     Rigid,
     Spherical,
+    Universal,
 )
 
 GROUND = "ground"
@@ -25,16 +28,18 @@ GROUND = "ground"
 
 @dataclass(frozen=True)
 class TreeJoint:
-    """How a body hangs on its parent: by no more than one angle about an axis and one displacement along it."""
+    """How a body hangs on its parent: by an angle about an axis and a displacement along it, or a ball joint."""
 
     body: str
     parent: str
     points: tuple[str, str]
     """On the parent and on the body: the same one where they share it."""
-    turns: bool = True
+    turns: Literal[0, 1, 3] = 1
+    """Angles: 3 of a ball joint."""
     slides: bool = False
     axes: tuple[str, str] | None = None
-    """On the parent and on the body; None for a revolute joint of the plane."""
+    """On the parent and on the body; None for a revolute joint of the plane and for a ball joint. A universal joint
+    is a ball joint whose axes a constraint keeps at right angles."""
     normals: tuple[str, str] | None = None
     """Directions at right angles to the axes that stay parallel where a spatial body does not turn."""
     name: str | None = None
@@ -67,23 +72,23 @@ def find_tree(description: Description) -> tuple[list[TreeJoint], list[str]]:
     edges = [*_joints(description), *_shared(description)]
     edges.sort(key=lambda e: e.turns + e.slides)
     bodies = [name for name, body in description.bodies.items() if not isinstance(body, PointMass)]
-    visited, tree, free = {GROUND}, [], []
-    queue = [GROUND]
-    for root in [None, *bodies]:
-        if root is not None:
-            if root in visited:
-                continue
-            visited.add(root)
-            free.append(root)
-            queue.append(root)
-        while queue:
-            here = queue.pop(0)
-            for edge in edges:
-                outward = edge if edge.parent == here else _turned(edge)
-                if outward.parent == here and outward.body not in visited:
-                    visited.add(outward.body)
-                    tree.append(outward)
-                    queue.append(outward.body)
+    visited, tree, free = [GROUND], [], []
+
+    def find_next(here: str, most: int) -> TreeJoint | None:
+        for edge in edges:
+            outward = edge if edge.parent == here else _turned(edge)
+            if outward.parent == here and outward.body not in visited and outward.turns <= most:
+                return outward
+        return None
+
+    while len(visited) <= len(bodies):
+        found = next((e for most in (1, 3) for here in visited if (e := find_next(here, most))), None)
+        if found is None:
+            free.append(next(b for b in bodies if b not in visited))
+            visited.append(free[-1])
+        else:
+            tree.append(found)
+            visited.append(found.body)
     return tree, free
 
 
@@ -114,25 +119,24 @@ def _joints(description: Description) -> Iterator[TreeJoint]:
         return None
 
     for name, joint in description.joints.items():
-        if not isinstance(joint, (Spherical, Revolute, Cylindrical, Prismatic, Fixed)):
+        if not isinstance(joint, (Spherical, Revolute, Universal, Cylindrical, Prismatic, Fixed)):
             continue
-        if isinstance(joint, Spherical) and not planar:
-            continue
-        axes = (
-            None if isinstance(joint, Spherical) or (isinstance(joint, Revolute) and planar) else joint.axes
-        )
+        is_ball = not planar and isinstance(joint, (Spherical, Universal))
+        has_axes = not isinstance(joint, Spherical) and not (planar and isinstance(joint, Revolute))
+        axes = getattr(joint, "axes", None) if has_axes else None
         normals = joint.normals if isinstance(joint, (Prismatic, Fixed)) and not planar else None
         needed = [[p[k] for p in (axes, normals) if p is not None] for k in (0, 1)]
         first, second = (owner(p, *d) for p, d in zip(joint.points, needed, strict=True))
-        if first is None or second is None or first == second:
+        # Where bodies share the point, that is the joint of the tree; the one on their axes remains a constraint.
+        if first is None or second is None or first == second or joint.points[0] == joint.points[1]:
             continue
-        turns = not isinstance(joint, (Prismatic, Fixed))
+        turns: Literal[0, 1, 3] = 3 if is_ball else 0 if isinstance(joint, (Prismatic, Fixed)) else 1
         slides = isinstance(joint, (Prismatic, Cylindrical))
         yield TreeJoint(second, first, joint.points, turns, slides, axes, normals, name)
 
 
 def _shared(description: Description) -> Iterator[TreeJoint]:
-    """Revolute joints where bodies share a point and, in space, a unit vector."""
+    """Revolute joints where bodies share a point and, in space, a unit vector; ball joints without such a vector."""
     planar = description.space == "planar"
     points, vectors = list_points(description), list_vectors(description)
     names = list(points)
@@ -144,6 +148,8 @@ def _shared(description: Description) -> Iterator[TreeJoint]:
                 if planar:
                     yield TreeJoint(second, first, (point, point))
                     continue
-                for vector in vectors[second]:
-                    if vector in vectors[first]:
-                        yield TreeJoint(second, first, (point, point), axes=(vector, vector))
+                common = [v for v in vectors[second] if v in vectors[first]]
+                for vector in common:
+                    yield TreeJoint(second, first, (point, point), axes=(vector, vector))
+                if not common:
+                    yield TreeJoint(second, first, (point, point), turns=3)
