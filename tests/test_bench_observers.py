@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from itertools import combinations
 from typing import get_args
 
@@ -54,15 +55,16 @@ COMMAND = (
 
 @pytest.fixture(scope="module")
 def short():
-    """Runs of 1 s, and nothing kept of them for other tests."""
-    caches = (observer_cases.calc_truth, observer_cases.get_linkage, observers.calc_wrong_rmse)
+    """Runs of 1 s, with what is kept for other runs of them apart from that for runs in full length."""
+    modules = (observer_cases, observers, observer_plots)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(observer_cases, "STEPS", 200)
-        for kept in caches:
-            kept.cache_clear()
+        for name in ("calc_truth", "get_linkage", "calc_setup_observability", "calc_wrong_rmse"):
+            kept = [m for m in modules if hasattr(m, name)]
+            fresh = cache(getattr(kept[0], name).__wrapped__)
+            for module in kept:
+                patch.setattr(module, name, fresh)
         yield
-        for kept in caches:
-            kept.cache_clear()
 
 
 @pytest.fixture(scope="module")
