@@ -5,8 +5,8 @@ from math import comb
 
 import numpy as np
 import pytest
-from identification_rig import SUSPENSION_REACH, draw_motion, shipped
-from mechanism_rig import mechanism
+from identification_rig import SUSPENSION_REACH, draw_motion
+from mechanism_rig import mechanism, shipped
 
 from vehicled.errors import UsageError
 from vehicled.identification import base, extended, transfers

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from drives_rig import TEXT, changed, drive, prototype_file
+from drives_rig import TEXT, bend, changed, drive, prototype_file
 
 from vehicled.configuration import configure
 from vehicled.identification.vehicle.names import PARAMETERS, apply
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.observed import Change
 from vehicled.identification.vehicle.prediction_error import ScoredDrive, differentiate, measure
-from vehicled.simulation.manoeuvres import InitialMotion
-from vehicled.simulation.scenario import DriveInputs, Scenario
 
 KNOWN = PARAMETERS | NOISE
 NAMES = (
@@ -18,11 +16,6 @@ NAMES = (
     *("imu.yaw", "gyro_offset.z", "gyro.noise", "plant.yaw"),
 )
 """As many as the narrowest code for derivatives takes, which other tests compile too."""
-BEND = Scenario(
-    duration=4.5,
-    initial=InitialMotion(speed=15.0),
-    inputs=DriveInputs(rack=[(0.5, 0.0), (1.0, 0.012), (2.5, 0.012), (3.0, -0.01)], rear_torque=400.0),
-)
 
 
 def configuration(name: str, theta: float):
@@ -32,7 +25,7 @@ def configuration(name: str, theta: float):
 @pytest.fixture(scope="module")
 def pass_of_all():
     """A drive, and gradient and information on it at the prototype."""
-    steps = drive(changed(front__tyre_stiffness=-0.1), BEND, seed=7)
+    steps = drive(changed(front__tyre_stiffness=-0.1), bend(4.5), seed=7)
     file = configure(prototype_file(), TEXT)
     kept = ScoredDrive.of(file, steps)
     changes = [Change(configuration(n, KNOWN[n].step), KNOWN[n].step) for n in NAMES]

@@ -2,7 +2,7 @@
 
 import jobs_rig
 import pytest
-from drives_rig import TEXT, changed, drive, mixed, prototype_file
+from drives_rig import TEXT, bend, changed, drive, prototype_file
 
 from vehicled.configuration import configure
 from vehicled.errors import RunError
@@ -20,7 +20,7 @@ from vehicled.jobs.local import LocalProcesses
 def drives() -> list[ScoredDrive]:
     configuration = configure(prototype_file(), TEXT)
     return [
-        ScoredDrive.of(configuration, drive(changed(mass=0.1), mixed(3.0 + seed), seed=seed))
+        ScoredDrive.of(configuration, drive(changed(mass=0.1), bend(1.5 + 0.5 * seed), seed=seed))
         for seed in (1, 2)
     ]
 
