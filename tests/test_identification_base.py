@@ -318,8 +318,8 @@ def by_transfers(suspension):
 
 @pytest.fixture(scope="module")
 def equations(suspension):
-    """(90, 150) decimals of 50 digits: more rows than the parameters that matter."""
-    return extended_equations(suspension, 18, SUSPENSION_REACH, 50)
+    """(125, 150) decimals of 50 digits: more rows than the parameters that matter."""
+    return extended_equations(suspension, 25, SUSPENSION_REACH, 50)
 
 
 @pytest.fixture(scope="module")
