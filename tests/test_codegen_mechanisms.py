@@ -30,21 +30,26 @@ def library(request):
     return make_library(request.param)
 
 
+@pytest.fixture(scope="module")
+def in_python(library):
+    return python_library.write(library)
+
+
 @needs_compiler
 def test_c_computes_what_the_machine_code_does(library, tmp_path):
     compare_with_machine_code(library, CompiledC(library, c_library.write(library), tmp_path))
 
 
-def test_python_computes_what_the_machine_code_does(library):
-    compare_with_machine_code(library, LoadedPython(library, python_library.write(library)))
+def test_python_computes_what_the_machine_code_does(library, in_python):
+    compare_with_machine_code(library, LoadedPython(library, in_python))
 
 
 # -- what mechanics requires -----------------------------------------------------------------------------
 
 
 @pytest.fixture
-def text(library):
-    return LoadedPython(library, python_library.write(library))
+def text(library, in_python):
+    return LoadedPython(library, in_python)
 
 
 def test_the_residual_is_zero_in_a_motion(library, text):

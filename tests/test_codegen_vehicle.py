@@ -38,13 +38,18 @@ def in_c(library, tmp_path_factory):
     return CompiledC(library, c_library.write(library), tmp_path_factory.mktemp("c"))
 
 
+@pytest.fixture(scope="module")
+def in_python(library):
+    return python_library.write(library)
+
+
 @needs_compiler
 def test_c_computes_what_the_machine_code_does(library, in_c):
     compare_with_machine_code(library, in_c)
 
 
-def test_python_computes_what_the_machine_code_does(library):
-    compare_with_machine_code(library, LoadedPython(library, python_library.write(library)))
+def test_python_computes_what_the_machine_code_does(library, in_python):
+    compare_with_machine_code(library, LoadedPython(library, in_python))
 
 
 @needs_compiler
@@ -75,15 +80,15 @@ def change_of(name: str) -> str:
     return f"{prefix}.change_of_{last}" if prefix else f"change_of_{last}"
 
 
-def test_the_residual_is_zero_at_rest(library, vehicle):
-    text = LoadedPython(library, python_library.write(library))
+def test_the_residual_is_zero_at_rest(library, vehicle, in_python):
+    text = LoadedPython(library, in_python)
     text.call("residual")
     for name in RESIDUALS:
         assert np.abs(text.members[name]).max() < 1e-5 * vehicle.mass * vehicle.gravity, name
 
 
-def test_the_tangent_is_that_of_differences(library):
-    text = LoadedPython(library, python_library.write(library))
+def test_the_tangent_is_that_of_differences(library, in_python):
+    text = LoadedPython(library, in_python)
     random = np.random.default_rng(2)
     for name in UNKNOWNS:
         values, change = text.members[name], text.members[change_of(name)]

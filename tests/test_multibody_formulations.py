@@ -15,26 +15,6 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.problems import solve_dynamics
 
 
-@pytest.mark.parametrize(
-    ("name", "z5", "zd5", "z10"),
-    [
-        ("four_bar", [-2.3566429020], [6.5139719886], [-4.9125774679]),
-        (
-            "five_bar",
-            [-1.2732066879, 4.3152559486],
-            [-10.6928676494, 4.4420285747],
-            [-3.4635363421, 5.6758245402],
-        ),
-    ],
-)
-def test_matrix_r_with_the_trapezoidal_rule_follows_the_published_linkages(name, z5, zd5, z10):
-    """A published toolbox's own figures for these linkages at 5 ms; its iteration stops at 1e-10."""
-    m = advance(shipped(name), 5e-3, 5.0, "matrix_r")
-    assert m.z == pytest.approx(z5, abs=2e-7)
-    assert m.zd == pytest.approx(zd5, abs=2e-7)
-    assert advance(m, 5e-3, 5.0, "matrix_r").z == pytest.approx(z10, abs=2e-7)
-
-
 @pytest.mark.parametrize(("formulation", "integrator", "order"), FITTING)
 def test_error_falls_with_the_order_of_the_integrator(formulation, integrator, order):
     """Against the angle alone: θ̈ = −(3 g / 2 l) cos θ of a uniform bar."""
@@ -58,7 +38,7 @@ def test_period_of_a_pendulum_is_the_elliptic_integral(amplitude):
     k = np.sin(amplitude / 2)
     quarter, _ = quad(lambda u: 1 / np.sqrt(1 - (k * np.sin(u)) ** 2), 0, np.pi / 2)
     period = 4 * quarter / np.sqrt(1.5 * G)
-    steps = 2000
+    steps = 500
     advance(m, period / steps, period, "matrix_r", "runge_kutta_4")
     assert m.z[0] == pytest.approx(amplitude - np.pi / 2, abs=1e-8)
     assert m.zd[0] == pytest.approx(0.0, abs=1e-6)
@@ -161,7 +141,7 @@ independent: [P.x]
     assert m.qd == pytest.approx([4.0, 3.0])
     at_start, chosen = energy(m), set()
     stepper = make_stepper("matrix_r", "runge_kutta_4")
-    for _ in range(3000):
+    for _ in range(1000):
         stepper.step(m, 1e-3).require("step")
         chosen.add(m.coordinate_names[m.independent[0]])
     assert chosen == {"P.x", "P.y"}

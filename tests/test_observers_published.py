@@ -88,9 +88,10 @@ def test_the_wrong_model_alone_goes_as_far_wrong_as_published(mechanism, level, 
     ],
 )
 def test_the_true_motion_is_the_published_one(mechanism, seconds, z, zd):
+    """Matrix R by the trapezoidal rule at 5 ms; the toolbox's own iteration stops at 1e-10."""
     state = calc_truth(mechanism)[round(seconds / H) - 1]
     independent = Mechanism.load(mechanism).independent
     assert state.q[independent] == pytest.approx(z, abs=2e-7)
     if zd:
-        assert state.qd[independent] == pytest.approx(zd, abs=1e-6)
+        assert state.qd[independent] == pytest.approx(zd, abs=2e-7)
     assert len(calc_truth(mechanism)) == STEPS
