@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, needs_compiler
+from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, load_python, needs_compiler
 
 from vehicled.cli import main
 from vehicled.multibody.files import mechanisms_folder
 from vehicled.multibody.library import make_library
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.symbolic import c_library, python_library
+from vehicled.symbolic import c_library
 
 LONG = {"front_suspension", "flyball_governor"}
 """Their code is longer than that of all others."""
@@ -32,7 +32,7 @@ def library(request):
 
 @pytest.fixture(scope="module")
 def in_python(library):
-    return python_library.write(library)
+    return load_python(library)
 
 
 @needs_compiler
@@ -155,4 +155,4 @@ def test_names_that_c_does_not_accept_are_changed(tmp_path):
     )
     library = make_library(path)
     compare_with_machine_code(library, CompiledC(library, c_library.write(library), tmp_path))
-    compare_with_machine_code(library, LoadedPython(library, python_library.write(library)))
+    compare_with_machine_code(library, LoadedPython(library, load_python(library)))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 
 import numpy as np
 import pytest
-from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, needs_compiler
+from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, load_python, needs_compiler
 
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.multibody.dimensions import name_units
-from vehicled.symbolic import c_library, python_library
+from vehicled.symbolic import c_library
 from vehicled.vehicle.arrays import DRIVE_TORQUE
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.library import make_library, name_parameter_units
@@ -40,7 +42,7 @@ def in_c(library, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def in_python(library):
-    return python_library.write(library)
+    return load_python(library)
 
 
 @needs_compiler
@@ -126,11 +128,21 @@ def test_units_of_parameters_make_energies_and_masses(tyre):
     assert set(name_units([m for *_, m in system.mass], known)) == {"kg", "kg·m", "kg·m²"}
 
 
-def test_sensors_are_where_the_configuration_has_them(tmp_path):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The Python of the prototype with its sensors, and what the command prints."""
+    folder = tmp_path_factory.mktemp("codegen")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        status = main(["codegen", "prototype", "--language", "python", "--output", str(folder), "--json"])
+    assert status == 0
+    return (folder / "prototype.py").read_text(), json.loads(printed.getvalue())
+
+
+def test_sensors_are_where_the_configuration_has_them(written):
     """At rest the antenna is as high over the ground as it stands, and the accelerometers read gravity upwards."""
-    assert main(["codegen", "prototype", "--language", "python", "--output", str(tmp_path)]) == 0
     module = {}
-    exec((tmp_path / "prototype.py").read_text(), module)
+    exec(written[0], module)
     m, sensors = module["State"](), load_configuration("prototype").sensors
     module["observe_pose"](m)
     module["gnss_position"](m)
@@ -141,10 +153,8 @@ def test_sensors_are_where_the_configuration_has_them(tmp_path):
     assert m.predicted == pytest.approx(sensors.imu.R_imu_vehicle @ [0.0, 0.0, vehicle.gravity], abs=0.05)
 
 
-def test_the_command_writes_a_car(tmp_path, capsys):
-    assert main(["codegen", "prototype", "--language", "python", "--output", str(tmp_path), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    text = (tmp_path / "prototype.py").read_text()
+def test_the_command_writes_a_car(written):
+    text, found = written
     assert found["mechanism"] == "prototype"
     assert found["bytes"] == len(text.encode())
     assert set(re.findall(r"(?m)^\s*(?:import|from) (\w+)", text)) == {"numpy"}
