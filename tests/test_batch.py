@@ -72,11 +72,13 @@ def options(drives) -> list[object]:
 
 @pytest.fixture(scope="module")
 def local(options, tmp_path_factory) -> list[dict]:
-    """Rows that were made by processes of this machine."""
+    """Rows that were made by another process of this machine."""
     path = tmp_path_factory.mktemp("local") / "rows.json"
     with path.open("w") as file:
         subprocess.run(
-            [sys.executable, "-m", "vehicled", "batch", *map(str, options), "--json"], stdout=file, check=True
+            [sys.executable, "-m", "vehicled", "batch", *map(str, options), "--workers", "1", "--json"],
+            stdout=file,
+            check=True,
         )
     return json.loads(path.read_text())["rows"]
 
