@@ -102,11 +102,7 @@ def test_accelerometers_make_forces_known(kind):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "sensors", "rate"),
-    [
-        ("four_bar", "crank_gyros", 10),
-        pytest.param("five_bar", "coupler_gyros", 20, marks=pytest.mark.slow),
-    ],
+    ("mechanism", "sensors", "rate"), [("four_bar", "crank_gyros", 10), ("five_bar", "coupler_gyros", 20)]
 )
 def test_on_linkages_force_estimation_is_better_where_forces_are_wrong(mechanism, sensors, rate):
     plain, *forces = (
