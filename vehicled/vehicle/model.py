@@ -55,7 +55,7 @@ class VehicleProgram:
 def build(tyre: str, extensions: Sequence[Extension[Any]] = (), width: int = 1) -> VehicleProgram:
     """The vehicle with one tyre law (`linear` or `tmeasy`), or `width` vehicles side by side.
 
-    ParameterSymbols are inputs of the program: one build serves every vehicle of this topology. Design positions are
+    Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
     given in chassis axes relative to the vehicle origin.
     """
     return _Builder(LAWS[tyre], width).build(extensions)
