@@ -32,7 +32,7 @@ from vehicled.filter.states import (
     VELOCITY,
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.sources.imu import GYRO_BIAS
+from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import POSE
 
