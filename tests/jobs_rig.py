@@ -82,8 +82,6 @@ def start_cluster(workers: int = 2) -> Any:
 
     # Otherwise it gives up a worker that is not there, because it starts again, 15 s after it was killed first.
     dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"})
-    # Each of them costs the start of a worker.
-    dask.config.set({"distributed.scheduler.allowed-failures": 1})
     return distributed.LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     )
