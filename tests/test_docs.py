@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import re
-import shlex
 import runpy
 import shlex
 from collections.abc import Iterator
