@@ -22,7 +22,7 @@ from vehicled.cli import main
 from vehicled.errors import UsageError
 from vehicled.scoring import compare, score
 
-LENGTH = 3.0
+LENGTH = 2.0
 """s of each drive."""
 
 
