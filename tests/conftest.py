@@ -62,6 +62,7 @@ def heap():
     """What earlier files keep is left out of collections: one of all that a worker has in the end takes a second."""
     gc.collect()
     gc.freeze()
+    gc.unfreeze = lambda: None  # so that it stays so after a loop and a benchmark, which freeze too
 
 
 @pytest.fixture

@@ -7,11 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Within it, nothing is collected by itself, and what was allocated before is left out of every collection.
-
-    What was frozen before stays frozen after it.
-    """
-    frozen_before = gc.get_freeze_count() > 0
+    """Within it, nothing is collected by itself, and what was allocated before is left out of every collection."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -19,5 +15,4 @@ def collector_off() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-        if not frozen_before:
-            gc.unfreeze()
+        gc.unfreeze()
