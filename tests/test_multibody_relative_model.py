@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 
 import mechanism_rig as rig
 import numpy as np
 import pytest
+from codegen_rig import LoadedPython, compare_with_machine_code, load_python
 from identification_rig import draw_motion
 from mechanism_log_rig import record
 from operator_rig import CHAIN, DUMBBELL, FREE, JOINTS
 
 from vehicled.cli import main
+from vehicled.errors import UsageError
 from vehicled.identification import base
 from vehicled.identification.mechanism.estimate import calc_equations, estimate
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
@@ -27,6 +30,7 @@ from vehicled.multibody.description import Description, load_description
 from vehicled.multibody.elements import CoordinateForce
 from vehicled.multibody.forms import FormCounts, choose_form, count_forms
 from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.library import make_library
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 from vehicled.multibody.reactions import calc_reactions
@@ -117,7 +121,7 @@ CLOSED = ("four_bar", "five_bar", "slider_crank", "suspension_corner")
 OPEN = {"planar": PLANAR, "spatial": SPATIAL}
 CHAINS = {f"chain, {joint}": CHAIN.format(joint=text, v="0 1 0", w="0 0 1") for joint, text in JOINTS.items()}
 TEXTS = OPEN | CHAINS
-SLOW = ("bricard", "front_suspension", *CHAINS)
+SLOW = ("spatial", "bricard", "front_suspension", *CHAINS)
 
 
 def describe(name: str) -> Description:
@@ -175,7 +179,9 @@ def pair(name: str, duration: float = 0.025) -> tuple[Mechanism, Mechanism]:
     return there, here
 
 
-@pytest.mark.parametrize("name", [*CLOSED, *OPEN, *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)])
+@pytest.mark.parametrize(
+    "name", [*CLOSED, "planar", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)]
+)
 def test_both_forms_move_the_same_with_the_same_reactions(name):
     there, here = pair(name)
     assert len(here.q) < len(there.q)
@@ -346,6 +352,19 @@ def test_a_joint_can_be_held_and_driven():
     assert m.qdd == pytest.approx(qdd, rel=1e-8, abs=1e-8)
 
 
+def test_a_joint_of_the_tree_cannot_be_disabled():
+    m = relative("planar")
+    with pytest.raises(UsageError, match="at_A has no constraints of its own"):
+        switches.disable(m, "at_A")
+
+
+def test_generated_code_computes_the_same(tmp_path):
+    path = tmp_path / "double.yaml"
+    path.write_text(DOUBLE)
+    library = make_library(path)
+    compare_with_machine_code(library, LoadedPython(library, load_python(library)))
+
+
 def test_forces_at_places_of_bodies_do_the_same_work():
     there, here = Mechanism(compiled("four_bar", "natural")), relative("four_bar")
     for m in (there, here):
@@ -373,6 +392,11 @@ def test_the_cheaper_form_is_taken_and_both_are_shown(tmp_path, capsys):
             in printed
         )
     assert "relative coordinates" in printed.splitlines()[-1]
+    assert main(["check", "four_bar", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["form"] == "natural"
+    assert found["forms"]["natural"]["coordinates"] == found["coordinates"] == 5
+    assert found["forms"]["relative"]["constraints"] == 2
 
 
 def test_a_caller_can_ask_for_a_form(tmp_path):

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from vehicled.symbolic.evaluate import DECIMAL, FLOAT, evaluate, sine_and_cosine
+from vehicled.symbolic.evaluate import DECIMAL, FLOAT, angle_of, evaluate, sine_and_cosine
 from vehicled.symbolic.graph import Graph
 
 
@@ -65,6 +65,19 @@ def test_sine_and_cosine(x):
     assert float(cosine) == pytest.approx(math.cos(float(x)), abs=1e-12)
     assert len(sine.as_tuple().digits) <= 50
     assert getcontext().prec == 28
+
+
+@pytest.mark.parametrize(("y", "x"), [("0", "1"), ("1", "-2"), ("-3", "-1e-20"), ("5", "0"), ("0", "-1")])
+def test_the_angle_of_a_direction(y, x):
+    with localcontext() as context:
+        context.prec = 60
+        angle = angle_of(Decimal(y), Decimal(x))
+        sine, cosine = sine_and_cosine(angle)
+        size = (Decimal(y) ** 2 + Decimal(x) ** 2).sqrt()
+        assert abs(sine * size - Decimal(y)) < Decimal("1e-57") * size
+        assert abs(cosine * size - Decimal(x)) < Decimal("1e-57") * size
+        assert angle_of(Decimal(0), Decimal(0)) == 0
+    assert float(angle) == pytest.approx(math.atan2(float(y), float(x)))
 
 
 def test_what_has_no_value_is_refused(graph):

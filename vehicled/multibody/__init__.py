@@ -1,7 +1,7 @@
 """Rigid multibody systems in natural and in relative coordinates.
 
 A `Description` (a file, `description`) is built into atoms (`building`: `model` with `bodies`, or `relative_model`
-with the tree of `topology`; `joints`, `loads`) in one of two forms (`forms`), compiled once (`compiled`) and run in
+with `relative_bodies`; `joints`, `loads`) in one of two forms (`forms`), compiled once (`compiled`) and run in
 any number of instances (`mechanism`), which the `problems` of kinematics and statics and the steppers of
 `formulations` work on:
 

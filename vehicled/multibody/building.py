@@ -12,7 +12,8 @@ from vehicled.multibody.elements import Angle, Universal
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint, add_sides
 from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model
-from vehicled.multibody.relative_model import RelativeModel, add_tree
+from vehicled.multibody.relative_bodies import add_tree
+from vehicled.multibody.relative_model import RelativeModel
 
 AngleForm = Callable[[Model, str, Angle], None]
 """Adds the coordinate of an angle, the constraint that it follows and its sides (`Model.sines`)."""

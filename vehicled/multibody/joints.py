@@ -20,7 +20,7 @@ from vehicled.multibody.elements import (
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.symbolic.vector import Vector
 
-_SQUARE = 1e-6
+SQUARE = 1e-6
 """Cosine up to which directions count as at right angles."""
 
 
@@ -160,7 +160,7 @@ def _keep_parallel(model: Model, name: str, axes: tuple[str, str]) -> None:
 def _keep_from_turning(model: Model, name: str, axes: tuple[str, str], normals: tuple[str, str]) -> None:
     home = model.home(name, axes[0], normals[0])
     axis, normal = home.vectors[axes[0]], home.vectors[normals[0]]
-    if abs(axis.numbers @ normal.numbers) > _SQUARE:
+    if abs(axis.numbers @ normal.numbers) > SQUARE:
         raise MechanismError(f"{name}: {normals[0]} is not at right angles to {axes[0]}")
     assert home.frame is not None
     across = home.frame.direction(axis.atoms.cross(normal.atoms))

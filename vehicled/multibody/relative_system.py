@@ -7,7 +7,7 @@ coordinates.
 
 from __future__ import annotations
 
-from vehicled.multibody.natural import Basic, Combination
+from vehicled.multibody.natural import Basic, Combination, Frame
 from vehicled.multibody.relative import Base, Point, RelativeSystem
 from vehicled.multibody.relative_dynamics import Dynamics
 from vehicled.multibody.system import Coordinate, System
@@ -60,13 +60,15 @@ class TreeSystem(System):
 
     def force(self, point: Combination, force: Vector) -> None:
         """Apply a force (world axes, N) at a point of a body."""
-        tree = self.tree
         for basic, c in point.terms.items():
             if basic in self._points:
-                tree.forces.append((self._points[basic], tree.world, force * c))
-            elif basic in self._directions:
-                base = self._directions[basic]
-                tree.moments.append((base, tree.express(basic.position.cross(force * c), tree.world, base)))
+                self.tree.forces.append((self._points[basic], self.tree.world, force * c))
+
+    def torque(self, frame: Frame, torque: Vector) -> None:
+        """Apply a torque (world axes, N·m) to a body."""
+        (axis,) = frame.directions[0].terms
+        base = self._directions[axis]
+        self.tree.moments.append((base, self.tree.express(torque, self.tree.world, base)))
 
     def gravity(self, g: Vector) -> None:
         """Uniform acceleration g (world axes, m/s²) on every mass."""

@@ -65,9 +65,13 @@ def find_constraints(mechanism: Mechanism, name: str) -> np.ndarray:
     """Indices (k,), among the description's constraints, of those of a name.
 
     The one of that name, or all those of that body or joint (`name: …`), which may have none. Raises UsageError for
-    unknown names.
+    unknown names, and for joints whose coordinates are those of the mechanism.
     """
     labels, description = mechanism.compiled.constraints, mechanism.description
+    if name in mechanism.compiled.model.met:
+        raise UsageError(
+            f"{name} has no constraints of its own: it is a joint of the tree of relative coordinates"
+        )
     rows = [k for k, label in enumerate(labels) if label == name or label.startswith(f"{name}: ")]
     if not rows and name not in {*description.bodies, *description.joints}:
         raise UsageError(f"unknown constraint '{name}'; known here: {', '.join(labels) or 'none'}")
