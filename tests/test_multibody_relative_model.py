@@ -27,7 +27,7 @@ from vehicled.multibody.batch import MechanismBatch
 from vehicled.multibody.building import build_model
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
-from vehicled.multibody.elements import CoordinateForce
+from vehicled.multibody.elements import CoordinateForce, Rigid
 from vehicled.multibody.forms import FormCounts, choose_form, count_forms
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.library import make_library
@@ -117,6 +117,7 @@ bodies:
   lower: {kind: rigid, points: {P: 0.1 0 m, Q: 0.9 0 m}, mass: 2 kg, center_of_mass: 0.4 0 m, inertia: 0.3 kg·m²}
 independent: [upper_angle, elbow]
 """
+PLATE = {"plate": Rigid(kind="rigid", points=["P", "Q"], mass=1.0, center_of_mass=(0.0, 0.0), inertia=(1.0,))}
 CLOSED = ("four_bar", "five_bar", "slider_crank", "suspension_corner")
 OPEN = {"planar": PLANAR, "spatial": SPATIAL}
 CHAINS = {f"chain, {joint}": CHAIN.format(joint=text, v="0 1 0", w="0 0 1") for joint, text in JOINTS.items()}
@@ -278,6 +279,18 @@ def test_derivatives_of_the_accelerations_and_equations_linear_in_the_parameters
     assert exact == pytest.approx(differences, rel=1e-6, abs=1e-6 * np.abs(exact).max())
 
 
+def test_far_positions_are_reached_in_the_same_assembly():
+    """A slider-crank in closed form."""
+    m, r, length = relative("slider_crank"), 0.06, 0.18
+    for theta in (-3.0, 0.0, 3.0, -1.5, 2.0):
+        m.set_independent_state(np.array([theta]), np.array([40.0])).require("position")
+        sin, cos = np.sin(theta), np.cos(theta)
+        root = np.sqrt(length**2 - (r * sin) ** 2)
+        k = m.index("stroke")
+        assert m.q[k] == pytest.approx(r * cos + root, abs=1e-12)
+        assert m.qd[k] == pytest.approx((-r * sin - r * r * sin * cos / root) * 40.0, abs=1e-10)
+
+
 def test_several_instances_are_as_one():
     m = relative("four_bar")
     batch = MechanismBatch(m, 2)
@@ -434,11 +447,43 @@ def test_natural_coordinates_are_the_default_and_taken_where_relative_ones_do_no
             r"points\.Z: expected in a body",
         ),
         ("four_bar", {"vectors": {"v": (1, 0)}}, r"vectors\.v: expected in a body"),
+        (
+            "four_bar",
+            {"points": {"P": (1, 1.7), "Q": (1, 1.7)}, "bodies": PLATE},
+            "plate: P and Q lie at one place",
+        ),
+        (
+            "four_bar",
+            {"points": {"P": (-1, -1.7), "Q": (10, 5)}},
+            "angle theta is 1.047 rad at the start, but the places of the points lie on the other side",
+        ),
     ],
 )
 def test_what_has_no_relative_coordinates_is_refused_with_a_name(name, changes, message):
     with pytest.raises(MechanismError, match=message):
         build_model(replace(load_description(name), coordinates="relative", **changes))
+
+
+def test_what_cannot_move_has_natural_coordinates_only():
+    welded = """
+space: planar
+coordinates: relative
+ground: {points: {A: 0 0 m}}
+points: {O: 0 0 m}
+vectors: {v: 1 0}
+bodies: {block: {kind: rigid, points: [O], vectors: [v], mass: 1 kg, center_of_mass: 1 0 m, inertia: 1 kg·m²}}
+joints: {weld: {kind: rigid, points: [A, O], axes: [x, v]}}
+"""
+    with pytest.raises(MechanismError, match="nothing can move"):
+        build_model(rig.describe(welded))
+    assert choose_form(rig.describe(welded)) == "natural"
+
+
+def test_what_can_move_is_named_by_its_body():
+    with pytest.raises(
+        MechanismError, match=r"under-determined: 2 degrees of freedom, 1 declared; .*lower can move"
+    ):
+        rig.mechanism(DOUBLE.replace("[upper_angle, elbow]", "[upper_angle]"))
 
 
 def test_a_form_that_does_not_exist_is_refused():

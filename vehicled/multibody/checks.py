@@ -156,7 +156,7 @@ def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> str:
     """The bodies that motions (n, k) move, or the coordinates when none of them belongs to a body."""
     moved = np.abs(motions).max(axis=1)
     names = {
-        name.removesuffix(".x").removesuffix(".y").removesuffix(".z")
+        _without_axis(name)
         for name, size in zip(mechanism.coordinate_names, moved, strict=True)
         if size > _MOVES * moved.max()
     }
@@ -165,11 +165,17 @@ def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> str:
 
 
 def _held(mechanism: MechanismInstance, body: str) -> set[str]:
-    """Names of the points and vectors of a body."""
+    """Names of the points and vectors of a body, and of the coordinates by which it hangs on another one."""
     model = mechanism.compiled.model
     if body in model.geometry:
-        return {*model.geometry[body].points, *model.geometry[body].vectors}
-    return {basic.name for basic in model.parts[body].centre.terms}
+        held = {*model.geometry[body].points, *model.geometry[body].vectors}
+    else:
+        held = {basic.name for basic in model.parts[body].centre.terms}
+    return held | {_without_axis(name) for name, side in model.joint_sides.items() if side.body == body}
+
+
+def _without_axis(coordinate: str) -> str:
+    return coordinate.removesuffix(".x").removesuffix(".y").removesuffix(".z")
 
 
 def _check_forces(mechanism: MechanismInstance) -> None:

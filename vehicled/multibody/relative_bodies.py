@@ -133,6 +133,8 @@ class _Builder:
                     raise MechanismError(
                         f"{section}.{name}: expected in a body, as relative coordinates are of bodies"
                     )
+        if not self.tree.coordinates:
+            raise MechanismError("nothing can move: bodies that are fixed have no relative coordinates")
         model.parts = {name: model.parts[name] for name in description.bodies}
         model.points = _in_order(model.points, description.ground.points, description.points)
         model.vectors = _in_order(model.vectors, AXES, description.ground.vectors, description.vectors)
@@ -167,6 +169,11 @@ class _Builder:
             rotation = rotation @ _rotation(inner.axis, model.guess[c.index] + self._number(offset))
         elif joint.normals is not None:
             u, v = (b.directions[n] for b, n in zip((parent, body), joint.normals, strict=True))
+            for aligned, normal, k in ((inner, u, 0), (outer, v, 1)):
+                if joint.axes is not None and not aligned.is_across(normal):
+                    raise MechanismError(
+                        f"{joint.name}: {joint.normals[k]} is not at right angles to {joint.axes[k]}"
+                    )
             v = _reversed(v) if (parent.rotation @ u.numbers) @ (body.rotation @ v.numbers) < 0.0 else v
             angle = self._phase(inner, u) - self._phase(outer, v)
             base = self._turn(name, base, inner.axis, angle)
@@ -230,7 +237,8 @@ class _Builder:
         start = float((model.place(joint.points[1]) - model.place(joint.points[0])) @ along)
         assert joint.axes is not None
         for name, distance in model.description.distances.items():
-            if distance.points == joint.points and distance.along == joint.axes[0]:
+            is_same = distance.points == joint.points and distance.along == joint.axes[0]
+            if is_same and name not in model.joint_sides:
                 return self._coordinate(name, start if distance.start is None else distance.start)
         return self._coordinate(f"{joint.body}.slide", start)
 
@@ -248,13 +256,20 @@ class _Builder:
         axes = (joint.axes[0],) if joint.axes else (None, "z")
         for name, angle in model.description.angles.items():
             u, v = parent.local(angle.between[0]), body.local(angle.between[1])
-            if u is None or v is None or angle.about not in axes:
+            if u is None or v is None or angle.about not in axes or name in model.joint_sides:
                 continue
             if not (inner.is_across(u) and outer.is_across(v)):
                 continue
             offset = self._phase(inner, u) - self._phase(outer, v)
             start = float(np.angle(np.exp(1j * (turned - self._number(offset)))))
-            return self._coordinate(name, start if angle.start is None else angle.start), offset
+            if angle.start is None:
+                return self._coordinate(name, start), offset
+            if np.cos(angle.start - start) < 0.0:
+                raise MechanismError(
+                    f"cannot be assembled: angle {name} is {angle.start:.4g} rad at the start, "
+                    "but the places of the points lie on the other side"
+                )
+            return self._coordinate(name, angle.start), offset
         return self._coordinate(f"{joint.body}.angle", turned), model.graph.zero
 
     # -- axes of joints -------------------------------------------------------------------------------
@@ -320,6 +335,10 @@ class _Builder:
             return geometry.points, {}, inertia
         assert isinstance(body, Rigid)
         geometry, inertia = describe_rigid(model, name, body)
+        (origin, start), *others = geometry.points.items()
+        for p, at in others:
+            if not np.any(at.numbers - start.numbers):
+                raise MechanismError(f"{name}: {origin} and {p} lie at one place of the body")
         for direction, value in body.directions.items():
             geometry.vectors[direction] = model.direction(f"{name}.{direction}", value)
         model.geometry[name] = geometry
