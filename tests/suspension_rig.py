@@ -41,7 +41,9 @@ def place(points: AnyPoints, height: float, rack: float = 0.0) -> Placed:
             found.append(_distance(fixed, carrier.of(moving)) - _distance(fixed, moving))
         if not isinstance(points, SwingArmPoints):
             inner, outer = np.array(points.tie_rod_inner), points.tie_rod_outer
-            found.append(_distance(inner + (0, rack, 0), carrier.of(outer)) - _distance(inner, outer))
+            found.append(
+                _distance(inner + np.array([0.0, rack, 0.0]), carrier.of(outer)) - _distance(inner, outer)
+            )
         if isinstance(points, MacphersonPoints):
             top, foot = carrier.of(points.strut_top), carrier.of(points.strut_foot)
             found += list(np.cross(points.strut_top - foot, (top - foot) / _distance(top, foot)))
@@ -57,7 +59,7 @@ def _links(points: AnyPoints) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rods that hold the carrier: from points of the hinge axes to points of it."""
     if isinstance(points, SwingArmPoints):
         center = np.array(points.wheel_center)
-        ends = [center, center + (0.0, 0.0, 0.3), center + (0.3, 0.0, 0.0)]
+        ends = center + 0.3 * np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0]])
         return [link for end in ends for link in _wishbone(points.hinge, points.hinge_axis, end)]
     links = _wishbone(points.lower_hinge, points.lower_axis, points.lower_ball_joint)
     if isinstance(points, HardPoints):
