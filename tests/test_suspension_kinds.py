@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 
@@ -11,7 +12,11 @@ from scipy.spatial.transform import Rotation
 from suspension_rig import Placed, place
 from vehicle_rig import Basics, G, Rig, sine, vehicle
 
+import vehicled
+from vehicled.cli import main
 from vehicled.messages import CORNER_LOADS, WHEELS
+from vehicled.settings import config_path
+from vehicled.studies.benchmarks.peers.wishbones import get_axle
 from vehicled.vehicle.hard_points import AnyPoints, calc_spin_axis
 from vehicled.vehicle.kinematics import calc_strut_ratio
 from vehicled.vehicle.loads import JointLoads
@@ -219,7 +224,7 @@ def test_at_rest_wheels_carry_the_car_and_springs_do_the_virtual_work(pair):
                 moved = turned * velocity(joint)[2] / ratio
             work -= G * body.mass * moved[2]
         force = car.corner_output("suspension.force")[n]
-        assert force * calc_strut_ratio(points) == pytest.approx(work, rel=2e-4)
+        assert force * calc_strut_ratio(points) == pytest.approx(work, rel=1e-3)
 
 
 def test_mass_and_inertia_are_those_of_all_bodies(pair):
@@ -353,3 +358,105 @@ def test_forces_in_joints_move_the_chassis_and_balance_the_corners(pair, moving)
     limit = 2e-4 * v.mass * G if moving else 0.01
     assert Carriers(rig).R_world_chassis @ on_chassis == pytest.approx(needed, abs=limit)
     assert np.abs(loads.residual).max() < (1.0 if moving else 1e-3)
+
+
+# -- the car in use ------------------------------------------------------------------------------------------
+
+
+def test_an_estimator_follows_its_twin_through_a_slalom(capsys):
+    configuration = vehicled.load_configuration("compact")
+    drive = vehicled.simulate("slalom", configuration, duration=2.5, seed=3)
+    estimates = vehicled.estimate(drive, configuration)
+    assert all(np.isfinite(estimates[c]).all() for c in estimates.columns if c not in ("lat", "lon", "alt"))
+    assert np.ptp(estimates["wz"]) > 0.15
+    error = {c: s.rmse for c, s in vehicled.score(estimates, drive.truth).quantities.items()}
+    assert error["horizontal"] < 0.1
+    assert max(error["yaw"], error["sideslip"], error["roll"]) < 5e-3
+    assert max(error[f"suspension.{w}.deflection"] for w in WHEELS) < 3e-3
+    assert max(error[f"tyre.{w}.fz"] for w in WHEELS) < 300.0
+
+    assert main(["check", "compact"]) == 0
+    described = capsys.readouterr().out
+    assert re.search(r"^degrees of freedom +14 = 79 − 65$", described, re.MULTILINE)
+    assert "arm rl rr" in described
+
+
+COMPACT = config_path("compact").read_text(encoding="utf-8")
+FRONT, REAR = re.findall(r"^  (?:front|rear):\n((?:    .*\n)+)", COMPACT, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        (
+            r" +strut_top: .*\n",
+            "",
+            "vehicle.front.hard_points.strut_top: missing; expected 3 numbers and a unit (m)",
+        ),
+        (
+            r"strut_top: .* m\b",
+            "strut_top: 0 0.545 0.3 m",
+            "vehicle.front.hard_points.strut_top: the strut cannot be assembled: its top must lie above strut_foot",
+        ),
+        (
+            r"strut_top: .* m\b",
+            "strut_top: 1.5 0.545 0.5 m",
+            "vehicle.front.hard_points.strut_top: the strut lies: expected its axis within 60° of the vertical",
+        ),
+        (
+            r"lower_ball_joint: .* m\b",
+            "lower_ball_joint: 0 1.5 0.5 m",
+            "vehicle.front.hard_points.strut_top: the strut cannot slide: its axis lies across the line to",
+        ),
+        (
+            r"lower_ball_joint: .* m\b",
+            "lower_ball_joint: 0.5 0.360 0.215 m",
+            "vehicle.front.hard_points.lower_ball_joint: lies on the hinge axis: expected at least 20 mm from it",
+        ),
+        (
+            r"tie_rod_outer: .* m\b",
+            "tie_rod_outer: 0.005 0.690 0.190 m",
+            "vehicle.front.hard_points.tie_rod_outer: the tie rod does not hold the knuckle",
+        ),
+        (
+            r"hinge_axis: .* m\b",
+            "hinge_axis: 0 0 1 m",
+            "vehicle.rear.hard_points.hinge_axis: the wheel has no travel: wheel_center cannot move up or down",
+        ),
+        (
+            r"hinge_axis: .* m\b",
+            "hinge_axis: 0 0 0 m",
+            "vehicle.rear.hard_points.hinge_axis: expected a direction",
+        ),
+        (
+            re.escape(FRONT),
+            REAR.replace("-2.", "0.").replace("*tyre", re.findall(r"tyre: (&tyre(?:\n      .*)+)", FRONT)[0]),
+            "vehicle.front.suspension: swing arms cannot be steered; expected double_wishbone or macpherson",
+        ),
+        (
+            r"      hinge: ",
+            "      tie_rod_inner: 0 0 0 m\n      hinge: ",
+            "rear.hard_points.tie_rod_inner: unknown key",
+        ),
+        (
+            r"suspension: macpherson",
+            "suspension: leaf",
+            "expected double_wishbone, macpherson or swing_arm, got 'leaf'",
+        ),
+        (r"    suspension: macpherson\n", "", "vehicle.front.hard_points.strut_top: unknown key"),
+    ],
+)
+def test_mistakes_name_part_key_and_reason(tmp_path, old, new, error):
+    text, count = re.subn(old, lambda _: new, COMPACT, count=1)
+    assert count == 1
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(vehicled.UsageError) as found:
+        vehicled.load_configuration(path)
+    assert error in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_other_engines_say_that_they_have_no_such_axle():
+    with pytest.raises(vehicled.UsageError, match=r"vehicle\.front\.suspension: .* got macpherson"):
+        get_axle(vehicle("compact"), "fr")

@@ -99,7 +99,8 @@ class MacphersonPoints(WheelPlace):
         strut, kingpin = top - self.strut_foot, top - ball
         if strut[2] <= _SMALL:
             yield "strut_top", "the strut cannot be assembled: its top must lie above strut_foot"
-            return
+        if strut[2] < 0.5 * _length(strut):
+            yield "strut_top", "the strut lies: expected its axis within 60° of the vertical"
         if strut @ kingpin < 0.5 * _length(strut) * _length(kingpin):
             yield "strut_top", "the strut cannot slide: its axis lies across the line to lower_ball_joint"
         yield from _check_hinge(
