@@ -114,7 +114,7 @@ def test_the_wheel_is_typed(installed):
 
 
 def test_the_wheel_works_from_any_folder(installed, tmp_path):
-    for name in ("prototype", "reference_vehicle", "ferrari_250lm", "rav4", "hatchback", "saloon"):
+    for name in ("prototype", "reference_vehicle", "ferrari_250lm", "rav4", "hatchback", "saloon", "compact"):
         done = run_there(installed, tmp_path, "check", name)
         assert done.returncode == 0, done.stderr
         assert "degrees of freedom   14" in done.stdout

@@ -79,6 +79,7 @@ _PARAMETER_UNITS = {
     "tyre.friction": "1",
     "tyre.rolling_*": "1",
     "tyre.trail*": "1",
+    "is_rear": "1",
     "*": "m",
 }
 """By name; the first that fits counts."""
@@ -243,12 +244,13 @@ def _describe_equations(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]
         where = " of each corner" if rank else ""
         coordinates = [(c.name, u) for c, u in zip(system.coordinates, units, strict=True) if c.rank == rank]
         constraints = [
-            (name, u or "as its expression")
+            (name, u)
             for (name, phi), u in zip(system.constraints, of_constraints, strict=True)
             if phi.rank == rank
         ]
         forces = [f"{n}, {name_conjugate(u)}" for n, u in coordinates]
-        phi_lines = [f"{n}, {u}" for n, u in constraints]
+        phi_lines = [f"{n}, {u or 'as its expression'}" for n, u in constraints]
+        work = [f"{n}, {'N·m per unit of it' if u is None else name_conjugate(u)}" for n, u in constraints]
         for name in UNKNOWNS[:3]:
             text, unit = words[name]
             yield (
@@ -256,7 +258,7 @@ def _describe_equations(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]
                 ArrayText(text + where, (), [f"{n}, {unit.format(u)}" for n, u in coordinates]),
             )
         text = f"λ{where}: multipliers of the constraints"
-        yield f"{prefix}lambda", ArrayText(text, (), [f"{n}, {name_conjugate(u)}" for n, u in constraints])
+        yield f"{prefix}lambda", ArrayText(text, (), work)
         yield f"{prefix}residual", ArrayText(f"M q̈ + Φ_qᵀ λ − Q{where}", (), forces)
         yield f"{prefix}constraints", ArrayText(f"Φ{where}", (), phi_lines)
         for name in (*UNKNOWNS, "residual", "constraints"):

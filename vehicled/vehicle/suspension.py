@@ -26,7 +26,7 @@ Masses = Mapping[tuple[Basic, Basic], Atom]
 
 
 @dataclass(frozen=True)
-class Corner:
+class _Corner:
     """What corners of all kinds have."""
 
     system: System
@@ -38,7 +38,7 @@ class Corner:
 
 
 @dataclass(frozen=True)
-class Carrier:
+class _Carrier:
     """The knuckle, and the rod that steers it where there is one."""
 
     frame: Frame
@@ -91,13 +91,13 @@ class _Kind(Protocol):
     def hold(self) -> list[Constraint]:
         """Constraints of the bodies that only this kind has: in all lanes, where there are such bodies too."""
 
-    def guide(self, c: Carrier) -> list[Constraint]:
+    def guide(self, c: _Carrier) -> list[Constraint]:
         """Two constraints on the knuckle."""
 
-    def steer(self, c: Carrier) -> Constraint:
+    def steer(self, c: _Carrier) -> Constraint:
         """And the last one."""
 
-    def foot(self, c: Carrier) -> tuple[Vector, Combination]:
+    def foot(self, c: _Carrier) -> tuple[Vector, Combination]:
         """Of spring and damper: its place in design position, and the point."""
 
     def support(self, load: KnuckleLoad) -> Support:
@@ -110,7 +110,7 @@ class _DoubleWishbone:
     names: Mapping[str, str | None] = {}
     has_ball_joints = True
 
-    def __init__(self, corner: Corner) -> None:
+    def __init__(self, corner: _Corner) -> None:
         self._corner = corner
         c, joint = corner, corner.upper_joint
         self._upper = _add_wishbone(c.system, c.parameters, c.chassis, "upper", joint)
@@ -119,13 +119,13 @@ class _DoubleWishbone:
     def hold(self) -> list[Constraint]:
         return self._normal
 
-    def guide(self, c: Carrier) -> list[Constraint]:
+    def guide(self, c: _Carrier) -> list[Constraint]:
         return self._arm
 
-    def steer(self, c: Carrier) -> Constraint:
+    def steer(self, c: _Carrier) -> Constraint:
         return _constrain_rod(c.tie_rod)
 
-    def foot(self, c: Carrier) -> tuple[Vector, Combination]:
+    def foot(self, c: _Carrier) -> tuple[Vector, Combination]:
         return _find_foot_on_arm(self._corner)
 
     def support(self, load: KnuckleLoad) -> Support:
@@ -146,13 +146,13 @@ class _Macpherson:
     names: Mapping[str, str | None] = {"upper wishbone": None}
     has_ball_joints = True
 
-    def __init__(self, corner: Corner) -> None:
+    def __init__(self, corner: _Corner) -> None:
         self._corner = corner
 
     def hold(self) -> list[Constraint]:
         return []
 
-    def guide(self, c: Carrier) -> list[Constraint]:
+    def guide(self, c: _Carrier) -> list[Constraint]:
         corner, g = self._corner, self._corner.system.graph
         top, foot = corner.parameters.vector("spring.chassis"), corner.parameters.vector("strut.foot")
         # Two directions of the knuckle square to the line; no strut lies along the car.
@@ -164,10 +164,10 @@ class _Macpherson:
             for name, d in (("across", one), ("along", other))
         ]
 
-    def steer(self, c: Carrier) -> Constraint:
+    def steer(self, c: _Carrier) -> Constraint:
         return _constrain_rod(c.tie_rod)
 
-    def foot(self, c: Carrier) -> tuple[Vector, Combination]:
+    def foot(self, c: _Carrier) -> tuple[Vector, Combination]:
         design = self._corner.parameters.vector("strut.foot")
         return design, c.frame.point(design)
 
@@ -185,10 +185,10 @@ class _SwingArm:
     names: Mapping[str, str | None] = {"lower wishbone": "arm", "upper wishbone": None, "knuckle": None}
     has_ball_joints = False
 
-    def __init__(self, corner: Corner) -> None:
+    def __init__(self, corner: _Corner) -> None:
         self._corner = corner
 
-    def _axes(self, c: Carrier) -> tuple[Vector, Vector, Vector, Vector]:
+    def _axes(self, c: _Carrier) -> tuple[Vector, Vector, Vector, Vector]:
         """Forward and spin axis of the knuckle, and two of the arm that they are square to in design position."""
         forward, spin = c.forward.design, c.spin_axis.design
         arm = self._corner.lower.frame
@@ -198,15 +198,15 @@ class _SwingArm:
     def hold(self) -> list[Constraint]:
         return []
 
-    def guide(self, c: Carrier) -> list[Constraint]:
+    def guide(self, c: _Carrier) -> list[Constraint]:
         forward, spin, _, up = self._axes(c)
         return [("arm: forward of the wheel", forward.dot(up)), ("arm: camber of the wheel", spin.dot(up))]
 
-    def steer(self, c: Carrier) -> Constraint:
+    def steer(self, c: _Carrier) -> Constraint:
         forward, _, left, _ = self._axes(c)
         return "arm: toe of the wheel", forward.dot(left)
 
-    def foot(self, c: Carrier) -> tuple[Vector, Combination]:
+    def foot(self, c: _Carrier) -> tuple[Vector, Combination]:
         return _find_foot_on_arm(self._corner)
 
     def support(self, load: KnuckleLoad) -> Support:
@@ -214,7 +214,7 @@ class _SwingArm:
         return Support(zero.x, zero, zero, (zero, zero), load.moment, _press(load.strut))
 
 
-_KINDS: dict[str, Callable[[Corner], _Kind]] = {
+_KINDS: dict[str, Callable[[_Corner], _Kind]] = {
     "double_wishbone": _DoubleWishbone,
     "macpherson": _Macpherson,
     "swing_arm": _SwingArm,
@@ -242,7 +242,7 @@ class Linkage:
         upper = system.vector("upper.joint", upper_design, point=True, rank=1)
         self.lower = _add_wishbone(system, cp, chassis, "lower", joint)
         on_hinge = [*_constrain_arm(self.lower), *_constrain_normal(self.lower)]
-        corner = Corner(system, cp, chassis, self.lower, upper)
+        corner = _Corner(system, cp, chassis, self.lower, upper)
         made = {name: _KINDS[name](corner) for name in dict.fromkeys(suspensions)}
         self._kinds = tuple(made[name] for name in suspensions)
 
@@ -259,7 +259,7 @@ class Linkage:
         inner = place_rod(inner_design)
         outer = self.knuckle.point(outer_design)
         self.tie_rod = TieRod(outer, outer.position - inner, outer_design - inner_design)
-        self._carrier = c = Carrier(self.knuckle, self.forward, self.spin_axis, self.tie_rod)
+        self._carrier = c = _Carrier(self.knuckle, self.forward, self.spin_axis, self.tie_rod)
         front, rear = self._kinds
         guides = self._choose_constraints(front.guide(c), rear.guide(c))
         steering = self._choose_constraints([front.steer(c)], [rear.steer(c)])
@@ -375,7 +375,7 @@ def _constrain_rod(rod: TieRod) -> Constraint:
     return "tie rod: length", rod.rod.dot(rod.rod) - rod.design.dot(rod.design)
 
 
-def _find_foot_on_arm(corner: Corner) -> tuple[Vector, Combination]:
+def _find_foot_on_arm(corner: _Corner) -> tuple[Vector, Combination]:
     design = corner.parameters.vector("spring.wishbone")
     return design, corner.lower.frame.point(design)
 
