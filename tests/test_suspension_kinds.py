@@ -252,6 +252,14 @@ def energy_of(mass: float, arm: np.ndarray, moment: float) -> float:
     return 0.5 * (mass * ((3.0 - arm[1]) ** 2 + arm[0] ** 2) + moment)
 
 
+def test_the_mass_matrix_is_regular(pair):
+    car = Rig(car_of(*pair)).car
+    # The tangent of a step of no time is the mass matrix alone, as that of sigma points at the start is.
+    car.view("integration")[0] = 0.0
+    car.call(car.kernels.step.factor)
+    assert np.isfinite(car.workspace).all()
+
+
 def test_energy_is_conserved_without_dampers(pair):
     def drift(h: float) -> float:
         rig = Rig(car_of(*pair)).set(**LOSSLESS)
@@ -379,6 +387,25 @@ def test_an_estimator_follows_its_twin_through_a_slalom(capsys):
     described = capsys.readouterr().out
     assert re.search(r"^degrees of freedom +14 = 79 − 65$", described, re.MULTILINE)
     assert "arm rl rr" in described
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["DEKF", "UKF"])
+def test_other_filters_follow_it_too(kind):
+    configuration = vehicled.load_configuration("compact")
+    configuration = replace(configuration, filter=replace(configuration.filter, kind=kind))
+    drive = vehicled.simulate("slalom", configuration, duration=3.0, seed=3)
+    estimator = vehicled.Estimator(configuration)
+    for step in vehicled.read_log(drive, configuration):
+        estimate = estimator.step(step.t, step.measurements)
+        assert not [i for i in estimator.innovations() if i.reason == "gate" and i.t > 10**9]
+    assert np.isfinite(estimate["vx"])
+    error = {
+        c: s.rmse
+        for c, s in vehicled.score(vehicled.estimate(drive, configuration), drive.truth).quantities.items()
+    }
+    assert max(error["yaw"], error["sideslip"]) < 5e-3
+    assert max(error[f"suspension.{w}.deflection"] for w in WHEELS) < 3e-3
 
 
 COMPACT = config_path("compact").read_text(encoding="utf-8")

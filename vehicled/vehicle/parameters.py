@@ -7,7 +7,7 @@ height; the frame's origin along x and y is free. The left side is given; the ri
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -40,6 +40,8 @@ from vehicled.vehicle.hard_points import (
     calc_spin_axis,
 )
 
+_LEAST_INERTIA = 1e-6
+"""kg·m²"""
 LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
 
 
@@ -241,8 +243,14 @@ class SwingArmAxle(AxleParts):
     """With all that is fixed to it."""
 
     def bodies(self) -> dict[str, BodyParameters]:
-        """Of the left corner without the wheel, by name in the model."""
-        return {"lower_wishbone": self.arm}
+        """Of the left corner without the wheel, by name in the model.
+
+        The arm is two bodies there, fixed to each other. Each has half of it, so that no body is without mass.
+        """
+        arm = self.arm
+        x, y, z = arm.inertia
+        half = replace(arm, mass=0.5 * arm.mass, inertia=(0.5 * x, 0.5 * y, 0.5 * z))
+        return {"lower_wishbone": half, "knuckle": half}
 
 
 AnyAxle = Axle | MacphersonAxle | SwingArmAxle
@@ -429,10 +437,13 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
     if v.front.suspension != v.rear.suspension:
         values["is_rear"] = float(wheel[0] == "r")
         if "double_wishbone" in v.suspensions and "upper_wishbone" not in axle.bodies():
-            # The corner shares the code of one that has an upper wishbone: here it has no mass and carries nothing.
+            # The corner shares the code of one that has an upper wishbone: here it carries nothing, has no mass, and
+            # so little inertia that the mass matrix is just regular.
             x, y, z = p.places()["upper.joint"]
             values |= _components("upper.hinge", place((x, y - 1.0, z)))
             values |= _components("upper.axis", (1.0, 0.0, 0.0))
+            values |= _components("upper_wishbone.com", place((x, y - 1.0, z)))
+            values |= {f"upper_wishbone.i{axis}": _LEAST_INERTIA for axis in ("xx", "yy", "zz")}
     if isinstance(tyre, LinearTyre):
         values |= {
             "tyre.slip_stiffness_x": tyre.slip_stiffness_x,
