@@ -105,7 +105,19 @@ def pair(request):
 
 
 def test_wheels_are_where_distances_between_hard_points_put_them(pair):
-    rig = Rig(car_of(*pair)).set(stop__stiffness=0.0).roll(12.0)
+    compare_places(car_of(*pair))
+
+
+def test_wheels_of_a_swing_axle_with_struts_ahead_are_there_too():
+    compact = vehicle("compact")
+    x, *_ = compact.rear.hard_points.wheel_center
+    swing = replace(compact.rear.hard_points, hinge=(x + 0.05, 0.12, 0.31), hinge_axis=(1.0, 0.1, 0.05))
+    compare_places(replace(compact, rear=replace(compact.rear, hard_points=swing)))
+
+
+def compare_places(v: Vehicle) -> None:
+    """Bouncing, rolling and steered, with wheels of the model where distances put them."""
+    rig = Rig(v).set(stop__stiffness=0.0).roll(12.0)
     change = np.zeros(12)
     change[[2, 4, 5]] = 0.05, 0.02, 0.03
     rig.car.correct(change)
