@@ -57,6 +57,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: order.get(item.path.name, len(LONG)))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def heap():
+    """What earlier files keep is left out of collections: one of all that a worker has in the end takes a second."""
+    gc.collect()
+    gc.freeze()
+    gc.unfreeze = lambda: None  # so that it stays so after a loop and a benchmark, which freeze too
+
+
 @pytest.fixture
 def socket_folder():
     """A folder for sockets: the path of one must not be longer than 107 bytes, and that of `tmp_path` may be."""
