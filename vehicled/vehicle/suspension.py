@@ -1,9 +1,9 @@
 """What holds the wheels: a kind of suspension per axle, all from the same parts, so that the lanes share one code.
 
 A corner has a lower wishbone on a hinge of the chassis with a ball joint at its end, and a knuckle that begins there
-and has a second point above. A kind gives what guides the knuckle (two constraints), what steers it (one), the foot of
-spring and damper, and the forces of these constraints. Where the axles are of two kinds, the parameter `is_rear`
-selects in each lane; an upper wishbone that only the other axle has is without mass there.
+and has a second point above. A kind gives what guides the knuckle (two constraints), what steers it (one), the foot
+of spring and damper, and the forces of these constraints. Where the axles are of two kinds, the parameter `is_rear`
+selects in each lane; an upper wishbone that only the other axle has carries nothing there.
 """
 
 from __future__ import annotations
