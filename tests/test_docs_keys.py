@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import yaml
@@ -41,12 +41,15 @@ def dataclasses_of(hint: Any) -> Iterator[type]:
 
 
 def fits(cls: type, node: yaml.Node) -> bool:
-    """Whether a section can be one of that class, by its `kind` where there is one."""
+    """Whether a section can be one of that class, by its `kind` or `suspension` where there is one."""
     if not isinstance(node, yaml.MappingNode):
         return False
-    kinds = set(get_args(type_hints(cls).get("kind")))
-    given = {value.value for key, value in node.value if key.value == "kind"}
-    return not kinds or not given or bool(kinds & given)
+    for choice in ("kind", "suspension"):
+        hint = type_hints(cls).get(choice)
+        given = [value.value for key, value in node.value if key.value == choice]
+        if get_origin(hint) is Literal and given and given[0] not in get_args(hint):
+            return False
+    return True
 
 
 def collect(node: yaml.Node, cls: type, named: dict[type, set[str]]) -> None:

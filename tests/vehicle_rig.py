@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from vehicled import settings
 from vehicled.messages import WHEELS
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.car import Car
+from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
 
@@ -65,9 +67,9 @@ class Log:
 class Rig:
     """A car with its drives."""
 
-    def __init__(self, v: Vehicle):
+    def __init__(self, v: Vehicle, extensions: tuple[Extension[Any], ...] = ()):
         self.vehicle = v
-        self.car = Car(v)
+        self.car = Car(v, extensions)
         self.car.rest()
 
     def set(self, root: dict[str, float] | None = None, **corners: float) -> Rig:

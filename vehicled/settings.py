@@ -5,7 +5,8 @@
 - `bool`, `int`, `float` (dimensionless; `5 %` is 0.05), `str`, `Path` (a relative one starts at the file's
   folder)
 - `Literal[…]`, enumerations (by value), `X | None`
-- dataclasses, and unions of dataclasses, distinguished by a field `kind: Literal["…"]`
+- dataclasses, and unions of dataclasses, distinguished by a field that is a literal in each, such as
+  `kind: Literal["…"]`; where it is left out, the one that has a default for it is meant
 - `list[T]`, `tuple[T, ...]`, `tuple[A, B]`, `dict[K, T]`
 - quantities, always written with their unit: `Annotated[float, Unit("kg")]` or an alias of `units`;
   `Annotated[tuple[float, float, float], Unit("m")]` takes `1.25 0.35 0.22 m`. They arrive in SI and radians
@@ -360,15 +361,20 @@ class _Reader:
         self.fail(node, path, f"expected {expected}, got {describe(node)}")
 
     def _by_kind(self, node: yaml.MappingNode, classes: list[Any], path: str) -> Any:
-        """The dataclass whose field `kind` is the literal that the file names."""
-        kinds = {name: c for c in classes for name in get_args(type_hints(c)["kind"])}
+        """The dataclass whose literal field (`kind`, …) has the value that the file names, or has by default."""
+        hints = type_hints(classes[0])
+        choice = next(name for name, hint in hints.items() if get_origin(hint) is Literal)
+        kinds = {name: c for c in classes for name in get_args(type_hints(c)[choice])}
         pairs = self._pairs(node, path, "keys")
-        path = join_path(path, "kind")
+        path = join_path(path, choice)
         for name, _, value in pairs:
-            if name == "kind":
+            if name == choice:
                 if isinstance(value, yaml.ScalarNode) and value.value in kinds:
                     return kinds[value.value]
                 self.fail(value, path, f"expected {either(list(kinds))}, got {describe(value)}")
+        usual = [c for c in classes if hasattr(c, choice)]
+        if usual:
+            return usual[0]
         self.fail(node, path, f"missing; expected {either(list(kinds))}")
 
     # Scalars

@@ -2,7 +2,7 @@
 
 To build the atoms and emit their code takes longer than the rest of the start, and is not needed when the object
 code is in the cache. So this description is kept there too, under a key of all that determines it: the source of
-this package, interpreter and libraries, processor, tyre law, extensions, width and differentiation.
+this package, interpreter and libraries, processor, tyre law, suspensions, extensions, width and differentiation.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from vehicled.symbolic.code import Interface
 from vehicled.symbolic.differentiation import Differentiation, TangentLayout
 from vehicled.symbolic.program import Layout, RoutineHandle
 from vehicled.vehicle.extension import Extension
+from vehicled.vehicle.hard_points import DOUBLE_WISHBONES, Suspensions
 from vehicled.vehicle.interface import CarKernels, Names
 
 _log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ def get_blueprint(
     extensions: Sequence[Extension[Any]],
     width: int,
     differentiation: Differentiation | None,
+    suspensions: Suspensions = DOUBLE_WISHBONES,
     source: str | None = _IMPORTED,
 ) -> tuple[Blueprint, bytes]:
     """A compiled car and its object code; from disk if it has been made before.
@@ -76,13 +78,13 @@ def get_blueprint(
     """
     described = [e.code_key for e in extensions]
     if source is None or None in described:
-        return _build(tyre, extensions, width, differentiation)
-    what = repr((tyre, described, width, differentiation))
+        return _build(tyre, extensions, width, differentiation, suspensions)
+    what = repr((tyre, described, width, differentiation, suspensions))
     key = cache.make_key(source, sys.version, np.__version__, machine.target_description(), what)
     kept = _load(key, extensions)
     if kept is not None:
         return kept
-    made = _build(tyre, extensions, width, differentiation)
+    made = _build(tyre, extensions, width, differentiation, suspensions)
     # Not kept if the source has changed since this process imported it.
     if hash_source() == source:
         cache.keep(key, _SUFFIX, msgspec.json.encode(made[0]))
@@ -105,14 +107,18 @@ def _load(key: str, extensions: Sequence[Extension[Any]]) -> tuple[Blueprint, by
 
 
 def _build(
-    tyre: str, extensions: Sequence[Extension[Any]], width: int, differentiation: Differentiation | None
+    tyre: str,
+    extensions: Sequence[Extension[Any]],
+    width: int,
+    differentiation: Differentiation | None,
+    suspensions: Suspensions,
 ) -> tuple[Blueprint, bytes]:
     # Not needed for code that has been kept.
     from vehicled.symbolic import compiler
     from vehicled.symbolic.tangent import Tangents
     from vehicled.vehicle import model
 
-    vehicle = model.build(tyre, extensions, width)
+    vehicle = model.build(tyre, extensions, width, suspensions)
     program, routine = vehicle.program, vehicle.step.routine
     routines = (routine, *program.routines)
     tangents = None if differentiation is None else Tangents(program, differentiation)

@@ -17,6 +17,7 @@ from vehicled.symbolic.program import KernelHandle, RoutineHandle, Span
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS, Z
 from vehicled.vehicle.blueprint import get_blueprint
 from vehicled.vehicle.extension import Extension, Result
+from vehicled.vehicle.hard_points import DOUBLE_WISHBONES, Suspensions
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
 
 PENALTY = 1e10
@@ -33,7 +34,7 @@ PRESENT = (*STATE, "ground", "inputs", "corner_inputs", "external_force", "adjus
 
 
 class CompiledCar:
-    """Machine code of the vehicle with one tyre law: immutable, shared by all cars of the process.
+    """Machine code of one tyre law and one pair of suspensions: immutable, shared by all cars of the process.
 
     With a differentiation there are the differentiated kernels too, and their step (see `Tangents`).
     """
@@ -44,8 +45,9 @@ class CompiledCar:
         extensions: tuple[Extension[Any], ...] = (),
         width: int = 1,
         differentiation: Differentiation | None = None,
+        suspensions: Suspensions = DOUBLE_WISHBONES,
     ) -> None:
-        blueprint, object_code = get_blueprint(tyre, extensions, width, differentiation)
+        blueprint, object_code = get_blueprint(tyre, extensions, width, differentiation, suspensions)
         self.layout, self.kernels, self.names = blueprint.layout, blueprint.kernels, blueprint.names
         self._results = dict(zip(extensions, blueprint.results, strict=True))
         # One car computes for microseconds, between which other threads get their turn.
@@ -73,9 +75,10 @@ def compiled(
     extensions: tuple[Extension[Any], ...] = (),
     width: int = 1,
     differentiation: Differentiation | None = None,
+    suspensions: Suspensions = DOUBLE_WISHBONES,
 ) -> CompiledCar:
     """The one compiled model of that kind in this process, of `width` cars side by side."""
-    return CompiledCar(tyre, extensions, width, differentiation)
+    return CompiledCar(tyre, extensions, width, differentiation, suspensions)
 
 
 class Instances:
@@ -212,7 +215,7 @@ class Car(Instances):
         extensions: tuple[Extension[Any], ...] = (),
         differentiation: Differentiation | None = None,
     ) -> None:
-        super().__init__(compiled(vehicle.tyre, extensions, differentiation=differentiation))
+        super().__init__(compiled(vehicle.tyre, extensions, 1, differentiation, vehicle.suspensions))
         self.vehicle = vehicle
         self.flat_corner_inputs = self.corner_inputs.data.cast("B").cast("d")
         """`corner_inputs` row after row: so a number is written in a fraction of the time."""

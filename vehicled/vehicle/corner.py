@@ -24,6 +24,9 @@ class Wishbone:
     """Unit vector."""
     joint: Combination
     """The ball joint."""
+    arm_design: Vector
+    """From the hinge to the ball joint in design position, chassis axes."""
+    axis_design: Vector
 
     @property
     def arm(self) -> Combination:
@@ -39,6 +42,8 @@ class TieRod:
     """Its end at the knuckle."""
     rod: Vector
     """From the inner to the outer end."""
+    design: Vector
+    """The same in design position, chassis axes."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,10 @@ class WheelInertia:
 
 @dataclass(frozen=True)
 class Strut:
-    """Spring, damper and stops between chassis and lower wishbone."""
+    """Spring, damper and stops between the chassis and the body that they stand on."""
 
     foot: Combination
-    """At the wishbone."""
+    """On that body."""
     direction: Vector
     """Unit vector from the foot to the top."""
     force: Atom
@@ -88,11 +93,8 @@ class Tyre:
 
 @dataclass(frozen=True)
 class CornerParts:
-    """One corner, as for all."""
+    """One corner, as for all, beside what holds the knuckle (`Linkage`)."""
 
-    lower: Wishbone
-    upper: Wishbone
-    tie_rod: TieRod
     centre: Combination
     """Of the wheel."""
     spin: Atom

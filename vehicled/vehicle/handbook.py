@@ -33,6 +33,7 @@ from vehicled.units import (
     Range,
 )
 from vehicled.vehicle.differential import Differential, Driven, check_drive
+from vehicled.vehicle.hard_points import HardPoints
 from vehicled.vehicle.kinematics import Corner, calc_rates, moved
 from vehicled.vehicle.parameters import (
     Aerodynamics,
@@ -41,7 +42,6 @@ from vehicled.vehicle.parameters import (
     Brake,
     Characteristic,
     Damper,
-    HardPoints,
     SteeringParameters,
     Stops,
     SuspensionSpring,

@@ -22,8 +22,9 @@ from vehicled.multibody.natural import calc_required_wrench
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
-from vehicled.vehicle.corner import CornerParts, Wishbone
+from vehicled.vehicle.corner import CornerParts
 from vehicled.vehicle.outputs import Parts
+from vehicled.vehicle.suspension import KnuckleLoad, calc_hinge
 
 
 def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
@@ -57,44 +58,34 @@ class _Balance:
         corner = parts.corner
         self._gravity, self._masses = parts.gravity, parts.system.body_masses
         self._spin_axis = parts.spin_axis
-        lower, upper, tie = corner.lower, corner.upper, corner.tie_rod
+        linkage = parts.linkage
+        lower, joint = linkage.lower, linkage.lower.joint
         on_hub, hub_moment = self._bearing(corner)
-        joint = lower.joint
         required, moment = calc_required_wrench(self._masses["knuckle"], joint, self._gravity)
         brake = parts.spin_axis.position * corner.brake_torque
         to_centre = (corner.centre - joint).position
         moment = moment - hub_moment - brake - to_centre.cross(on_hub)
 
-        along_rod = -tie.rod.unit()
-        kingpin = (upper.joint - joint).position
-        rod_moment = (tie.outer - joint).position.cross(along_rod)
-        self.tie_rod = kingpin.dot(moment) / kingpin.dot(rod_moment)
+        kingpin = linkage.knuckle.directions[0]
+        load = KnuckleLoad(moment, kingpin, linkage.tie_rod, joint, corner.strut, self._masses, self._gravity)
+        support = linkage.find_support(load)
+        self.tie_rod = support.tension
         """Tension, N."""
-        rest = moment - rod_moment * self.tie_rod
-        across = rest.cross(kingpin) / kingpin.dot(kingpin)
-        zero = parts.system.graph.zero
-        _, needed = self._hinge(upper, Vector(zero, zero, zero))
-        axis = upper.axis.position
-        lever = axis.cross(upper.arm.position)
-        # The wishbone carries the opposite of the joint's force on the knuckle.
-        along = (-axis.dot(needed) - lever.dot(across)) / lever.dot(kingpin)
-        on_top = across + kingpin * along
-        on_bottom = required - on_hub - along_rod * self.tie_rod - on_top
+        on_bottom = required - on_hub - support.along_rod * self.tie_rod - support.top
 
-        strut = corner.strut.direction * -corner.strut.force
         at_joint = parts.directions[2].position * -corner.bar_force - on_bottom
-        upper_hinge, upper_moment = self._hinge(upper, -on_top)
-        lower_hinge, lower_moment = self._hinge(lower, at_joint)
-        lower_hinge = lower_hinge - strut
-        lower_moment = lower_moment - (corner.strut.foot - lower.hinge).position.cross(strut)
+        lower_hinge, lower_moment = calc_hinge(load, lower, at_joint)
+        lower_hinge = lower_hinge - support.strut
+        lower_moment = lower_moment - (corner.strut.foot - lower.hinge).position.cross(support.strut)
+        lower_moment = lower_moment + support.clamp
         axis = lower.axis.position
         self.residual = axis.dot(lower_moment)
         """Moment about the lower hinge that would still be needed, N·m."""
         self.joints: dict[str, tuple[Vector, Vector | None]] = {
-            "lower_ball_joint": (on_bottom, None),
-            "upper_ball_joint": (on_top, None),
+            "lower_ball_joint": (linkage.keep_ball_joint(on_bottom), None),
+            "upper_ball_joint": (support.top, None),
             "lower_hinge": (lower_hinge, lower_moment - axis * self.residual),
-            "upper_hinge": (upper_hinge, upper_moment),
+            "upper_hinge": support.upper_hinge,
             "wheel_bearing": (on_hub, hub_moment),
         }
         """By name: force and, if any, moment."""
@@ -108,9 +99,3 @@ class _Balance:
         required = sv.cross(sdd) * wheel.transverse + sd * (wheel.axial * corner.spin)
         on_wheel = tyre.arm.cross(tyre.force) + tyre.up * tyre.aligning
         return force, on_wheel - sv * sv.dot(on_wheel) - required
-
-    def _hinge(self, wishbone: Wishbone, at_joint: Vector) -> tuple[Vector, Vector]:
-        """Force and moment at the hinge that a wishbone needs beside a force at its ball joint."""
-        masses = self._masses[wishbone.body]
-        force, moment = calc_required_wrench(masses, wishbone.hinge, self._gravity)
-        return force - at_joint, moment - wishbone.arm.position.cross(at_joint)

@@ -1,7 +1,8 @@
-"""Kinematics of the wheel of a double-wishbone corner over travel and steering, from hard points alone.
+"""Kinematics of the wheel over travel and steering, from hard points alone; the chassis is fixed.
 
-Velocity analysis of one corner: the knuckle's ball joints turn about the wishbones' hinge axes and the tie rod
-keeps its length, so that the knuckle has one motion with travel and one with the rack. The chassis is fixed.
+Velocity analysis of one double-wishbone corner: the knuckle's ball joints turn about the wishbones' hinge axes and
+the tie rod keeps its length, so that the knuckle has one motion with travel and one with the rack. Of the other kinds
+of suspension the motion ratio of the strut only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.messages import WHEELS
-from vehicled.vehicle.parameters import HardPoints, Vehicle
+from vehicled.vehicle.hard_points import (
+    AnyPoints,
+    HardPoints,
+    MacphersonPoints,
+    SwingArmPoints,
+    calc_spin_axis,
+)
+from vehicled.vehicle.parameters import Vehicle
 
 
 @dataclass(frozen=True)
@@ -38,9 +46,7 @@ class Corner:
         places = {
             name: np.array(getattr(points, name)) for name in cls.__annotations__ if name != "spin_axis"
         }
-        cos = np.cos(points.camber)
-        axis = [np.sin(points.toe) * cos, np.cos(points.toe) * cos, -np.sin(points.camber)]
-        return cls(**places, spin_axis=np.array(axis))
+        return cls(**places, spin_axis=calc_spin_axis(points))
 
     def moved(self, rates: Rates, by: float) -> Corner:
         """After a small displacement, to first order."""
@@ -126,12 +132,46 @@ def moved(corner: Corner, travel: float = 0.0, rack: float = 0.0, steps: int = 4
     return corner
 
 
+def calc_strut_ratio(points: AnyPoints) -> float:
+    """Shortening of the strut per travel of the wheel, in design position."""
+    if isinstance(points, HardPoints):
+        return calc_rates(Corner.of(points)).strut
+    return _calc_macpherson(points) if isinstance(points, MacphersonPoints) else _calc_swing_arm(points)
+
+
+def _calc_macpherson(points: MacphersonPoints) -> float:
+    top, foot, ball, outer, centre = (
+        np.array(getattr(points, name))
+        for name in ("strut_top", "strut_foot", "lower_ball_joint", "tie_rod_outer", "wheel_center")
+    )
+    hinge, axis, rod = np.array(points.lower_hinge), np.array(points.lower_axis), outer - points.tie_rod_inner
+    strut = (top - foot) / np.linalg.norm(top - foot)
+    # Unknowns: rate of the wishbone, which moves the ball joint, and angular velocity of the knuckle. Equations: the
+    # knuckle's point at the strut's top slides along the strut, the tie rod keeps its length, the wheel goes up.
+    swing = _swing(hinge, axis, ball)
+    a, b = np.zeros((5, 4)), np.zeros(5)
+    a[:3, 0], a[:3, 1:] = swing, _cross_matrix(top - ball)
+    a[:3] -= np.outer(strut, strut @ a[:3])
+    a[3, 0], a[3, 1:] = rod @ swing, rod @ _cross_matrix(outer - ball)
+    a[4, 0], a[4, 1:] = swing[2], _cross_matrix(centre - ball)[2]
+    b[4] = 1.0
+    rates = np.linalg.lstsq(a, b)[0]
+    return float(strut @ (swing * rates[0] + _cross_matrix(foot - ball) @ rates[1:]))
+
+
+def _calc_swing_arm(points: SwingArmPoints) -> float:
+    hinge, axis, foot = (np.array(p) for p in (points.hinge, points.hinge_axis, points.spring_arm))
+    strut = points.spring_chassis - foot
+    rate = strut @ _swing(hinge, axis, foot) / _swing(hinge, axis, np.array(points.wheel_center))[2]
+    return float(rate / math.sqrt(strut @ strut))
+
+
 def calc_heave_stiffness(vehicle: Vehicle) -> np.ndarray:
     """(8,) vertical force on the body by travel (N/m) and by rate of travel (N·s/m) of each wheel, about design."""
     stiffness, damping = [], []
     for wheel in WHEELS:
         axle = vehicle.axle(wheel)
-        ratio = calc_rates(Corner.of(axle.hard_points)).strut
+        ratio = calc_strut_ratio(axle.hard_points)
         stiffness.append(ratio**2 * axle.spring.stiffness)
         damping.append(ratio**2 * 0.5 * (axle.damper.bump + axle.damper.rebound))
     return np.array([*stiffness, *damping])

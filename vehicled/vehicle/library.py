@@ -79,6 +79,7 @@ _PARAMETER_UNITS = {
     "tyre.friction": "1",
     "tyre.rolling_*": "1",
     "tyre.trail*": "1",
+    "is_rear": "1",
     "*": "m",
 }
 """By name; the first that fits counts."""
@@ -129,7 +130,7 @@ def make_library(name: str, vehicle: Vehicle, places: Mapping[str, np.ndarray] |
     vehicle origin and turned as the car.
     """
     places = {"antenna": np.zeros(3), "imu": np.zeros(3), "R_imu_vehicle": np.eye(3), **(places or {})}
-    made = build(vehicle.tyre, (SENSOR_KERNELS, EQUATIONS))
+    made = build(vehicle.tyre, (SENSOR_KERNELS, EQUATIONS), suspensions=vehicle.suspensions)
     car = Car(vehicle)
     kept = ("parameters", "corner_parameters", "ground", *STATE)
     mounting = np.zeros(len(MOUNTING))
@@ -245,12 +246,13 @@ def _describe_equations(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]
         where = " of each corner" if rank else ""
         coordinates = [(c.name, u) for c, u in zip(system.coordinates, units, strict=True) if c.rank == rank]
         constraints = [
-            (name, u or "as its expression")
+            (name, u)
             for (name, phi), u in zip(system.constraints, of_constraints, strict=True)
             if phi.rank == rank
         ]
         forces = [f"{n}, {name_conjugate(u)}" for n, u in coordinates]
-        phi_lines = [f"{n}, {u}" for n, u in constraints]
+        phi_lines = [f"{n}, {u or 'as its expression'}" for n, u in constraints]
+        work = [f"{n}, {'N·m per unit of it' if u is None else name_conjugate(u)}" for n, u in constraints]
         for name in UNKNOWNS[:3]:
             text, unit = words[name]
             yield (
@@ -258,7 +260,7 @@ def _describe_equations(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]
                 ArrayText(text + where, (), [f"{n}, {unit.format(u)}" for n, u in coordinates]),
             )
         text = f"λ{where}: multipliers of the constraints"
-        yield f"{prefix}lambda", ArrayText(text, (), [f"{n}, {name_conjugate(u)}" for n, u in constraints])
+        yield f"{prefix}lambda", ArrayText(text, (), work)
         yield f"{prefix}residual", ArrayText(f"M q̈ + Φ_qᵀ λ − Q{where}", (), forces)
         yield f"{prefix}constraints", ArrayText(f"Φ{where}", (), phi_lines)
         for name in (*UNKNOWNS, "residual", "constraints"):

@@ -17,7 +17,7 @@ from typing import Any
 
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
-from vehicled.multibody.natural import Combination, Frame
+from vehicled.multibody.natural import Frame
 from vehicled.multibody.system import Coordinate, Soft, System
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
@@ -25,11 +25,13 @@ from vehicled.symbolic.vector import Vector
 from vehicled.vehicle import outputs
 from vehicled.vehicle.arrays import ADJUSTMENTS, CORNER_INPUTS, INPUTS
 from vehicled.vehicle.chart import Axes
-from vehicled.vehicle.corner import CornerParts, Strut, TieRod, Tyre, WheelInertia, Wishbone
+from vehicled.vehicle.corner import CornerParts, Strut, Tyre, WheelInertia
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.friction import calc_clutch, calc_friction
+from vehicled.vehicle.hard_points import DOUBLE_WISHBONES, Suspensions
 from vehicled.vehicle.interface import CarKernels, Names
 from vehicled.vehicle.outputs import Parts
+from vehicled.vehicle.suspension import Linkage
 from vehicled.vehicle.symbols import ParameterSymbols
 from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw
 
@@ -52,20 +54,25 @@ class VehicleProgram:
     """What each extension has returned."""
 
 
-def build(tyre: str, extensions: Sequence[Extension[Any]] = (), width: int = 1) -> VehicleProgram:
+def build(
+    tyre: str,
+    extensions: Sequence[Extension[Any]] = (),
+    width: int = 1,
+    suspensions: Suspensions = DOUBLE_WISHBONES,
+) -> VehicleProgram:
     """The vehicle with one tyre law (`linear` or `tmeasy`), or `width` vehicles side by side.
 
     Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
     given in chassis axes relative to the vehicle origin.
     """
-    return _Builder(LAWS[tyre], width).build(extensions)
+    return _Builder(LAWS[tyre], width, suspensions).build(extensions)
 
 
 class _Builder:
     """Puts the car together part by part; each method adds bodies, constraints and forces of one part."""
 
-    def __init__(self, law: TyreLaw, width: int) -> None:
-        self.law = law
+    def __init__(self, law: TyreLaw, width: int, suspensions: Suspensions) -> None:
+        self.law, self.suspensions = law, suspensions
         self.g = g = Graph()
         self.program = Program(g, len(WHEELS), width)
         self.system = System(g, len(WHEELS))
@@ -129,57 +136,17 @@ class _Builder:
             self.system.constraint(f"rack: guided along {axis}", is_there - should_be)
 
     def _suspension(self) -> None:
-        """Double wishbones, knuckle and tie rod."""
-        system, cp = self.system, self.cp
-        lower_design, upper_design = cp.vector("lower.joint"), cp.vector("upper.joint")
-        lower = system.vector("lower.joint", lower_design, point=True, rank=1)
-        upper = system.vector("upper.joint", upper_design, point=True, rank=1)
-        self.lower = self._wishbone("lower", lower, lower_design)
-        self.upper = self._wishbone("upper", upper, upper_design)
+        """What holds the knuckles, and what steers them."""
 
-        spin_design = cp.vector("wheel.axis")
-        # Forward and square to the spin axis: s × z, made a unit vector.
-        forward_design = Vector(spin_design.y, -spin_design.x, self.g.zero).unit()
-        self.e = system.vector("knuckle.forward", forward_design, point=False, rank=1)
-        self.s = system.vector("wheel.axis", spin_design, point=False, rank=1)
-        self.knuckle = Frame(lower, (upper - lower, self.e, self.s))
-        system.body("knuckle", self.knuckle, cp.inertia("knuckle"))
-        pin, pin_design = (upper - lower).position, upper_design - lower_design
-        ev, sv = self.e.position, self.s.position
-        system.constraint("knuckle: distance of the ball joints", pin.dot(pin) - pin_design.dot(pin_design))
-        system.constraint("knuckle: kingpin and forward", pin.dot(ev) - pin_design.dot(forward_design))
-        system.constraint("knuckle: kingpin and spin axis", pin.dot(sv) - pin_design.dot(spin_design))
-        system.constraint("knuckle: forward is a unit vector", ev.dot(ev) - 1.0)
-        system.constraint("knuckle: spin axis is a unit vector", sv.dot(sv) - 1.0)
-        system.constraint("knuckle: forward and spin axis are at right angles", ev.dot(sv))
+        def place_rod(design: Vector) -> Vector:
+            # The rack is guided by the chassis, so that the rods' forces reach the chassis either way.
+            return self.chassis.point(design).position + self.v2.position * (
+                self.rod + self.adjustments["rod"]
+            )
 
-        # The rack is guided by the chassis, so that the rods' forces reach the chassis either way.
-        inner_design, outer_design = cp.vector("tie.inner"), cp.vector("tie.outer")
-        rod = self.rod + self.adjustments["rod"]
-        inner = self.chassis.point(inner_design).position + self.v2.position * rod
-        outer = self.knuckle.point(outer_design)
-        tie = outer.position - inner
-        tie_design = outer_design - inner_design
-        system.constraint("tie rod: length", tie.dot(tie) - tie_design.dot(tie_design))
-        self.tie_rod = TieRod(outer, tie)
-
-    def _wishbone(self, side: str, joint: Combination, joint_design: Vector) -> Wishbone:
-        system, cp = self.system, self.cp
-        hinge_design, axis_design = cp.vector(f"{side}.hinge"), cp.vector(f"{side}.axis")
-        hinge, axis = self.chassis.point(hinge_design), self.chassis.direction(axis_design)
-        arm_design = joint_design - hinge_design
-        normal_design = axis_design.cross(arm_design).unit()
-        normal = system.vector(f"{side}.normal", normal_design, point=False, rank=1)
-        frame = Frame(hinge, (axis, joint - hinge, normal))
-        name = f"{side} wishbone"
-        system.body(name, frame, cp.inertia(f"{side}_wishbone"))
-        arm, u, n = (joint - hinge).position, axis.position, normal.position
-        system.constraint(f"{name}: length", arm.dot(arm) - arm_design.dot(arm_design))
-        system.constraint(f"{name}: hinge axis", arm.dot(u) - arm_design.dot(axis_design))
-        system.constraint(f"{name}: normal at right angles to the hinge", n.dot(u))
-        system.constraint(f"{name}: normal at right angles to the arm", n.dot(arm))
-        system.constraint(f"{name}: normal is a unit vector", n.dot(n) - 1.0)
-        return Wishbone(name, frame, hinge, axis, joint)
+        linkage = Linkage(self.system, self.cp, self.chassis, place_rod, self.suspensions)
+        self.linkage, self.lower, self.knuckle = linkage, linkage.lower, linkage.knuckle
+        self.e, self.s = linkage.forward, linkage.spin_axis
 
     def _wheel(self) -> None:
         """Axisymmetric, counted by its absolute spin."""
@@ -210,8 +177,8 @@ class _Builder:
     def _strut(self) -> None:
         """Spring, damper and rubber stops."""
         g, cp, half_h = self.g, self.cp, self.half_h
-        top_design, foot_design = cp.vector("spring.chassis"), cp.vector("spring.wishbone")
-        foot = self.lower.frame.point(foot_design)
+        top_design = cp.vector("spring.chassis")
+        foot_design, foot = self.linkage.find_foot()
         strut = self.chassis.point(top_design) - foot
         length = strut.position.norm()
         direction = strut.position / length
@@ -403,7 +370,13 @@ class _Builder:
         program.finish([*self.p.symbols.values(), *self.cp.symbols.values()])
 
         def names(items: list[tuple[str, int]]) -> list[str]:
-            return [n if rank == 0 else f"{n} {w}" for n, rank in items for w in (WHEELS if rank else ("",))]
+            found = []
+            for name, rank in items:
+                if rank == 0:
+                    found.append(name)
+                own = [(self.linkage.name(name, k), w) for k, w in enumerate(WHEELS) if rank]
+                found += [f"{n} {w}" for n, w in own if n is not None]
+            return found
 
         found = Names(
             parameters=list(self.p.symbols),
@@ -455,10 +428,8 @@ class _Builder:
             tyre_relaxation=self.law.calc_relaxation(self.g, damping, self.cp),
             tyre_compliance=self.law.calc_compliance(self.g, self.contact, damping, self.cp),
             deflect_tyres=lambda change: self.law.deflect(change, self.states),
+            linkage=self.linkage,
             corner=CornerParts(
-                self.lower,
-                self.upper,
-                self.tie_rod,
                 self.centre,
                 self.spin.qd,
                 self.wheel,

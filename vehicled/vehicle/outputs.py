@@ -28,6 +28,7 @@ from vehicled.vehicle.arrays import (
 from vehicled.vehicle.chart import Axes, angular_velocity, axes, body_rates, chart_rates, yaw_of
 from vehicled.vehicle.corner import CornerParts
 from vehicled.vehicle.interface import CarKernels
+from vehicled.vehicle.suspension import Linkage
 from vehicled.vehicle.tyres import Changes, Contact, TyreForces
 
 SLIP_SPEED = 0.5
@@ -73,6 +74,8 @@ class Parts:
     """Deflection by which a lateral force is another one, m/N."""
     deflect_tyres: Callable[[Atom], Changes]
     """Internal states of the tyres with another lateral deflection by so much, m."""
+    linkage: Linkage
+    """What holds the knuckles."""
     corner: CornerParts
     """Bodies and forces of a corner."""
     step: Ali3pStep

@@ -7,7 +7,7 @@ height; the frame's origin along x and y is free. The left side is given; the ri
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -27,13 +27,21 @@ from vehicled.units import (
     NewtonsPerMetre,
     NonNegative,
     Positive,
-    Radians,
     Range,
     SquareMetres,
     Unit,
 )
 from vehicled.vehicle.differential import Differential, Driven, check_drive
+from vehicled.vehicle.hard_points import (
+    HardPoints,
+    MacphersonPoints,
+    Suspensions,
+    SwingArmPoints,
+    calc_spin_axis,
+)
 
+_LEAST_INERTIA = 1e-6
+"""kg·m²"""
 LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
 
 
@@ -52,32 +60,6 @@ class BodyParameters:
         x, y, z = self.inertia
         if x + y < z or y + z < x or z + x < y:
             yield "inertia", "no body has these moments: the largest exceeds the sum of the other two"
-
-
-@dataclass(frozen=True, kw_only=True)
-class HardPoints:
-    """Points of the left corner of an axle."""
-
-    lower_hinge: MetresVector
-    """Lower wishbone on the chassis: any point of its hinge axis."""
-    lower_axis: MetresVector = (1.0, 0.0, 0.0)
-    """Direction of that hinge axis, of any length."""
-    lower_ball_joint: MetresVector
-    upper_hinge: MetresVector
-    upper_axis: MetresVector = (1.0, 0.0, 0.0)
-    upper_ball_joint: MetresVector
-    tie_rod_inner: MetresVector
-    """On the rack (front) or on the chassis (rear)."""
-    tie_rod_outer: MetresVector
-    """On the knuckle."""
-    spring_chassis: MetresVector
-    spring_wishbone: MetresVector
-    """Foot of spring and damper, on the lower wishbone."""
-    wheel_center: MetresVector
-    toe: Radians = 0.0
-    """Toe-in of the wheel in design position."""
-    camber: Radians = 0.0
-    """Negative when the top of the wheel leans inwards."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,22 +185,76 @@ class TMeasyTyre:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Axle:
-    """One axle, by its left side."""
+class AxleParts:
+    """What every axle has, by its left side."""
 
-    hard_points: HardPoints
-    lower_wishbone: BodyParameters
-    upper_wishbone: BodyParameters
-    knuckle: BodyParameters
     wheel: Wheel
     spring: SuspensionSpring
     damper: Damper
     stops: Stops = field(default_factory=Stops)
     anti_roll_bar: Annotated[NewtonsPerMetre, NonNegative] = 0.0
-    """Vertical force at one lower ball joint per difference of the two heights."""
+    """Vertical force at one lower ball joint (of a swing arm: wheel centre) per difference of the two heights."""
     brake: Brake = field(default_factory=Brake)
     differential: Differential = field(default_factory=Differential)
     tyre: LinearTyre | TMeasyTyre
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axle(AxleParts):
+    """One axle with double wishbones."""
+
+    suspension: Literal["double_wishbone"] = "double_wishbone"
+    hard_points: HardPoints
+    lower_wishbone: BodyParameters
+    upper_wishbone: BodyParameters
+    knuckle: BodyParameters
+
+    def bodies(self) -> dict[str, BodyParameters]:
+        """Of the left corner without the wheel, by name in the model."""
+        return {
+            "lower_wishbone": self.lower_wishbone,
+            "upper_wishbone": self.upper_wishbone,
+            "knuckle": self.knuckle,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class MacphersonAxle(AxleParts):
+    """One axle with MacPherson struts."""
+
+    suspension: Literal["macpherson"]
+    hard_points: MacphersonPoints
+    lower_wishbone: BodyParameters
+    knuckle: BodyParameters
+    """With the part of the strut that is fixed to it."""
+
+    def bodies(self) -> dict[str, BodyParameters]:
+        """Of the left corner without the wheel, by name in the model."""
+        return {"lower_wishbone": self.lower_wishbone, "knuckle": self.knuckle}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwingArmAxle(AxleParts):
+    """One axle with trailing or semi-trailing arms, or a swing axle."""
+
+    suspension: Literal["swing_arm"]
+    hard_points: SwingArmPoints
+    arm: BodyParameters
+    """With all that is fixed to it."""
+
+    def bodies(self) -> dict[str, BodyParameters]:
+        """Of the left corner without the wheel, by name in the model.
+
+        The arm is two bodies there, fixed to each other. Each has half of it, so that no body is without mass.
+        """
+        arm = self.arm
+        x, y, z = arm.inertia
+        half = replace(arm, mass=0.5 * arm.mass, inertia=(0.5 * x, 0.5 * y, 0.5 * z))
+        return {"lower_wishbone": half, "knuckle": half}
+
+
+AnyAxle = Axle | MacphersonAxle | SwingArmAxle
+"""By its `suspension`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +285,8 @@ class Vehicle:
     kind: Literal["hard_points"]
     chassis: BodyParameters
     rack: BodyParameters
-    front: Axle
-    rear: Axle
+    front: AnyAxle
+    rear: AnyAxle
     aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
     steering: SteeringParameters = field(default_factory=SteeringParameters)
     driven: Driven = "rear"
@@ -261,6 +297,8 @@ class Vehicle:
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for axles that do not fit together."""
+        if isinstance(self.front, SwingArmAxle):
+            yield "front.suspension", "swing arms cannot be steered; expected double_wishbone or macpherson"
         if self.front.tyre.kind != self.rear.tyre.kind:
             yield "rear.tyre.kind", "both axles take the same tyre law"
         if self.front.hard_points.wheel_center[0] <= self.rear.hard_points.wheel_center[0]:
@@ -282,7 +320,12 @@ class Vehicle:
         """Kind of tyre law, the same for both axles."""
         return self.front.tyre.kind
 
-    def axle(self, wheel: str) -> Axle:
+    @property
+    def suspensions(self) -> Suspensions:
+        """Kinds of suspension, front and rear: with the tyre law, what a compiled model is made for."""
+        return self.front.suspension, self.rear.suspension
+
+    def axle(self, wheel: str) -> AnyAxle:
         """The axle of a wheel (`fl`, `fr`, `rl`, `rr`)."""
         return self.front if wheel[0] == "f" else self.rear
 
@@ -315,18 +358,10 @@ class Vehicle:
         parts = []
         for w in WHEELS:
             axle, mirror = self.axle(w), np.array([1.0, LEFT_RIGHT[w], 1.0])
-            for b in (axle.lower_wishbone, axle.upper_wishbone, axle.knuckle):
+            for b in axle.bodies().values():
                 parts.append((b.mass, mirror * b.center_of_mass))
             parts.append((axle.wheel.mass, mirror * axle.hard_points.wheel_center))
         return parts
-
-
-def _spin_axis(points: HardPoints, side: float) -> np.ndarray:
-    """To the left, from toe-in and camber of the left wheel, mirrored for the right."""
-    cos = np.cos(points.camber)
-    return np.array(
-        [side * np.sin(points.toe) * cos, np.cos(points.toe) * cos, -side * np.sin(points.camber)]
-    )
 
 
 def _components(name: str, values: Iterable[float]) -> dict[str, float]:
@@ -371,22 +406,11 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
         return d / np.linalg.norm(d)
 
     tyre = axle.tyre
-    values = {
-        **_components("lower.hinge", place(p.lower_hinge)),
-        **_components("lower.axis", axis(p.lower_axis)),
-        **_components("lower.joint", place(p.lower_ball_joint)),
-        **_components("upper.hinge", place(p.upper_hinge)),
-        **_components("upper.axis", axis(p.upper_axis)),
-        **_components("upper.joint", place(p.upper_ball_joint)),
-        **_components("tie.inner", place(p.tie_rod_inner)),
-        **_components("tie.outer", place(p.tie_rod_outer)),
-        **_components("spring.chassis", place(p.spring_chassis)),
-        **_components("spring.wishbone", place(p.spring_wishbone)),
+    values: dict[str, float] = {
+        **{k: x for name, at in p.places().items() for k, x in _components(name, place(at)).items()},
+        **{k: x for name, d in p.directions().items() for k, x in _components(name, axis(d)).items()},
         **_components("wheel.centre", place(p.wheel_center)),
-        **_components("wheel.axis", _spin_axis(p, side)),
-        **_inertia("lower_wishbone", axle.lower_wishbone, place(axle.lower_wishbone.center_of_mass)),
-        **_inertia("upper_wishbone", axle.upper_wishbone, place(axle.upper_wishbone.center_of_mass)),
-        **_inertia("knuckle", axle.knuckle, place(axle.knuckle.center_of_mass)),
+        **_components("wheel.axis", calc_spin_axis(p) * (side, 1.0, side)),
         "wheel.mass": axle.wheel.mass,
         "wheel.axial": axle.wheel.axial_inertia,
         "wheel.transverse": axle.wheel.transverse_inertia,
@@ -408,6 +432,18 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
         "tyre.rolling_speed": 1.0,
         "rest.travel": 0.0,
     }
+    for name, body in axle.bodies().items():
+        values |= _inertia(name, body, place(body.center_of_mass))
+    if v.front.suspension != v.rear.suspension:
+        values["is_rear"] = float(wheel[0] == "r")
+        if "double_wishbone" in v.suspensions and "upper_wishbone" not in axle.bodies():
+            # The corner shares the code of one that has an upper wishbone: here it carries nothing, has no mass, and
+            # so little inertia that the mass matrix is just regular.
+            x, y, z = p.places()["upper.joint"]
+            values |= _components("upper.hinge", place((x, y - 1.0, z)))
+            values |= _components("upper.axis", (1.0, 0.0, 0.0))
+            values |= _components("upper_wishbone.com", place((x, y - 1.0, z)))
+            values |= {f"upper_wishbone.i{axis}": _LEAST_INERTIA for axis in ("xx", "yy", "zz")}
     if isinstance(tyre, LinearTyre):
         values |= {
             "tyre.slip_stiffness_x": tyre.slip_stiffness_x,

@@ -54,6 +54,12 @@ def table_cases() -> Iterable[RobustnessCase]:
             yield RobustnessCase(name, "table", drives.OWN, (name,))
 
 
+def road_cases() -> Iterable[RobustnessCase]:
+    """The own plant on roads that are not even."""
+    for roughness, drive in drives.ROUGH.items():
+        yield RobustnessCase(f"road of class {roughness}", "table", drive)
+
+
 def commonroad_cases() -> Iterable[RobustnessCase]:
     """Third-party cars with a handbook's figures, the wheels a little too large or too small in it."""
     for plant, drive, error in product(("commonroad 1", "commonroad 3"), DRIVES, (0.02, -0.02)):

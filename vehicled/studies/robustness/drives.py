@@ -22,7 +22,8 @@ from vehicled.messages import Measurement
 from vehicled.simulation.drive import TRUTH_EVERY, drive_plant
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.random_course import RandomDrive
-from vehicled.simulation.scenario import STANDARD_ERRORS, Scenario, find_scenario
+from vehicled.simulation.road import Roughness
+from vehicled.simulation.scenario import STANDARD_ERRORS, Ground, Scenario, find_scenario
 from vehicled.simulation.sensors import SensorPlaces, Track, measure
 from vehicled.studies.robustness import owners, plants
 
@@ -34,8 +35,14 @@ OUTAGE_TIMES = (60.0, 120.0)
 TRUE_COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip")
 """Of the truth, those that are compared."""
 _SEPARATOR = "|"
+ROUGH: dict[Roughness, str] = {"B": "own, class B", "C": "own, class C", "D": "own, class D"}
+"""The own plant on roads of ISO 8608, by class."""
 _SCENARIOS = {
     OWN: find_scenario("mixed_drive"),
+    **{
+        drive: replace(find_scenario("mixed_drive"), ground=Ground(roughness=roughness))
+        for roughness, drive in ROUGH.items()
+    },
     OUTAGE: RandomDrive(duration=OUTAGE_TIMES[1] + 5.0, number=4, plant=STANDARD_ERRORS),
 }
 

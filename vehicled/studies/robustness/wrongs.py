@@ -16,7 +16,7 @@ import numpy as np
 from vehicled.configuration import Configuration
 from vehicled.messages import Measurement
 from vehicled.points import rotations
-from vehicled.vehicle.parameters import Axle, Characteristic, LinearTyre
+from vehicled.vehicle.parameters import AnyAxle, Characteristic, LinearTyre
 from vehicled.vehicle.steering import SteeringGeometry
 
 Configured = Callable[[Configuration], Configuration]
@@ -43,7 +43,7 @@ class Wrong:
 # -- the configuration -----------------------------------------------------------------------------------
 
 
-def _axles(configuration: Configuration, change: Callable[[Axle], Axle]) -> Configuration:
+def _axles(configuration: Configuration, change: Callable[[AnyAxle], AnyAxle]) -> Configuration:
     vehicle = configuration.vehicle
     return replace(
         configuration, vehicle=replace(vehicle, front=change(vehicle.front), rear=change(vehicle.rear))
@@ -53,7 +53,7 @@ def _axles(configuration: Configuration, change: Callable[[Axle], Axle]) -> Conf
 def _scale_radius(share: float, configuration: Configuration) -> Configuration:
     """Wheels larger by a share."""
 
-    def change(axle: Axle) -> Axle:
+    def change(axle: AnyAxle) -> AnyAxle:
         return replace(axle, tyre=replace(axle.tyre, radius=axle.tyre.radius * (1 + share)))
 
     return _axles(configuration, change)
@@ -62,7 +62,7 @@ def _scale_radius(share: float, configuration: Configuration) -> Configuration:
 def scale_cornering_stiffness(share: float, configuration: Configuration) -> Configuration:
     """A steeper rise of the lateral force with slip, to the same greatest force."""
 
-    def change(axle: Axle) -> Axle:
+    def change(axle: AnyAxle) -> AnyAxle:
         tyre = axle.tyre
         if isinstance(tyre, LinearTyre):
             return replace(axle, tyre=replace(tyre, slip_stiffness_y=tyre.slip_stiffness_y * (1 + share)))
@@ -81,7 +81,7 @@ def scale_cornering_stiffness(share: float, configuration: Configuration) -> Con
 def _scale_friction(share: float, configuration: Configuration) -> Configuration:
     """Greater forces at the same slope, both along and across."""
 
-    def change(axle: Axle) -> Axle:
+    def change(axle: AnyAxle) -> AnyAxle:
         tyre = axle.tyre
         if isinstance(tyre, LinearTyre):
             return replace(axle, tyre=replace(tyre, friction=tyre.friction * (1 + share)))
@@ -135,7 +135,7 @@ def _raised(point: tuple[float, float, float], by: float) -> tuple[float, float,
 
 
 def _scale_brake_gain(share: float, configuration: Configuration) -> Configuration:
-    def change(axle: Axle) -> Axle:
+    def change(axle: AnyAxle) -> AnyAxle:
         return replace(axle, brake=replace(axle.brake, gain=axle.brake.gain * (1 + share)))
 
     return _axles(configuration, change)

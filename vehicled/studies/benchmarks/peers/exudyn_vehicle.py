@@ -27,6 +27,7 @@ import numpy as np
 from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers.record import Record
 from vehicled.studies.benchmarks.peers.tyre import make_tyre
+from vehicled.studies.benchmarks.peers.wishbones import get_axle
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
 from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
 
@@ -146,7 +147,7 @@ class ExudynVehicle:
 
     def _corner(self, w: str) -> None:
         items, system, chassis = self._items, self._system, self._chassis
-        axle, mirror = self._vehicle.axle(w), np.array([1.0, LEFT_RIGHT[w], 1.0])
+        axle, mirror = get_axle(self._vehicle, w), np.array([1.0, LEFT_RIGHT[w], 1.0])
         p = {name: mirror * place for name, place in vars(axle.hard_points).items() if np.size(place) == 3}
         lower, upper, knuckle = (
             self._body(b, mirror) for b in (axle.lower_wishbone, axle.upper_wishbone, axle.knuckle)

@@ -19,6 +19,7 @@ import numpy as np
 
 from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers.tyre import make_tyre
+from vehicled.studies.benchmarks.peers.wishbones import get_axle
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
 from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
 
@@ -110,7 +111,7 @@ def _xml(vehicle: Vehicle, step: float) -> str:
 
     on_chassis, on_rack, tendons, equalities = [], [], [], []
     for w in WHEELS:
-        axle, mirror = vehicle.axle(w), np.array([1.0, LEFT_RIGHT[w], 1.0])
+        axle, mirror = get_axle(vehicle, w), np.array([1.0, LEFT_RIGHT[w], 1.0])
         p = {name: mirror * place for name, place in vars(axle.hard_points).items() if np.size(place) == 3}
         lower, upper, knuckle = (
             mirror * b.center_of_mass for b in (axle.lower_wishbone, axle.upper_wishbone, axle.knuckle)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt, tanh
 
-from vehicled.vehicle.parameters import Axle, LinearTyre
+from vehicled.vehicle.parameters import AxleParts, LinearTyre
 
 Wrench = tuple[float, float, float, float, float, float]
 
 
-def make_tyre(axle: Axle) -> Callable[..., Wrench]:
+def make_tyre(axle: AxleParts) -> Callable[..., Wrench]:
     """The tyre of an axle as a function of the wheel's motion, in world axes and SI units.
 
     Its arguments: height of the hub; spin axis (3 numbers, unit vector to the left); velocity of the hub (3);
