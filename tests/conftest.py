@@ -58,6 +58,14 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
+def frozen_heap():
+    """For loops of the daemon, which collect as they begin: what other tests have left is not traversed each time."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
 def socket_folder():
     """A folder for sockets: the path of one must not be longer than 107 bytes, and that of `tmp_path` may be."""
     with tempfile.TemporaryDirectory(prefix="v") as folder:

@@ -21,6 +21,7 @@ from vehicled.messages import Condition, Measurement, SourceFault
 
 PERIOD = 4_000_000
 OPTIONS = LoopOptions(realtime_priority=0)
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 
 class Rig:
@@ -285,12 +286,13 @@ def test_an_estimator_without_status_still_gives_one():
 def test_the_collector_is_kept_out_and_let_back_in():
     seen = []
     rig = Rig(
-        {0: lambda r: seen.append((gc.isenabled(), gc.get_freeze_count() > 0, sys.getswitchinterval()))}
+        {0: lambda r: seen.append((gc.isenabled(), gc.get_freeze_count() > frozen, sys.getswitchinterval()))}
     )
-    before = sys.getswitchinterval()
+    before, frozen = sys.getswitchinterval(), gc.get_freeze_count()
     rig.run(1)
     assert seen == [(False, True, pytest.approx(0.0002))]
     assert gc.isenabled()
+    assert gc.get_freeze_count() < frozen
     assert sys.getswitchinterval() == pytest.approx(before)
 
 

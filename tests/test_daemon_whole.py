@@ -37,6 +37,7 @@ devices:
 loop: {realtime_priority: 0}
 publish: {endpoint: "tcp://127.0.0.1:*", command_endpoint: "ipc://FOLDER/commands"}
 """
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 SAMPLE = {"imu.ax": 2.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 
 
@@ -316,6 +317,7 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
     make, estimator, connect, monkeypatch, tmp_path, since
 ):
     """Recording and what was learned are on it."""
+    monkeypatch.setattr(live_recorder, "_STALLED_S", 0.2)
     monkeypatch.setattr(live_recorder, "_END_WITHIN_S", 0.2)
     monkeypatch.setattr(learned, "_END_WITHIN_S", 0.2)
     monkeypatch.setattr(learned, "_LOAD_WITHIN_S", 0.2)
