@@ -35,6 +35,7 @@ PLAIN = {
     "vehicled.schemas",
     "vehicled.viewer_messages",
     "vehicled.geodesy",
+    "vehicled.linear_table",
     "vehicled.points",
     "vehicled.progress",
     "vehicled.terminal",
