@@ -20,6 +20,8 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import find_places, make_plant
 from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
 from vehicled.simulation.sensors import Track, measure
+from vehicled.sources.body_velocity import BodyVelocity
+from vehicled.sources.gnss import Baseline, Gnss2
 from vehicled.stepping import Summary, play_back
 
 PERIOD = 4_000_000
@@ -35,6 +37,16 @@ def with_sensors(**changes: Any) -> Configuration:
     """The prototype with some of its sensors changed; None for absent."""
     given = prototype()
     return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
+
+
+def equipped(heading: Baseline = Baseline(), **changes: Any) -> Configuration:  # noqa: B008 (frozen)
+    """The prototype with two receivers of two antennas each, and an optical sensor of its velocity.
+
+    One model for all tests of these, as it takes seconds to compile.
+    """
+    given = dataclasses.replace(prototype().sensors.gnss, heading=heading)
+    default = {"gnss": given, "gnss2": Gnss2(heading=Baseline()), "velocity": BodyVelocity()}
+    return with_sensors(**default | changes)
 
 
 class Drive:

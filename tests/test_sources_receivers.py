@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, mixed, parked, prototype, rms, steps, with_sensors
+from estimator_rig import SECOND, Drive, Run, equipped, mixed, parked, prototype, rms, steps, with_sensors
 
 from vehicled.configuration import Configuration
 from vehicled.errors import UsageError
@@ -16,29 +16,23 @@ from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
-from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.gnss import Baseline, Gnss2
 
 SEEDS = (31, pytest.param(32, marks=pytest.mark.slow))
 VECTOR = dataclasses.replace(RTK, vector=True, heading=None)
 TWO_ANTENNAS = dataclasses.replace(VECTOR, heading=0.005)
-PLACE2 = (-1.2, 0.3, 0.7)
+SECOND_RECEIVER = Gnss2(antenna=(-1.2, 0.3, 0.7), heading=Baseline())
 OUTAGE = (6.0, 11.5)
 SECONDS = 12.0
 
 
-def equipped(heading: Baseline = Baseline()) -> Configuration:  # noqa: B008 (frozen)
-    """With all that a receiver may have, and two of them, so that one model is compiled for all of these tests."""
-    return with_sensors(
-        gnss=dataclasses.replace(prototype().sensors.gnss, heading=heading),
-        gnss2=Gnss2(antenna=PLACE2, heading=Baseline()),
-        velocity=BodyVelocity(),
-    )
+def two_antennas(angle: float = 0.0, **settings: float) -> Configuration:
+    return equipped(Baseline(angle=angle, **settings), gnss2=SECOND_RECEIVER)
 
 
 def driven() -> Drive:
     """From standstill through bends to both sides at 19 m/s."""
-    return mixed(SECONDS).mounted(equipped())
+    return mixed(SECONDS).mounted(two_antennas())
 
 
 def changed(measurements: list[Measurement], channel: str, change) -> list[Measurement]:
@@ -139,7 +133,7 @@ def test_a_vector_beside_an_impossible_speed(damage):
 def test_heading_at_standstill_is_within_its_sigma():
     drive, errors, sigmas = parked(3.0), [], []
     for seed in range(31, 39):
-        run = Run(equipped(Baseline(angle_sigma=1e-4)), steps(drive.measurements(seed, gnss=TWO_ANTENNAS)))
+        run = Run(two_antennas(angle_sigma=1e-4), steps(drive.measurements(seed, gnss=TWO_ANTENNAS)))
         assert run.estimator.condition.state == "running"
         assert run.t[0] < 0.1 * SECOND
         errors.append(run.error(drive, "yaw")[-1])
@@ -153,7 +147,7 @@ def test_a_standing_car_with_an_uncertain_baseline_knows_its_heading_no_better()
     drive = parked(3.0)
     for angle in (-0.02, 0.03):
         given = changed(drive.measurements(31, gnss=TWO_ANTENNAS), "gnss.heading", lambda v, a=angle: v - a)
-        run = Run(equipped(Baseline(angle_sigma=sigma)), steps(given))
+        run = Run(two_antennas(angle_sigma=sigma), steps(given))
         assert 0.8 * sigma < run["sigma.yaw"][-1] < 1.1 * sigma
         assert abs(run.error(drive, "yaw")[-1]) < 2.0 * run["sigma.yaw"][-1]
 
@@ -161,7 +155,7 @@ def test_a_standing_car_with_an_uncertain_baseline_knows_its_heading_no_better()
 def test_the_baseline_may_point_anywhere():
     """A car that has its two antennas across, and one behind the other."""
     for angle in (1.57, -2.5):
-        configured = equipped(Baseline(angle=angle))
+        configured = two_antennas(angle)
         drive = mixed(SECONDS).mounted(configured)
         run = Run(configured, steps(drive.measurements(31, gnss=TWO_ANTENNAS)))
         assert np.degrees(np.abs(run.error(drive, "yaw")).max()) < 0.5
@@ -174,7 +168,7 @@ def test_an_angle_that_is_a_little_wrong_is_found(degrees):
     given = changed(
         drive.measurements(31, gnss=TWO_ANTENNAS), "gnss.heading", lambda v: v - np.radians(degrees)
     )
-    run = Run(equipped(Baseline()), steps(given))
+    run = Run(two_antennas(), steps(given))
     found = run.estimator.parameters()["gnss_baseline"]
     assert abs(found.value - np.radians(degrees)) < max(4.0 * found.sigma, 0.003)
     assert np.degrees(rms(during(run, drive, "yaw", 9.0, SECONDS))) < 0.3
@@ -186,7 +180,7 @@ def test_a_baseline_that_is_mounted_otherwise_is_refused_and_named(degrees):
     given = changed(
         drive.measurements(31, gnss=TWO_ANTENNAS), "gnss.heading", lambda v: v - np.radians(degrees)
     )
-    run = Run(equipped(Baseline()), steps(given))
+    run = Run(two_antennas(), steps(given))
     assert run.of("gnss.heading")[-1].reason == "mounting"
     assert [f.source for f in run.estimator.condition.faults] == ["gnss.heading"]
     assert np.degrees(rms(during(run, drive, "yaw", 9.0, SECONDS))) < 0.5
@@ -205,7 +199,7 @@ def test_a_heading_without_a_baseline_is_recorded_but_not_used():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_second_receiver_bridges_an_outage_of_the_first(seed):
     drive = driven()
-    configured = equipped()
+    configured = two_antennas()
     errors = {}
     for second in ("rtk", None):
         given = drive.measurements(seed, gnss="rtk", gnss2=second, outages={"gnss": [OUTAGE]})
@@ -221,7 +215,7 @@ def test_the_second_receiver_bridges_an_outage_of_the_first(seed):
 
 def test_the_car_starts_from_the_second_receiver_alone():
     drive = driven()
-    configured = equipped()
+    configured = two_antennas()
     run = Run(configured, steps(drive.measurements(31, gnss=None, gnss2="rtk")))
     assert run.t[0] < 0.1 * SECOND
     assert rms(np.hypot(*(during(run, drive, c, 9.0, SECONDS) for c in "xy"))) < 0.03
@@ -231,7 +225,7 @@ def test_the_car_starts_from_the_second_receiver_alone():
 
 def test_a_receiver_that_jumps_is_not_followed_beside_one_that_does_not():
     drive = driven()
-    configured = equipped()
+    configured = two_antennas()
     given = [
         Measurement(
             m.source,
@@ -277,7 +271,7 @@ def test_any_number_in_any_of_the_channels_is_survived(value):
                 break
         damaged.append(Measurement(m.source, m.t, m.arrival, values))
     assert {"gnss.vn", "gnss.heading_acc", "gnss2.ve", "gnss2.s_acc", "velocity.y"} <= hit.keys()
-    run = Run(equipped(), steps(damaged))
+    run = Run(two_antennas(), steps(damaged))
     assert run.summary.errors == 0, run.summary.last_error
     assert np.isfinite(run.values).all()
     assert run.estimator.status()["restarts"] == 0
