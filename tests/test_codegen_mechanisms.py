@@ -12,10 +12,12 @@ import pytest
 from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, needs_compiler
 
 from vehicled.cli import main
+from vehicled.multibody.dimensions import name_units
 from vehicled.multibody.files import mechanisms_folder
 from vehicled.multibody.library import make_library
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.symbolic import c_library, python_library
+from vehicled.symbolic.graph import Graph
 
 LONG = {"front_suspension", "flyball_governor"}
 """Their code is longer than that of all others."""
@@ -151,3 +153,13 @@ def test_names_that_c_does_not_accept_are_changed(tmp_path):
     library = make_library(path)
     compare_with_machine_code(library, CompiledC(library, c_library.write(library), tmp_path))
     compare_with_machine_code(library, LoadedPython(library, python_library.write(library)))
+
+
+def test_units_of_expressions():
+    """A sum of different units has none, nor has what is made of it."""
+    g = Graph()
+    m, x, v = (g.symbol(name) for name in "mxv")
+    known = {m: "kg", x: "m", v: "m/s"}
+    whole = [m * v * v / x, g.sqrt(x * x), x / v, g.sin(x / x), g.where_less(x, g.one, g.zero, v)]
+    assert name_units(whole, known) == ["N", "m", "s", "1", "m/s"]
+    assert name_units([x + v, m * (x - g.one), g.symbol("other") * m], known) == [None] * 3

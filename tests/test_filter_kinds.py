@@ -32,7 +32,7 @@ from vehicled.filter.states import (
     VELOCITY,
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.sources.imu import GYRO_BIAS
+from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import POSE
 
@@ -159,8 +159,10 @@ def test_a_correction_of_the_tyres_force_changes_it_at_once():
         f.output()
         forces.append(f.car.corner_output("tyre.fy").copy())
     change = forces[1] - forces[0]
-    # The state is the force at the end of the step to come.
-    assert change[:2].sum() == pytest.approx(0.1 * f.car.vehicle.mass, rel=0.06)
+    # The state is the force at the end of the step to come. The tyre alone would lose a share of it in that step.
+    # Half of that is left to the car, which gives way.
+    lost = 1.0 - np.exp(-observe_tyres(f)[1][0] * H)
+    assert change[:2].sum() == pytest.approx(0.1 * f.car.vehicle.mass, rel=0.5 * lost)
     assert np.abs(change[2:]).max() < 0.02 * change[:2].sum()
 
 

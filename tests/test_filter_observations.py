@@ -33,7 +33,7 @@ from vehicled.filter.states import (
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE
+from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE
 from vehicled.sources.vehicle_speed import SPEED_SCALE
 from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE
 

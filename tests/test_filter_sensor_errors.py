@@ -10,7 +10,7 @@ from vehicled.filter.boundary import Mounting
 from vehicled.filter.states import DRIVE_FORCE, TYRE_ERROR, TYRE_FORCE, UNMODELLED, Group
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu import ALIGNMENT, GYRO_SCALE
+from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.arrays import CHART_SIZE, POSE
 

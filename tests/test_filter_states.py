@@ -33,14 +33,8 @@ from vehicled.filter.states import (
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import SlowState
 from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu import (
-    ACCELEROMETER_BIAS,
-    ALIGNMENT,
-    GYRO_BIAS,
-    GYRO_SCALE,
-    Gyroscopes,
-    Imu,
-)
+from vehicled.sources.imu import Gyroscopes, Imu
+from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE
 from vehicled.sources.sensors import Sensors, find_kinds
 
 INITIAL = InitialConditions(speed=10.0, position_known=True, yaw_variance=0.04)

@@ -19,8 +19,8 @@ from vehicled.daemon.daemon import Daemon
 from vehicled.messages import Measurement
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.studies.particles.configuration import load_particles_configuration
-from vehicled.studies.particles.tracker import MechanismTracker
+from vehicled.particles.configuration import load_particles_configuration
+from vehicled.particles.tracker import MechanismTracker
 
 DT = 0.01
 MS = 1_000_000

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from vehicled.angles import wrap
-from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
-from vehicled.studies.particles.instruments import AngleInstrument, PositionInstrument, RateInstrument
-from vehicled.studies.particles.resampling import RESAMPLERS
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.filter import MotionNoise, ParticleFilter
+from vehicled.particles.instruments import CoordinateInstrument, PositionInstrument, RateInstrument
+from vehicled.particles.resampling import RESAMPLERS
+from vehicled.particles.swarm import Swarm
+from vehicled.studies.benchmarks import four_bar
 
 LENGTHS = (4.0, 2.0, 3.0, 4.0)
 H = 6e-3
@@ -26,7 +26,7 @@ def test_weights_are_the_product_of_all_instruments_normal_densities():
     swarm, random = start(12, speeds=np.linspace(-1.0, 1.0, 12))
     instruments = [
         RateInstrument("crank", 0.3, 2.0),
-        AngleInstrument("crank", 0.5),
+        CoordinateInstrument("crank", 0.5),
         PositionInstrument("Q", 0.7),
     ]
     readings = [0.2, 3.0, np.array([3.0, 2.5])]

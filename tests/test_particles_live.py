@@ -9,9 +9,9 @@ import time
 import numpy as np
 import pytest
 
+from vehicled.particles.live import Follower, Sample
 from vehicled.studies.benchmarks import particle_live
 from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, Experiment, Try
-from vehicled.studies.particles.live import Follower, Sample
 from vehicled.terminal import Canvas
 
 STEP_NS = round(STEP * 1e9)

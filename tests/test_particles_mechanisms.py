@@ -10,10 +10,10 @@ from vehicled.multibody.elements import Angle, Bar, GroundBody, TorsionSpring
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
-from vehicled.studies.particles.assembly import assemble
-from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
-from vehicled.studies.particles.instruments import PositionInstrument, RateInstrument
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.assembly import assemble
+from vehicled.particles.filter import MotionNoise, ParticleFilter
+from vehicled.particles.instruments import PositionInstrument, RateInstrument
+from vehicled.particles.swarm import Swarm
 
 H = 2e-3
 

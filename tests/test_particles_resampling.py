@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import chi2
 
 from vehicled.angles import wrap
-from vehicled.studies.particles.resampling import RESAMPLERS
-from vehicled.studies.particles.weights import (
+from vehicled.particles.resampling import RESAMPLERS
+from vehicled.particles.weights import (
     circular_deviation,
     circular_mean,
     circular_mode,

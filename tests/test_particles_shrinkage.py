@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from vehicled.angles import wrap
-from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.filter import MotionNoise, ParticleFilter
+from vehicled.particles.swarm import Swarm
+from vehicled.studies.benchmarks import four_bar
 
 LENGTHS = (2.0, 4.0, 3.0, 4.0)
 COUNT = 3000

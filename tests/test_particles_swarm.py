@@ -10,8 +10,8 @@ from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
-from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.swarm import Swarm
+from vehicled.studies.benchmarks import four_bar
 
 LENGTHS = (2.0, 4.0, 3.0, 4.0)
 MASSES = (1.0, 2.0, 3.0)

@@ -39,7 +39,7 @@ def observe(
         if k % 5 == 0:
             velocity += 1j * yaw_rate * antenna * cmath.exp(1j * yaw)
             velocity += noise * complex(*rng.standard_normal(2))
-            found.take_velocity(t, abs(velocity), 0.5 * math.pi - cmath.phase(velocity))
+            found.take_velocity(t, abs(velocity), 0.5 * math.pi - cmath.phase(velocity), ANTENNA)
             last = yaw
     return last
 
@@ -49,7 +49,7 @@ def observe(
 def test_a_skidding_car_is_found_to_point_where_it_does(sideslip: float, spin: float) -> None:
     found = AccelerationHeading()
     yaw = observe(found, -sideslip, 0.5, spin=spin)
-    alignment = found.find(ANTENNA, IMU)
+    alignment = found.find(IMU)
     assert alignment is not None
     assert math.remainder(alignment.yaw - yaw, 2 * math.pi) == pytest.approx(0.0, abs=0.02)
     # Of the origin, not of the antenna.
@@ -61,7 +61,7 @@ def test_a_skidding_car_is_found_to_point_where_it_does(sideslip: float, spin: f
 def test_noise_of_the_receiver_is_within_its_sigma() -> None:
     found = AccelerationHeading()
     yaw = observe(found, 0.2, 0.5, noise=0.05)
-    alignment = found.find(ANTENNA, IMU)
+    alignment = found.find(IMU)
     assert alignment is not None
     assert abs(math.remainder(alignment.yaw - yaw, 2 * math.pi)) < 2 * alignment.sigma
     assert alignment.sigma < 0.2
@@ -70,10 +70,18 @@ def test_noise_of_the_receiver_is_within_its_sigma() -> None:
 def test_too_short_a_time_a_gap_or_hardly_any_acceleration_give_nothing() -> None:
     short, gap, straight = AccelerationHeading(), AccelerationHeading(), AccelerationHeading()
     observe(short, 0.2, 0.2)
-    assert short.find(ANTENNA, IMU) is None
+    assert short.find(IMU) is None
     observe(gap, 0.2, 0.6, gap=0.4)
-    assert gap.find(ANTENNA, IMU) is None
+    assert gap.find(IMU) is None
     for k in range(60):
         straight.take_forces(0.01 * k, 0.0, 0.5, 0.0)
-        straight.take_velocity(0.01 * k, SPEED + 0.005 * k, 0.3)
-    assert straight.find(ANTENNA, IMU) is None
+        straight.take_velocity(0.01 * k, SPEED + 0.005 * k, 0.3, ANTENNA)
+    assert straight.find(IMU) is None
+
+
+def test_velocities_of_two_antennas_are_not_mixed() -> None:
+    found = AccelerationHeading()
+    observe(found, 0.2, 0.5)
+    assert found.find(IMU) is not None
+    found.take_velocity(100.5, SPEED, 0.3, IMU)
+    assert found.find(IMU) is None

@@ -29,7 +29,7 @@ from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.course_consistency import BiasJump
 from vehicled.sources.ground_velocity import add_speed_and_course
-from vehicled.sources.imu import ACCELEROMETER_BIAS, GYRO_BIAS
+from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
 from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from replay.log import Log
     from vehicled.messages import ParticleEstimate
+    from vehicled.particles.configuration import ParticlesConfiguration
+    from vehicled.particles.tracker import MechanismTracker
     from vehicled.stepping import Summary
-    from vehicled.studies.particles.configuration import ParticlesConfiguration
-    from vehicled.studies.particles.tracker import MechanismTracker
 
 HELP = "Follow a mechanism of any kind by a particle filter, from live sensors or from a log."
 
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
     """Follow the mechanism; returns the exit status. Raises UsageError, RunError."""
     from vehicled.errors import UsageError
     from vehicled.multibody.mechanism import Mechanism
-    from vehicled.studies.particles.configuration import load_particles_configuration
-    from vehicled.studies.particles.tracker import MechanismTracker
+    from vehicled.particles.configuration import load_particles_configuration
+    from vehicled.particles.tracker import MechanismTracker
 
     if args.log is None:
         for name in ("mapping", "rate", "fast", "estimates", "record", "publish"):
@@ -119,7 +119,7 @@ def _replay(
     from replay.foreign.mapping import load_mapping
     from replay.log import log_devices, open_log
     from vehicled.errors import RunError
-    from vehicled.studies.particles.table import format_estimate
+    from vehicled.particles.table import format_estimate
 
     mapping = None if args.mapping is None else load_mapping(args.mapping)
     log = open_log(args.log, log_devices(configuration.daemon.devices), mapping)
@@ -142,14 +142,14 @@ def _play(
     from replay.steps import play
     from vehicled.daemon.replay_outputs import ReplayOutputs
     from vehicled.messages import ParticleEstimate
+    from vehicled.particles.table import MechanismWriter
     from vehicled.progress import Progress
     from vehicled.stepping import play_back
-    from vehicled.studies.particles.table import MechanismWriter
 
     steps = read_steps(log, configuration.daemon.loop.period)
     if not args.fast:
         steps = play(steps, args.rate or 1.0)
-    last: list[ParticleEstimate] = []
+    last: ParticleEstimate | None = None
     with contextlib.ExitStack() as stack:
         outputs = ReplayOutputs[ParticleEstimate](stack, tracker)
         writer = None
@@ -157,8 +157,9 @@ def _play(
             writer = stack.enter_context(MechanismWriter(args.estimates))
 
         def keep(t: int, measurements: object, estimate: ParticleEstimate | None, records: object) -> None:
+            nonlocal last
             if estimate is not None:
-                last[:] = [estimate]
+                last = estimate
                 if writer is not None:
                     writer.write(estimate)
 
@@ -170,4 +171,4 @@ def _play(
         progress = stack.enter_context(Progress("following", unit="s"))
         summary = play_back(tracker, steps, outputs.sinks, outputs.on_command, progress.update)
         progress.update(summary.drive_seconds)
-    return summary, last[0] if last else None
+    return summary, last

@@ -16,6 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 examples:
   vehicled simulate --list
   vehicled simulate mixed_drive --config prototype --output drive.mcap --truth truth.csv
+  vehicled simulate slalom --config prototype --road C --output rough.mcap --truth rough.csv
   vehicled simulate slalom --config my_car.yaml --gnss conventional --seed 7 --output slalom.csv"""
     parser.add_argument("scenario", metavar="SCENARIO", nargs="?", help="a built-in drive, or a YAML file")
     parser.add_argument("--list", action="store_true", help="list the built-in drives")
@@ -25,6 +26,11 @@ examples:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all noise (default: 1)")
     parser.add_argument(
         "--gnss", choices=("rtk", "conventional", "none"), help="the receiver, instead of the scenario's"
+    )
+    parser.add_argument(
+        "--road",
+        choices=("A", "B", "C", "D"),
+        help="roughness by ISO 8608, from A (very good) to D (poor), instead of the scenario's",
     )
 
 
@@ -53,6 +59,9 @@ def run(args: argparse.Namespace) -> int:
     if args.gnss is not None:
         gnss = None if args.gnss == "none" else args.gnss
         scenario = dataclasses.replace(scenario, sensors=dataclasses.replace(scenario.sensors, gnss=gnss))
+    if args.road is not None:
+        ground = dataclasses.replace(scenario.ground, roughness=args.road, seed=args.seed)
+        scenario = dataclasses.replace(scenario, ground=ground)
 
     from replay.csv_log import EstimatesWriter
     from replay.log import create_log

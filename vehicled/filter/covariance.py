@@ -34,10 +34,10 @@ class Past(Protocol):
     """What keeps the past of a filter for late observations; `LateObservations` says what each method does."""
 
     def note(self, components: int) -> None:
-        """Keep the observation that corrects the present, evaluated last."""
+        """Keep the observation evaluated last, which corrects the present."""
 
     def forget(self, i: int, variance: float) -> None:
-        """State i is another one from now on, with no correlation with any other."""
+        """State i begins anew, with that variance and no correlation with any other."""
 
 
 class Workspace(Protocol):
@@ -90,7 +90,7 @@ class CovarianceKernels:
         self._half_noise = program.array("half_noise", size)
         self._loops = CovarianceLoops(program, size)
         for m in range(1, components + 1):
-            program.texts.append(self._loops.weigh(f"weigh{m}", m, self._whiten(m)))
+            program.texts.append(self._loops.weigh(f"weigh{m}", m, self._factorise(m)))
         self.updates = tuple(self._update(m) for m in range(1, components + 1))
         """By number of components less one: the kernel that updates `covariance` and `x`."""
         self.gates = tuple(
@@ -203,7 +203,7 @@ class CovarianceKernels:
             rows = [dict(enumerate(self._rows[k * n : (k + 1) * n])) for k in range(m)]
             stores = self._evaluate(self._innovation[:m], rows, self._more_noise[:m])
             kernel = self._program.kernel(f"evaluate{m}", stores)
-            self._program.replace(kernel, self._loops.weigh(kernel.name, m, KernelHandle(f"whiten{m}")))
+            self._program.replace(kernel, self._loops.weigh(kernel.name, m, KernelHandle(f"factorise{m}")))
             added.append(kernel)
         return tuple(added)
 
@@ -268,17 +268,17 @@ class CovarianceKernels:
             ]
         return lower, [*stores, (self._nis, total)]
 
-    def settle_text(self, name: str) -> str:
+    def whiten_text(self, name: str) -> str:
         """The function that takes the place of a kernel of what `whiten` stores, of all components."""
-        return self._loops.settle(name, self.components, KernelHandle(f"whiten{self.components}"))
+        return self._loops.whiten(name, self.components, KernelHandle(f"factorise{self.components}"))
 
-    def _whiten(self, m: int) -> KernelHandle:
-        """Kernel `whitenM`, in the midst of `CovarianceLoops.weigh`."""
+    def _factorise(self, m: int) -> KernelHandle:
+        """Kernel `factoriseM`, in the midst of `CovarianceLoops.weigh`."""
         arrays = self._program.arrays
         expected = dict(zip(list_pairs(m), self._expected, strict=False))
         lower, stores = self._decorrelate(expected, self._innovation[:m], self._more_noise[:m])
         mixing = [lower[k, i] for k in range(m) for i in range(k)]
-        return self._program.kernel(f"whiten{m}", [*stores, *zip(arrays["mixing"], mixing, strict=False)])
+        return self._program.kernel(f"factorise{m}", [*stores, *zip(arrays["mixing"], mixing, strict=False)])
 
     def _update(self, m: int) -> KernelHandle:
         n = self.size
@@ -345,7 +345,7 @@ class Covariance:
         self._upper = np.triu_indices(size)
         self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
         self.past: Past | None = None
-        """Takes it too, for late observations."""
+        """Takes updates and states that begin anew, for late observations."""
         self.tape: Tape | None = None
         """Takes what is done to covariance and correction, for a smoother; see `record`."""
         self._d_event = [workspace.tangent(name) for name in ("rows", "white", "left", "precision")]

@@ -75,10 +75,10 @@ class CovarianceLoops:
         code.end(rows, code.sum(rows.carried[0], length))
         return code.text
 
-    def weigh(self, name: str, m: int, whiten: KernelHandle) -> str:
+    def weigh(self, name: str, m: int, factorise: KernelHandle) -> str:
         """S, the innovations in directions that are not correlated, and P Hᵀ in them, from `rows`.
 
-        `whiten`: the kernel that factorises S, between `expected` and `mixing` = L, lower triangle without its
+        `factorise`: the kernel that factorises S, between `expected` and `mixing` = L, lower triangle without its
         diagonal by rows.
         """
         code = ArrayLoops(self._program, name)
@@ -106,18 +106,18 @@ class CovarianceLoops:
         code.end(states, *sums)
         for at, total in enumerate(states.carried):
             code.store(total, code.place("expected") + at)
-        self._settle(code, m, whiten)
+        self._whiten(code, m, factorise)
         return code.text
 
-    def settle(self, name: str, m: int, whiten: KernelHandle) -> str:
+    def whiten(self, name: str, m: int, factorise: KernelHandle) -> str:
         """The rest of `weigh`, from `crossed` and `expected`."""
         code = ArrayLoops(self._program, name)
-        self._settle(code, m, whiten)
+        self._whiten(code, m, factorise)
         return code.text
 
-    def _settle(self, code: ArrayLoops, m: int, whiten: KernelHandle) -> None:
+    def _whiten(self, code: ArrayLoops, m: int, factorise: KernelHandle) -> None:
         """`white` from the m rows of `crossed`: L⁻¹ times these."""
-        code.call(whiten)
+        code.call(factorise)
         n, crossed, white = self._size, code.place("crossed"), code.place("white")
         mixing = [code.load(code.place("mixing") + at) for at in range(m * (m - 1) // 2)]
 

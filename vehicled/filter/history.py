@@ -1,7 +1,7 @@
-"""What a filter was before and after each step's correction, and what it has observed: for late observations.
+"""The state of a filter before and after the correction of each of its last steps, and its observations.
 
-Records of steps and observations lie outside the workspace. `VisitTable` brings them into it one after the other,
-from any step on up to the present, for kernels that follow a late observation (`late.py`).
+Late observations need them. Records of steps and observations lie outside the workspace. `VisitTable` copies them
+into it one after the other, from any step on up to the present, for the kernels of `late_kernels.py`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Kept(NamedTuple):
     now: tuple[np.ndarray, ...]
     """Views of the workspace: values, and their tangents if there are any."""
     then: tuple[np.ndarray, ...]
-    """Where they are wanted of the past; of the same shapes."""
+    """Where kernels read those of the past; of the same shapes."""
     visited: tuple[Span, ...] = ()
-    """The places of `then`, where kernels visit it."""
+    """The places of `then`, if kernels visit each record."""
     read: tuple[int, ...] = ()
-    """Addresses of kernels that follow a late observation past it; of observations by their components."""
+    """Addresses of kernels that bring a late observation past the record; by number of components if it has some."""
     change: tuple[int, ...] = ()
-    """Of those that change it by the late observation too."""
+    """The same of those that update the record by the late observation as well."""
 
 
 class Moment(NamedTuple):
@@ -81,8 +81,8 @@ class _Record:
         for numbers, now in self._now:
             numbers[:] = now
 
-    def bring(self, part: int) -> None:
-        """Bring a part to where it is wanted."""
+    def restore(self, part: int) -> None:
+        """Copy a part to where kernels read it."""
         for then, numbers in self._then[part]:
             then[:] = numbers
 
@@ -162,7 +162,7 @@ class History:
         self._corrected = True
 
     def find(self, t_ns: int) -> Moment | None:
-        """Bring the poses at or after a time, before its correction, and of the step before it, after its.
+        """Restore the pose of the step at or after a time, uncorrected, and that of the step before it, corrected.
 
         None when too old. At a time after the last step, it is the last one.
         """
@@ -179,8 +179,8 @@ class History:
                 share = min((t_ns - times[after]) / (times[n] - times[after]), 1.0)
             else:
                 after = n
-        self._afters[after].bring(0)
-        self._steps[n].bring(0)
+        self._afters[after].restore(0)
+        self._steps[n].restore(0)
         return Moment(share, times[n] - t_ns, None if n == last else n)
 
     # -- late observations ---------------------------------------------------------------------------------
@@ -197,23 +197,23 @@ class History:
         self._count += 1
         return event
 
-    def bring(self, step: int) -> None:
-        """What was before a step's correction takes the place of what is, up to `bring_present`."""
+    def restore(self, step: int) -> None:
+        """Put the state before a step's correction in the place of the present one, until `restore_present`."""
         self._present.keep()
         for part in self._exchanged:
-            self._steps[step].bring(part)
+            self._steps[step].restore(part)
 
-    def bring_present(self) -> None:
-        """Undo `bring`, or what `change` has brought."""
+    def restore_present(self) -> None:
+        """Undo `restore`."""
         for part in self._exchanged:
-            self._present.bring(part)
+            self._present.restore(part)
 
-    def read(self, step: int) -> None:
-        """Follow a late observation from before a step's correction to the present."""
+    def follow(self, step: int) -> None:
+        """Bring a late observation from before a step's correction to the present."""
         self._table.read(self._steps[step].begin)
 
     def enter(self, step: int, components: int) -> None:
-        """Keep the late observation as the first one of a step, and change what has been kept since by it."""
+        """Keep the late observation as the first one of a step, and update by it what has been kept since."""
         event, record = self._make_event(), self._steps[step]
         record.events.insert(0, event)
         self._table.insert(record.begin, event.each[components - 1])
@@ -221,10 +221,10 @@ class History:
             later.begin += 1
         self._present.keep()
         self._table.change(record.begin + 1)
-        self.bring_present()
+        self.restore_present()
 
     def parts_of_steps(self, part: int) -> Iterator[np.ndarray]:
-        """Of each step, what is kept of that part of `before`, to be changed in place."""
+        """Of each step what is kept of a part of `before`, by its number; to be changed in place."""
         return (step.parts[part] for step in self._steps)
 
     def parts_of_events(self) -> Iterator[np.ndarray]:

@@ -1,6 +1,6 @@
-"""Late observations: evaluated with all that has been observed since, and entered into the past.
+"""Late observations: evaluated at the present with all that has been observed since, and entered into the past.
 
-The mathematics is in `late_kernels.py`, what has been in `history.py`.
+`late_kernels.py` has the mathematics, `history.py` what is kept of the past.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vehicled.symbolic.program import KernelHandle, Span
 
 _BY_COMPONENT = ("crossed", "rows", "more_noise", "innovation")
 POSE, TRANSITION, COVARIANCE, ESTIMATES = range(4)
-"""Parts of what is kept before a step's correction."""
+"""What is kept before a step's correction: numbers of the first parts."""
 
 
 class LateWorkspace(Workspace, Protocol):
@@ -37,9 +37,9 @@ def keep_arrays(
 ) -> tuple[list[Kept], Kept, Kept]:
     """What a history keeps before and after a step's correction, and of an observation.
 
-    `pose`: arrays that lie one after the other; those of the past are the arrays `before.0` and so on, and `after.0`.
-    `others`: further arrays that observations read and that change from one step to the next, from one to another of
-    those that lie one after the other. The first are the states that are estimates of their own.
+    `pose`: arrays that lie one after the other; past ones are restored to the arrays `before.0` … and `after.0` ….
+    `others`: first and last of arrays that lie one after the other, which observations read and which change from
+    step to step. The first pair has the states that are estimates of their own.
     """
     address, span, tangent = workspace.address, workspace.span, workspace.tangent
 
@@ -54,11 +54,11 @@ def keep_arrays(
         return view(*names)[0], *(d for d in tangents if d.size)
 
     now = view(*pose)[0], *(tangent(name) for name in pose if tangent(name).size)
-    carry, correct = address(kernels.carry), address(kernels.correct)
+    propagate, correct = address(kernels.propagate), address(kernels.correct)
     transition, covariance = view("transition"), view("covariance", "x")
     before = [
         Kept(now, view_past("before")),
-        Kept(transition, transition, span("transition", "transition"), (carry,), (carry,)),
+        Kept(transition, transition, span("transition", "transition"), (propagate,), (propagate,)),
         Kept(covariance, covariance, span("covariance", "x"), (0,), (correct,)),
         *(Kept(view(*arrays), view(*arrays)) for arrays in others),
     ]
@@ -66,8 +66,8 @@ def keep_arrays(
         view("rows", "precision"),
         view(*EVENT),
         span(EVENT[0], EVENT[-1]),
-        tuple(map(address, kernels.follow)),
-        tuple(map(address, kernels.enter)),
+        tuple(map(address, kernels.updates)),
+        tuple(map(address, kernels.amend)),
     )
     return before, Kept(now, view_past("after")), event
 
@@ -84,18 +84,18 @@ class LateObservations:
         pose: Sequence[str],
         estimates: str,
     ) -> None:
-        """`pose`: the arrays that make it, one after the other.
+        """`pose`: the arrays that it consists of, one after the other.
 
-        `estimates`: array of the states that are no errors of the simulation; they are the last ones.
+        `estimates`: array of the states that are no errors of the simulation; they are the last states.
         """
         self._pose, self._name = pose, estimates
         self._errors, self._history = errors, history
-        self._settle = workspace.bind(kernels.settle)
+        self._whiten = workspace.bind(kernels.whiten)
         self._step = 0
-        """That of the observation evaluated last."""
+        """Step of the observation evaluated last."""
         views = [workspace.workspace[s.slice] for name in OBSERVED for s in workspace.span(name, name)]
-        self._begun = [(view, view.copy()) for view in views]
-        """What is observed at that step, without what has been observed since."""
+        self._at_step = [(view, view.copy()) for view in views]
+        """G, C and ν at that step."""
         components = len(errors.noise)
         both = [f(name) for name in _BY_COMPONENT for f in (workspace.view, workspace.tangent)]
         self._by_component = [view.reshape(components, -1) for view in both if view.size]
@@ -107,72 +107,71 @@ class LateObservations:
         self._first_estimate = errors.size - len(self._estimates[0])
 
     def evaluate(self, step: int, observe: Callable[[], None], components: int) -> None:
-        """Evaluate an observation of the time before a step: innovation, S, NIS and gain are those of the present.
+        """Evaluate an observation of the time just before a step; innovation, S, NIS and gain are of the present.
 
-        `observe` is the kernel that evaluates it with what the filter was then.
+        `observe`: the kernel that evaluates it, here at the state of that step.
         """
         self._step, errors, m = step, self._errors, components
-        self._history.bring(step)
+        self._history.restore(step)
         observe()
-        self._history.bring_present()
+        self._history.restore_present()
         if m < len(errors.noise):
-            # What it lacks of the largest observation was not measured.
+            # Components that it does not have count as not measured.
             for view in self._by_component:
                 view[m:] = 0.0
             for view in self._by_pair:
                 view[m * (m + 1) // 2 :] = 0.0
             errors.noise[m:] = MISSING
-        for view, begun in self._begun:
-            begun[:] = view
-        self._history.read(step)
-        self._settle()
+        for view, then in self._at_step:
+            then[:] = view
+        self._history.follow(step)
+        self._whiten()
 
     def update(self, components: int) -> None:
         """Update P and x with the observation evaluated last, and enter it into the past."""
-        for view, begun in self._begun:
-            view[:] = begun
-        self._settle()
+        for view, then in self._at_step:
+            view[:] = then
+        self._whiten()
         self._history.enter(self._step, components)
-        self._settle()
+        self._whiten()
         self._errors.update_late()
 
     def note(self, components: int) -> None:
-        """Keep the observation that is about to correct the present, or that just has, and was evaluated last."""
+        """Keep the observation evaluated last, which corrects the present."""
         self._history.note(components)
 
     def forget(self, i: int, variance: float) -> None:
-        """State i is another one from now on, with no correlation with any other, as `estimates` has it.
+        """State i begins anew, with the present estimate, that variance and no correlation with any other.
 
-        To late observations it is as if it had been that all along: of the one that it has been they know nothing.
+        It does so at all times that are kept: late observations update it as if it had never been another one.
         """
-        place, errors = self._find_places, self._errors
-        covariance = place(("covariance", "x"), "covariance", errors.find_touched(i))
-        x = place(("covariance", "x"), "x", [i])
-        diagonal = place(("covariance", "x"), "covariance", [errors.find_touched(i)[i]])[0]
-        for part in self._history.parts_of_steps(COVARIANCE):
-            part[covariance] = part[x] = 0.0
-            part[diagonal] = variance
-        # What it was has made others, and others it.
-        touched = (self._rows == i) | (self._columns == i)
-        transition = place(("transition", "transition"), "transition", np.flatnonzero(touched))
-        stays = np.flatnonzero((self._rows == i) & (self._columns == i))
-        for part in self._history.parts_of_steps(TRANSITION):
-            part[transition] = 0.0
-            part[stays] = 1.0
+        place, errors, history = self._find_places, self._errors, self._history
+        with_others = place(("covariance", "x"), "covariance", errors.find_touched(i))
+        where = np.concatenate([with_others, place(("covariance", "x"), "x", [i])])
+        values = np.zeros(len(where))
+        values[i] = variance
+        for part in history.parts_of_steps(COVARIANCE):
+            part[where] = values
+        # Neither do others follow from what it was, nor it from them.
+        touched = np.flatnonzero((self._rows == i) | (self._columns == i))
+        where = place(("transition", "transition"), "transition", touched)
+        values = np.zeros(len(where))
+        values[: len(touched)] = self._rows[touched] == self._columns[touched]
+        for part in history.parts_of_steps(TRANSITION):
+            part[where] = values
         if i >= self._first_estimate:
-            values, tangents = self._estimates
-            k = i - self._first_estimate
-            now = np.concatenate([values[k : k + 1], tangents[k]])
+            k, (estimates, tangents) = i - self._first_estimate, self._estimates
             where = place((self._name, self._name), self._name, [k])
-            for part in self._history.parts_of_steps(ESTIMATES):
-                part[where] = now
+            values = np.concatenate([estimates[k : k + 1], tangents[k]])
+            for part in history.parts_of_steps(ESTIMATES):
+                part[where] = values
         of_event = np.arange(len(errors.noise)) * errors.size + i
-        seen = np.concatenate([place((EVENT[0], EVENT[-1]), name, of_event) for name in EVENT[:2]])
-        for part in self._history.parts_of_events():
-            part[seen] = 0.0
+        where = np.concatenate([place((EVENT[0], EVENT[-1]), name, of_event) for name in EVENT[:2]])
+        for part in history.parts_of_events():
+            part[where] = 0.0
 
     def move(self, array: str, i: int, change: float, d_change: np.ndarray) -> None:
-        """Number i of an array of the pose was wrong all along, by a change that has been made of the present one."""
+        """Change number i of an array of the pose at all times that are kept, as the present one has been changed."""
         values = self._workspace.span(self._pose[0], self._pose[-1])[0]
         own = self._workspace.span(array, array)[0]
         others = self._pose[: self._pose.index(array)]
@@ -187,7 +186,7 @@ class LateObservations:
     def _find_places(
         self, arrays: tuple[str, str], name: str, numbers: Sequence[int] | np.ndarray
     ) -> np.ndarray:
-        """Where numbers of an array, and their tangents, are in what is kept of arrays from one to another."""
+        """Places of numbers of an array, then of their tangents, in what is kept of arrays from one to another."""
         spans, own = self._workspace.span(*arrays), self._workspace.span(name, name)
         numbers = np.asarray(numbers, dtype=np.intp)
         found = [own[0].place - spans[0].place + numbers]

@@ -1,15 +1,20 @@
-"""A late observation in a filter that has gone on: what it knows of the present, and what the past becomes by it.
+"""Late observations: an exact update with an observation of an earlier time, and of what is kept since that time.
 
-Of an observation H e(s) of the errors e(s) of a time s, a filter that has gone on to t needs their covariance with
-the present errors, G = Cov(e(t), H e(s)), their variance S and what is expected of them, each given all observations
-up to t. From P Hᵀ, H P Hᵀ and the innovation at s they follow step by step: a prediction makes F G of G. An
-observation h in between, with the innovation ν of variance 1/w, that has corrected e by P hᵀ w ν, has a = h G in
-common with the late one: G ← G − P hᵀ w a, S ← S − a w a, innovation ← innovation − a w ν. That is exact, however
-many steps it takes: stochastic cloning (Roumeliotis and Burdick, 2002) of H e(s) alone.
+A filter has reached the time t when an observation H e(s) + noise of the errors e(s) of an earlier time s arrives. To
+update the present it needs three things, each given all observations up to t: the cross-covariance
+G = Cov(e(t), H e(s)), the covariance C of H e(s), and the innovation ν. At s they are P Hᵀ, H P Hᵀ, and the
+innovation that a timely observation would have had. From there they change with all that the filter has done since:
 
-Had the late observation come in time, P and P hᵀ at all times since s would be less by what it explains of them,
-G S⁻¹ Gᵀ and G S⁻¹ aᵀ, and innovations too. With that the past is corrected, so that the next late observation finds
-what it would have found.
+- A prediction with the transition F: G ← F G.
+- An observation with the row h, the innovation μ and its variance 1/w, which has corrected e by P hᵀ w μ. Its
+  covariance with H e(s) is a = h G: G ← G − P hᵀ w a, C ← C − aᵀ w a, ν ← ν − aᵀ w μ.
+
+With S = C + R, the present update has the gain G S⁻¹. The result is that of a filter which had the observation in
+time, however many steps have passed: stochastic cloning (Roumeliotis and Burdick, 2002) of H e(s) alone.
+
+The past is updated as well, so that the next late observation starts from what a filter which had this one in time
+would have kept. At each time since s, with G, S and ν of that time: P ← P − G S⁻¹ Gᵀ, x ← x + G S⁻¹ ν. And of each
+observation since: P hᵀ ← P hᵀ − G S⁻¹ aᵀ, 1/w ← 1/w − a S⁻¹ aᵀ, μ ← μ − a S⁻¹ ν.
 """
 
 from __future__ import annotations
@@ -29,23 +34,23 @@ if TYPE_CHECKING:
 EVENT = ("event.rows", "event.white", "event.left", "event.precision")
 """Arrays of an observation of the past, in the order of `rows`, `white`, `left` and `precision`."""
 OBSERVED = ("crossed", "expected", "innovation")
-"""Arrays that follow a late observation from its time to the present: G (3, n), S without noise, and innovation."""
+"""G (3, n), C (6,) and ν (3,) of a late observation."""
 
 
 @dataclass(frozen=True)
 class LateKernels:
-    """Of an observation of all components, of which those that it lacks have rows of zeros and MISSING noise."""
+    """For three components. Those that a late observation does not have are zero, with the noise MISSING."""
 
-    carry: KernelHandle
+    propagate: KernelHandle
     """G ← F G, with the elements of F in `transition`."""
-    settle: KernelHandle
-    """From G and S what an update needs: see `CovarianceLoops.weigh`."""
+    whiten: KernelHandle
+    """From G, C and ν what an update needs: see `CovarianceKernels.whiten`."""
     correct: KernelHandle
-    """`settle`, and P and x by it."""
-    follow: tuple[KernelHandle, ...]
-    """By number of components less one: past an observation (`EVENT`)."""
-    enter: tuple[KernelHandle, ...]
-    """The same, after that observation has become what it would have been."""
+    """`whiten`, and the update of P and x."""
+    updates: tuple[KernelHandle, ...]
+    """By number of components of an observation in EVENT, less one: update G, C and ν by it."""
+    amend: tuple[KernelHandle, ...]
+    """The same, and update that observation by the late one."""
     places: tuple[tuple[int, int], ...]
     """Row and column of each element of `transition`."""
 
@@ -71,27 +76,27 @@ class _LateModel:
     def add(self, places: Sequence[tuple[int, int]]) -> LateKernels:
         program, covariance, m = self._program, self._covariance, self._m
         arrays = program.arrays
-        settle = program.kernel(
-            "settle",
+        whiten = program.kernel(
+            "whiten",
             covariance.whiten(self._crossed, self._pairs, arrays["innovation"], arrays["more_noise"]),
         )
-        program.replace(settle, covariance.settle_text(settle.name))
-        pass_by = [self._pass_by(k) for k in range(m)]
+        program.replace(whiten, covariance.whiten_text(whiten.name))
+        updates = [self._update(k) for k in range(m)]
         amend = [self._amend(k) for k in range(m)]
-        enter = []
+        amend_all = []
         for count in range(1, m + 1):
-            each = [kernel for k in range(count) for kernel in (settle, pass_by[k], amend[k])]
-            enter.append(program.sequence(f"enter{count}", *each))
+            each = [kernel for k in range(count) for kernel in (whiten, updates[k], amend[k])]
+            amend_all.append(program.sequence(f"amend_all{count}", *each))
         return LateKernels(
-            carry=self._carry(places),
-            settle=settle,
-            correct=program.sequence("correct_past", settle, covariance.updates[-1]),
-            follow=tuple(program.sequence(f"follow{c}", *pass_by[:c]) for c in range(1, m + 1)),
-            enter=tuple(enter),
+            propagate=self._propagate(places),
+            whiten=whiten,
+            correct=program.sequence("correct_past", whiten, covariance.updates[-1]),
+            updates=tuple(program.sequence(f"update_late{c}", *updates[:c]) for c in range(1, m + 1)),
+            amend=tuple(amend_all),
             places=tuple(places),
         )
 
-    def _carry(self, places: Sequence[tuple[int, int]]) -> KernelHandle:
+    def _propagate(self, places: Sequence[tuple[int, int]]) -> KernelHandle:
         elements: dict[int, list[tuple[int, Atom]]] = {}
         for (i, j), f in zip(places, self._program.arrays["transition"], strict=True):
             elements.setdefault(i, []).append((j, f))
@@ -103,10 +108,10 @@ class _LateModel:
                 for j, f in more:
                     total = total + f * g[j]
                 stores.append((g[i], total))
-        return self._program.kernel("carry", stores)
+        return self._program.kernel("propagate_late", stores)
 
-    def _pass_by(self, k: int) -> KernelHandle:
-        """Kernel `pass_byK`: past component k of an observation."""
+    def _update(self, k: int) -> KernelHandle:
+        """Kernel `update_late_byK`: G, C and ν by component k of an observation."""
         w, white = self._precision[k], self._white[k]
         shared = [self._dot(self._rows[k], g) for g in self._crossed]
         gains = [w * a for a in shared]
@@ -117,12 +122,12 @@ class _LateModel:
             stores.append((innovation, innovation - gains[c] * self._left[k]))
             stores += [(x, x - gains[c] * v) for x, v in zip(g, white, strict=True)]
         stores += [(s, s - gains[c] * shared[d]) for (c, d), s in self._pairs.items()]
-        kernel = self._program.kernel(f"pass_by{k}", stores)
-        self._program.replace(kernel, self._loops.pass_by(kernel.name, k))
+        kernel = self._program.kernel(f"update_late_by{k}", stores)
+        self._program.replace(kernel, self._loops.update(kernel.name, k))
         return kernel
 
     def _amend(self, k: int) -> KernelHandle:
-        """Kernel `amendK`: component k of an observation as it would have been, had the late one come in time."""
+        """Kernel `amendK`: component k of an observation by the late one."""
         arrays, n = self._program.arrays, self._n
         late = [arrays["white"][c * n : (c + 1) * n] for c in range(self._m)]
         shared = [self._dot(self._rows[k], g) for g in late]

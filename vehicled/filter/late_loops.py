@@ -12,8 +12,8 @@ class LateLoops:
     def __init__(self, program: Program, size: int, components: int) -> None:
         self._program, self._size, self._components = program, size, components
 
-    def pass_by(self, name: str, k: int) -> str:
-        """G, S and innovation past component k of an observation."""
+    def update(self, name: str, k: int) -> str:
+        """G, C and ν of the late observation by component k of one in EVENT."""
         code, n = ArrayLoops(self._program, name), self._size
         columns = [code.place("crossed") + c * n for c in range(self._components)]
         shared = self._dot(code, code.place("event.rows") + k * n, columns)
@@ -38,7 +38,7 @@ class LateLoops:
         return code.text
 
     def amend(self, name: str, k: int) -> str:
-        """Component k of an observation as it would have been, had the late one come in time."""
+        """Component k of an observation in EVENT by the late one."""
         code, n = ArrayLoops(self._program, name), self._size
         columns = [code.place("white") + c * n for c in range(self._components)]
         shared = self._dot(code, code.place("event.rows") + k * n, columns)
@@ -64,7 +64,7 @@ class LateLoops:
         return code.text
 
     def _dot(self, code: ArrayLoops, row: int, columns: list[int]) -> list[str]:
-        """Products of n numbers with each of some columns."""
+        """Scalar products of n numbers with each of some columns."""
         vector, n = "<4 x double>", self._size
         whole = code.begin(0, n - 3, *[(vector, "zeroinitializer")] * len(columns))
         h = code.load(code.sum(row, whole.index), 4)
@@ -89,6 +89,6 @@ class LateLoops:
         return list(rest.carried)
 
     def _reduce(self, code: ArrayLoops, place: int | str, gain: str, value: str, size: int = 1) -> None:
-        """What lies at a place, less gain times value."""
+        """Subtract gain times value from what lies at a place."""
         product = code.multiply(code.spread(gain, size), value, size)
         code.store(code.subtract(code.load(place, size), product, size), place, size)

@@ -450,11 +450,12 @@ class VehicleState:
         """A slow error of another kind: zero, with the variance of the new process."""
         self._set_process(group, process)
         place = self.states[group]
-        self._extra[place.start - self._slow : place.stop - self._slow] = 0.0
+        of_group = slice(place.start - self._slow, place.stop - self._slow)
+        self._extra[of_group] = 0.0
+        self.car.tangent("extra")[of_group] = 0.0
+        self.car.clear_tangents(f"{PROCESS}{group.name}")
         for i, sigma in zip(self.states.places(group), self.get_process(group)[1:].tolist(), strict=True):
             self.errors.set_variance(i, sigma**2 + _LEAST_SIGMA**2)
-        self.car.clear_tangents(f"{PROCESS}{group.name}")
-        self.car.tangent("extra")[place.start - self._slow : place.stop - self._slow] = 0.0
 
     def shift(self, offset: np.ndarray, d_offset: np.ndarray | None = None) -> None:
         """Move the car (3,), and the ground under it. `d_offset`: (3, directions) derivatives of that."""

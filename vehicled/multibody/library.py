@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
@@ -23,8 +24,10 @@ from vehicled.symbolic.text import identifier
 _STEP = 1e-3
 """s: the time step that generated code begins with."""
 
+PREPARE = "What depends on the parameters alone: to be called after they have been changed."
+
 _FUNCTIONS = {
-    "prepare": "What depends on the parameters alone: to be called after they have been changed.",
+    "prepare": PREPARE,
     "residual": "M q̈ + Φ_qᵀ λ − Q, and Φ: zero in a motion of the mechanism.",
     "tangent": "Derivatives of the residual by q, q̇, q̈ and λ.",
     "constraints": "Φ(q, t).",
@@ -42,12 +45,8 @@ _FUNCTIONS = {
     "point_acceleration": "Accelerations of all points.",
 }
 
-_STEP_TEXT = """\
-One time step by an augmented Lagrangian of index 3 with projections (trapezoidal rule), to the present time: set step
-and penalties, add the step to time, then call this. tolerance and large are squares of |change of q|: below the first
-an iteration is the last one, above the second the tangent is factorised again; passes: projections of rates.
-Returns the number of iterations, negative where the tolerance was not reached. In use here: limit {limit},
-tolerance ({tolerance:g} max(1, |q|))^2, large {large:g}, passes {passes}."""
+_WIDTH = 112
+"""Characters of a line of text."""
 
 
 def make_library(name_or_path: str | Path) -> Library:
@@ -65,8 +64,10 @@ def make_library(name_or_path: str | Path) -> Library:
         functions[KernelHandle(s.name)] = f"What {s.name} read."
         functions[KernelHandle(f"{s.name}_jacobians")] = f"Derivatives of what {s.name} read, by q, q̇ and q̈."
     usual = Ali3p()
-    step = _STEP_TEXT.format(
-        limit=usual.limit, tolerance=usual.tolerance, large=usual.large**2, passes=usual.projections
+    step = describe_step(
+        "Set step and penalties, add the step to time, which is then the end of the step, and call this",
+        f"limit {usual.limit}, tolerance ({usual.tolerance:g} max(1, |q|))^2, large {usual.large**2:g}, "
+        f"passes {usual.projections}",
     )
     values = {
         "parameters": np.array(list(compiled.parameters.values())),
@@ -82,6 +83,17 @@ def make_library(name_or_path: str | Path) -> Library:
     ]
     arrays = dict(_describe(mechanism, sets))
     return Library(name, title, compiled.program, functions, {compiled.routine: step}, arrays, values)
+
+
+def describe_step(how: str, arguments: str) -> str:
+    """Lines of text on the routine of a time step; `how` to call it, and the arguments that this program has."""
+    return fill(
+        f"One time step by an augmented Lagrangian of index 3 with projections (trapezoidal rule). {how}. tolerance "
+        "and large are squares of |change of q|: below the first an iteration is the last one, above the second the "
+        "tangent is factorised again; passes: projections of rates. Returns the number of iterations, negative where "
+        f"the tolerance was not reached. In use here: {arguments}.",
+        _WIDTH,
+    )
 
 
 def _find_sensors(description: Description) -> dict[str, list[Sensor]]:

@@ -72,10 +72,10 @@ class CommonRoadPlant:
         )
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
-        """On its settled springs at the initial pose and speed. UsageError for a slope, or below `SLOWEST`."""
+        """On its settled springs at the initial pose and speed. UsageError for another ground, or below `SLOWEST`."""
         from vehiclemodels.init_mb import init_mb
 
-        if (ground.slope, ground.bank, ground.height) != (0.0, 0.0, 0.0) or initial.speed < SLOWEST:
+        if ground != Ground() or initial.speed < SLOWEST:
             raise UsageError(f"CommonRoad's cars drive on a level plane and start at {SLOWEST:g} m/s or more")
         self._state: list[float] = [
             float(v) for v in init_mb([0.0, 0.0, 0.0, initial.speed, 0.0, 0.0, 0.0], self.parameters)

@@ -8,6 +8,7 @@ from vehicled.configuration import Configuration
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.road import Road
 from vehicled.simulation.scenario import Ground, PlantErrors
 from vehicled.simulation.sensors import SensorPlaces
 from vehicled.sources.body_velocity import BodyVelocity
@@ -23,6 +24,8 @@ from vehicled.vehicle.arrays import (
     FRONT,
     PLACE,
     REAR,
+    ROAD,
+    ROAD_RATE,
     RODS,
     ROOT_OUTPUTS,
     SPEEDS,
@@ -69,6 +72,10 @@ class MultibodyPlant:
         self.gravity = vehicle.gravity * (1 + errors.gravity)
         self.handling = _handling(vehicle, self._geometry, vehicle.calc_front_share(self._car.slip_stiffness))
         self.mounting = find_places(configuration.sensors)
+        origin = vehicle.center_of_mass()
+        centres = [axle.hard_points.wheel_center for axle in (vehicle.front, vehicle.rear)]
+        self._wheels = np.array([(x - origin[0], side * y) for x, y, _ in centres for side in (1, -1)]).T
+        """(2, 4) m, ahead and to the left of the vehicle origin."""
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
         """Place the car on the plane, wheels rolling at the initial speed, or settled if it stands."""
@@ -98,6 +105,10 @@ class MultibodyPlant:
         car.correct(change, wheels)
         self._rack = self._rate = 0.0
         self._started = False
+        rough = ground.roughness is not None or ground.edges
+        start = initial.x, initial.y
+        car.corner_inputs[[ROAD, ROAD_RATE]] = 0.0
+        self._road = Road(ground.roughness, ground.edges, ground.seed, start) if rough else None
 
     def step(self, t: float, dt: float, controls: Controls) -> None:
         """Integrate from t to t + dt (s); rack rate and acceleration follow from the last two steps."""
@@ -114,7 +125,20 @@ class MultibodyPlant:
         vehicle = car.vehicle
         car.corner_inputs[TRANSFER_LIMIT, FRONT] = vehicle.front.differential.calc_limit(front)
         car.corner_inputs[TRANSFER_LIMIT, REAR] = vehicle.rear.differential.calc_limit(rear)
+        if self._road is not None:
+            self._raise_wheels(self._road, dt)
         car.step(dt)
+
+    def _raise_wheels(self, road: Road, dt: float) -> None:
+        """To the height of the road where the wheels are at the end of the step."""
+        car = self._car
+        x, y, yaw, ahead, left = (car.output(n) for n in ("x", "y", "yaw", "vx", "vy"))
+        c, s = np.cos(yaw), np.sin(yaw)
+        R = np.array([[c, -s], [s, c]])
+        places = np.array([x, y])[:, None] + R @ (self._wheels + dt * np.array([ahead, left])[:, None])
+        before = car.corner_inputs[ROAD].copy()
+        car.corner_inputs[ROAD] = road.heights(places[0], places[1], car.get_corner_parameter("tyre.radius"))
+        car.corner_inputs[ROAD_RATE] = (car.corner_inputs[ROAD] - before) / dt
 
     def truth(self) -> np.ndarray:
         """(len(ESTIMATE_COLUMNS),) outputs of the model now; NaN in columns that it does not have."""

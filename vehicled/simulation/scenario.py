@@ -13,6 +13,7 @@ from typing import Annotated, Protocol
 from vehicled.settings import SettingsError, load
 from vehicled.simulation.driver import Controller, Controls, Handling, State
 from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
+from vehicled.simulation.road import Edge, Roughness
 from vehicled.simulation.sensor_settings import SimulatedSensors
 from vehicled.units import Positive, Range, Unit
 
@@ -184,6 +185,12 @@ class Ground:
     """Rise per distance to the east: `5 %` or 0.05."""
     bank: Annotated[float, Range(-0.5, 0.5)] = 0.0
     """Rise per distance to the north."""
+    roughness: Roughness | None = None
+    """Class of ISO 8608, in its middle."""
+    edges: list[Edge] = field(default_factory=list)
+    """Steps and kerbs."""
+    seed: Annotated[int, Range(0)] = 0
+    """Of the roughness."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,8 @@ class AccelerationHeading:
     """Velocities over ground and specific forces of the last half second."""
 
     def __init__(self) -> None:
+        self._antenna: Vector | None = None
+        """Place of what the velocities are of, m in vehicle axes."""
         self._velocities: deque[tuple[float, float, float]] = deque()
         """Time, s; east and north, m/s."""
         self._forces: deque[tuple[float, float, float, float]] = deque()
@@ -51,8 +53,14 @@ class AccelerationHeading:
         self._velocities.clear()
         self._forces.clear()
 
-    def take_velocity(self, t: float, speed: float, course: float) -> None:
-        """A velocity over ground at t (s): m/s, and rad clockwise from north."""
+    def take_velocity(self, t: float, speed: float, course: float, antenna: Vector) -> None:
+        """A velocity over ground at t (s), m/s and rad clockwise from north; of a place, m in vehicle axes.
+
+        Those of another place are dropped: where the car turns, they differ.
+        """
+        if antenna != self._antenna:
+            self._velocities.clear()
+            self._antenna = antenna
         self._velocities.append((t, speed * math.sin(course), speed * math.cos(course)))
         while t - self._velocities[0][0] > _WINDOW:
             self._velocities.popleft()
@@ -63,12 +71,13 @@ class AccelerationHeading:
         while t - self._forces[0][0] > 2.0 * _WINDOW:
             self._forces.popleft()
 
-    def find(self, antenna: Vector, imu: Vector) -> Alignment | None:
+    def find(self, imu: Vector) -> Alignment | None:
         """As of the last velocity; None where too little is known, or the car hardly accelerates.
 
-        `antenna` and `imu`: places of what velocities and forces are of, m in vehicle axes.
+        `imu`: place of what the forces are of, m in vehicle axes.
         """
-        if len(self._velocities) < 3:
+        antenna = self._antenna
+        if antenna is None or len(self._velocities) < 3:
             return None
         (begin, *first), (end, *last) = self._velocities[0], self._velocities[-1]
         forces = [f for f in self._forces if begin < f[0] <= end]

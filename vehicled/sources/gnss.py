@@ -22,7 +22,7 @@ from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss, add_gnss2
 from vehicled.sources.heading_check import HeadingCheck
-from vehicled.sources.imu import ALIGNMENT, GYRO_SCALE
+from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.world import Fix

@@ -105,7 +105,7 @@ class StartConditions:
             self._take_heading(m, receiver, n == self._fix_by)
 
     def _take_heading(self, m: Measurement, receiver: GnssSource, accelerates: bool) -> None:
-        """`accelerates`: whether accelerations are found by its velocities; those of two antennas differ."""
+        """`accelerates`: whether accelerations are found by its velocities."""
         yaw, course = receiver.find_yaw(m.values), receiver.find_course(m.values)
         if yaw is not None:
             self._heading = yaw
@@ -113,7 +113,7 @@ class StartConditions:
             self._course = course, receiver.settings.least_speed, receiver.settings.antenna
             if accelerates and (speed := receiver.measure_speed(m)) is not None:
                 t_ns = m.t - round(receiver.settings.latency * 1e9)
-                self._acceleration.take_velocity(t_ns * 1e-9, speed, course)
+                self._acceleration.take_velocity(t_ns * 1e-9, speed, course, receiver.settings.antenna)
 
     def take_motion(self, m: Measurement) -> None:
         """What the IMU measures before the filter runs."""
@@ -127,6 +127,4 @@ class StartConditions:
     def find_alignment(self) -> Alignment | None:
         """Heading and motion of a car that may skid; None where too little is known yet."""
         imu = self._sources.imu
-        if imu is None or self._course is None:
-            return None
-        return self._acceleration.find(self._course[2], imu.settings.position)
+        return None if imu is None else self._acceleration.find(imu.settings.position)

@@ -1,1 +1,1 @@
-"""Studies beside the daemon, which it never imports: linkage observers, particle filters, benchmarks."""
+"""Studies beside the daemon, which it never imports: linkage observers, robustness, faults, benchmarks."""

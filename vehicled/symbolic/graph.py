@@ -95,7 +95,7 @@ class Graph:
     """Owner of the atoms of one model."""
 
     def __init__(self, joins_angles: bool = False) -> None:
-        """`joins_angles`: whether products of sines and cosines are replaced (see `trigonometry.py`)."""
+        """`joins_angles`: whether sums of products of sines and cosines are replaced (see `trigonometry.py`)."""
         self.joins_angles = joins_angles
         self.atoms: list[Atom] = []
         self._known: dict[tuple[object, ...], Atom] = {}

@@ -18,6 +18,8 @@ OPTIMISATION = 2
 _OPTIONS = ("-disable-cgp", "-disable-post-ra")
 """Of the code generator. The first pass would merge the basic blocks of straight-line code into one, the second is
 another scheduler; each costs time that grows with the square of a block, and the code runs no faster for it."""
+_LIBRARY = "vehicled"
+"""Name of the loaded object, the only one of its linker."""
 _INITIALISED = False
 
 
@@ -79,9 +81,12 @@ class MachineCode:
     def __init__(self, object_code: bytes) -> None:
         """`object_code`: for this processor."""
         _initialise()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(0))
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
-        self._engine.finalize_object()
+        # Linked by JITLink, as one block of memory: calls and constants are addressed within 2 GB. The older linker
+        # (MCJIT's) maps each section by itself, and aborts where a process has no room for them close together.
+        self._engine = llvm.create_lljit_compiler(_target_machine(0), use_jit_link=True)
+        library = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+        self._trackers = [library.link(self._engine, _LIBRARY)]
+        """Each of them unloads the code when it is dropped, those of functions too."""
 
     def function(
         self, name: str, result: type | None = None, *arguments: type, keeps_lock: bool = False
@@ -91,10 +96,12 @@ class MachineCode:
         `keeps_lock`: calls keep the interpreter's lock, which they otherwise release for their duration. To get it
         back may take as long as another thread is busy: what takes microseconds had better keep it.
         """
-        address = self._engine.get_function_address(name)
-        if not address:
-            raise KeyError(name)
+        try:
+            found = self._engine.lookup(_LIBRARY, name)
+        except RuntimeError:
+            raise KeyError(name) from None
+        self._trackers.append(found)
         kind = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
-        function = kind(result, *arguments)(address)
+        function = kind(result, *arguments)(found[name])
         function.keep = self  # type: ignore[attr-defined]  # the code must outlive the function
         return function

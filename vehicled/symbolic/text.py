@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Kernel, Layout
 
-_INFIX = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
+INFIX = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
 """Sign and precedence."""
 ATOMIC = 4
 """Precedence of names, numbers and calls."""
@@ -158,8 +158,8 @@ class KernelText:
 
     def _expression(self, a: Atom) -> tuple[str, int]:
         self._swapped[a.id] = frozenset().union(*(self._swaps(b) for b in a.args))
-        if a.op in _INFIX:
-            sign, binding = _INFIX[a.op]
+        if a.op in INFIX:
+            sign, binding = INFIX[a.op]
             # a − (b + c) and a / (b · c) need their brackets; rounding needs those of a + (b + c) too.
             left, right = self._operand(a.args[0], binding), self._operand(a.args[1], binding + 1)
             return f"{left} {sign} {right}", binding

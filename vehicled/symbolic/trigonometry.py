@@ -2,6 +2,10 @@
 
 cos x cos y ∓ sin x sin y = cos(x ± y), sin x cos y ± cos x sin y = sin(x ± y), also with common factors. A chain of
 turns about one axis thus becomes one turn by the sum of its angles, and cos² + sin² one.
+
+An option of a `Graph` for expressions that are derived by hand. No model of this program uses it: the operators of
+`multibody` hardly form such products, and a sine takes a processor longer than a product (`vehicled bench codegen`
+has the operations with it and without).
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import numpy as np
 from vehicled.symbolic.machine import MachineCode, get_object
 from vehicled.symbolic.program import Span
 
-VISIT = 8
-"""Numbers of a visit: address of the record, place and count of two spans, two kernels, and one that is not used."""
+VISIT = 7
+"""Numbers of a visit: address of the record, place and count of two spans, and two kernels."""
 _READ, _CHANGE = 0, 1
 _IR = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
@@ -80,13 +80,12 @@ def _load() -> Callable[..., None]:
 
 
 def make_visit(address: int, spans: Sequence[Span], read: int, change: int) -> np.ndarray:
-    """(8,) one row of a table: a record at an address, and one or two spans that it is copied to in turn.
+    """(7,) one row of a table: a record at an address, and one or two spans that it is copied to in turn.
 
     `read` and `change`: addresses of the kernels that read the record and that change it; 0 where none does.
     """
     places = [number for span in spans for number in span]
-    row = [address, *places, *[0] * (4 - len(places)), read, change]
-    return np.array([*row, *[0] * (VISIT - len(row))], dtype=np.int64)
+    return np.array([address, *places, *[0] * (4 - len(places)), read, change], dtype=np.int64)
 
 
 class VisitTable:
@@ -107,7 +106,7 @@ class VisitTable:
         return self._first + self._end - self._begin
 
     def append(self, visits: np.ndarray) -> None:
-        """Add visits, (k, 8)."""
+        """Add visits, (k, 7)."""
         end = self._end + len(visits)
         if end > len(self._rows):
             self._make_room(len(visits))
@@ -116,7 +115,7 @@ class VisitTable:
         self._end = end
 
     def insert(self, number: int, visit: np.ndarray) -> None:
-        """Add a visit, (1, 8), in front of that number; those behind it count one more from now on."""
+        """Add a visit, (1, 7), in front of that number; those behind it count one more from now on."""
         if self._end == len(self._rows):
             self._make_room(1)
         place = self._begin + number - self._first

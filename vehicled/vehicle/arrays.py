@@ -42,13 +42,17 @@ PLACE, SPEEDS = slice(X, Z + 1), slice(AHEAD, UP + 1)
 """x, y, z in a pose and in a change of the car; and the rates that belong to them."""
 INPUTS = ("rack", "rack.rate", "rack.acceleration")
 """Elements of the array `inputs`: displacement of the rack, m to the left, and its derivatives by time."""
-CORNER_INPUTS = ("rod", "rod.rate", "rod.acceleration", "drive", "brake", "transfer_limit")
+CORNER_INPUTS = (
+    *("rod", "rod.rate", "rod.acceleration", "drive", "brake", "transfer_limit", "road", "road.rate"),
+)
 """Rows of the array `corner_inputs`: displacement of the tie rod's inner end (m) and its derivatives by time, drive
-torque (N·m), brake pressure (Pa), and the largest torque (N·m) that the differential moves between the wheels of the
-axle, the same for both."""
+torque (N·m), brake pressure (Pa), the largest torque (N·m) that the differential moves between the wheels of the
+axle, the same for both; and height of the road under the wheel over the plane of the ground (m), with its derivative
+by time."""
 RACK, RACK_RATE = (INPUTS.index(n) for n in ("rack", "rack.rate"))
-ROD, ROD_RATE, DRIVE_TORQUE, BRAKE_PRESSURE, TRANSFER_LIMIT = (
-    CORNER_INPUTS.index(n) for n in ("rod", "rod.rate", "drive", "brake", "transfer_limit")
+ROD, ROD_RATE, DRIVE_TORQUE, BRAKE_PRESSURE, TRANSFER_LIMIT, ROAD, ROAD_RATE = (
+    CORNER_INPUTS.index(n)
+    for n in ("rod", "rod.rate", "drive", "brake", "transfer_limit", "road", "road.rate")
 )
 RODS = slice(ROD, ROD + len(INPUTS))
 """Rows of `corner_inputs`: the tie rods' displacement and its derivatives, in the order of INPUTS."""

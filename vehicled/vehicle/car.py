@@ -103,7 +103,7 @@ class Instances:
         self.inputs = self.view("inputs")
         """(3,) elements of INPUTS."""
         self.corner_inputs = self.view("corner_inputs")
-        """(6, 4) rows of CORNER_INPUTS, by wheel."""
+        """(8, 4) rows of CORNER_INPUTS, by wheel."""
         self.ground = self.view("ground")
         """Unit normal (3) and distance from the world's origin along it (m) of the flat ground."""
         self.outputs = self.view("outputs")

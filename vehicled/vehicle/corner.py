@@ -70,9 +70,14 @@ class Strut:
 
 @dataclass(frozen=True)
 class Tyre:
-    """The ground's force on the wheel."""
+    """The ground's force on the wheel at present."""
 
+    fx: Atom
+    """Along the ground in the direction of the wheel."""
+    fy: Atom
+    """Along the ground to the left."""
     force: Vector
+    """The whole of it."""
     arm: Vector
     """From the wheel's centre to where it acts, at right angles to the axle."""
     up: Vector
@@ -97,5 +102,5 @@ class CornerParts:
     bar_force: Atom
     """Of the anti-roll bar on the lower wishbone at its ball joint, downwards in chassis axes."""
     brake_torque: Atom
-    """On the knuckle about the spin axis, and its opposite on the wheel."""
+    """At present, on the knuckle about the spin axis, and its opposite on the wheel."""
     tyre: Tyre

@@ -17,8 +17,6 @@ satisfies the equation of motion, and is no part of the result but kept as a res
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vehicled.messages import CORNER_LOADS
 from vehicled.multibody.natural import calc_required_wrench
 from vehicled.symbolic.graph import Atom
@@ -30,8 +28,8 @@ from vehicled.vehicle.outputs import Parts
 
 def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `loads`: arrays `loads` in the order of CORNER_LOADS, and `load_residual`, N·m, per corner."""
-    corner = _at_present(parts.corner, parts.step.h)
-    found = _Balance(parts, corner)
+    corner = parts.corner
+    found = _Balance(parts)
     to_body = parts.chassis.to_body
     strut = corner.strut
     components: dict[str, Atom] = {
@@ -52,24 +50,11 @@ def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
     return program.kernel("loads", [*stores, (residual, found.residual)])
 
 
-def _at_present(corner: CornerParts, h: Atom) -> CornerParts:
-    """The same, with brake and tyre as they are now.
-
-    Their expressions are those of the step to come: forces at its end, of the twist and the deflections before it.
-    Over no time at all they are the forces of the twist and the deflections that the last step has left.
-    """
-    graph = h.graph
-    brake, *force, aligning = graph.substitute(
-        [corner.brake_torque, *corner.tyre.force, corner.tyre.aligning], {h: graph.zero}
-    )
-    tyre = replace(corner.tyre, force=Vector.of(force), aligning=aligning)
-    return replace(corner, brake_torque=brake, tyre=tyre)
-
-
 class _Balance:
     """Solves the equations of one corner's bodies."""
 
-    def __init__(self, parts: Parts, corner: CornerParts) -> None:
+    def __init__(self, parts: Parts) -> None:
+        corner = parts.corner
         self._gravity, self._masses = parts.gravity, parts.system.body_masses
         self._spin_axis = parts.spin_axis
         lower, upper, tie = corner.lower, corner.upper, corner.tie_rod

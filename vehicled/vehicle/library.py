@@ -10,6 +10,7 @@ import numpy as np
 from vehicled import __version__
 from vehicled.messages import WHEELS
 from vehicled.multibody.dimensions import name_conjugate, name_coordinate_units, name_units
+from vehicled.multibody.library import PREPARE, describe_step
 from vehicled.symbolic.library import ArrayText, Library
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import (
@@ -34,7 +35,7 @@ _STEP = 4e-3
 """s: the time step that generated code begins with."""
 
 _FUNCTIONS = {
-    "prepare": "What depends on the parameters alone: to be called after they have been changed.",
+    "prepare": PREPARE,
     "residual": "M q̈ + Φ_qᵀ λ − Q, and Φ: zero in a motion of the car. Forces are those at the end of a step.",
     "tangent": "Change of the residual with a change of q, q̇, q̈ and λ: its derivative in that direction.",
     "report": "Outputs of the present state.",
@@ -48,12 +49,11 @@ _FUNCTIONS = {
     "body_velocity": "Velocity ahead and to the left, m/s, and sideslip, rad.",
 }
 
-_STEP_TEXT = f"""\
-One time step by an augmented Lagrangian of index 3 with projections (trapezoidal rule): set inputs, then call this.
-tolerance and large are squares of |change of q|: below the first an iteration is the last one, above the second the
-tangent is factorised again; passes: projections of rates. Returns the number of iterations, negative where the
-tolerance was not reached. In use here: limit {Car.iteration_limit}, tolerance {Car.tolerance**2:g}, \
-large {Car.large**2:g}, passes {Car.projection_passes}."""
+_STEP_TEXT = describe_step(
+    "Set inputs, then call this",
+    f"limit {Car.iteration_limit}, tolerance {Car.tolerance**2:g}, large {Car.large**2:g}, "
+    f"passes {Car.projection_passes}",
+)
 
 _PARAMETER_UNITS = {
     "*.mass": "kg",
@@ -175,7 +175,9 @@ def _describe(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]:
             "Steering rack: displacement to the left and its derivatives", (), _list(INPUTS, _INPUT_UNITS)
         ),
     )
-    text = "Tie rods' inner ends (displacement and its derivatives), drive, brake, differential, by corner"
+    text = (
+        "Tie rods' inner ends (displacement and its derivatives), drive, brake, differential, road, by corner"
+    )
     yield "corner_inputs", ArrayText(text, (), _list(CORNER_INPUTS, _INPUT_UNITS))
     text = "Changes of inputs and parameters, by corner: zero changes nothing"
     yield "adjustments", ArrayText(text, (), _list(ADJUSTMENTS, {"rod": "m", "*": "1"}))

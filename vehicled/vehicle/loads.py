@@ -1,4 +1,4 @@
-"""Forces in the joints of a car, for those who want them: a program of its own, beside that of the car."""
+"""Forces in the joints of a car, as an option: computed by a program of its own, beside that of the car."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class JointLoads:
         self._calc = copy.bind(copy.result(_LOADS).loads)
         self._loads = copy.view("loads")
         self.residual = copy.view("load_residual")[0]
-        """(4,) N·m: what the one equation of a corner that is not needed lacks after `calc`, the moment on the lower
-        wishbone about its hinge. It comes from errors of the step, and from corrections since."""
+        """(4,) N·m, by `calc`: residual of the one equation of a corner that the forces do not need, the moment on
+        the lower wishbone about its hinge. It comes from errors of the step, and from corrections since."""
 
     def calc(self) -> np.ndarray:
         """(len(LOAD_COLUMNS),) of the car's present motion, N and N·m in vehicle axes; a copy."""

@@ -55,7 +55,7 @@ class VehicleProgram:
 def build(tyre: str, extensions: Sequence[Extension[Any]] = (), width: int = 1) -> VehicleProgram:
     """The vehicle with one tyre law (`linear` or `tmeasy`), or `width` vehicles side by side.
 
-    ParameterSymbols are inputs of the program: one build serves every vehicle of this topology. Design positions are
+    Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
     given in chassis axes relative to the vehicle origin.
     """
     return _Builder(LAWS[tyre], width).build(extensions)
@@ -76,7 +76,7 @@ class _Builder:
         self.half_h = 0.5 * self.h
         self.rack, *rack_rates = rack = [g.symbol(f"input.{name}") for name in INPUTS]
         corners = [g.symbol(f"input.{name}", 1) for name in CORNER_INPUTS]
-        *rod, self.drive, self.pressure, self.transfer_limit = corners
+        *rod, self.drive, self.pressure, self.transfer_limit, self.road, self.road_rate = corners
         self.rod, *rod_rates = rod
         self.program.store("inputs", rack)
         self.program.store("corner_inputs", corners)
@@ -284,7 +284,7 @@ class _Builder:
     # -- forces from outside ----------------------------------------------------------------------------
 
     def _tyre(self) -> None:
-        """Contact of an ideally thin disc with the ground plane."""
+        """Contact of an ideally thin disc with the ground plane, raised under it to the height of the road."""
         g, cp, system = self.g, self.cp, self.system
         self.plane = self.program.array("ground", 4)
         up, height = Vector.of(self.plane[:3]), self.plane[3]
@@ -295,7 +295,7 @@ class _Builder:
         ahead = sv.cross(up).unit()
         self.left = up.cross(ahead)
         # Along the wheel's plane, and normal to the ground.
-        depth = radius - (centre.dot(up) - height) / -down.dot(up)
+        depth = radius - (centre.dot(up) - (height + self.road)) / -down.dot(up)
         self.penetration = depth * -down.dot(up)
 
         def material_velocity(r: Vector) -> Vector:
@@ -312,7 +312,7 @@ class _Builder:
         vertical_stiffness, vertical_damping = cp("tyre.vertical_stiffness"), cp("tyre.vertical_damping")
         # The damper's force is at most the spring's, so that the load of a wheel that touches down grows from zero.
         pressed = vertical_stiffness * self.penetration
-        damped = pressed - vertical_damping * contact_velocity.dot(up)
+        damped = pressed - vertical_damping * (contact_velocity.dot(up) - self.road_rate)
         load = g.max(g.min(damped, 2.0 * pressed), 0.0)
         self.contact = Contact(
             v_t=material_velocity(down * rolling_radius).dot(ahead),
@@ -329,7 +329,8 @@ class _Builder:
         self.tyre_forces = tyre = self.law.forces(g, self.contact, cp, self.states)
         force = ahead * tyre.fx + self.left * tyre.fy + up * load
         system.force(self.centre, force)
-        self.tyre = Tyre(force, arm, up, tyre.mz)
+        fx, fy, aligning = self._at_present([tyre.fx, tyre.fy, tyre.mz])
+        self.tyre = Tyre(fx, fy, ahead * fx + self.left * fy + up * load, arm, up, aligning)
         # δr of the contact = δc − s (δs·r) + δφ s×r.
         system.force(self.s, arm * -(force.dot(sv)) + (up * tyre.mz).cross(sv))
         slow = cp("tyre.rolling_speed")
@@ -427,6 +428,7 @@ class _Builder:
         travel = offset.position.dot(up.position) - self.cp("rest.travel")
         travel_rate = offset.velocity.dot(up.position) + offset.position.dot(up.velocity)
         damping = self._lateral_damping()
+        (brake_torque,) = self._at_present([self.brake_torque])
         return Parts(
             system=self.system,
             chassis=Axes(self.v1.position, self.v2.position, self.v3.position),
@@ -462,7 +464,7 @@ class _Builder:
                 self.wheel,
                 self.strut,
                 self.bar_force,
-                self.brake_torque,
+                brake_torque,
                 self.tyre,
             ),
             step=step,
@@ -476,6 +478,14 @@ class _Builder:
         bar = 0.25 * cp("anti_roll.stiffness") * difference * difference
         pressed = g.max(self.penetration, 0.0)
         return spring + bar + 0.5 * cp("tyre.vertical_stiffness") * pressed * pressed
+
+    def _at_present(self, forces: list[Atom]) -> list[Atom]:
+        """Forces of brake and tyre as they are now.
+
+        Their expressions are of the step to come: forces at its end, from the twist and the deflections before it.
+        Over a step of length zero they are the forces of the twist and the deflections that the last step has left.
+        """
+        return self.g.substitute(forces, {self.h: self.g.zero})
 
     def _lateral_damping(self) -> Atom:
         """−∂(steady lateral force)/∂(lateral velocity) of the tyres, N·s/m."""

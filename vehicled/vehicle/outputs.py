@@ -103,15 +103,13 @@ def _report(program: Program, parts: Parts) -> KernelHandle:
     roll = g.atan2(a.v2.z, a.v3.z)
     pitch = g.atan2(-a.v1.z, g.sqrt(a.v1.x * a.v1.x + a.v1.y * a.v1.y))
     values = [*r, roll, pitch, yaw_of(g, a), *v, *w, *acceleration, g.atan2(v.y, v.x)]
-    contact, tyre = parts.contact, parts.tyre_forces
-    # The expressions are of the step to come; over no time at all, they are the forces that the last one has left.
-    fx, fy = g.substitute([tyre.fx, tyre.fy], {parts.step.h: g.zero})
+    contact, tyre = parts.contact, parts.corner.tyre
     speed = g.max(g.abs(contact.hub_speed), SLIP_SPEED)
     corner = [
         g.atan(parts.hub_lateral / speed),
         parts.more_slip - contact.v_t / speed,
-        fx,
-        fy,
+        tyre.fx,
+        tyre.fy,
         contact.load,
         parts.travel,
         parts.travel_rate,

@@ -10,11 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vehicled.identification.least_squares import estimate
-from vehicled.report.style import ALARM, ESTIMATE, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ALARM, ESTIMATE, RUN_COLORS, STYLE, TRUTH, WIDTH
 from vehicled.studies.benchmarks.identify import MOTIONS
 from vehicled.studies.benchmarks.identify_study import NOISE, Study
 
-_COLORS = (ESTIMATE, "#c2561a", "#3a8f5c", "#8a5fb0")
 _SHOWN = 25
 """Parameters of the reduced model whose forces are drawn."""
 _UNITS = {"travel": "N", "spin": "N·m", "rack": "N"}
@@ -100,7 +99,7 @@ def _errors(found: dict[str, Any]) -> Figure:
         top, bottom = panels[:, column]
         for noise, style in ((0.0, ":"), (NOISE, "-")):
             rows = _studies(found, motion=motion, prior_error=prior, force_noise=noise, weighted=False)
-            for row, color in zip(rows, _COLORS, strict=True):
+            for row, color in zip(rows, RUN_COLORS, strict=False):
                 counts, errors = _curve(row, "validation_error")
                 label = row["set"] if noise else None
                 top.semilogy(counts, 100 * np.maximum(errors, 1e-6), style, color=color, label=label)
@@ -118,12 +117,12 @@ def _priors(found: dict[str, Any]) -> Figure:
     names = list(dict.fromkeys(row["set"] for row in found["studies"]))
     left, right = figure.subplots(1, 2)
     rows = _studies(found, motion="optimised", set=names[0], force_noise=NOISE, weighted=False)
-    for row, color in zip(rows, _COLORS, strict=False):
+    for row, color in zip(rows, RUN_COLORS, strict=False):
         counts, errors = _curve(row, "validation_error")
         left.semilogy(counts, 100 * np.array(errors), color=color, label=f"{100 * row['prior_error']:.0f} %")
     left.set(title=f"{names[0]}: prediction error, %", xlabel="parameters")
     left.legend(title="priors wrong by up to")
-    for name, color in zip(names, _COLORS, strict=True):
+    for name, color in zip(names, RUN_COLORS, strict=False):
         rows = _studies(found, motion="optimised", set=name, force_noise=NOISE, weighted=False)
         shares = [100 * row["overlap"] for row in rows]
         right.plot([100 * row["prior_error"] for row in rows], shares, "o-", color=color, label=name)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vehicled.angles import wrap
+from vehicled.particles.swarm import Swarm
+from vehicled.particles.weights import normalised
+from vehicled.studies.benchmarks import four_bar
 from vehicled.studies.benchmarks.particle_tries import CRANK, TOLERANCE, Experiment, Try, advance
-from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import normalised
 
 SURE = 0.95
 """Probability near the truth below which a try counts as unobservable: the exact posterior is itself ambiguous."""

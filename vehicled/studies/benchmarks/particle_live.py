@@ -17,10 +17,10 @@ from typing import TextIO
 import numpy as np
 
 from vehicled.angles import wrap
+from vehicled.particles.instruments import RateInstrument
+from vehicled.particles.live import Follower, Sample
+from vehicled.particles.weights import circular_deviation
 from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, TOLERANCE, Experiment, Try
-from vehicled.studies.particles.instruments import RateInstrument
-from vehicled.studies.particles.live import Follower, Sample
-from vehicled.studies.particles.weights import circular_deviation
 from vehicled.terminal import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Page, keys
 
 _FRAME_S = 1 / 15

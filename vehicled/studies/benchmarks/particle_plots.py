@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.angles import wrap
-from vehicled.report.style import ALARM, ESTIMATE, GNSS, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ALARM, ESTIMATE, GNSS, RUN_COLORS, STYLE, TRUTH, WIDTH
 from vehicled.studies.benchmarks.particle_ambiguity import find_posterior, find_similar_starts
 from vehicled.studies.benchmarks.particle_logs import trace
 from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, Experiment, Try
@@ -180,7 +180,7 @@ def _similar_starts() -> Figure:
     figure = Figure((WIDTH, 3.6))
     for axes, both in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
         similar = find_similar_starts(Experiment(both_branches=both))
-        for branch, color in ((1.0, ESTIMATE), (-1.0, "#c2561a")):
+        for branch, color in zip((1.0, -1.0), RUN_COLORS, strict=False):
             of = similar.branch == branch
             if np.any(of):
                 label = f"assembled {'left' if branch > 0 else 'right'}"

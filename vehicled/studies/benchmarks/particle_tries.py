@@ -15,11 +15,11 @@ from math import ceil
 import numpy as np
 
 from vehicled.angles import wrap
-from vehicled.studies.particles import four_bar
-from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
-from vehicled.studies.particles.instruments import RateInstrument
-from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import circular_deviation
+from vehicled.particles.filter import MotionNoise, ParticleFilter
+from vehicled.particles.instruments import RateInstrument
+from vehicled.particles.swarm import Swarm
+from vehicled.particles.weights import circular_deviation
+from vehicled.studies.benchmarks import four_bar
 
 CRANK = "crank"
 STEP = 6e-3

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vehicled.symbolic.graph import Atom
-from vehicled.symbolic.text import identifier
+from vehicled.symbolic.text import ATOMIC, INFIX, identifier
 
-_PRECEDENCE = {"add": 1, "sub": 1, "mul": 2, "div": 2, "neg": 1}
-_HIGHEST = 4
+_PRECEDENCE = {"neg": 1} | {op: precedence for op, (_, precedence) in INFIX.items()}
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def _count_characters(atom: Atom, known: dict[Atom, int]) -> int:
         return len(repr(atom.value))
 
     def operand(a: Atom, binding: int) -> int:
-        own = 1 if a.op == "const" and a.value < 0.0 else _PRECEDENCE.get(a.op, _HIGHEST)
+        own = 1 if a.op == "const" and a.value < 0.0 else _PRECEDENCE.get(a.op, ATOMIC)
         return known[a] + (0 if own >= binding else len("()"))
 
     if atom.op == "neg":

@@ -17,13 +17,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import zmq
 
 from replay.laps import Laps
 from replay.mcap_log import McapLog
 from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
+from vehicled.live.subscriber import Publication, Subscriber
 from vehicled.messages import Step
 from vehicled.rig.rig import DriveEnd, Rig
 from vehicled.schemas import StepRecord
@@ -40,7 +40,6 @@ _LEAST_SLOPE_S = 50.0
 _WARM_S = 60.0
 """Length of the drive that is replayed."""
 _SAMPLE_S = 1.0
-_WATER_MARK = 10_000
 _PRIORITY = 10
 """SCHED_FIFO of the subscriber where permitted: what is measured is not how long this process waits for others."""
 _BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
@@ -71,31 +70,26 @@ def watch(rig: Rig, progress: Callable[[float], None]) -> tuple[Watched, DriveEn
     """Start the drive and subscribe to it; `progress` takes its time, s."""
     seen = Watched()
     decode = msgspec.json.Decoder(_Time).decode
-    with _ahead_of_others():  # as are threads that are made here: the socket's
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        try:
-            socket = context.socket(zmq.SUB)
-            socket.rcvhwm = _WATER_MARK
-            socket.subscribe("position")
-            socket.connect(rig.endpoint)
-            start = rig.begin()
-            next_sample = start
-            while True:
-                if socket.poll(100):
-                    payload = socket.recv_multipart()[1]
-                    seen.arrivals.append(time.monotonic_ns())
-                    seen.estimates.append(decode(payload).t)
-                now = time.monotonic_ns()
-                if now >= next_sample:
-                    next_sample += round(_SAMPLE_S * 1e9)
-                    seconds = (now - start) * 1e-9
-                    seen.memory.append((seconds, rig.daemon.get_memory()))
-                    progress(seconds)
-                    if rig.is_over():
-                        break
-            return seen, rig.finish()
-        finally:
-            context.destroy(linger=0)
+    with (
+        _ahead_of_others(),  # as are threads that are made here: the socket's
+        Subscriber(Publication(rig.endpoint), ["position"]) as subscriber,
+    ):
+        start = rig.begin()
+        next_sample = start
+        while True:
+            subscriber.wait(0.1)
+            for _, message in subscriber.receive():
+                seen.arrivals.append(time.monotonic_ns())
+                seen.estimates.append(decode(message).t)
+            now = time.monotonic_ns()
+            if now >= next_sample:
+                next_sample += round(_SAMPLE_S * 1e9)
+                seconds = (now - start) * 1e-9
+                seen.memory.append((seconds, rig.daemon.get_memory()))
+                progress(seconds)
+                if rig.is_over():
+                    break
+        return seen, rig.finish()
 
 
 class _Time(msgspec.Struct):

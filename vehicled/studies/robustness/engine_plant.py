@@ -69,8 +69,8 @@ class EnginePlant:
         )
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
-        """On its settled springs at the initial pose and speed. UsageError for a slope, or below `SLOWEST`."""
-        if (ground.slope, ground.bank, ground.height) != (0.0, 0.0, 0.0) or initial.speed < SLOWEST:
+        """On its settled springs at the initial pose and speed. UsageError for another ground, or below `SLOWEST`."""
+        if ground != Ground() or initial.speed < SLOWEST:
             raise UsageError(f"this car drives on a level plane and starts at {SLOWEST:g} m/s or more")
         self._engine = self._make(self._vehicle, initial.speed)
         self._turn, self._shift = np.eye(3), np.zeros(3)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.errors import UsageError
-from vehicled.report.style import ALARM, ESTIMATE, STYLE
+from vehicled.report.style import ALARM, RUN_COLORS, STYLE
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.limits import find_limits
 from vehicled.studies.robustness.runs import KINEMATIC
@@ -22,7 +22,6 @@ from vehicled.studies.robustness.tables import get_unit
 _MARKERS = {"rtk": "o", "conventional": "s", "none": "D"}
 _SHIFTS = {"rtk": -0.18, "conventional": 0.18, "none": 0.0}
 """Of the receivers' places within a case's line."""
-_COLORS = (ESTIMATE, "#c2561a", "#3a8f5c", "#8a5fb0", "#7a7a2a")
 
 
 def draw(rows: Sequence[Mapping[str, Any]], cases: Mapping[str, RobustnessCase], path: Path) -> None:
@@ -59,7 +58,7 @@ def _draw_panel(
     unit = get_unit(quantity)
     scale = math.degrees(1) if "°" in unit else 1.0
     kinds = [k for k in dict.fromkeys(row["estimator"] for row in rows) if k != KINEMATIC]
-    colors = dict(zip(kinds, _COLORS * len(kinds), strict=False)) | {KINEMATIC: "0.6"}
+    colors = dict(zip(kinds, RUN_COLORS * len(kinds), strict=False)) | {KINEMATIC: "0.6"}
     for row in rows:
         place = names.index(row["case"]) + _SHIFTS[row["receiver"]]
         limit = find_limits(cases[row["case"]], row["receiver"]).get(quantity)

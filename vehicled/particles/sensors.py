@@ -11,15 +11,14 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Innovation, Measurement
-from vehicled.studies.particles.configuration import SensorOptions
-from vehicled.studies.particles.instruments import (
-    AngleInstrument,
-    DistanceInstrument,
+from vehicled.particles.configuration import SensorOptions
+from vehicled.particles.instruments import (
+    CoordinateInstrument,
     Instrument,
     RateInstrument,
 )
-from vehicled.studies.particles.observability import Measured
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.observability import Measured
+from vehicled.particles.swarm import Swarm
 
 _ABSURD = 1e6
 """In SI units: no encoder or gyroscope reads more."""
@@ -50,6 +49,10 @@ class MechanismSensor:
         """The value of its channel as a reading in the mechanism; None for what is none."""
         reading = value * self.options.scale + self.options.offset
         return reading if math.isfinite(reading) and abs(reading) <= _ABSURD else None
+
+    def refuse(self, t: int, step: int, value: float) -> Innovation:
+        """The record of a value that is no reading."""
+        return Innovation(t, step, self.channel, self.device, [value], [], [], [], 0.0, 0.0, False, "absurd")
 
     def compare(self, swarm: Swarm, weights: np.ndarray, t: int, step: int, reading: float) -> Innovation:
         """The reading beside what the particles predict, as a record that is not yet decided."""
@@ -123,4 +126,4 @@ def _make_instrument(name: str, channel: str, o: SensorOptions, swarm: Swarm) ->
         raise UsageError(f"{name}: {channel} is in {CHANNELS[channel]}, but {what} is in {unit}")
     if o.rate is not None:
         return RateInstrument(o.measured, o.sigma, o.multiplier)
-    return (AngleInstrument if angle else DistanceInstrument)(o.measured, o.sigma, o.multiplier)
+    return CoordinateInstrument(o.measured, o.sigma, o.multiplier)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.studies.particles.filter import ParticleFilter
+from vehicled.particles.filter import ParticleFilter
 
 
 @dataclass(frozen=True)

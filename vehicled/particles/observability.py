@@ -14,7 +14,7 @@ import numpy as np
 
 from vehicled.angles import wrap
 from vehicled.multibody.description import Description
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.swarm import Swarm
 
 _SECONDS = 1.0
 _STARTS = 8

@@ -8,9 +8,9 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.studies.particles.assembly import assemble
-from vehicled.studies.particles.configuration import CoordinateOptions, to_si
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.assembly import assemble
+from vehicled.particles.configuration import CoordinateOptions, to_si
+from vehicled.particles.swarm import Swarm
 from vehicled.units import UnitError
 
 _MOTION = 0.01

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.swarm import Swarm
 
 _CELL = 16.0
 """Width of a cell in standard deviations of the noise."""

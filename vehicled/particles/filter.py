@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.studies.particles import shrinkage
-from vehicled.studies.particles.instruments import Instrument
-from vehicled.studies.particles.resampling import RESAMPLERS
-from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import (
+from vehicled.particles import shrinkage
+from vehicled.particles.instruments import Instrument
+from vehicled.particles.resampling import RESAMPLERS
+from vehicled.particles.swarm import Swarm
+from vehicled.particles.weights import (
     circular_deviation,
     circular_mean,
     circular_mode,
@@ -145,7 +145,9 @@ class ParticleFilter:
             self.resample()
             self._spread()
             left -= share
-        self._weigh_by(left * self._calc_log_likelihoods(readings))
+        else:
+            likelihoods = self._calc_log_likelihoods(readings)
+        self._weigh_by(left * likelihoods)
         if self.effective < self.threshold:
             self.resample()
 

@@ -22,18 +22,18 @@ class MechanismWriter:
         """Creates the file, or overwrites it. Raises OSError."""
         self._file = path.open("w", encoding="utf-8", newline="")
         self._writer = csv.writer(self._file, lineterminator="\n")
-        self.last: ParticleEstimate | None = None
+        self._has_header = False
 
     def write(self, estimate: ParticleEstimate) -> None:
         """Append a row. Raises OSError."""
-        if self.last is None:
+        if not self._has_header:
+            self._has_header = True
             columns = [
                 name if part == "value" else f"{name}.{part}"
                 for name in estimate.coordinates
                 for part in _PARTS
             ]
             self._writer.writerow(["t", "cluster", "effective", *columns])
-        self.last = estimate
         values = [getattr(c, part) for c in estimate.coordinates.values() for part in _PARTS]
         seconds = f"{estimate.t // 10**9}.{estimate.t % 10**9:09d}"
         self._writer.writerow([seconds, estimate.cluster, estimate.effective, *values])

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from vehicled.angles import wrap
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.swarm import Swarm
 
 
 class Instrument(Protocol):
@@ -29,45 +29,30 @@ class Instrument(Protocol):
 class RateInstrument:
     """A gyroscope on a body whose angle the description names, or the rate of any other coordinate."""
 
-    angle: str
+    name: str
     sigma: float
     """rad/s, or m/s"""
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
         """(1, N) reading less each particle's rate, in standard deviations."""
-        normalised: np.ndarray = (reading - swarm.get_rates(self.angle)[None]) / self.sigma
+        normalised: np.ndarray = (reading - swarm.get_rates(self.name)[None]) / self.sigma
         return normalised
 
 
 @dataclass
-class AngleInstrument:
-    """An angle that the description names; a whole turn more or less makes no difference."""
-
-    angle: str
-    sigma: float
-    """rad"""
-    multiplier: float = 1.0
-
-    def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
-        """(1, N) reading (rad) less each particle's angle within half a turn, in standard deviations."""
-        errors: np.ndarray = wrap(reading - swarm.get_angles(self.angle)[None]) / self.sigma
-        return errors
-
-
-@dataclass
-class DistanceInstrument:
-    """A distance of the description, or a component of a point."""
+class CoordinateInstrument:
+    """An angle or a distance that the description names, or a component of a point."""
 
     name: str
     sigma: float
-    """m"""
+    """rad, or m"""
     multiplier: float = 1.0
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
-        """(1, N) reading (m) less each particle's distance, in standard deviations."""
-        normalised: np.ndarray = (reading - swarm.get_coordinate(self.name)[None]) / self.sigma
-        return normalised
+        """(1, N) reading less each particle's value, in standard deviations; angles differ by at most half a turn."""
+        errors: np.ndarray = reading - swarm.get(self.name)[None]
+        return (wrap(errors) if self.name in swarm.angles else errors) / self.sigma
 
 
 @dataclass

@@ -20,14 +20,14 @@ from vehicled.messages import (
 from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
-from vehicled.studies.particles.clusters import calc_covariance, describe_coordinate, find_heaviest
-from vehicled.studies.particles.configuration import CoordinateOptions, ParticlesConfiguration
-from vehicled.studies.particles.filter import MotionNoise, ParticleFilter
-from vehicled.studies.particles.live import Follower
-from vehicled.studies.particles.observability import find_unobservable
-from vehicled.studies.particles.sensors import MechanismSensors
-from vehicled.studies.particles.start import ParticleStart, StartCoordinate
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.clusters import calc_covariance, describe_coordinate, find_heaviest
+from vehicled.particles.configuration import CoordinateOptions, ParticlesConfiguration
+from vehicled.particles.filter import MotionNoise, ParticleFilter
+from vehicled.particles.live import Follower
+from vehicled.particles.observability import find_unobservable
+from vehicled.particles.sensors import MechanismSensors
+from vehicled.particles.start import ParticleStart, StartCoordinate
+from vehicled.particles.swarm import Swarm
 
 _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without readings the particles begin anew: to integrate over it would delay what follows."""
@@ -108,7 +108,7 @@ class MechanismTracker:
         for m in measurements:
             if m.t <= t_ns:
                 heapq.heappush(self._held, (m.t, next(self._order), m))
-            else:  # From the future, for which nothing is held.
+            else:  # No reading has a time after the step that takes it.
                 self._reject(m.t, t_ns, self._sensors.find(m))
         due = t_ns - round(self._options.wait * 1e9)
         taken = False
@@ -191,11 +191,10 @@ class MechanismTracker:
 
     def _reject(self, t: int, step: int, values: list[tuple[int, float]]) -> None:
         for k, value in values:
-            self._note(k, Innovation(t, step, "", "", [value], [], [], [], 0.0, 0.0, False, "absurd"))
+            self._note(k, self._sensors.all[k].refuse(t, step, value))
 
     def _note(self, k: int, record: Innovation) -> None:
         sensor = self._sensors.all[k]
-        record.sensor, record.source = sensor.channel, sensor.device
         sensor.counts[record.reason] += 1
         if record.fused or sensor.fits_since is None:
             sensor.fits_since = record.t

@@ -21,7 +21,7 @@ from vehicled.multibody.description import Description
 from vehicled.multibody.factor import Factorisation, elimination_order
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.system import Coordinate
-from vehicled.studies.particles.reduction import Row, reduce
+from vehicled.particles.reduction import Row, reduce
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import KernelHandle, Program
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from vehicled.angles import wrap
 from vehicled.messages import CoordinateEstimate
-from vehicled.studies.particles.swarm import Swarm
-from vehicled.studies.particles.weights import circular_deviation, circular_mean, find_densest
+from vehicled.particles.swarm import Swarm
+from vehicled.particles.weights import circular_deviation, circular_mean, find_densest
 
 _BANDWIDTH = 0.1
 """rad; of a distance its share of the range of the particles."""

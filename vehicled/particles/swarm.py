@@ -8,7 +8,7 @@ import numpy as np
 
 from vehicled.multibody.description import Description
 from vehicled.multibody.model import MechanismError
-from vehicled.studies.particles.kernels import NOISE, STATE, WIDTH, build
+from vehicled.particles.kernels import NOISE, STATE, WIDTH, build
 from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.records import RecordCode, lay_out
 

@@ -1,7 +1,4 @@
-"""Initial particles of any mechanism: moved from one position to any other, along the constraints.
-
-For four-bar linkages `four_bar.assemble` does it in closed form, on either branch.
-"""
+"""Initial particles of any mechanism: moved from one position to any other, along the constraints."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import numpy as np
 
 from vehicled.angles import wrap
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.studies.particles.swarm import Swarm
+from vehicled.particles.swarm import Swarm
 
 _NEAR = 1e-9
 """rad or m"""

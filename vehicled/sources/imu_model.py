@@ -1,0 +1,163 @@
+"""What an IMU measures of the car, and the slow errors of that: states and observations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vehicled.filter.states import (
+    ANGULAR_RATE,
+    ATTITUDE,
+    COURSES,
+    DRIVE_FORCE,
+    SUSPENSION,
+    TYRE_FORCE,
+    UNMODELLED,
+    VELOCITY,
+    ErrorStates,
+    make_constant,
+)
+from vehicled.messages import WHEELS
+from vehicled.vehicle.arrays import AHEAD
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
+    from vehicled.sources.imu import Accelerometers, Gyroscopes, Imu
+    from vehicled.symbolic.graph import Atom
+
+
+def _gyroscopes(imu: Imu | None) -> Gyroscopes | None:
+    return None if imu is None else imu.gyroscopes
+
+
+def _accelerometers(imu: Imu | None) -> Accelerometers | None:
+    return None if imu is None else imu.accelerometers
+
+
+GYRO_BIAS = ErrorStates["Imu | None"](
+    "gyro_bias",
+    ("x", "y", "z"),
+    "rad/s",
+    "bias of the gyroscopes, IMU axes",
+    initial=lambda imu, i: 0.0 if (g := _gyroscopes(imu)) is None else g.bias**2,
+    density=lambda imu: 0.0 if (g := _gyroscopes(imu)) is None else g.bias_drift**2,
+)
+ACCELEROMETER_BIAS = ErrorStates["Imu | None"](
+    "accelerometer_bias",
+    ("x", "y", "z"),
+    "m/s²",
+    "bias of the accelerometers, IMU axes",
+    initial=lambda imu, i: 0.0 if (a := _accelerometers(imu)) is None else a.bias**2,
+    density=lambda imu: 0.0 if (a := _accelerometers(imu)) is None else a.bias_drift**2,
+)
+GYRO_SCALE: ErrorStates[Imu | None] = make_constant(
+    "gyro_scale",
+    ("",),
+    "–",
+    "relative error of the gyroscopes",
+    needs=COURSES,
+    sigma=lambda imu: None if (g := _gyroscopes(imu)) is None else g.scale,
+)
+ALIGNMENT: ErrorStates[Imu | None] = make_constant(
+    "imu_alignment",
+    ("x", "y", "z"),
+    "rad",
+    "rotation of the IMU against its place, about its own axes",
+    needs=("imu.accel",),
+    contradiction=10.0,
+    sigma=lambda imu: None if imu is None else imu.rotation_sigma,
+)
+
+
+def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, dict[int, Atom]]:
+    """What component k of a vector reads beside it, as the axes of the sensor are turned by small angles; its row."""
+    angles = model.estimates(ALIGNMENT)
+    i, j = (k + 1) % 3, (k + 2) % 3
+    # −ε × v
+    row = model.states.entries(ALIGNMENT, {j: values[i], i: -values[j]})
+    return angles[j] * values[i] - angles[i] * values[j], row
+
+
+_SMALL_RATE = 0.1
+"""rad/s"""
+
+
+def add_gyroscopes(model: ErrorModel) -> None:
+    """Observation `imu.gyro`."""
+    bias, (scale,) = model.estimates(GYRO_BIAS), model.estimates(GYRO_SCALE)
+    measured = model.program.arrays["value"]
+    s = model.states
+
+    def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
+        # Other axes as measured: the model's rates of roll and pitch are those of another suspension.
+        turned, _ = _misalign(model, measured, k)
+        # Small rates are mostly the filter's own corrections, which are correlated with the next innovations.
+        counted = [model.discount(v, _SMALL_RATE) for v in values]
+        _, row = _misalign(model, [model.discount(v, _SMALL_RATE) for v in measured], k)
+        row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: counted[k]})
+        return bias[k] + scale * values[k] + turned, row
+
+    model.observe_chassis("imu.gyro", "imu_gyro", error)
+
+
+def add_accelerometers(model: ErrorModel) -> None:
+    """Observation `imu.accel`, (3,) m/s² in the sensor's axes.
+
+    Beside attitude and rotation it depends on what the tyres make of sideslip and yaw rate, the drive force of speed,
+    and the springs of travel.
+
+    `gravity_removed` = 1 for devices that subtract gravity: so does the model, with its own attitude, and what is
+    left does not depend on that to first order.
+    """
+    g, program, models, s = model.g, model.program, model.models, model.states
+    (removed,) = program.array("gravity_removed", 1)
+    has_travel = SUSPENSION[0] in s
+    heave = program.array("heave", 2 * len(WHEELS)) if has_travel else []
+    gravity = model.parts.gravity.norm()
+    arm, tyres = models.imu, models.tyres
+    bias = model.estimates(ACCELEROMETER_BIAS)
+    ahead, left, up, yaw = model.estimates(UNMODELLED)
+    later_ahead, later_left, _, later_yaw = model.get_later(UNMODELLED)
+    later_drive = model.get_later(DRIVE_FORCE)[0]
+    later_front, later_rear = model.get_later(TYRE_FORCE)
+    rates = (*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw"))
+    share = model.calc_free_share(models.pose[AHEAD])
+    jacobians = models.jacobians["imu_accelerometer"]
+    # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
+    values = [
+        reading + model.calc_corrected(jacobian) - removed * r.dot(models.up) * gravity
+        for reading, jacobian, r in zip(
+            models.readings["imu_accelerometer"], jacobians, models.rotation, strict=True
+        )
+    ]
+    predicted, rows, noise = [], [], []
+    for k, (jacobian, r) in enumerate(zip(jacobians, models.rotation, strict=True)):
+        row, late = model.to_present(jacobian)
+        for slope in ("v1z", "v2z"):
+            place = s.index(ATTITUDE, slope)
+            row[place] = (1.0 - removed) * row[place]
+        by_yaw = r.y * arm.x - r.x * arm.y
+        front, rear = (
+            r.x * ax + r.y * ay + by_yaw * alpha for ax, ay, alpha in zip(*tyres.acceleration, strict=True)
+        )
+        row |= s.entries(TYRE_FORCE, {0: front, 1: rear})
+        if TYRE_FORCE not in s:  # tyres are taken to have followed errors already
+            for i, cause in enumerate(rates):
+                by_cause = front * tyres.steady[0][i] + rear * tyres.steady[1][i]
+                row[cause] = row.get(cause, g.zero) + by_cause
+        row |= s.entries(ACCELEROMETER_BIAS, {k: g.one})
+        row |= s.entries(UNMODELLED, {0: r.x, 1: share * r.y, 2: r.z, 3: share * by_yaw})
+        row[s.index(DRIVE_FORCE)] = r.x
+        if has_travel:
+            row |= {s[SUSPENSION[0]].start + i: r.z * force for i, force in enumerate(heave)}
+        turned, by_alignment = _misalign(model, values, k)
+        row |= by_alignment
+        rows.append(row)
+        noise.append(late)
+        value = values[k] + bias[k] + turned + r.z * up
+        # What acts on the car as a force is in the reading already, as it was then.
+        ex, ey, e_yaw = (later_ahead, later_left, later_yaw) if model.forces else (ahead, left, yaw)
+        value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)
+        value = value + front * later_front + rear * later_rear
+        predicted.append(value)
+    model.observe("imu.accel", predicted, rows, noise=noise, sensor="imu_accelerometer")
