@@ -118,7 +118,7 @@ def test_a_short_gap_is_simulated_through():
 
 
 def test_irregular_steps_give_nearly_the_same():
-    drive = mixed(SECONDS)
+    drive = mixed(10.0)
     measurements = drive.measurements()
     regular = Run(prototype(), steps(measurements))
     rng = np.random.default_rng(0)
