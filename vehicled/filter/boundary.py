@@ -106,6 +106,13 @@ class ObservedFilter(Protocol):
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
 
     @property
+    def measured_rates(self) -> np.ndarray:
+        """(4,) 1 where gyroscopes have measured at the time of an observation, else 0; rad/s in IMU axes.
+
+        To be written before a velocity of an antenna.
+        """
+
+    @property
     def rear_radius(self) -> float:
         """Rolling radius of the rear wheels, m."""
 

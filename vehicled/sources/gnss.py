@@ -157,6 +157,7 @@ class GnssSource(Source[Gnss]):
 
     def __init__(self, settings: Gnss, context: Context) -> None:
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
+        self._rates = context.rates
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
         self._receiver = settings.RECEIVER
         self._prefix = f"{self._receiver.name}."
@@ -170,6 +171,7 @@ class GnssSource(Source[Gnss]):
     def register(self) -> None:
         """Register position, which may reset the filter's position, velocity and heading, which may not."""
         s, name = self.settings, self._prefix
+        self._arm = math.hypot(*s.antenna)
         if self._receiver is GNSS:
             self._timing.antenna = complex(*s.antenna[:2])
         register = self.updates.register
@@ -270,7 +272,7 @@ class GnssSource(Source[Gnss]):
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
         """Update with the vector, or else with speed and course."""
         updates, name, s = self.updates, self._prefix, self.settings
-        sigma = self._find_velocity_noise(v)
+        sigma = math.hypot(self._find_velocity_noise(v), self._give_rates(m.t * 1e-9 - self._late))
         is_vector = "vn" in v and "ve" in v and self._world.aligned
         health = updates.health
         health[f"{name}velocity"].is_expected = self._world.aligned
@@ -294,6 +296,15 @@ class GnssSource(Source[Gnss]):
             else:
                 noise = (sigma / v["speed"]) ** 2 + s.sideslip_error**2
                 updates.update(m, f"{name}course", [v["course"]], [noise], latency=self._late)
+
+    def _give_rates(self, t: float) -> float:
+        """Let the filter have what the gyroscopes measured at t (s); 1 σ of the antenna's velocity by their noise."""
+        rates, given = self._rates.find(t), self.filter.measured_rates
+        if rates is None:
+            given[0] = 0.0
+            return 0.0
+        given[:] = (1.0, *rates)
+        return math.sqrt(self._rates.variance) * self._arm
 
     def _observe_heading(self, m: Measurement, v: Mapping[str, float]) -> None:
         baseline, kind = self.settings.heading, f"{self._prefix}heading"

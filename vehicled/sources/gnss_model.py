@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vehicled.filter.states import ErrorStates, Group, make_constant
+from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel, SensorError
     from vehicled.sources.gnss import Gnss
     from vehicled.symbolic.graph import Atom
+    from vehicled.symbolic.vector import Vector
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class _ReceiverModel:
 
         model, g = self._model, self._model.g
         chassis, place = model.models.chassis, Vector.of(self._place)
-        velocity = chassis.calc_velocity(place)
+        velocity = chassis.v_origin_world + chassis.axes.to_world(self._calc_rates().cross(place))
         (angle,) = model.program.array(self._receiver.baseline_array, 1)
         angle = angle + model.estimates(self._receiver.baseline)[0]
         along = chassis.axes.to_world(Vector(g.cos(angle), g.sin(angle), g.zero))
@@ -138,12 +140,29 @@ class _ReceiverModel:
             "heading": [calc_course(g, along)],
         }
 
+    def _calc_rates(self) -> Vector:
+        """Angular velocity of the chassis, vehicle axes: roll and pitch rate by the gyroscopes, where they measure.
+
+        A road rolls and pitches the car in a way that its model cannot compute, and suspensions differ. An antenna on
+        a roof moves by centimetres per second with that, the same for many fixes.
+        """
+        model = self._model
+        is_measured, *values = model.measured_rates
+        w_body = model.models.chassis.w_body
+        rates = [x - bias for x, bias in zip(values, model.estimates(GYRO_BIAS), strict=True)]
+        measured = model.models.rotation[0] * rates[0]
+        for row, rate in zip(model.models.rotation[1:], rates[1:], strict=True):
+            measured = measured + row * rate
+        more = (measured - w_body) * is_measured
+        return type(w_body)(w_body.x + more.x, w_body.y + more.y, w_body.z)
+
     def _make_error(self, kind: str, readings: Sequence[Atom]) -> SensorError:
         """What the slow errors add to readings: of the antenna's place, of latency, of a fix, of the baseline."""
         model, receiver = self._model, self._receiver
         g, s = model.g, model.states
         offset, wander = model.estimates(receiver.antenna), model.estimates(receiver.wander)
         baseline = model.estimates(receiver.baseline) if receiver.baseline in s else []
+        gyro_bias = model.estimates(GYRO_BIAS)
 
         def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
             reading = readings[k]
@@ -154,6 +173,8 @@ class _ReceiverModel:
             if kind == "heading":
                 by_angle = {n: g.derivative(reading, a) for n, a in enumerate(baseline)}
                 return more, row | s.entries(receiver.baseline, by_angle)
+            if kind != "position":
+                row |= s.entries(GYRO_BIAS, {n: g.derivative(reading, b) for n, b in enumerate(gyro_bias)})
             by_place = [g.derivative(reading, p) for p in self._place]
             row |= s.entries(receiver.antenna, dict(enumerate(by_place)))
             for by, o in zip(by_place, offset, strict=True):

@@ -195,7 +195,7 @@ class ImuSource(Source[Imu]):
     """Angular rates and specific forces, with whatever axes a measurement has."""
 
     def __init__(self, settings: Imu, context: Context) -> None:
-        self._given_noise, self._timing = context.given_noise, context.timing
+        self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
         self._floors: dict[str, NoiseFloor] = {}
         self._road = ModelError()
         """Vertical acceleration by roads that are not as even as the model's."""
@@ -211,6 +211,7 @@ class ImuSource(Source[Imu]):
         for floor in self._floors.values():
             floor.reset()
         self._road.reset()
+        self._rates.reset()
 
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
@@ -338,6 +339,7 @@ class ImuSource(Source[Imu]):
                 if of.kind == "imu.accel":
                     self._observe_accelerations(m, value, noise)
                 else:
+                    self._rates.take(m.t * 1e-9, value, max(of_samples))
                     self.updates.update(m, of.kind, value, noise)
                 continue
             present = [k for k, x in enumerate(sample) if x is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
 from vehicled.filter.boundary import ObservedFilter
@@ -16,6 +16,7 @@ from vehicled.filter.states import Group, NoiseSetting
 from vehicled.filter.structure import AddObservation
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.imu_timing import ImuTiming
+from vehicled.sources.measured_rates import MeasuredRates
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.world import WorldFrame
 from vehicled.units import Seconds
@@ -32,6 +33,8 @@ class Context:
     timing: ImuTiming
     given_noise: bool = False
     """Whether the noise of samples is as the settings say, also where the samples show more."""
+    rates: MeasuredRates = field(default_factory=MeasuredRates)
+    """Where the gyroscopes' samples are kept for other sources."""
 
 
 @dataclass(frozen=True, kw_only=True)

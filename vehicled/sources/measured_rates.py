@@ -1,0 +1,47 @@
+"""Angular velocity as the gyroscopes have measured it lately."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+_KEPT = 1024
+"""Samples: a second of fast gyroscopes."""
+_GAP = 0.05
+"""s: what is further from a sample is not measured."""
+
+
+class MeasuredRates:
+    """Samples of whole gyroscopes, and what they were in between."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, Sequence[float]]] = deque(maxlen=_KEPT)
+        self.variance = 0.0
+        """Of a sample, (rad/s)²."""
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._samples.clear()
+
+    def take(self, t: float, rates: Sequence[float], variance: float) -> None:
+        """A sample at t (s), in axes of the IMU, and its variance."""
+        samples = self._samples
+        if samples and t <= samples[-1][0]:
+            return
+        samples.append((t, rates))
+        self.variance = variance
+
+    def find(self, t: float) -> Sequence[float] | None:
+        """At t (s), linear between samples; the last one for a time just behind it; None where there is none near."""
+        later: tuple[float, Sequence[float]] | None = None
+        for sample in reversed(self._samples):
+            at, rates = sample
+            if at <= t:
+                if t - at > _GAP:
+                    return None
+                if later is None or later[0] - at > _GAP:
+                    return rates
+                share = (t - at) / (later[0] - at)
+                return [a + share * (b - a) for a, b in zip(rates, later[1], strict=True)]
+            later = sample
+        return None
