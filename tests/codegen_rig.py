@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from vehicled.symbolic import python_library
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.library import Library
 from vehicled.symbolic.text import identifier
@@ -42,14 +43,19 @@ class CompiledC:
         return run(ctypes.c_void_p(self.numbers.ctypes.data), *typed)
 
 
-class LoadedPython:
-    """A library's Python module with one state."""
+def load_python(library: Library) -> ModuleType:
+    """Its Python module, written and executed."""
+    (text,) = python_library.write(library).values()
+    module = ModuleType(library.name)
+    exec(text, module.__dict__)
+    return module
 
-    def __init__(self, library: Library, files: dict[str, str]) -> None:
-        (text,) = files.values()
-        self.module = ModuleType(library.name)
-        exec(text, self.module.__dict__)
-        self.state = self.module.State()
+
+class LoadedPython:
+    """A library's Python module with a state of its own."""
+
+    def __init__(self, library: Library, module: ModuleType) -> None:
+        self.module, self.state = module, module.State()
         self.members = {name: getattr(self.state, identifier(name)) for name in library.members()}
 
     def call(self, function: str, *arguments: float) -> int:

@@ -57,12 +57,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: order.get(item.path.name, len(LONG)))
 
 
-@pytest.fixture
-def frozen_heap():
-    """For loops of the daemon, which collect as they begin: what other tests have left is not traversed each time."""
+@pytest.fixture(scope="module", autouse=True)
+def heap():
+    """What earlier files keep is left out of collections: one of all that a worker has in the end takes a second."""
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
+    gc.unfreeze = lambda: None  # so that it stays so after a loop and a benchmark, which freeze too
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from vehicled.identification.vehicle.filter_form import calc_filter_form
 from vehicled.identification.vehicle.names import PARAMETERS, apply, with_defaults
 from vehicled.messages import Step
 from vehicled.simulation.drive import simulate
+from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import make_plant
-from vehicled.simulation.scenario import PlantErrors, Scenario, find_scenario
+from vehicled.simulation.scenario import DriveInputs, PlantErrors, Scenario, find_scenario
 from vehicled.simulation.sensor_settings import SimulatedSignal
 
 TEXT = settings.config_path("prototype").read_text(encoding="utf-8")
@@ -44,3 +45,9 @@ def mixed(seconds: float) -> Scenario:
     torques = SimulatedSignal(noise=5.0, bias=2.0, quantisation=0.2)
     sensors = dataclasses.replace(given.sensors, wheel_torques=torques)
     return dataclasses.replace(given, duration=seconds, plant=PlantErrors(), sensors=sensors)
+
+
+def bend(seconds: float) -> Scenario:
+    """At 15 m/s from the first instant, to the left and to the right, with the wheels driven."""
+    inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.012), (2.5, 0.012), (3.0, -0.01)], rear_torque=400.0)
+    return Scenario(duration=seconds, initial=InitialMotion(speed=15.0), inputs=inputs)

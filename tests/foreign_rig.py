@@ -23,7 +23,7 @@ def load() -> DaemonConfiguration:
 
 
 @lru_cache
-def drive(scenario: str = "slalom", duration: float = 12.0) -> list[Measurement]:
+def drive(scenario: str = "slalom", duration: float = 4.0) -> list[Measurement]:
     """Of a car with a precise receiver, in order of arrival, on the clock of a host that has run for a while."""
     found = vehicled.simulate(scenario, load(), seed=5, gnss="rtk", duration=duration).measurements
     late = 1_000_000_000_000

@@ -36,7 +36,7 @@ from fuzz_frames import Frame, Target
 from fuzz_logs import make_logs
 from fuzz_ntrip import make_ntrip
 
-from vehicled.studies.benchmarks.timing import collector_off
+from vehicled.garbage import collector_off
 
 CORPUS = Path(__file__).parent / "fuzz_corpus"
 SESSION = 20_000

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from vehicled.identification.motions import Motion, solve_motion
-from vehicled.multibody.compiled import CompiledMechanism
-from vehicled.multibody.description import load_description
 from vehicled.multibody.mechanism import Mechanism
 
 SUSPENSION_REACH = np.array([0.05, 0.05, 0.8, 0.8, 0.05])
 """m, rad: of travels, spins, rack."""
-
-
-@cache
-def compiled(name: str) -> CompiledMechanism:
-    return CompiledMechanism(load_description(name))
-
-
-def shipped(name: str) -> Mechanism:
-    """A fresh one."""
-    return Mechanism(compiled(name))
 
 
 def draw_motion(

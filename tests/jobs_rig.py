@@ -3,10 +3,23 @@
 import os
 import signal
 import time
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
 from vehicled.errors import UsageError
+
+
+class Here(Executor):
+    """In this process and at once, where the test is not about processes: each takes seconds to begin."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def square(n: int) -> dict[str, int]:

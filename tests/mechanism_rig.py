@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from vehicled import settings
 from vehicled.multibody.compiled import CompiledMechanism
-from vehicled.multibody.description import Description
+from vehicled.multibody.description import Description, load_description
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 
@@ -24,8 +26,26 @@ def describe(text: str) -> Description:
     return settings.loads(text, Description, "test.yaml")
 
 
+# To build the expressions of a mechanism takes longer than most of what tests do with it.
+@lru_cache(maxsize=16)
+def _compile(text: str) -> CompiledMechanism:
+    return CompiledMechanism(describe(text))
+
+
+@lru_cache(maxsize=16)
+def compiled(name: str) -> CompiledMechanism:
+    """A shipped one."""
+    return CompiledMechanism(load_description(name))
+
+
 def mechanism(text: str) -> Mechanism:
-    return Mechanism(CompiledMechanism(describe(text)))
+    """A fresh one."""
+    return Mechanism(_compile(text))
+
+
+def shipped(name: str) -> Mechanism:
+    """A fresh one."""
+    return Mechanism(compiled(name))
 
 
 def advance(m: Mechanism, h: float, duration: float, formulation: str = "ali3p", *rule: str) -> Mechanism:

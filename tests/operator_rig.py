@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from mechanism_rig import mechanism
+from mechanism_rig import mechanism, shipped
 
 from vehicled.multibody import body_operators, problems
 from vehicled.multibody.mechanism import Mechanism
@@ -40,7 +40,7 @@ SEEDS = (1, 2, 3)
 
 def make(name: str, seed: int = 1, size: float = 0.03) -> Mechanism:
     """In a random state on its constraints, pushed by random forces on its bodies, with q̈ and λ of that."""
-    m = mechanism(LOOSE[name]) if name in LOOSE else Mechanism.load(name)
+    m = mechanism(LOOSE[name]) if name in LOOSE else shipped(name)
     rng = np.random.default_rng(seed)
     m.t = 0.2
     m.inputs[:] = rng.normal(scale=[0.005, 0.1, 1.0], size=m.inputs.shape)

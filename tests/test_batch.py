@@ -19,10 +19,11 @@ from replay.csv_log import Table, read_estimates
 from replay.problems import Problems
 from vehicled.batch.truth import pair_truths
 from vehicled.cli import main
+from vehicled.commands import batch as command
 from vehicled.errors import UsageError
 from vehicled.scoring import compare, score
 
-LENGTH = 3.0
+LENGTH = 2.0
 """s of each drive."""
 
 
@@ -46,8 +47,16 @@ def drives(tmp_path_factory) -> Path:
 
 
 def batch(capsys, *arguments: object, status: int = 0) -> list[dict]:
-    assert main(["batch", *map(str, arguments), "--json"]) == status
+    """The rows, made by one process: each that starts imports everything."""
+    workers = () if "--scheduler" in arguments else ("--workers", "1")
+    assert main(["batch", *map(str, (*arguments, *workers)), "--json"]) == status
     return json.loads(capsys.readouterr().out)["rows"]
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Runs in this process."""
+    monkeypatch.setattr(command, "open_executor", lambda args, jobs: jobs_rig.Here())
 
 
 def without_times(rows: list[dict]) -> str:
@@ -65,11 +74,13 @@ def options(drives) -> list[object]:
 
 @pytest.fixture(scope="module")
 def local(options, tmp_path_factory) -> list[dict]:
-    """Rows that were made by processes of this machine."""
+    """Rows that were made by another process of this machine."""
     path = tmp_path_factory.mktemp("local") / "rows.json"
     with path.open("w") as file:
         subprocess.run(
-            [sys.executable, "-m", "vehicled", "batch", *map(str, options), "--json"], stdout=file, check=True
+            [sys.executable, "-m", "vehicled", "batch", *map(str, options), "--workers", "1", "--json"],
+            stdout=file,
+            check=True,
         )
     return json.loads(path.read_text())["rows"]
 
@@ -98,7 +109,7 @@ def test_figures_are_those_of_the_library(local, drives):
         assert local[0]["rejected"][name] == s.rejected / (s.fused + s.rejected)
 
 
-def test_a_log_that_fails_is_a_row_and_the_others_go_on(drives, tmp_path, capsys):
+def test_a_log_that_fails_is_a_row_and_the_others_go_on(here, drives, tmp_path, capsys):
     (tmp_path / "empty.mcap").touch()
     (tmp_path / "foreign.csv").write_text("hello\n")
     (tmp_path / "none.csv").write_text("t,imu.wz\n")
@@ -110,13 +121,13 @@ def test_a_log_that_fails_is_a_row_and_the_others_go_on(drives, tmp_path, capsys
     assert "no measurement" in rows[3]["error"]
 
 
-def test_the_table_has_the_errors_of_rows(tmp_path, capsys):
+def test_the_table_has_the_errors_of_rows(here, tmp_path, capsys):
     (tmp_path / "none.csv").write_text("t,imu.wz\n")
     assert main(["batch", str(tmp_path / "none.csv"), "--config", "prototype"]) == 1
     assert "no measurement that could be used" in capsys.readouterr().out
 
 
-def test_a_truth_that_does_not_fit_leaves_the_rest_of_its_row(drives, tmp_path, capsys):
+def test_a_truth_that_does_not_fit_leaves_the_rest_of_its_row(here, drives, tmp_path, capsys):
     truth = tmp_path / "truth.csv"
     truth.write_text("t,yaw\n1000,0\n1001,0\n")
     [row] = batch(capsys, drives / "a.mcap", "--config", "prototype", "--truth", truth, status=1)
@@ -124,7 +135,7 @@ def test_a_truth_that_does_not_fit_leaves_the_rest_of_its_row(drives, tmp_path, 
     assert row["nis"]
 
 
-def test_a_run_goes_on_from_its_file_and_tries_failures_again(drives, tmp_path, capsys):
+def test_a_run_goes_on_from_its_file_and_tries_failures_again(here, drives, tmp_path, capsys):
     log, rows = tmp_path / "late.csv", tmp_path / "rows.jsonl"
     log.write_text("t,imu.wz\n")
     options = ["--config", "prototype", "--resume", rows]
@@ -139,7 +150,7 @@ def test_a_run_goes_on_from_its_file_and_tries_failures_again(drives, tmp_path, 
     assert "expected a row of `vehicled batch`" in capsys.readouterr().err
 
 
-def test_a_log_that_has_changed_is_not_taken_from_the_file(drives, tmp_path, capsys):
+def test_a_log_that_has_changed_is_not_taken_from_the_file(here, drives, tmp_path, capsys):
     log, rows = tmp_path / "log.mcap", tmp_path / "rows.jsonl"
     log.write_bytes((drives / "c.mcap").read_bytes())
     [first] = batch(capsys, log, "--config", "prototype", "--resume", rows)
@@ -148,7 +159,7 @@ def test_a_log_that_has_changed_is_not_taken_from_the_file(drives, tmp_path, cap
     assert again["nis"] != first["nis"]
 
 
-def test_parquet_has_all_figures_with_units_and_configurations(options, local, drives, tmp_path, capsys):
+def test_parquet_has_all_figures_with_units_and_configurations(here, options, tmp_path, capsys):
     parquet = pytest.importorskip("pyarrow.parquet")
     path, plot = tmp_path / "table.parquet", tmp_path / "table.svg"
     rows = batch(capsys, *options[:2], "--config", "prototype", "--parquet", path, "--plot", plot)
@@ -225,13 +236,10 @@ def workers():
         yield cluster
 
 
-def test_a_cluster_gives_the_same_rows(options, local, workers, capsys, monkeypatch, drives):
+def test_a_cluster_gives_the_same_rows_although_a_worker_is_killed_in_mid_run(
+    options, local, workers, capsys, tmp_path, monkeypatch, drives
+):
     monkeypatch.chdir(drives)  # which the workers are not in
-    rows = batch(capsys, *options, "--scheduler", workers.scheduler_address)
-    assert without_times(rows) == without_times(local)
-
-
-def test_a_worker_that_is_killed_in_mid_run_changes_nothing(options, local, workers, capsys, tmp_path):
     rows = tmp_path / "rows.jsonl"
 
     def kill_when_begun() -> None:
@@ -250,8 +258,6 @@ def test_a_worker_that_is_killed_in_mid_run_changes_nothing(options, local, work
 
 def test_a_log_that_workers_do_not_see_is_a_row(drives, tmp_path, capsys, workers, monkeypatch):
     """It is removed after the command has read it, as if it had never been on the worker's machine."""
-    from vehicled.commands import batch as command
-
     log = tmp_path / "here.mcap"
     log.write_bytes((drives / "c.mcap").read_bytes())
     list_jobs = command._list_jobs
@@ -279,7 +285,7 @@ def test_a_log_that_workers_do_not_see_is_a_row(drives, tmp_path, capsys, worker
 
 def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(options, tmp_path):
     rows = tmp_path / "rows.jsonl"
-    command = [
+    program = [
         sys.executable,
         "-m",
         "vehicled",
@@ -290,7 +296,7 @@ def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(options, tmp_path):
         "--resume",
         str(rows),
     ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not rows.exists():
         time.sleep(0.01)
         assert process.poll() is None

@@ -1,32 +1,37 @@
 """`vehicled bench live`: its keys, figures that belong together, and how samples are followed."""
 
+import copy
 import json
+import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from live_rig import is_running, wait_until
 
 from vehicled.cli import main
+from vehicled.studies.live import run as live
 from vehicled.studies.live.latency import pair_sent
 from vehicled.studies.live.parts import PARTS
 
 POINTS = ("median", "p99", "p999")
 
 
-def bench(*arguments):
-    command = [sys.executable, "-m", "vehicled", "bench", "live", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    return done
+SECONDS = 3
+"""As short as it may be."""
 
 
 @pytest.fixture(scope="module")
 def found():
-    """A few seconds."""
-    done = bench("--duration", "5", "--json")
+    """A few seconds, in processes of their own."""
+    command = [sys.executable, "-m", "vehicled", "bench", "live", "--duration", str(SECONDS), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
     assert "driving" in done.stderr
     return json.loads(done.stdout)
 
@@ -48,8 +53,8 @@ def test_it_has_the_keys_of_the_contract(found):
 
 def test_its_figures_are_those_of_a_daemon_that_runs(found):
     # From its start until the last sample has been used: a second or two more.
-    assert found["seconds"] >= 5.0
-    assert 5.0 * 250 <= found["steps"] + found["skipped"] < 20.0 * 250
+    assert found["seconds"] >= SECONDS
+    assert SECONDS * 250 <= found["steps"] + found["skipped"] < 20.0 * 250
     assert 0 <= found["skipped"] <= found["missed"] <= found["steps"] + found["skipped"]
     assert found["lost"] == 0
     assert found["restarts"] == 0
@@ -82,10 +87,43 @@ def test_a_sample_waits_for_the_step_and_for_nothing_backwards(found):
         assert found["missed"] or stages["to_step"]["p999"] < 4100.0
 
 
-def test_the_table_names_what_was_measured():
-    out = bench("--duration", "3", "--load", "--seed", "2").stdout
+def test_the_table_names_what_was_measured(found, monkeypatch, capsys):
+    """And the load is as many busy processes as there are processors."""
+    warm = {"warm_us": found["warm_us"], "warm_p99_us": found["warm_p99_us"]}
+    measured = copy.deepcopy(found)
+    warm["parts_us"] = measured["breakdown_us"].pop("warm")
+    loads = []
+
+    def bench_live(car, path, folder, drive, load, progress):
+        loads.append(load)
+        (folder / "run.mcap").touch()
+        return measured
+
+    monkeypatch.setattr(live, "bench_live", bench_live)
+    monkeypatch.setattr(live, "bench_warm", lambda car, recording: warm)
+    assert main(["bench", "live", "--duration", "3", "--load", "--seed", "2"]) == 0
+    out = capsys.readouterr().out
+    processors = len(os.sched_getaffinity(0))
+    assert loads == [processors]
     for text in ("sample to subscriber", "live over warm", "where a sample waits", "missed in 3 s, beside"):
         assert text in out
+    assert f"beside {processors} busy processes" in out
+
+
+def test_busy_processes_never_wait_and_end_with_the_measurement():
+    def children():
+        own = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+        return {int(pid) for pid in own}
+
+    def processor_ticks(pid):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+    before = children()
+    with live.busy_processes(1):
+        (busy,) = children() - before
+        wait_until(lambda: processor_ticks(busy) >= 10)
+        assert os.sched_getscheduler(busy) == os.SCHED_OTHER
+    assert not is_running(busy)
 
 
 @pytest.mark.parametrize(

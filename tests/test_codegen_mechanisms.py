@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, needs_compiler
+from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, load_python, needs_compiler
 
 from vehicled.cli import main
 from vehicled.multibody.dimensions import name_units
 from vehicled.multibody.files import mechanisms_folder
 from vehicled.multibody.library import make_library
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.symbolic import c_library, python_library
+from vehicled.symbolic import c_library
 from vehicled.symbolic.graph import Graph
 
 LONG = {"front_suspension", "flyball_governor"}
@@ -32,21 +32,26 @@ def library(request):
     return make_library(request.param)
 
 
+@pytest.fixture(scope="module")
+def in_python(library):
+    return load_python(library)
+
+
 @needs_compiler
 def test_c_computes_what_the_machine_code_does(library, tmp_path):
     compare_with_machine_code(library, CompiledC(library, c_library.write(library), tmp_path))
 
 
-def test_python_computes_what_the_machine_code_does(library):
-    compare_with_machine_code(library, LoadedPython(library, python_library.write(library)))
+def test_python_computes_what_the_machine_code_does(library, in_python):
+    compare_with_machine_code(library, LoadedPython(library, in_python))
 
 
 # -- what mechanics requires -----------------------------------------------------------------------------
 
 
 @pytest.fixture
-def text(library):
-    return LoadedPython(library, python_library.write(library))
+def text(library, in_python):
+    return LoadedPython(library, in_python)
 
 
 def test_the_residual_is_zero_in_a_motion(library, text):
@@ -152,7 +157,7 @@ def test_names_that_c_does_not_accept_are_changed(tmp_path):
     )
     library = make_library(path)
     compare_with_machine_code(library, CompiledC(library, c_library.write(library), tmp_path))
-    compare_with_machine_code(library, LoadedPython(library, python_library.write(library)))
+    compare_with_machine_code(library, LoadedPython(library, load_python(library)))
 
 
 def test_units_of_expressions():

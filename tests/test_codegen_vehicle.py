@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 
 import numpy as np
 import pytest
-from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, needs_compiler
+from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, load_python, needs_compiler
 
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.multibody.dimensions import name_units
-from vehicled.symbolic import c_library, python_library
+from vehicled.symbolic import c_library
 from vehicled.vehicle.arrays import DRIVE_TORQUE
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.library import make_library, name_parameter_units
@@ -38,13 +40,18 @@ def in_c(library, tmp_path_factory):
     return CompiledC(library, c_library.write(library), tmp_path_factory.mktemp("c"))
 
 
+@pytest.fixture(scope="module")
+def in_python(library):
+    return load_python(library)
+
+
 @needs_compiler
 def test_c_computes_what_the_machine_code_does(library, in_c):
     compare_with_machine_code(library, in_c)
 
 
-def test_python_computes_what_the_machine_code_does(library):
-    compare_with_machine_code(library, LoadedPython(library, python_library.write(library)))
+def test_python_computes_what_the_machine_code_does(library, in_python):
+    compare_with_machine_code(library, LoadedPython(library, in_python))
 
 
 @needs_compiler
@@ -75,15 +82,15 @@ def change_of(name: str) -> str:
     return f"{prefix}.change_of_{last}" if prefix else f"change_of_{last}"
 
 
-def test_the_residual_is_zero_at_rest(library, vehicle):
-    text = LoadedPython(library, python_library.write(library))
+def test_the_residual_is_zero_at_rest(library, vehicle, in_python):
+    text = LoadedPython(library, in_python)
     text.call("residual")
     for name in RESIDUALS:
         assert np.abs(text.members[name]).max() < 1e-5 * vehicle.mass * vehicle.gravity, name
 
 
-def test_the_tangent_is_that_of_differences(library):
-    text = LoadedPython(library, python_library.write(library))
+def test_the_tangent_is_that_of_differences(library, in_python):
+    text = LoadedPython(library, in_python)
     random = np.random.default_rng(2)
     for name in UNKNOWNS:
         values, change = text.members[name], text.members[change_of(name)]
@@ -121,11 +128,21 @@ def test_units_of_parameters_make_energies_and_masses(tyre):
     assert set(name_units([m for *_, m in system.mass], known)) == {"kg", "kg·m", "kg·m²"}
 
 
-def test_sensors_are_where_the_configuration_has_them(tmp_path):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The Python of the prototype with its sensors, and what the command prints."""
+    folder = tmp_path_factory.mktemp("codegen")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        status = main(["codegen", "prototype", "--language", "python", "--output", str(folder), "--json"])
+    assert status == 0
+    return (folder / "prototype.py").read_text(), json.loads(printed.getvalue())
+
+
+def test_sensors_are_where_the_configuration_has_them(written):
     """At rest the antenna is as high over the ground as it stands, and the accelerometers read gravity upwards."""
-    assert main(["codegen", "prototype", "--language", "python", "--output", str(tmp_path)]) == 0
     module = {}
-    exec((tmp_path / "prototype.py").read_text(), module)
+    exec(written[0], module)
     m, sensors = module["State"](), load_configuration("prototype").sensors
     module["observe_pose"](m)
     module["gnss_position"](m)
@@ -136,10 +153,8 @@ def test_sensors_are_where_the_configuration_has_them(tmp_path):
     assert m.predicted == pytest.approx(sensors.imu.R_imu_vehicle @ [0.0, 0.0, vehicle.gravity], abs=0.05)
 
 
-def test_the_command_writes_a_car(tmp_path, capsys):
-    assert main(["codegen", "prototype", "--language", "python", "--output", str(tmp_path), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    text = (tmp_path / "prototype.py").read_text()
+def test_the_command_writes_a_car(written):
+    text, found = written
     assert found["mechanism"] == "prototype"
     assert found["bytes"] == len(text.encode())
     assert set(re.findall(r"(?m)^\s*(?:import|from) (\w+)", text)) == {"numpy"}

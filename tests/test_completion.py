@@ -20,7 +20,10 @@ from vehicled.settings import shipped_folder
 
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'"),
-    "zsh": (["zsh", "-f", "-i"], "autoload -Uz compinit; compinit -u -D; setopt NO_BEEP NO_AUTO_LIST"),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        "autoload -Uz compinit; compinit -u -C -d {dump}; setopt NO_BEEP NO_AUTO_LIST",
+    ),
 }
 PRINT = "vehicled() { printf '<%s>' \"$@\"; echo '<end>'; }"
 MAKERS = {"bash": bash, "zsh": zsh, "fish": fish}
@@ -38,9 +41,12 @@ def until(terminal, pattern, sent=b""):
 
 
 @pytest.fixture
-def press(tmp_path, request):
+def press(tmp_path, tmp_path_factory):
     """Presses keys in a shell that has loaded the completion, then Enter: the words of the command."""
     running = []
+    dump = (
+        tmp_path_factory.getbasetemp() / "completions.zsh"
+    )  # which the first shell writes, so that others read it
 
     def run(shell, keys, script=None):
         if not shutil.which(shell):
@@ -54,7 +60,7 @@ def press(tmp_path, request):
             environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "dumb", "PS1": "$ "}
             os.execvpe(command[0], command, environment)
         running.append((process, terminal))
-        begin = f"{setup}; {PRINT}; source {file}; echo rea''dy\r"
+        begin = f"{setup.format(dump=dump)}; {PRINT}; source {file}; echo rea''dy\r"
         until(terminal, r"ready\r?\n", begin.encode())
         line = until(terminal, r"(?m)((?:<[^<>\r\n]*>)+)<end>", keys.encode() + b"\r")
         return re.findall("<([^<>]*)>", line[1])

@@ -21,7 +21,6 @@ from vehicled.messages import Condition, Measurement, SourceFault
 
 PERIOD = 4_000_000
 OPTIONS = LoopOptions(realtime_priority=0)
-pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 
 class Rig:
@@ -109,8 +108,7 @@ def test_never_more_than_one_step_in_arrears(durations):
     lateness = []
     for i, action in list(rig.during.items()):
         rig.during[i] = lambda r, a=action: (lateness.append(r.clock.time - r.times[-1]), a(r))
-    # To collect the heap of the whole test run for every example would take half a minute.
-    with mock.patch("gc.collect"):
+    with mock.patch("gc.collect"):  # for every example
         rig.run(len(durations) + 1)
     assert max(lateness) < PERIOD
     counters = rig.loop.counters()
@@ -285,15 +283,17 @@ def test_an_estimator_without_status_still_gives_one():
 
 def test_the_collector_is_kept_out_and_let_back_in():
     seen = []
-    rig = Rig(
-        {0: lambda r: seen.append((gc.isenabled(), gc.get_freeze_count() > frozen, sys.getswitchinterval()))}
-    )
-    before, frozen = sys.getswitchinterval(), gc.get_freeze_count()
-    rig.run(1)
-    assert seen == [(False, True, pytest.approx(0.0002))]
+    rig = Rig({0: lambda r: seen.append((gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()))})
+    switch_interval, frozen = sys.getswitchinterval(), gc.get_freeze_count()
+    with mock.patch("gc.unfreeze") as unfreeze:
+        rig.run(1)
+    ((enabled, within, interval),) = seen
+    assert not enabled
+    assert within > frozen
+    assert interval == pytest.approx(0.0002)
     assert gc.isenabled()
-    assert gc.get_freeze_count() < frozen
-    assert sys.getswitchinterval() == pytest.approx(before)
+    unfreeze.assert_called_once()
+    assert sys.getswitchinterval() == pytest.approx(switch_interval)
 
 
 def test_stops_from_another_thread_on_the_real_clock():

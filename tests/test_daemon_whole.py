@@ -37,7 +37,6 @@ devices:
 loop: {realtime_priority: 0}
 publish: {endpoint: "tcp://127.0.0.1:*", command_endpoint: "ipc://FOLDER/commands"}
 """
-pytestmark = pytest.mark.usefixtures("frozen_heap")
 SAMPLE = {"imu.ax": 2.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.wy": -0.5, "imu.wz": 0.75}
 
 

@@ -175,7 +175,9 @@ def test_examples_are_quoted_as_they_are(example):
 
 def test_the_hooks_run_the_checks_of_ci():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
-    checks = re.findall(r"(?m)^check (.*)$", (ROOT / ".ci/run").read_text())
+    script = (ROOT / ".ci/run").read_text().replace("\\\n", "")
+    checks = re.findall(r"(?m)^check (.*)$", script)
+    checks += [check for line in re.findall(r"(?m)^together (.*)$", script) for check in shlex.split(line)]
     entries = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks if "stages" not in hook]
     assert entries == [check for check in checks if check.startswith(("ruff", "mypy"))]
     (manual,) = (

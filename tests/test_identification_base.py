@@ -5,8 +5,8 @@ from math import comb
 
 import numpy as np
 import pytest
-from identification_rig import SUSPENSION_REACH, draw_motion, shipped
-from mechanism_rig import mechanism
+from identification_rig import SUSPENSION_REACH, draw_motion
+from mechanism_rig import mechanism, shipped
 
 from vehicled.errors import UsageError
 from vehicled.identification import base, extended, transfers
@@ -322,6 +322,11 @@ def equations(suspension):
     return extended_equations(suspension, 25, SUSPENSION_REACH, 50)
 
 
+@pytest.fixture(scope="module")
+def by_elimination(equations):
+    return extended.find_extended_base(equations, 50)
+
+
 def test_counts_of_the_source(suspension, by_transfers):
     found = by_transfers.base
     assert (found.size, len(found.null), len(found.dependent), len(found.independent)) == (150, 35, 32, 83)
@@ -337,8 +342,8 @@ def test_counts_of_the_source(suspension, by_transfers):
     assert base.find_null(observe(Regressor(suspension), motion).stacked).tolist() == found.null.tolist()
 
 
-def test_extended_precision_finds_the_rank_that_double_precision_misses(suspension, by_transfers, equations):
-    found = extended.find_extended_base(equations, 50)
+def test_extended_precision_finds_the_rank_that_double_precision_misses(suspension, by_elimination):
+    found = by_elimination
     assert found.rank == 83
     # A cliff, where double precision has a slope.
     assert found.pivots[82] > 1e-18
@@ -349,8 +354,8 @@ def test_extended_precision_finds_the_rank_that_double_precision_misses(suspensi
     assert doubles < 83
 
 
-def test_symbolic_and_numeric_sets_span_the_same_space(by_transfers, equations):
-    numeric = extended.find_extended_base(equations, 50).base
+def test_symbolic_and_numeric_sets_span_the_same_space(by_transfers, by_elimination):
+    numeric = by_elimination.base
     symbolic = by_transfers.base
     assert numeric.null.tolist() == symbolic.null.tolist()
     assert base.calc_space_distance(symbolic, numeric) < 1e-10

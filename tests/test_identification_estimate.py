@@ -94,8 +94,8 @@ def test_another_drive_is_predicted_better(fitted):
 
 
 def test_friction_is_not_identified_when_driving_straight_on():
-    inputs = DriveInputs(rear_torque=[(1.0, 100.0), (2.0, 500.0), (4.0, 500.0), (5.0, 0.0)])
-    steps = drive(prototype_file(), Scenario(duration=6.0, initial=InitialMotion(speed=SPEED), inputs=inputs))
+    inputs = DriveInputs(rear_torque=[(0.5, 100.0), (1.0, 500.0), (2.0, 500.0), (2.3, 0.0)])
+    steps = drive(prototype_file(), Scenario(duration=2.5, initial=InitialMotion(speed=SPEED), inputs=inputs))
     _, parameters = found(steps, "mass", "front.friction")
     friction = parameters["front.friction"]
     assert not friction.identified

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from identification_rig import shipped
+from mechanism_rig import shipped
 
 from vehicled.errors import RunError, UsageError
 from vehicled.identification.excitation import FourierTrajectory, Ranges, calc_criterion, optimise

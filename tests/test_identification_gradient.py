@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from drives_rig import TEXT, changed, drive, mixed, prototype_file
+from drives_rig import TEXT, bend, changed, drive, prototype_file
 
 from vehicled.configuration import configure
 from vehicled.identification.vehicle.names import PARAMETERS, apply
@@ -12,9 +12,10 @@ from vehicled.identification.vehicle.prediction_error import ScoredDrive, differ
 
 KNOWN = PARAMETERS | NOISE
 NAMES = (
-    *("mass", "center_of_mass.z", "inertia.yaw", "front.tyre_stiffness", "rear.wheel_radius", "front.spring"),
+    *("mass", "center_of_mass.z", "front.tyre_stiffness", "rear.wheel_radius"),
     *("imu.yaw", "gyro_offset.z", "gyro.noise", "plant.yaw"),
 )
+"""As many as the narrowest code for derivatives takes, which other tests compile too."""
 
 
 def configuration(name: str, theta: float):
@@ -24,7 +25,7 @@ def configuration(name: str, theta: float):
 @pytest.fixture(scope="module")
 def pass_of_all():
     """A drive, and gradient and information on it at the prototype."""
-    steps = drive(changed(front__tyre_stiffness=-0.1), mixed(9.0), seed=7)
+    steps = drive(changed(front__tyre_stiffness=-0.1), bend(4.5), seed=7)
     file = configure(prototype_file(), TEXT)
     kept = ScoredDrive.of(file, steps)
     changes = [Change(configuration(n, KNOWN[n].step), KNOWN[n].step) for n in NAMES]
@@ -54,4 +55,5 @@ def test_the_differentiated_estimator_predicts_what_the_plain_one_does(pass_of_a
 def test_blocks_add_up(pass_of_all):
     _, _, derivatives = pass_of_all
     np.testing.assert_allclose(derivatives.blocks.sum(axis=0), derivatives.gradient, rtol=1e-9)
-    assert len(derivatives.blocks) >= 5
+    # A second each, from the second one on.
+    assert len(derivatives.blocks) >= 4

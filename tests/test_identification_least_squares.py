@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import scipy.optimize
-from identification_rig import draw_motion, shipped
+from identification_rig import draw_motion
+from mechanism_rig import shipped
 
 from vehicled.errors import RunError, UsageError
 from vehicled.identification import parameters

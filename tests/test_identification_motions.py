@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from identification_rig import SUSPENSION_REACH, draw_motion, shipped
-from mechanism_rig import mechanism
+from identification_rig import SUSPENSION_REACH, draw_motion
+from mechanism_rig import mechanism, shipped
 
 from vehicled.errors import RunError, UsageError
 from vehicled.identification import base

@@ -1,16 +1,19 @@
 """Identification from several drives: here, in processes, on a cluster, with the same results."""
 
+from functools import partial
+
 import jobs_rig
 import pytest
-from drives_rig import TEXT, changed, drive, mixed, prototype_file
+from drives_rig import TEXT, bend, changed, drive, prototype_file
 
 from vehicled.configuration import configure
 from vehicled.errors import RunError
 from vehicled.identification.vehicle.estimate import fit
-from vehicled.identification.vehicle.names import choose
+from vehicled.identification.vehicle.names import apply, choose
 from vehicled.identification.vehicle.noise import NOISE
+from vehicled.identification.vehicle.observed import Change
 from vehicled.identification.vehicle.passes import Passes
-from vehicled.identification.vehicle.prediction_error import ScoredDrive
+from vehicled.identification.vehicle.prediction_error import ScoredDrive, differentiate
 from vehicled.jobs.cluster import Cluster
 from vehicled.jobs.failures import WorkerLostError
 from vehicled.jobs.local import LocalProcesses
@@ -20,7 +23,7 @@ from vehicled.jobs.local import LocalProcesses
 def drives() -> list[ScoredDrive]:
     configuration = configure(prototype_file(), TEXT)
     return [
-        ScoredDrive.of(configuration, drive(changed(mass=0.1), mixed(3.0 + seed), seed=seed))
+        ScoredDrive.of(configuration, drive(changed(mass=0.1), bend(1.2 + 0.2 * seed), seed=seed))
         for seed in (1, 2)
     ]
 
@@ -52,10 +55,18 @@ def test_processes_find_the_same(drives, here):
         assert found(drives, executor) == here
 
 
-def test_a_cluster_finds_the_same(drives, here):
+def test_a_cluster_differentiates_the_same(drives):
+    """Of which a fit is made."""
     pytest.importorskip("distributed")
+    file, one = prototype_file(), NOISE["gyro.noise"]
+    change = Change(configure(apply(file, [one], [one.step]), TEXT), one.step)
+    work = partial(differentiate, configure(file, TEXT), [change])
     with jobs_rig.start_cluster() as workers, Cluster(workers.scheduler_address) as executor:
-        assert found(drives, executor) == here
+        parts = Passes(drives, executor).run(work, lambda _: None)
+    for (error, derivatives), (expected, others) in zip(parts, map(work, drives), strict=True):
+        assert error == expected
+        for name in ("gradient", "information", "blocks"):
+            assert getattr(derivatives, name).tolist() == getattr(others, name).tolist()
 
 
 def test_processes_that_are_killed_are_not_taken_for_a_filter_that_diverges(drives):

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from identification_rig import draw_motion, shipped
-from mechanism_rig import disturb, mechanism
+from identification_rig import draw_motion
+from mechanism_rig import disturb, mechanism, shipped
 
 from vehicled.errors import UsageError
 from vehicled.identification import parameters

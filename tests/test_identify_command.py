@@ -12,6 +12,7 @@ from vehicled import settings
 from vehicled.cli import main
 from vehicled.configuration import File
 from vehicled.messages import Measurement
+from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 
 
@@ -24,16 +25,40 @@ def write(path: Path, steps, factors: dict[str, float]) -> Path:
     return path
 
 
+def heavy(folder: Path, name: str, seconds: float, **options) -> Path:
+    return write(folder / f"{name}.mcap", drive(changed(mass=0.15), mixed(seconds), **options), {})
+
+
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("identify")
-    steps = drive(changed(mass=0.15), mixed(16.0))
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("identify")
+
+
+@pytest.fixture(scope="module")
+def sound(folder) -> Path:
+    return heavy(folder, "drive", 16.0)
+
+
+@pytest.fixture(scope="module")
+def again(folder) -> Path:
+    return heavy(folder, "again", 12.0, seed=4)
+
+
+@pytest.fixture(scope="module")
+def other(folder) -> Path:
+    return heavy(folder, "other", 14.0, seed=5)
+
+
+@pytest.fixture(scope="module")
+def logs(folder) -> dict[str, Path]:
+    """Of which nothing is identified."""
+    inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, 0.004)], rear_torque=90.0)
+    moving = Scenario(duration=10.5, initial=InitialMotion(speed=15.0), inputs=inputs)
+    steps = drive(changed(), moving)
     return {
-        "sound": write(folder / "drive.mcap", steps, {}),
-        "again": write(folder / "again.mcap", drive(changed(mass=0.15), mixed(12.0), seed=4), {}),
-        "other": write(folder / "other.mcap", drive(changed(mass=0.15), mixed(14.0), seed=5), {}),
+        "sound": write(folder / "cruise.mcap", steps, {}),
         "parked": write(
-            folder / "parked.mcap", drive(changed(), Scenario(duration=12.0, inputs=DriveInputs())), {}
+            folder / "parked.mcap", drive(changed(), Scenario(duration=10.5, inputs=DriveInputs())), {}
         ),
         "kmh": write(folder / "kmh.csv", steps, {"vehicle.speed": 3.6}),
         "short": write(folder / "short.mcap", steps[:1000], {}),
@@ -41,11 +66,11 @@ def logs(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.mark.slow
-def test_a_file_with_what_was_found(logs, tmp_path, capsys):
+def test_a_file_with_what_was_found(sound, tmp_path, capsys):
     out = tmp_path / "found.yaml"
     arguments = ["--config", "prototype", "--parameters", "mass", "--output", str(out), "--json"]
     arguments += ["--plots", str(tmp_path / "plots")]
-    assert main(["identify", str(logs["sound"]), *arguments]) == 0
+    assert main(["identify", str(sound), *arguments]) == 0
     said = json.loads(capsys.readouterr().out)
     (one,) = said["parameters"]
     assert one["identified"]
@@ -88,26 +113,24 @@ def test_bad_input_is_one_line(logs, capsys, log, arguments, words):
 
 
 @pytest.mark.slow
-def test_a_table_for_people_from_two_logs_and_another_to_compare_on(logs, tmp_path, capsys):
+def test_a_table_for_people_from_two_logs_and_another_to_compare_on(sound, again, other, tmp_path, capsys):
     out = tmp_path / "found.yaml"
-    arguments = ["--validate", str(logs["other"]), "--parameters", "mass,antenna.z", "--output", str(out)]
-    assert (
-        main(["identify", str(logs["sound"]), str(logs["again"]), "--config", "prototype", *arguments]) == 0
-    )
+    arguments = ["--validate", str(other), "--parameters", "mass,antenna.z", "--output", str(out)]
+    assert main(["identify", str(sound), str(again), "--config", "prototype", *arguments]) == 0
     said = capsys.readouterr().out
     assert re.search(r"^mass +1150 +13\d\d(\.\d)? +\d+(\.\d)?  kg$", said, re.MULTILINE)
     assert re.search(r"^antenna.z +0.75 +left +m +the drives determine it less well", said, re.MULTILINE)
-    assert f"prediction of {logs['other']}, which was not used:" in said
+    assert f"prediction of {other}, which was not used:" in said
     assert "after: better" in said
     assert "plant noise, which stays" in said
     assert "antenna: -0.30 0.00 0.75 m" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_noise_is_written_where_it_was(logs, tmp_path, capsys):
+def test_noise_is_written_where_it_was(again, tmp_path, capsys):
     out = tmp_path / "tuned.yaml"
     arguments = ["--config", "prototype", "--parameters", "gyro.noise", "--output", str(out)]
-    assert main(["tune", str(logs["again"]), *arguments]) == 0
+    assert main(["tune", str(again), *arguments]) == 0
     said = capsys.readouterr().out
     assert "after: better" in said
     assert "plant noise, which stays" not in said
@@ -118,7 +141,7 @@ def test_noise_is_written_where_it_was(logs, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_noise_of_a_log(logs, tmp_path, capsys):
+def test_noise_of_a_log(sound, tmp_path, capsys):
     out = tmp_path / "tuned.yaml"
     arguments = [
         "--parameters",
@@ -126,7 +149,7 @@ def test_noise_of_a_log(logs, tmp_path, capsys):
         "--output",
         str(out),
     ]
-    assert main(["tune", str(logs["sound"]), "--config", "prototype", *arguments]) == 0
+    assert main(["tune", str(sound), "--config", "prototype", *arguments]) == 0
     said = capsys.readouterr().out
     assert "after: better" in said
     noise = settings.load(out, File).sensors.imu.gyroscopes.noise

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from identification_rig import shipped
 from mechanism_log_rig import record, write_log
+from mechanism_rig import shipped
 
 from vehicled.cli import main
 from vehicled.commands.identify import read_motion

@@ -27,6 +27,7 @@ PLAIN = {
     "vehicled.angles",
     "vehicled.backoff",
     "vehicled.units",
+    "vehicled.garbage",
     "vehicled.ownership",
     "vehicled.settings",
     "vehicled.expectations",

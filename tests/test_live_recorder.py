@@ -29,8 +29,10 @@ HEAD = len(["configuration", "clock"])
 
 
 @pytest.fixture
-def start(tmp_path, request):
-    """Starts a recorder in `tmp_path`."""
+def start(tmp_path, request, monkeypatch):
+    """Starts a recorder in `tmp_path`, which is quicker to try again and to report a disk that hangs."""
+    monkeypatch.setattr(live_recorder, "_SHORTEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(live_recorder, "_STALLED_S", 0.3)
 
     def start(folder: Path = tmp_path, limit: int = 2048, **options: Any) -> LiveRecorder:
         options = {"keep_free": 0.0, **options}
@@ -317,7 +319,7 @@ def run_until(folder: Path, done: Any, before: Any = None) -> int:
 
 
 def test_what_a_killed_process_has_recorded_opens_in_the_default_reader(tmp_path):
-    last = run_until(tmp_path, lambda i, *_: i == 700)
+    last = run_until(tmp_path, lambda i, *_: i == 350)
     (path,) = list_recordings(tmp_path)
     with open(path, "rb") as file:
         found = list(make_reader(file, validate_crcs=True).iter_messages("/step"))

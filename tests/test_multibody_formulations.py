@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mechanism_rig import FITTING, SHIPPED, G, advance, energy, mechanism
+from mechanism_rig import FITTING, SHIPPED, G, advance, energy, mechanism, shipped
 from scipy.integrate import quad, solve_ivp
 
 from vehicled.errors import UsageError
@@ -13,26 +13,6 @@ from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.problems import solve_dynamics
-
-
-@pytest.mark.parametrize(
-    ("name", "z5", "zd5", "z10"),
-    [
-        ("four_bar", [-2.3566429020], [6.5139719886], [-4.9125774679]),
-        (
-            "five_bar",
-            [-1.2732066879, 4.3152559486],
-            [-10.6928676494, 4.4420285747],
-            [-3.4635363421, 5.6758245402],
-        ),
-    ],
-)
-def test_matrix_r_with_the_trapezoidal_rule_follows_the_published_linkages(name, z5, zd5, z10):
-    """A published toolbox's own figures for these linkages at 5 ms; its iteration stops at 1e-10."""
-    m = advance(Mechanism.load(name), 5e-3, 5.0, "matrix_r")
-    assert m.z == pytest.approx(z5, abs=2e-7)
-    assert m.zd == pytest.approx(zd5, abs=2e-7)
-    assert advance(m, 5e-3, 5.0, "matrix_r").z == pytest.approx(z10, abs=2e-7)
 
 
 @pytest.mark.parametrize(("formulation", "integrator", "order"), FITTING)
@@ -44,7 +24,7 @@ def test_error_falls_with_the_order_of_the_integrator(formulation, integrator, o
     )
     errors = []
     for h in (10e-3, 5e-3):
-        m = Mechanism.load("pendulum")
+        m = shipped("pendulum")
         errors.append(abs(advance(m, h, duration, formulation, integrator).z[0] - truth.y[0, -1]))
         assert np.abs(m.calc_constraints()).max() < (10 * h) ** order
     # The stabilisation's share is not a pure power of h.
@@ -53,12 +33,12 @@ def test_error_falls_with_the_order_of_the_integrator(formulation, integrator, o
 
 @pytest.mark.parametrize("amplitude", [0.1, 1.5, 2.8])
 def test_period_of_a_pendulum_is_the_elliptic_integral(amplitude):
-    m = Mechanism.load("pendulum")
+    m = shipped("pendulum")
     m.set_independent_state(np.array([amplitude - np.pi / 2]), np.zeros(1))
     k = np.sin(amplitude / 2)
     quarter, _ = quad(lambda u: 1 / np.sqrt(1 - (k * np.sin(u)) ** 2), 0, np.pi / 2)
     period = 4 * quarter / np.sqrt(1.5 * G)
-    steps = 2000
+    steps = 500
     advance(m, period / steps, period, "matrix_r", "runge_kutta_4")
     assert m.z[0] == pytest.approx(amplitude - np.pi / 2, abs=1e-8)
     assert m.zd[0] == pytest.approx(0.0, abs=1e-6)
@@ -94,7 +74,7 @@ def test_formulations_agree(name):
     h, duration = 2.5e-4, 0.05
 
     def start():
-        m = Mechanism.load(name)
+        m = shipped(name)
         if name == "suspension_corner":  # which rests at its start
             m.set_independent_state(m.z + 0.02, np.array([0.5])).require("start")
         return m
@@ -161,7 +141,7 @@ independent: [P.x]
     assert m.qd == pytest.approx([4.0, 3.0])
     at_start, chosen = energy(m), set()
     stepper = make_stepper("matrix_r", "runge_kutta_4")
-    for _ in range(3000):
+    for _ in range(1000):
         stepper.step(m, 1e-3).require("step")
         chosen.add(m.coordinate_names[m.independent[0]])
     assert chosen == {"P.x", "P.y"}
@@ -261,7 +241,7 @@ def test_what_does_not_fit_is_refused(formulation, integrator, says):
 @pytest.mark.parametrize("formulation", ["ali3p", "matrix_r", "penalty", "lagrange"])
 def test_a_step_that_does_not_converge_says_so(formulation):
     """A crank that is driven beyond what the linkage allows, or a step much longer than the motion."""
-    m = Mechanism.load("slider_crank")
+    m = shipped("slider_crank")
     m.qd *= 1e4
     solution = make_stepper(formulation).step(m, 0.1)
     assert not solution.converged

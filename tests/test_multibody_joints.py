@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mechanism_rig import G, advance, mechanism
+from mechanism_rig import G, advance, mechanism, shipped
 
 from vehicled.multibody import problems
 from vehicled.multibody.checks import calc_topology
-from vehicled.multibody.mechanism import Mechanism
 
 # A body with skew axes of its own, held by one joint at P; u and n lie along the joint in its start.
 SPATIAL = """
@@ -254,7 +253,7 @@ drives: {theta: 0.5*sin(pace*t) + more}
 def test_rack_steers_the_suspension_corner():
     """The rod's outer end follows the inner one, which the rack moves along y, and the wheel turns about its
     ball joints."""
-    m = Mechanism.load("suspension_corner")
+    m = shipped("suspension_corner")
     before = m.calc_point_positions()
     places = {n: p.copy() for n, p in before.items()}
     m.inputs[0] = 0.01, 0.0, 0.0

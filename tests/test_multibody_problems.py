@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mechanism_rig import SHIPPED, G, advance, disturb, energy, mechanism
+from mechanism_rig import SHIPPED, G, advance, disturb, energy, mechanism, shipped
 
 from vehicled.errors import RunError
 from vehicled.multibody import problems
 from vehicled.multibody.formulations import make_stepper
-from vehicled.multibody.mechanism import Mechanism
 
 SLOPES = [
     # What is differentiated, by what, the result, and what belongs to it by hand.
@@ -54,7 +53,7 @@ def loaded_mechanisms():
 
 
 def make(name):
-    return mechanism(LOADED) if name == "loaded" else Mechanism.load(name)
+    return mechanism(LOADED) if name == "loaded" else shipped(name)
 
 
 def value(m, what):
@@ -156,7 +155,7 @@ def test_power_of_expressions_is_that_of_force_times_velocity():
 
 def test_power_of_all_forces_is_the_gain_of_energy():
     """d(T + V)/dt along the motion of a mechanism whose springs have a potential and whose damper takes power."""
-    m = Mechanism.load("suspension_corner")
+    m = shipped("suspension_corner")
     problems.solve_velocity(m, np.array([0.4]))
     problems.solve_dynamics(m)
     foot, top = (m.calc_point_positions()[n] for n in ("spring_foot", "spring_top"))
@@ -176,7 +175,7 @@ def test_power_of_all_forces_is_the_gain_of_energy():
 
 
 def test_slider_crank_in_closed_form():
-    m = Mechanism.load("slider_crank")
+    m = shipped("slider_crank")
     r, length = 0.06, 0.18
     for theta in np.linspace(-3.0, 3.0, 7):
         w, a = 40.0, -300.0
@@ -195,7 +194,7 @@ def test_slider_crank_in_closed_form():
 
 def test_four_bar_meets_freudensteins_equation():
     """K1 cos θ4 − K2 cos θ2 + K3 = cos(θ2 − θ4), angles of crank and rocker from A–B."""
-    m = Mechanism.load("four_bar")
+    m = shipped("four_bar")
     ground, crank, coupler, rocker = 10.0, 2.0, 8.0, 5.0
     k1, k2 = ground / crank, ground / rocker
     k3 = (crank**2 - coupler**2 + rocker**2 + ground**2) / (2 * crank * rocker)
@@ -208,7 +207,7 @@ def test_four_bar_meets_freudensteins_equation():
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_velocity_map_carries_independent_rates_to_all(name):
-    m = Mechanism.load(name)
+    m = shipped(name)
     rng = np.random.default_rng(0)
     zd, zdd = rng.normal(size=(2, len(m.independent)))
     problems.solve_velocity(m, zd)
@@ -268,7 +267,7 @@ bodies: {bar: {kind: bar, points: [A, P], length: 2 m, mass: 1 kg}}
 
 
 def test_assembly_keeps_fixed_coordinates():
-    m = Mechanism.load("four_bar")
+    m = shipped("four_bar")
     guess = m.q + 0.2
     held = {m.index("theta"): 1.4}
     assert problems.assemble(m, guess, held).converged
@@ -277,14 +276,14 @@ def test_assembly_keeps_fixed_coordinates():
 
 
 def test_far_positions_are_reached_on_the_side_that_the_angle_says():
-    m = Mechanism.load("pendulum")
+    m = shipped("pendulum")
     for theta in (3.0, -3.0, 40.0, 0.5):
         problems.solve_position(m, np.array([theta])).require("position")
         assert m.q[:2] == pytest.approx([np.cos(theta), np.sin(theta)], abs=1e-11)
 
 
 def test_a_position_that_cannot_be_reached_is_reported():
-    m = Mechanism.load("slider_crank")
+    m = shipped("slider_crank")
     m.set_independent(np.array([m.index("stroke")]))
     solution = problems.solve_position(m, np.array([0.3]))
     assert not solution.converged
@@ -324,7 +323,7 @@ forces: {spring: {kind: torsion_spring, angle: theta, stiffness: 20 N·m/rad}}
 
 
 def test_equilibrium_of_a_pendulum_stands_or_hangs():
-    m = Mechanism.load("pendulum")
+    m = shipped("pendulum")
     for start, end, stable in ((-1.3, -np.pi / 2, True), (1.3, np.pi / 2, False)):
         problems.solve_position(m, np.array([start])).require("position")
         problems.solve_equilibrium(m).require("equilibrium")
@@ -336,7 +335,7 @@ def test_equilibrium_of_a_pendulum_stands_or_hangs():
 
 def test_suspension_stands_at_design_height():
     """Vertical balance by virtual work: tyre, strut and weights over the travel of a small displacement."""
-    m = Mechanism.load("suspension_corner")
+    m = shipped("suspension_corner")
     problems.solve_equilibrium(m).require("equilibrium")
     assert problems.is_stable(m)
     assert m.calc_point_positions()["wheel_center"][2] == pytest.approx(0.294, abs=1e-5)
@@ -378,7 +377,7 @@ forces: {push: {kind: force, point: P, force: [1 + P.x**2, 0]}}
 
 
 def test_applied_forces_are_part_of_the_motion():
-    m = Mechanism.load("pendulum")
+    m = shipped("pendulum")
     m.applied[m.index("theta")] = 0.5 * G
     problems.solve_dynamics(m)
     assert m.qdd == pytest.approx(0.0, abs=1e-12)
@@ -387,7 +386,7 @@ def test_applied_forces_are_part_of_the_motion():
 
 
 def test_parameters_change_the_compiled_mechanism():
-    m = Mechanism.load("pendulum")
+    m = shipped("pendulum")
     m.set_parameters({"bar.length": 2.0})
     assert m.get_parameter("bar.length") == 2.0
     problems.assemble(m, m.q).require("assembly")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mechanism_rig import G, mechanism
+from mechanism_rig import G, mechanism, shipped
 from operator_rig import CHAIN, JOINTS, SEEDS, chain, make, push
 from rigid_reference import rigid_bodies, wrench_at
 
 from vehicled.multibody import body_operators, problems, switches
-from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.reactions import calc_generalised_reaction, calc_reactions
 
 
@@ -70,7 +69,7 @@ def test_shared_points_give_each_bar_what_its_motion_takes(name, seed):
 
 @pytest.mark.parametrize("as_generalised", [False, True])
 def test_force_on_a_points_coordinate_acts_on_the_pin(as_generalised):
-    m = Mechanism.load("four_bar")
+    m = shipped("four_bar")
     forces = body_operators.Forces(m)
     forces.add_coordinate_force("P.x", 30.0)
     forces.add_torque("coupler", [0.0, 0.0, 40.0])
@@ -104,7 +103,7 @@ joints:
   at_B: {kind: revolute, points: [B, B3]}
 independent: [theta]
 """
-    apart, shared = mechanism(text), Mechanism.load("four_bar")
+    apart, shared = mechanism(text), shipped("four_bar")
     for m in (apart, shared):
         m.applied[m.index("theta")] = 30.0
         m.set_independent_state(np.array([0.8]), np.array([2.5])).require("state")
@@ -125,7 +124,7 @@ independent: [theta]
 
 def test_pendulums_pin_in_closed_form():
     """Along the bar its share of the weight less m θ̇² l/2; across it, a quarter of its share of the weight."""
-    m = Mechanism.load("pendulum")
+    m = shipped("pendulum")
     theta, rate = 0.4, 3.0
     m.set_independent_state(np.array([theta]), np.array([rate])).require("state")
     ((pin),) = calc_reactions(m)

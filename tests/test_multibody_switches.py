@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from mechanism_rig import G, energy
+from mechanism_rig import G, energy, shipped
 from operator_rig import chain
 from rigid_reference import rigid_bodies
 
@@ -23,7 +23,7 @@ FORMULATIONS += [("penalty", "trapezoidal"), ("matrix_r", "runge_kutta_4")]
 
 def five_bars(drive: str) -> tuple[Mechanism, Mechanism]:
     """One with a switch, one with the same as a drive of its description."""
-    m = Mechanism.load("five_bar")
+    m = shipped("five_bar")
     driven = dataclasses.replace(m.description, drives={"theta2": drive}, independent=["theta1"])
     return m, Mechanism(CompiledMechanism(driven))
 
@@ -77,14 +77,14 @@ def test_prescribed_coordinate_follows_and_reports_its_torque():
 
 
 def test_independent_coordinates_stay_as_far_as_they_can():
-    m = Mechanism.load("five_bar")
+    m = shipped("five_bar")
     m.set_independent(np.array([m.index("Q.x"), m.index("theta2")]))
     switches.lock(m, "theta2")
     assert [m.coordinate_names[k] for k in m.independent] == ["Q.x"]
 
 
 def test_coordinate_held_again_starts_without_its_old_force():
-    m = Mechanism.load("five_bar")
+    m = shipped("five_bar")
     switches.lock(m, "theta2")
     problems.solve_dynamics(m)
     assert m.multipliers[-1] != 0.0
@@ -94,7 +94,7 @@ def test_coordinate_held_again_starts_without_its_old_force():
 
 
 def test_released_coordinate_is_free_again():
-    m, free = Mechanism.load("five_bar"), Mechanism.load("five_bar")
+    m, free = shipped("five_bar"), shipped("five_bar")
     switches.lock(m, "theta2")
     switches.release(m, "theta2")
     assert list(m.independent) == list(free.independent)
@@ -144,7 +144,7 @@ def test_one_constraint_may_be_disabled_and_enabled():
 
 
 def test_switches_belong_to_the_state():
-    m = Mechanism.load("five_bar")
+    m = shipped("five_bar")
     free = m.get_state()
     switches.lock(m, "theta2")
     switches.disable(m, "angle theta1")
@@ -165,6 +165,6 @@ def test_switches_belong_to_the_state():
 
 
 def test_held_coordinate_needs_a_place_that_can_be_reached():
-    m = Mechanism.load("four_bar")
+    m = shipped("four_bar")
     switches.prescribe(m, "Q.x", 20.0)
     assert not problems.solve_position(m, m.z).converged

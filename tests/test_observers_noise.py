@@ -16,7 +16,6 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import Encoder, Gyroscope, SensorSet
 from vehicled.studies.benchmarks import observers as bench
 from vehicled.studies.benchmarks.observer_cases import ObserverRun
-from vehicled.studies.benchmarks.observer_filters import NO_FILTER
 from vehicled.studies.observers.continuous import ContinuousEKF
 from vehicled.studies.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.studies.observers.error_state import ErrorStateObserver
@@ -233,7 +232,7 @@ def shake_four_bar(steps: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
     """A right model but for white accelerations of a density that the filter takes for fifty times as much."""
-    steps = 1400
+    steps = 700
     states, readings = shake_four_bar(steps)
     instruments, compiled = compile_four_bar()
     noise = AdaptedNoise(make_units(2, [1]), np.array([50 * TRUE_DENSITY]))
@@ -252,23 +251,23 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
     assert o.repairs == 0
     # Free masses are not quite this plant: to them its slope is noise too.
     assert np.log(noise.densities[0] / TRUE_DENSITY) == pytest.approx(0.0, abs=0.45)
-    late = nis[400:]
+    late = nis[300:]
     low, high = chi2.ppf([1e-4, 1 - 1e-4], 2 * len(late)) / len(late)
     assert low < np.mean(late) < high
-    # Errors remember each other for about thirty steps, so that a thousand are worth as many as 33 independent ones.
-    low, high = chi2.ppf([0.005, 0.995], 2 * 33) / 33
-    assert low < np.mean(nees[400:]) < high
+    # Errors remember each other for about thirty steps, so that 400 are worth as many as 13 independent ones.
+    low, high = chi2.ppf([0.005, 0.995], 2 * 13) / 13
+    assert low < np.mean(nees[300:]) < high
 
 
 @pytest.mark.parametrize(
     ("mechanism", "sensors", "name"),
     [
-        ("four_bar", "encoders", "errorEKF"),
         ("four_bar", "crank_gyros", "SCKF"),
-        ("five_bar", "crank_gyros", "DIEKFpm"),
         ("five_bar", "coupler_gyros", "errorEKF_AFE"),
         ("five_bar", "encoders", "DEKF"),
-        ("five_bar", "coupler_gyros", "UKF-TR"),
+        pytest.param("four_bar", "encoders", "errorEKF", marks=pytest.mark.slow),
+        pytest.param("five_bar", "crank_gyros", "DIEKFpm", marks=pytest.mark.slow),
+        pytest.param("five_bar", "coupler_gyros", "UKF-TR", marks=pytest.mark.slow),
     ],
 )
 def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, sensors, name):
@@ -280,8 +279,6 @@ def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, senso
 
 @pytest.mark.parametrize("name", ["DEKF", "UKF-FE"])
 def test_eulers_filters_find_the_five_bar_where_they_followed_a_wrong_motion(name):
-    row, alone = (
-        bench.run_case(ObserverRun("five_bar", "coupler_gyros", 200, "L2", n, 1)) for n in (name, NO_FILTER)
-    )
-    assert row["position_rmse"] < 0.1 * alone["position_rmse"]
-    assert row["velocity_rmse"] < 0.1 * alone["velocity_rmse"]
+    row = bench.run_case(ObserverRun("five_bar", "coupler_gyros", 200, "L2", name, 1))
+    assert row["position_relative"] < 0.1
+    assert row["velocity_relative"] < 0.1

@@ -8,7 +8,7 @@ import pytest
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.studies.benchmarks.observer_cases import STEPS, H, ObserverRun, calc_truth
 from vehicled.studies.benchmarks.observer_published import FIGURES, read_published
-from vehicled.studies.benchmarks.observers import run_case
+from vehicled.studies.benchmarks.observers import calc_rmse, run_case, run_filter
 
 BROKEN = {
     ("four_bar", "coupler_gyros", 10, "SCKF"),
@@ -17,12 +17,17 @@ BROKEN = {
     ("five_bar", "coupler_gyros", 200, "CEKF"),
 }
 """Published runs that reached the end with a covariance that had long lost its definiteness: rounding decides."""
-QUICK = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "SCKF")
+QUICK = {
+    *(("four_bar", "encoders", "errorEKF"), ("four_bar", "coupler_gyros", "errorEKF_FE")),
+    *(("four_bar", "crank_gyros", "DEKF"), ("five_bar", "encoders", "errorEKF_EJ")),
+    *(("four_bar", "coupler_gyros", "SCKF"), ("five_bar", "encoders", "errorEKF")),
+}
+"""Each of these filters, mechanisms and sets of sensors; the others differ in how they are combined."""
 
 
 def is_slow(mechanism, sensors, rate, name):
     """Those of few readings take as long as those of many, and differ from them in the number of updates alone."""
-    return rate == 10 or name not in QUICK
+    return rate == 10 or (mechanism, sensors, name) not in QUICK
 
 
 CASES = [
@@ -67,10 +72,10 @@ def test_filters_break_down_where_the_published_ones_did(setup, published):
     ],
 )
 def test_the_wrong_model_alone_goes_as_far_wrong_as_published(mechanism, level, figures):
-    row = run_case(ObserverRun(mechanism, "encoders", 10, level, "none", 10))
-    assert row["position_rmse"] == pytest.approx(np.mean(figures), rel=0.01)
-    assert row["nis"] is None
-    assert row["failed_at"] is None
+    trace = run_filter(ObserverRun(mechanism, "encoders", 10, level, "none", 10))
+    assert calc_rmse(trace.position) == pytest.approx(np.mean(figures), rel=0.01)
+    assert not trace.updates
+    assert trace.failed_at is None
 
 
 @pytest.mark.parametrize(
@@ -83,9 +88,10 @@ def test_the_wrong_model_alone_goes_as_far_wrong_as_published(mechanism, level, 
     ],
 )
 def test_the_true_motion_is_the_published_one(mechanism, seconds, z, zd):
+    """Matrix R by the trapezoidal rule at 5 ms; the toolbox's own iteration stops at 1e-10."""
     state = calc_truth(mechanism)[round(seconds / H) - 1]
     independent = Mechanism.load(mechanism).independent
     assert state.q[independent] == pytest.approx(z, abs=2e-7)
     if zd:
-        assert state.qd[independent] == pytest.approx(zd, abs=1e-6)
+        assert state.qd[independent] == pytest.approx(zd, abs=2e-7)
     assert len(calc_truth(mechanism)) == STEPS

@@ -76,13 +76,18 @@ def installed(tmp_path_factory):
     return folder / "site"
 
 
-def run_there(installed, folder, *arguments):
-    """`vehicled …` of the wheel, in a folder that knows nothing of the source tree."""
-    code = (
-        f"import sys; sys.path.insert(0, {str(installed)!r}); from vehicled.cli import main; sys.exit(main())"
-    )
-    command = [sys.executable, "-P", "-c", code, *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+CHECK = """
+import sys
+
+sys.path.insert(0, sys.argv[1])
+from vehicled.cli import main
+
+for name in sys.argv[2:]:
+    print("\\f")
+    assert main(["check", name]) == 0, name
+sys.exit(main(["check", "nothing"]))
+"""
+"""`vehicled check` of the wheel, one model after the other, in one process; at last of one that is not there."""
 
 
 def test_the_wheel_carries_configurations_and_units(installed):
@@ -114,14 +119,14 @@ def test_the_wheel_is_typed(installed):
 
 
 def test_the_wheel_works_from_any_folder(installed, tmp_path):
-    for name in ("prototype", "reference_vehicle", "ferrari_250lm", "rav4", "hatchback", "saloon"):
-        done = run_there(installed, tmp_path, "check", name)
-        assert done.returncode == 0, done.stderr
-        assert "degrees of freedom   14" in done.stdout
-    done = run_there(installed, tmp_path, "check", "suspension_corner")
-    assert done.returncode == 0, done.stderr
-    assert "degrees of freedom   1 = 23 − 22" in done.stdout
+    """Which knows nothing of the source tree."""
+    cars = ("prototype", "reference_vehicle", "ferrari_250lm", "rav4", "hatchback", "saloon")
+    command = [sys.executable, "-P", "-c", CHECK, installed, *cars, "suspension_corner"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    *checked, corner = done.stdout.split("\f")[1:]
+    assert len(checked) == len(cars), done.stderr
+    assert all("degrees of freedom   14" in text for text in checked)
+    assert "degrees of freedom   1 = 23 − 22" in corner
     # A name that no shipped file has: the message lists those of the wheel.
-    done = run_there(installed, tmp_path, "check", "nothing")
     assert done.returncode == 2
     assert "prototype" in done.stderr

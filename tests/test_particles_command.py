@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import zmq
 from live_rig import wait_until
+from mechanism_rig import shipped
 
 from drivers.can import CanOptions
 from drivers.xsens import XsensOptions
@@ -18,7 +19,6 @@ from vehicled.cli import main
 from vehicled.daemon.daemon import Daemon
 from vehicled.messages import Measurement
 from vehicled.multibody.formulations import make_stepper
-from vehicled.multibody.mechanism import Mechanism
 from vehicled.particles.configuration import load_particles_configuration
 from vehicled.particles.tracker import MechanismTracker
 
@@ -40,7 +40,7 @@ ENCODER = "  can: {joint.1.angle: {value: theta, sigma: 0.01 rad, multiplier: 2}
 
 def simulate(seconds, name="four_bar", coordinate="theta"):
     """(k, 3) time, coordinate, its rate: by another formulation and integrator than the particles'."""
-    mechanism, stepper = Mechanism.load(name), make_stepper("matrix_r", "runge_kutta_4")
+    mechanism, stepper = shipped(name), make_stepper("matrix_r", "runge_kutta_4")
     k, rows = mechanism.index(coordinate), []
     for _ in range(round(seconds / DT)):
         rows.append((mechanism.t, mechanism.q[k], mechanism.qd[k]))
@@ -77,7 +77,7 @@ def follow(folder, text, *more):
 def tracker(folder, text, mechanism="four_bar"):
     path = folder / "devices.yaml"
     path.write_text(text)
-    return MechanismTracker(Mechanism.load(mechanism), load_particles_configuration(path))
+    return MechanismTracker(shipped(mechanism), load_particles_configuration(path))
 
 
 def off(row, truth):
@@ -316,7 +316,7 @@ particles: {{count: 300, longest_step: 10 ms, wait: 50 ms}}
         if k % 2 == 0:
             drive.append(Measurement("can", ns + 3 * MS, ns + 3 * MS, {"joint.1.angle": angle}))
     configuration = load_particles_configuration(config)
-    follower = MechanismTracker(Mechanism.load("four_bar"), configuration)
+    follower = MechanismTracker(shipped("four_bar"), configuration)
     daemon = Daemon(configuration.daemon, follower, configuration.text, dict)
     messages, errors = [], []
     with Emulator(plan, drive) as emulator, daemon:

@@ -56,14 +56,15 @@ def both(*parts):
         (encoded(VectorNavEncoder("binary"), IMU), 0.01, "vectornav", "imu.wz"),
         (encoded(VectorNavEncoder("ascii"), IMU), 0.01, "vectornav", "imu.wz"),
         (encoded(NmeaEncoder(), GNSS), 1.0, "nmea", "gnss.lat"),
-        (encoded(NmeaEncoder(), NO_FIX), 0.2, "nmea", "gnss.quality"),
-        (encoded(UbxEncoder(), GNSS), 0.2, "ubx", "gnss.lat"),
+        (encoded(NmeaEncoder(), NO_FIX), 0.1, "nmea", "gnss.quality"),
+        (encoded(UbxEncoder(), GNSS), 0.1, "ubx", "gnss.lat"),
         # A receiver that sends both, as u-blox ones do from the factory: UBX has more.
-        (both(encoded(NmeaEncoder(), GNSS), encoded(UbxEncoder(), GNSS)), 0.2, "ubx", "gnss.lat"),
-        (both(encoded(NmeaEncoder(), NO_FIX), encoded(UbxEncoder(), NO_FIX)), 0.2, "ubx", "gnss.quality"),
+        (both(encoded(NmeaEncoder(), GNSS), encoded(UbxEncoder(), GNSS)), 0.1, "ubx", "gnss.lat"),
+        (both(encoded(NmeaEncoder(), NO_FIX), encoded(UbxEncoder(), NO_FIX)), 0.1, "ubx", "gnss.quality"),
     ],
 )
-def test_what_a_device_speaks_is_recognised(tmp_path, messages, period_s, driver, channel):
+def test_what_a_device_speaks_is_recognised(tmp_path, monkeypatch, messages, period_s, driver, channel):
+    monkeypatch.setattr("drivers.probe._SETTLE_S", 0.25)
     with sending(tmp_path / "port", messages, period_s) as port:
         found = probe_port(port)
     assert (found.driver, found.port, found.baud) == (driver, port, 115200)

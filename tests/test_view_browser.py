@@ -242,8 +242,10 @@ def test_the_newest_drive_takes_the_place_of_the_last(page, socket_folder):
         assert page.run("Number(document.getElementById('scrub').max)") < 30
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(320, 568), (390, 844), (820, 1180), (1440, 900)])
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [((320, 568), "light"), ((390, 844), "dark"), ((820, 1180), "light"), ((1440, 900), "dark")],
+)
 def test_no_size_scrolls_sideways_and_both_themes_are_legible(page, recorded_url, size, theme):
     page.resize(*size, scale=2, mobile=size[0] < 1000)
     page.choose_theme(theme)

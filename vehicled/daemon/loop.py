@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol
 from vehicled.daemon.clock import Clock, tighten_timers
 from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.queue import MeasurementQueue
+from vehicled.garbage import collector_off
 from vehicled.messages import (
     AnyEstimate,
     Condition,
@@ -167,15 +168,10 @@ class Loop:
         self._claim_processor()
         switch_interval = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        # Everything allocated so far stays: exclude it from garbage collection, and collect only in idle time.
-        gc.collect()
-        gc.freeze()
-        gc.disable()
         try:
-            self._run()
+            with collector_off():  # and on in idle time only
+                self._run()
         finally:
-            gc.enable()
-            gc.unfreeze()
             sys.setswitchinterval(switch_interval)
             self._stopping = True
             while self._mailbox:

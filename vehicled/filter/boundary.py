@@ -106,6 +106,10 @@ class ObservedFilter(Protocol):
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
 
     @property
+    def shaking(self) -> np.ndarray:
+        """(2,) roll and pitch acceleration beside the model's, rad/s², to be written before accelerometers."""
+
+    @property
     def measured_rates(self) -> np.ndarray:
         """(4,) 1 where gyroscopes have measured at the time of an observation, else 0; rad/s in IMU axes.
 

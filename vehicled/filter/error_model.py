@@ -89,6 +89,8 @@ class ErrorModel:
         (self.age,) = program.array("age", 1)
         (self.lead,) = program.array("lead", 1)
         """By how much an observation is of later than the last step, s: where a latency is negative."""
+        self.shaking = program.array("shaking", 2)
+        """Roll and pitch acceleration beside the car's of the model, rad/s²."""
         self.measured_rates = program.array("measured_rates", 4)
         """1, or 0 where nothing measures them; and angular velocity by the gyroscopes at the time of `pose`, IMU
         axes, with their estimated bias, rad/s."""

@@ -97,6 +97,8 @@ class VehicleState:
         self._age, self._d_since = view("age"), car.tangent("since")
         self._sums, self._d_sums = view("sums"), car.tangent("sums")
         self._h = view("h")
+        self.shaking = view("shaking")
+        """To be written before an observation of accelerometers (see `ErrorModel.shaking`)."""
         self.measured_rates = view("measured_rates")
         """To be written before an observation that reads them (see `ErrorModel.measured_rates`)."""
         self._now = self.pose = view("now")

@@ -54,7 +54,10 @@ class _Extended:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
-        self.workspace = [Decimal(float(x)) for x in mechanism.workspace]
+        # Nearly all of it is zero.
+        self.workspace = np.full(len(mechanism.workspace), Decimal(0), dtype=object)
+        for place in np.flatnonzero(mechanism.workspace):
+            self.workspace[place] = Decimal(float(mechanism.workspace[place]))
         self.places = mechanism.layout.places
         self.kernels = mechanism.compiled.kernels
         self.call(self.kernels.prepare)
@@ -71,11 +74,11 @@ class _Extended:
     def get(self, name: str) -> np.ndarray:
         """(count,) objects, a copy."""
         place = self.places[name]
-        return np.array(self.workspace[place.offset : place.offset + place.count], dtype=object)
+        return self.workspace[place.offset : place.offset + place.count].copy()
 
     def set(self, name: str, values: np.ndarray) -> None:
         place = self.places[name]
-        self.workspace[place.offset : place.offset + place.count] = list(values)
+        self.workspace[place.offset : place.offset + place.count] = values
 
     def calc(self, kernel: KernelHandle) -> np.ndarray:
         self.call(kernel)

@@ -145,7 +145,10 @@ class Cluster(SharingExecutor):
         outcome: _Outcome | None = None
         failure: BaseException | None = None
         try:
-            outcome = remote.result()
+            if self._ended.is_set() or remote.cancelled():
+                raise CancelledError
+            # At once; but where the client is closed meanwhile, never. All clusters of a process share this thread.
+            outcome = remote.result(_CONNECT_S)
         except BaseException as error:  # a CancelledError too
             failure = self._translate(error)
         suspected = isinstance(failure, WorkerLostError) and not job.alone

@@ -150,8 +150,8 @@ class MatrixR(_SecondOrder):
         solution = problems.solve_position(mechanism, mechanism.z)
         if not solution.converged:
             raise _UnsolvedError(solution)
-        problems.solve_velocity(mechanism, mechanism.zd)
         r, s = problems.calc_velocity_map(mechanism)
+        mechanism.qd[:] = r @ mechanism.zd - s @ mechanism.calc_drift()
         drift = s @ mechanism.calc_gamma()
         mass, forces = mechanism.mass, mechanism.calc_forces()
         zdd = np.linalg.solve(r.T @ mass @ r, r.T @ (forces - mass @ drift))

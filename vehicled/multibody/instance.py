@@ -172,7 +172,8 @@ class MechanismInstance:
 
     @multipliers.setter
     def multipliers(self, values: np.ndarray) -> None:
-        self._lambda[self.enabled], self._holding[self.held] = np.split(values, [self.enabled.sum()])
+        count = np.count_nonzero(self.enabled)
+        self._lambda[self.enabled], self._holding[self.held] = values[:count], values[count:]
 
     def index(self, coordinate: str) -> int:
         """Index of a coordinate by its name. Raises KeyError."""

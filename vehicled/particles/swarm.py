@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,6 +13,32 @@ from vehicled.multibody.model import MechanismError
 from vehicled.particles.kernels import NOISE, STATE, WIDTH, build
 from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.records import RecordCode, lay_out
+
+
+class _Code:
+    """Machine code for the particles of a mechanism."""
+
+    def __init__(self, description: Description, noisy: Sequence[str]) -> None:
+        program, model, self.sequences = build(description, noisy)
+        self.coordinates = [c.name for c in model.system.coordinates]
+        self.parameters = np.array(list(model.values.values()))
+        self.layout = program.layout
+        self.record, self.rows = lay_out(self.layout, STATE, NOISE)
+        self.machine = RecordCode(program, self.record)
+
+
+@dataclass(frozen=True)
+class _Same:
+    """A description, which is the same as any other with this text."""
+
+    description: Description = field(compare=False)
+    text: str
+
+
+# Shared by all swarms of a mechanism: to build its expressions takes longer than a swarm often runs.
+@lru_cache(maxsize=8)
+def _compile(mechanism: _Same, noisy: tuple[str, ...]) -> _Code:
+    return _Code(mechanism.description, noisy)
 
 
 class Swarm:
@@ -28,18 +56,17 @@ class Swarm:
         """
         if count < 1:
             raise ValueError(f"{count} particles: expected at least one")
-        program, model, self._sequences = build(description, noisy)
         self.description, self.count, self.noisy = description, count, tuple(noisy)
-        self.coordinates = [c.name for c in model.system.coordinates]
+        code = _compile(_Same(description, repr(description)), self.noisy)
+        self.coordinates = code.coordinates
         self.angles, self.distances = list(description.angles), list(description.distances)
-        layout = program.layout
-        record, self._rows = lay_out(layout, STATE, NOISE)
-        self._records, self._spare = record.allocate(count), record.allocate(count)
+        self._sequences, self._rows, self._code = code.sequences, code.rows, code.machine
+        layout = code.layout
+        self._records, self._spare = code.record.allocate(count), code.record.allocate(count)
         self._workspace = layout.allocate()
-        layout.view(self._workspace, "parameters")[:] = np.array(list(model.values.values()))[:, None]
+        layout.view(self._workspace, "parameters")[:] = code.parameters[:, None]
         self._step = layout.view(self._workspace, "advance_step")
         self._time = layout.view(self._workspace, "time")
-        self._code = RecordCode(program, record)
         self._code.prepare(self._workspace)
         if not np.all(np.isfinite(layout.view(self._workspace, "constants"))):
             raise MechanismError("particles: the mass matrix is singular, every coordinate needs mass")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vehicled.filter.states import ErrorStates, Group, make_constant
-from vehicled.sources.imu_model import GYRO_BIAS
+from vehicled.sources.imu_model import ALIGNMENT, GYRO_BIAS, misalign
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
 if TYPE_CHECKING:
@@ -149,7 +149,10 @@ class _ReceiverModel:
         model = self._model
         is_measured, *values = model.measured_rates
         w_body = model.models.chassis.w_body
-        rates = [x - bias for x, bias in zip(values, model.estimates(GYRO_BIAS), strict=True)]
+        rates = [
+            x - bias - misalign(model, values, k)[0]
+            for k, (x, bias) in enumerate(zip(values, model.estimates(GYRO_BIAS), strict=True))
+        ]
         measured = model.models.rotation[0] * rates[0]
         for row, rate in zip(model.models.rotation[1:], rates[1:], strict=True):
             measured = measured + row * rate
@@ -162,7 +165,7 @@ class _ReceiverModel:
         g, s = model.g, model.states
         offset, wander = model.estimates(receiver.antenna), model.estimates(receiver.wander)
         baseline = model.estimates(receiver.baseline) if receiver.baseline in s else []
-        gyro_bias = model.estimates(GYRO_BIAS)
+        of_imu = {group: model.estimates(group) for group in (GYRO_BIAS, ALIGNMENT)}
 
         def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
             reading = readings[k]
@@ -174,7 +177,8 @@ class _ReceiverModel:
                 by_angle = {n: g.derivative(reading, a) for n, a in enumerate(baseline)}
                 return more, row | s.entries(receiver.baseline, by_angle)
             if kind != "position":
-                row |= s.entries(GYRO_BIAS, {n: g.derivative(reading, b) for n, b in enumerate(gyro_bias)})
+                for group, errors in of_imu.items():
+                    row |= s.entries(group, {n: g.derivative(reading, e) for n, e in enumerate(errors)})
             by_place = [g.derivative(reading, p) for p in self._place]
             row |= s.entries(receiver.antenna, dict(enumerate(by_place)))
             for by, o in zip(by_place, offset, strict=True):

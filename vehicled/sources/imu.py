@@ -28,6 +28,7 @@ from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.model_error import ModelError
 from vehicled.sources.noise_floor import NoiseFloor
+from vehicled.sources.shaking import Shaking
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import (
     MetresPerSecondSquared,
@@ -199,6 +200,7 @@ class ImuSource(Source[Imu]):
         self._floors: dict[str, NoiseFloor] = {}
         self._road = ModelError()
         """Vertical acceleration by roads that are not as even as the model's."""
+        self._shaking = Shaking()
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
@@ -211,12 +213,13 @@ class ImuSource(Source[Imu]):
         for floor in self._floors.values():
             floor.reset()
         self._road.reset()
+        self._shaking.reset()
         self._rates.reset()
 
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
-        self._up = s.R_imu_vehicle[:, 2].tolist()
+        self._R: list[list[float]] = s.R_imu_vehicle.tolist()
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
@@ -261,12 +264,17 @@ class ImuSource(Source[Imu]):
         return self._ahead if t - self._ahead_at < OLD else None
 
     def _observe_accelerations(self, m: Measurement, value: list[float], noise: list[float]) -> None:
-        """Update with all axes; with the vertical one as far as the road leaves the model right."""
+        """Update with all axes; with the error of the model that the road causes."""
         if self._given_noise:
             self.updates.update(m, "imu.accel", value, noise)
             return
-        up = self._up
-        noise = [n + s * s * self._road.variance for n, s in zip(noise, up, strict=True)]
+        R, (_, _, up) = self._R, zip(*self._R, strict=True)
+        self.filter.shaking[:] = self._shaking.value
+        of_car = self._calc_shaken()
+        of_car[2] += self._road.variance
+        noise = [
+            n + sum(s * s * v for s, v in zip(r, of_car, strict=True)) for n, r in zip(noise, R, strict=True)
+        ]
         self.updates.update(m, "imu.accel", value, noise)
         record = self.updates.records[-1]
         if record.innovation:
@@ -274,6 +282,23 @@ class ImuSource(Source[Imu]):
                 sum(s * v for s, v in zip(up, record.innovation, strict=True)),
                 sum(s * s * v for s, v in zip(up, record.variance, strict=True)),
             )
+
+    def _calc_shaken(self) -> list[float]:
+        """Variances by vehicle axis of what shaking does at the place of the IMU."""
+        x, y, z = self.settings.position
+        roll, pitch = self._shaking.variance
+        return [z * z * pitch, z * z * roll, y * y * roll + x * x * pitch]
+
+    def _observe_rates(self, m: Measurement, value: list[float], noise: list[float], variance: float) -> None:
+        """Update with all axes, and keep what others use of them."""
+        self._rates.take(m.t * 1e-9, value, variance)
+        self.updates.update(m, "imu.gyro", value, noise)
+        innovation = self.updates.records[-1].innovation
+        if innovation:
+            roll, pitch = (
+                sum(r[axis] * i for r, i in zip(self._R, innovation, strict=True)) for axis in (0, 1)
+            )
+            self._shaking.take(m.t * 1e-9, (roll, pitch), variance)
 
     def _read_motion(
         self, samples: Sequence[Sequence[float | None]]
@@ -339,8 +364,7 @@ class ImuSource(Source[Imu]):
                 if of.kind == "imu.accel":
                     self._observe_accelerations(m, value, noise)
                 else:
-                    self._rates.take(m.t * 1e-9, value, max(of_samples))
-                    self.updates.update(m, of.kind, value, noise)
+                    self._observe_rates(m, value, noise, max(of_samples))
                 continue
             present = [k for k, x in enumerate(sample) if x is not None]
             if present:

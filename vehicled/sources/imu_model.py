@@ -69,7 +69,7 @@ ALIGNMENT: ErrorStates[Imu | None] = make_constant(
 )
 
 
-def _misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, dict[int, Atom]]:
+def misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, dict[int, Atom]]:
     """What component k of a vector reads beside it, as the axes of the sensor are turned by small angles; its row."""
     angles = model.estimates(ALIGNMENT)
     i, j = (k + 1) % 3, (k + 2) % 3
@@ -90,10 +90,10 @@ def add_gyroscopes(model: ErrorModel) -> None:
 
     def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
         # Other axes as measured: the model's rates of roll and pitch are those of another suspension.
-        turned, _ = _misalign(model, measured, k)
+        turned, _ = misalign(model, measured, k)
         # Small rates are mostly the filter's own corrections, which are correlated with the next innovations.
         counted = [model.discount(v, _SMALL_RATE) for v in values]
-        _, row = _misalign(model, [model.discount(v, _SMALL_RATE) for v in measured], k)
+        _, row = misalign(model, [model.discount(v, _SMALL_RATE) for v in measured], k)
         row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: counted[k]})
         return bias[k] + scale * values[k] + turned, row
 
@@ -122,6 +122,8 @@ def add_accelerometers(model: ErrorModel) -> None:
     later_front, later_rear = model.get_later(TYRE_FORCE)
     rates = (*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw"))
     share = model.calc_free_share(models.pose[AHEAD])
+    roll, pitch = model.shaking
+    shaken = type(arm)(pitch * arm.z, -(roll * arm.z), roll * arm.y - pitch * arm.x)
     jacobians = models.jacobians["imu_accelerometer"]
     # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
     values = [
@@ -150,11 +152,11 @@ def add_accelerometers(model: ErrorModel) -> None:
         row[s.index(DRIVE_FORCE)] = r.x
         if has_travel:
             row |= {s[SUSPENSION[0]].start + i: r.z * force for i, force in enumerate(heave)}
-        turned, by_alignment = _misalign(model, values, k)
+        turned, by_alignment = misalign(model, values, k)
         row |= by_alignment
         rows.append(row)
         noise.append(late)
-        value = values[k] + bias[k] + turned + r.z * up
+        value = values[k] + bias[k] + turned + r.z * up + r.dot(shaken)
         # What acts on the car as a force is in the reading already, as it was then.
         ex, ey, e_yaw = (later_ahead, later_left, later_yaw) if model.forces else (ahead, left, yaw)
         value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)

@@ -314,13 +314,16 @@ class Graph:
 
     # -- walks over atoms -----------------------------------------------------------------------------
 
-    def reachable(self, outputs: Iterable[Atom]) -> list[Atom]:
-        """The atoms that the outputs depend on, operands before results."""
+    def reachable(self, outputs: Iterable[Atom], symbols: int | None = None) -> list[Atom]:
+        """The atoms that the outputs depend on, operands before results.
+
+        With `symbols`, bits as in `Atom.depends`, those of them that depend on one of these.
+        """
         seen: set[int] = set()
         stack = list(outputs)
         while stack:
             a = stack.pop()
-            if a.id not in seen:
+            if a.id not in seen and (symbols is None or a.depends & symbols):
                 seen.add(a.id)
                 stack.extend(a.args)
         return [self.atoms[i] for i in sorted(seen)]
@@ -370,10 +373,10 @@ class Graph:
         for symbol, seed in seeds.items():
             mask |= symbol.depends
             tangent[symbol.id] = self.atom(seed)
-        for a in self.reachable(outputs):
+        for a in self.reachable(outputs, mask):
             if a.id not in tangent:
-                tangent[a.id] = self._tangent(a, tangent) if a.depends & mask else self.zero
-        return [tangent[a.id] for a in outputs]
+                tangent[a.id] = self._tangent(a, tangent)
+        return [tangent.get(a.id, self.zero) for a in outputs]
 
     def derivative(self, output: Atom, symbol: Atom) -> Atom:
         """∂output/∂symbol."""
@@ -381,7 +384,7 @@ class Graph:
 
     def _tangent(self, a: Atom, tangent: Mapping[int, Atom]) -> Atom:
         op, x = a.op, a.args
-        d = [tangent[b.id] for b in x]
+        d = [tangent.get(b.id, self.zero) for b in x]
         if op == "symbol":
             return self.zero
         if op == "add":

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.studies.benchmarks.timing import collector_off, summary
+from vehicled.garbage import collector_off
+from vehicled.studies.benchmarks.timing import summary
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, FRONT, RODS
 from vehicled.vehicle.batch import CarBatch
 from vehicled.vehicle.car import Car

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vehicled.garbage import collector_off
 from vehicled.jobs.ledger import Ledger
 from vehicled.jobs.run import run_jobs, run_resumable
 from vehicled.studies.benchmarks.particle_ambiguity import SURE, find_posterior, find_similar_starts
@@ -28,7 +29,7 @@ from vehicled.studies.benchmarks.particle_tries import (
     Outcome,
     Try,
 )
-from vehicled.studies.benchmarks.timing import CallTimes, collector_off
+from vehicled.studies.benchmarks.timing import CallTimes
 
 COUNTS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 SIGMAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

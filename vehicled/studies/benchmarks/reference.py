@@ -14,11 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from vehicled.configuration import load_configuration
+from vehicled.garbage import collector_off
 from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers import PEERS
 from vehicled.studies.benchmarks.peers.record import Record
 from vehicled.studies.benchmarks.published import DURATION, SPEED, STEP, calc_deviation, rack
-from vehicled.studies.benchmarks.timing import collector_off, summary
+from vehicled.studies.benchmarks.timing import summary
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, CORNER_CORRECTIONS, FRONT, RODS, X
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.parameters import Vehicle

@@ -6,10 +6,8 @@ exclude calls that were interrupted.
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from itertools import chain
 from typing import ParamSpec, TypeVar
 
@@ -17,19 +15,6 @@ import numpy as np
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """As in the daemon: the garbage collector runs between steps or not at all."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.unfreeze()
 
 
 class CallTimes:

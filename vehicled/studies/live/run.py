@@ -23,12 +23,12 @@ from replay.mcap_log import McapLog
 from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
+from vehicled.garbage import collector_off
 from vehicled.live.subscriber import Publication, Subscriber
 from vehicled.messages import Step
 from vehicled.rig.rig import DriveEnd, Rig
 from vehicled.schemas import StepRecord
 from vehicled.stepping import run_steps
-from vehicled.studies.benchmarks.timing import collector_off
 from vehicled.studies.live.latency import pair_sent, summarise
 from vehicled.studies.live.parts import ProfiledEstimator
 
