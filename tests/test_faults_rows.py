@@ -13,7 +13,6 @@ from vehicled.studies.faults.runs import FaultJob, list_jobs, run_job
 SHORT = (
     ("nothing", "slalom"),
     ("steering off by 5°", "slalom"),
-    ("wheel counter stuck", "slalom"),
     ("CAN silent 4 s", "slalom"),
     ("speed in another scale", "slalom"),
     ("wheel counters swapped left and right", "slalom"),

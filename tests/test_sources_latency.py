@@ -9,7 +9,7 @@ from estimator_rig import Run, mixed, prototype, rms, steps
 
 LATE = 0.06
 """s"""
-SECONDS = 16.0
+SECONDS = 20.0
 SOURCES = ("imu", "gnss", "wheel_angles", "vehicle_speed", "steering")
 
 
