@@ -191,6 +191,51 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
     }
 
 
+@pytest.mark.parametrize("kind", ["gnss.speed", "gnss.course", "gnss.velocity"])
+def test_antennas_move_with_the_roll_and_pitch_rate_that_are_measured(drive, kind):
+    """Whatever those of the model are: rows of its rates are zero, those of the gyroscopes' errors are not."""
+    f, m = drive, 3 if kind == "gnss.velocity" else 1
+    measured = np.array([0.3, -0.2, 9.0])  # the yaw rate is the model's
+    f.measured_rates[:] = (1.0, *(turned(ANGLES) @ measured))
+    predicted, rows = linearise(f, kind, T_NOW, m)
+    pose = f.pose
+    yaw, wz = pose[POSE.index("yaw")], pose[POSE.index("wz")]
+    v1 = np.array([np.cos(yaw) * np.sqrt(1 - pose[4] ** 2), np.sin(yaw) * np.sqrt(1 - pose[4] ** 2), pose[4]])
+    v2 = f.car.view("q")[6:9]
+    R = np.column_stack([v1, v2, np.cross(v1, v2)])
+    velocity = f.car.view("qd")[:3] + R @ np.cross([*measured[:2], wz], AT_ANTENNA)
+    expected = {
+        "gnss.speed": [np.hypot(*velocity[:2])],
+        "gnss.course": [np.arctan2(velocity[0], velocity[1])],
+        "gnss.velocity": velocity,
+    }[kind]
+    assert predicted == pytest.approx(expected, abs=1e-6)
+    assert rows[:, index(f, ANGULAR_RATE, "v1z")] == pytest.approx(np.zeros(m), abs=1e-12)
+    assert rows[:, index(f, ANGULAR_RATE, "v2z")] == pytest.approx(np.zeros(m), abs=1e-12)
+    before, states = slow_states(f).copy(), len(f.states)
+    for group in (GYRO_BIAS, ALIGNMENT):
+        for state in f.states.places(group):
+            seen = []
+            for step in (1e-5, -1e-5):
+                slow_states(f)[:] = before
+                slow_states(f)[state - states] += step
+                seen.append(linearise(f, kind, T_NOW, m)[0])
+            assert (seen[0] - seen[1]) / 2e-5 == pytest.approx(rows[:, state], abs=1e-7)
+    assert np.abs(rows[:, f.states[GYRO_BIAS]]).max() > 1e-3
+    slow_states(f)[:] = before
+    f.measured_rates[:] = 0.0
+
+
+def test_accelerometers_count_the_shaking_at_their_place(drive):
+    f = drive
+    still, _ = linearise(f, "imu.accel", T_NOW, 3)
+    roll, pitch = 1.5, -0.7
+    f.shaking[:] = roll, pitch
+    shaken, _ = linearise(f, "imu.accel", T_NOW, 3)
+    f.shaking[:] = 0.0
+    assert shaken - still == pytest.approx(turned(ANGLES) @ np.cross([roll, pitch, 0.0], IMU), abs=1e-9)
+
+
 @pytest.mark.parametrize("late", [0.0, 0.2, 0.6])
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_a_correction_made_now_moves_a_past_reading_by_its_rows(drive, sensor, late):

@@ -84,16 +84,16 @@ class ErrorModel:
         self._mass, self._yaw_inertia = self.models.inertia
         (self._h,) = program.array("h", 1)
         self.pose = self.models.pose
-        self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
-        self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
-        (self.age,) = program.array("age", 1)
-        (self.lead,) = program.array("lead", 1)
-        """By how much an observation is of later than the last step, s: where a latency is negative."""
         self.shaking = program.array("shaking", 2)
         """Roll and pitch acceleration beside the car's of the model, rad/s²."""
         self.measured_rates = program.array("measured_rates", 4)
         """1, or 0 where nothing measures them; and angular velocity by the gyroscopes at the time of `pose`, IMU
         axes, with their estimated bias, rad/s."""
+        self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
+        self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
+        (self.age,) = program.array("age", 1)
+        (self.lead,) = program.array("lead", 1)
+        """By how much an observation is of later than the last step, s: where a latency is negative."""
         poses = self.pose, self.past_wheels
         self._history = add_history(program, poses, self.since, self.pairs, self.age)
         tyres = self.models.tyres if self.exact else None
