@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -16,9 +17,11 @@ from vehicled.estimator import Estimator
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement, Step
 from vehicled.simulation.drive import STEP_NS, drive_plant
 from vehicled.simulation.manoeuvres import InitialMotion
-from vehicled.simulation.plant import make_plant
+from vehicled.simulation.plant import find_places, make_plant
 from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
-from vehicled.simulation.sensors import measure
+from vehicled.simulation.sensors import Track, measure
+from vehicled.sources.body_velocity import BodyVelocity
+from vehicled.sources.gnss import Baseline, Gnss2
 from vehicled.stepping import Summary, play_back
 
 PERIOD = 4_000_000
@@ -36,6 +39,16 @@ def with_sensors(**changes: Any) -> Configuration:
     return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
 
 
+def equipped(heading: Baseline = Baseline(), **changes: Any) -> Configuration:  # noqa: B008 (frozen)
+    """The prototype with two receivers of two antennas each, and an optical sensor of its velocity.
+
+    One model for all tests of these, as it takes seconds to compile.
+    """
+    given = dataclasses.replace(prototype().sensors.gnss, heading=heading)
+    default = {"gnss": given, "gnss2": Gnss2(heading=Baseline()), "velocity": BodyVelocity()}
+    return with_sensors(**default | changes)
+
+
 class Drive:
     """What a plant did, for any sensors."""
 
@@ -44,6 +57,20 @@ class Drive:
         plant = make_plant(configuration or prototype(), scenario.plant)
         self._mounting = plant.mounting
         self._track, self._values = drive_plant(scenario, plant, None)
+
+    def begin(self, seconds: float) -> Drive:
+        """Its first part, as it would be by itself."""
+        part, rows = copy(self), round(seconds * SECOND / STEP_NS) + 1
+        track = self._track
+        part._track = Track(track.t[:rows], {c: v[:rows] for c, v in track.columns.items()}, track.gravity)
+        part._values = self._values[:rows]
+        return part
+
+    def mounted(self, configuration: Configuration) -> Drive:
+        """The same drive of a car that has its sensors elsewhere."""
+        other = copy(self)
+        other._mounting = find_places(configuration.sensors)
+        return other
 
     def measurements(self, seed: int = 0, **sensors: Any) -> list[Measurement]:
         """In order of arrival; `sensors` replaces fields of the scenario's own."""
@@ -58,22 +85,33 @@ class Drive:
         return np.interp(t_ns, np.arange(len(values)) * float(STEP_NS), values)
 
 
+_longest: dict[str, tuple[float, Drive]] = {}
+
+
+def _begin(name: str, scenario: Scenario, seconds: float) -> Drive:
+    """The longest drive so far begins as the shorter ones do."""
+    if name not in _longest or _longest[name][0] < seconds:
+        _longest[name] = seconds, Drive(dataclasses.replace(scenario, duration=seconds))
+    return _longest[name][1].begin(seconds)
+
+
 @lru_cache
 def mixed(seconds: float = 25.0) -> Drive:
     """The first part of the mixed drive: standstill, start, corners; the plant off by the standard errors."""
-    return Drive(dataclasses.replace(find_scenario("mixed_drive"), duration=seconds))
+    return _begin("mixed", find_scenario("mixed_drive"), seconds)
 
 
 @lru_cache
 def cruise(seconds: float = 8.0) -> Drive:
     """From the first instant at 15 m/s, with a gentle bend; the plant as the file says."""
     inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, 0.004), (5.0, 0.004), (6.0, 0.0)], rear_torque=90.0)
-    return Drive(Scenario(duration=seconds, initial=InitialMotion(speed=15.0, yaw=0.5), inputs=inputs))
+    initial = InitialMotion(speed=15.0, yaw=0.5)
+    return _begin("cruise", Scenario(duration=8.0, initial=initial, inputs=inputs), seconds)
 
 
 @lru_cache
 def parked(seconds: float = 6.0) -> Drive:
-    return Drive(Scenario(duration=seconds, inputs=DriveInputs(brake_pressure=20e5)))
+    return _begin("parked", Scenario(duration=6.0, inputs=DriveInputs(brake_pressure=20e5)), seconds)
 
 
 def steps(measurements: Iterable[Measurement], period: int = PERIOD) -> list[Step]:

@@ -316,6 +316,7 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
     make, estimator, connect, monkeypatch, tmp_path, since
 ):
     """Recording and what was learned are on it."""
+    monkeypatch.setattr(live_recorder, "_STALLED_S", 0.2)
     monkeypatch.setattr(live_recorder, "_END_WITHIN_S", 0.2)
     monkeypatch.setattr(learned, "_END_WITHIN_S", 0.2)
     monkeypatch.setattr(learned, "_LOAD_WITHIN_S", 0.2)

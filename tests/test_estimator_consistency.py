@@ -37,6 +37,7 @@ def test_errors_with_rtk_are_below_the_promised_figures(seed):
         assert rms(r.error(truth, f"suspension.{w}.deflection")) < 0.005
 
 
+@pytest.mark.slow
 def test_conventional_gnss_halves_its_own_error_and_keeps_sideslip():
     """Over the seeds: 25 s say little about an error that wanders over minutes."""
     truth = mixed(SECONDS)
@@ -56,7 +57,7 @@ def test_conventional_gnss_halves_its_own_error_and_keeps_sideslip():
     assert max(sideslip) < 0.4
 
 
-@pytest.mark.parametrize("gnss", ["rtk", "conventional"])
+@pytest.mark.parametrize("gnss", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
 def test_innovations_are_as_large_as_expected(gnss):
     """Mean normalised innovation squared per degree of freedom, over the seeds: what is promised of the whole
     drive, of its first 25 s too. Of the gyroscopes it is promised of the yaw rate: for roll and pitch the settings
@@ -107,7 +108,10 @@ the model, and takes longer than 20 s to become that of this plant, whose model 
 be overconfident on the plant that is closest to the model."""
 
 
-@pytest.mark.parametrize(("quantity", "gnss"), NEES)
+@pytest.mark.parametrize(
+    ("quantity", "gnss"),
+    [pytest.param(*case, marks=pytest.mark.slow) if "conventional" in case else case for case in NEES],
+)
 def test_errors_are_as_large_as_their_standard_deviations(quantity, gnss):
     """Mean over the seeds within its bounds; beyond 4 σ at most 0.1 s of a drive (over seeds 0 to 8: nothing)."""
     truth = mixed(SECONDS)

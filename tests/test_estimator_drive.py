@@ -59,7 +59,7 @@ def is_nominal(run: Run, truth: Drive) -> None:
 @pytest.mark.parametrize(
     ("driven", "differentials", "channels"),
     [
-        ("front", {}, "fl fr"),
+        pytest.param("front", {}, "fl fr", marks=pytest.mark.slow),
         ("front", {"front": LIMITED}, "fl fr"),
         ("all", {}, "fl fr rl rr"),
     ],

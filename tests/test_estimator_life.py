@@ -25,7 +25,7 @@ from vehicled.filter.states import ANGULAR_RATE
 from vehicled.messages import CHANNELS, ESTIMATE_INDEX, WHEELS, Measurement
 from vehicled.sources.imu_model import GYRO_BIAS
 
-SECONDS = 10.0
+SECONDS = 8.0
 DEGREES_PER_METRE = 1 / 111e3
 
 
@@ -57,7 +57,7 @@ def horizontal(run: Run, drive) -> np.ndarray:
 
 
 def test_the_same_measurements_give_the_same_bytes():
-    given = steps(mixed(SECONDS).measurements()[:4000])
+    given = steps(mixed(SECONDS).measurements()[:2500])
     one, two = Run(prototype(), given), Run(prototype(), given)
     assert one.values.tobytes() == two.values.tobytes()
     assert [(i.t, i.sensor, i.nis, i.reason) for i in one.innovations] == [
@@ -66,7 +66,7 @@ def test_the_same_measurements_give_the_same_bytes():
 
 
 def test_nothing_of_a_run_is_left_after_a_reset():
-    given = steps(cruise().measurements()[:3000])
+    given = steps(cruise(3.0).measurements()[:1500])
     fresh = Run(prototype(), given)
     used = Estimator(prototype())
     Run(prototype(), steps(mixed(SECONDS).measurements()[:3000]), estimator=used)
@@ -111,14 +111,14 @@ def test_a_long_gap_starts_anew():
 
 def test_a_short_gap_is_simulated_through():
     drive = mixed(SECONDS)
-    given = [s for s in steps(drive.measurements()) if not 7 * SECOND < s.t < 8.5 * SECOND]
+    given = [s for s in steps(drive.measurements()) if not 5 * SECOND < s.t < 6.5 * SECOND]
     run = Run(prototype(), given)
     assert run.estimator.status()["restarts"] == 0
     assert horizontal(run, drive)[-250:].max() < 0.1
 
 
 def test_irregular_steps_give_nearly_the_same():
-    drive = mixed(SECONDS)
+    drive = mixed(10.0)
     measurements = drive.measurements()
     regular = Run(prototype(), steps(measurements))
     rng = np.random.default_rng(0)
@@ -132,7 +132,7 @@ def test_irregular_steps_give_nearly_the_same():
             held, left = [], int(rng.integers(1, 11))
     irregular = Run(prototype(), given)
     for column, limit in (("x", 0.01), ("y", 0.01), ("yaw", 2e-3), ("vx", 0.02), ("sideslip", 2e-3)):
-        moving = regular["vx"] > 2.0
+        moving = (regular["vx"] > 2.0) & (regular.t <= irregular.t[-1])
         seen = np.interp(regular.t[moving], irregular.t, irregular[column])
         assert rms(seen - regular[column][moving]) < limit, column
 
@@ -141,7 +141,7 @@ def test_irregular_steps_give_nearly_the_same():
 
 
 def test_a_fix_that_is_80_ms_late_is_nearly_as_good():
-    drive = mixed(SECONDS)
+    drive = mixed(10.0)
     timely = Run(prototype(), steps(drive.measurements()))
     late = Run(prototype(), steps(delayed(drive.measurements(), 0.08)))
     assert late.fused("gnss.position") > 0.97 * timely.fused("gnss.position")
@@ -171,7 +171,7 @@ def test_what_is_too_old_is_recorded_as_such():
     ],
 )
 def test_memory_is_a_time_at_every_rate(rate):
-    measurements = [m for m in delayed(parked().measurements(), 0.5) if m.arrival < 3 * SECOND]
+    measurements = delayed(parked(2.5).measurements(), 0.5)
     run = Run(prototype(), steps(measurements, round(1e9 / rate)), estimator=Estimator(prototype()))
     found = [i for i in run.of("gnss.position") if i.step > run.t[0] + 0.7 * SECOND]
     assert found
@@ -214,12 +214,12 @@ def test_an_outage_of_20_s_is_reported_and_ends(outage_run):
 def test_gnss_that_comes_later_joins_the_world():
     drive = mixed(SECONDS)
     configuration = dataclasses.replace(prototype(), world=None)
-    measurements = [m for m in drive.measurements() if "gnss.quality" not in m.values or m.t > 7 * SECOND]
+    measurements = [m for m in drive.measurements() if "gnss.quality" not in m.values or m.t > 5 * SECOND]
     run = Run(configuration, steps(measurements))
-    begin, end = run.t < 6.9 * SECOND, run.t > 7.1 * SECOND
+    begin, end = run.t < 4.9 * SECOND, run.t > 5.1 * SECOND
     assert np.isnan(run["lat"][begin]).all()
     assert np.isfinite(run["lat"][end]).all()
-    settled = (run.t > 9 * SECOND) & (run.t < SECONDS * SECOND)
+    settled = (run.t > 7 * SECOND) & (run.t < SECONDS * SECOND)
     # Where it then is on the Earth.
     latitude, longitude = math.radians(43.33), -8.41
     north = (run["lat"] - 43.33) / DEGREES_PER_METRE
@@ -232,7 +232,7 @@ def test_gnss_that_comes_later_joins_the_world():
 
 def test_one_wild_fix_is_rejected_and_recorded():
     drive = mixed(SECONDS)
-    when = 8 * SECOND
+    when = 6 * SECOND
     wild = change(drive.measurements(), lambda m: when <= m.t < when + 15_000_000, gnss__lat=3e-5)
     run = Run(prototype(), steps(wild))
     (found,) = [i for i in run.of("gnss.position") if when <= i.t < when + 15_000_000]
@@ -244,16 +244,16 @@ def test_one_wild_fix_is_rejected_and_recorded():
     assert horizontal(run, drive).max() < 0.1
 
 
-@pytest.mark.parametrize("metres", [10.0, 300.0])
+@pytest.mark.parametrize("metres", [pytest.param(10.0, marks=pytest.mark.slow), 300.0])
 def test_a_receiver_that_jumps_is_followed_only_if_it_stays_for_ten_seconds(metres):
     """An RTK receiver with 2 cm: which of the two places is right cannot be known."""
-    drive = mixed()
+    drive = mixed(17.0)
     jump = metres * DEGREES_PER_METRE
-    run = Run(prototype(), steps(change(drive.measurements(), lambda m: m.t > 8 * SECOND, gnss__lat=jump)))
+    run = Run(prototype(), steps(change(drive.measurements(), lambda m: m.t > 5 * SECOND, gnss__lat=jump)))
     assert run.sensors["gnss.position"]["resets"] == 1
-    error, before = run.error(drive, "y"), run.t < 17.9 * SECOND
+    error, before = run.error(drive, "y"), run.t < 14.9 * SECOND
     assert np.abs(error[before]).max() < 0.5
-    after = run.t > 18.5 * SECOND
+    after = run.t > 15.5 * SECOND
     assert rms(error[after] - metres) < 0.05 + 2e-3 * metres
 
 
@@ -263,21 +263,21 @@ def test_distrust_goes_on_rejecting():
     configuration = with_sensors(
         gnss=dataclasses.replace(gnss, gate=dataclasses.replace(gnss.gate, policy="distrust"))
     )
-    given = steps(change(drive.measurements(), lambda m: m.t > 8 * SECOND, gnss__lat=1e-4))
+    given = steps(change(drive.measurements(), lambda m: m.t > 6 * SECOND, gnss__lat=1e-4))
     run = Run(configuration, given)
     source = run.sensors["gnss.position"]
     assert (source["state"], source["resets"]) == ("distrusted", 0)
-    assert {i.reason for i in run.of("gnss.position") if i.t > 8 * SECOND} == {"partly"}
+    assert {i.reason for i in run.of("gnss.position") if i.t > 6 * SECOND} == {"partly"}
     assert horizontal(run, drive).max() < 0.5
 
 
 def test_a_wheel_counter_that_begins_anew_is_taken_up_again():
     drive = mixed(SECONDS)
-    lost = change(drive.measurements(), lambda m: m.t > 8 * SECOND, wheel__fl__angle=-123.4)
+    lost = change(drive.measurements(), lambda m: m.t > 6 * SECOND, wheel__fl__angle=-123.4)
     run = Run(prototype(), steps(lost))
     source = run.sensors["wheel.fl.angle"]
     assert source["resets"] == 1
-    assert all(i.fused for i in run.of("wheel.fl.angle") if 9 * SECOND < i.t < SECONDS * SECOND)
+    assert all(i.fused for i in run.of("wheel.fl.angle") if 7 * SECOND < i.t < SECONDS * SECOND)
 
 
 def test_a_source_that_falls_silent_is_lost_and_comes_back():
@@ -290,14 +290,15 @@ def test_a_source_that_falls_silent_is_lost_and_comes_back():
 
 # -- damaged values ---------------------------------------------------------------------------------------
 
-WILD = (math.nan, math.inf, -math.inf, 1e300, -1e300, 1e9)
+WILD = (math.nan, -math.inf, 1e300, 1e9)
+MORE_WILD = (math.inf, -1e300)
 
 
 @pytest.mark.parametrize("begin", [0, 1], ids=["from the start", "under way"])
-@pytest.mark.parametrize("value", WILD)
+@pytest.mark.parametrize("value", [*WILD, *(pytest.param(v, marks=pytest.mark.slow) for v in MORE_WILD)])
 def test_any_number_in_any_channel_is_survived(value, begin):
     """Three samples of every channel, one channel after the other."""
-    drive = cruise(4.0)
+    drive = cruise(3.0)
     hit: dict[str, int] = {}
     damaged = []
     for m in drive.measurements():
@@ -317,7 +318,7 @@ def test_any_number_in_any_channel_is_survived(value, begin):
     assert run.summary.errors == 0, run.summary.last_error
     assert np.isfinite(run.values).all()
     assert run.estimator.status()["restarts"] == 0
-    end = (run.t > 3.5 * SECOND) & (run.t < 4 * SECOND)
+    end = (run.t > 2.5 * SECOND) & (run.t < 3 * SECOND)
     # At constant speed the latency of the receiver, unknown by 20 ms, is 0.3 m along the track.
     for column in ("x", "y"):
         assert (np.abs(run.error(drive, column)) < 3 * run[f"sigma.{column}"])[end].all(), column
@@ -337,16 +338,20 @@ SPOIL = {
 }
 
 
-@pytest.mark.parametrize("what", SPOIL)
+@pytest.mark.parametrize(
+    "what",
+    ["position", "covariance", "400 m/s"]
+    + [pytest.param(what, marks=pytest.mark.slow) for what in ("rates", "multipliers")],
+)
 def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
     """Up to a second old, and so at another speed: it takes some seconds to converge."""
-    drive = mixed(12.0)
-    given = steps(drive.measurements())
+    drive = mixed(10.0)
+    given = steps([m for m in drive.measurements() if m.arrival < 10 * SECOND])
     e = Estimator(prototype())
 
     def spoilt():
         for s in given:
-            if s.t == given[1500].t:
+            if s.t == given[1000].t:
                 SPOIL[what](e.filter)
             yield s
 
@@ -354,7 +359,7 @@ def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
     assert run.summary.errors == 0
     assert e.status()["restarts"] == 1
     assert np.isfinite(run["x"]).all()
-    end = (run.t > 11 * SECOND) & (run.t < 12 * SECOND)
+    end = run.t > 9 * SECOND
     assert np.hypot(run.error(drive, "x"), run.error(drive, "y"))[end].max() < 0.2
 
 

@@ -25,7 +25,7 @@ SEED = 7
 def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float) -> None:
     """`within`: s in which the first estimate comes."""
     configuration = load_configuration("prototype")
-    driven = make_drive(configuration, drive, "rtk", SEED)
+    driven = make_drive(configuration, drive, "rtk", SEED, START + 3.1)
     estimator = Estimator(configuration)
     t = round(START * 1e9)
     waiting = [m for m in driven.measurements if m.t >= t]

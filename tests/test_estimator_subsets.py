@@ -50,7 +50,13 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", LEFT)
+SLOW = ("no accelerometers", "no yaw gyroscope", "no lateral axis", "no height", "no wheels")
+"""What others include: `no imu`, `vertical axes missing`, `no accuracy and no quality`, `only gnss and inputs`."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in LEFT]
+)
 def test_with_gnss_the_rest_may_be_missing(name):
     missing, position, yaw, speed = LEFT[name]
     truth = mixed(SECONDS)
@@ -87,7 +93,7 @@ def test_without_gnss_the_rest_goes_on_in_a_frame_of_its_own(name):
 
 def test_channels_that_are_no_sensors_of_this_configuration_are_left_alone():
     """Wheel speeds are not configured for the prototype."""
-    measurements = parked().measurements()
+    measurements = parked(2.0).measurements()
     for m in measurements:
         if m.source == "vehicle":
             m.values["wheel.fl.speed"] = 3.0
@@ -140,8 +146,8 @@ def test_moving_start_knows_its_speed_from_wheel_angles():
 
 
 def test_standing_still_stays_put():
-    truth = parked()
-    run = within(drive(truth.measurements()), 6.0)
+    truth = parked(3.0)
+    run = within(drive(truth.measurements()), 3.0)
     assert horizontal(run, truth) < 0.02
     assert np.abs(run["vx"]).max() < 0.1
     assert (run["sigma.yaw"] == prototype().filter.start.yaw_sigma).all()  # the heading is not yet known

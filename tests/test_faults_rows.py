@@ -12,14 +12,10 @@ from vehicled.studies.faults.runs import FaultJob, list_jobs, run_job
 
 SHORT = (
     ("nothing", "slalom"),
-    ("steering off by 5°", "corner"),
-    ("GNSS jumps by 100 m", "corner"),
-    ("wheel counter stuck", "corner"),
-    ("yaw rate 0.4 rad/s too large", "corner"),
+    ("steering off by 5°", "slalom"),
     ("CAN silent 4 s", "slalom"),
     ("speed in another scale", "slalom"),
     ("wheel counters swapped left and right", "slalom"),
-    ("start straight ahead", "straight"),
 )
 ONE_PLACE = tuple(d for d in DRIVES if d not in PLACES[1:])
 """For each fault; `vehicled bench faults --offline` has it at all places."""

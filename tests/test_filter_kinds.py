@@ -36,6 +36,7 @@ from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import POSE
 
+SECONDS = 15.0
 T = 100 * STEP_NS
 TYRES = ((TYRE_FORCE, "front"), (TYRE_FORCE, "rear"))
 SPEEDS = ((VELOCITY, "ahead"), (VELOCITY, "left"), (ANGULAR_RATE, "yaw"))
@@ -228,10 +229,16 @@ def test_curvature_moves_the_mean_and_widens():
     assert widened - f.errors.variance[0] == pytest.approx(sigma**4 / (2 * v * v), rel=0.2)
 
 
-@pytest.mark.parametrize("kind", ["DEKF", "UKF"])
-@pytest.mark.parametrize("gnss", ["rtk", "conventional"])
+@pytest.mark.parametrize(
+    ("kind", "gnss"),
+    [
+        ("DEKF", "conventional"),
+        ("UKF", "rtk"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("DEKF", "rtk"), ("UKF", "conventional"))),
+    ],
+)
 def test_all_kinds_follow_the_drive(kind, gnss):
-    truth, seconds = mixed(25.0), 12.0
+    truth, seconds = mixed(SECONDS), 10.0
     given = of_kind(kind)
     measured = [m for m in truth.measurements(1, gnss=gnss) if m.t <= seconds * 1e9]
     run = Run(given, steps(measured))
@@ -288,7 +295,7 @@ def test_unknown_drive_force_acts_in_all_kinds(kind):
 
 def test_estimated_forces_make_sideslip_better():
     """The plant's tyres are softer and grip less than the model's: force errors."""
-    truth, seconds = mixed(25.0), 25.0
+    truth, seconds = mixed(SECONDS), SECONDS
     errors: dict[str, list[float]] = {}
     for kind in ("errorEKF", "errorEKF_EJ", "errorEKF_FE"):
         given = of_kind(kind)

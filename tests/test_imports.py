@@ -36,6 +36,7 @@ PLAIN = {
     "vehicled.schemas",
     "vehicled.viewer_messages",
     "vehicled.geodesy",
+    "vehicled.linear_table",
     "vehicled.points",
     "vehicled.progress",
     "vehicled.terminal",

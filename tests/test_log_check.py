@@ -31,12 +31,12 @@ def usual_car_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @lru_cache
-def simulate(scenario: str) -> list[Measurement]:
-    return vehicled.simulate(scenario, load(CAR), seed=4, gnss="rtk").measurements
+def simulate(scenario: str, duration: float | None = None) -> list[Measurement]:
+    return vehicled.simulate(scenario, load(CAR), seed=4, gnss="rtk", duration=duration).measurements
 
 
 def drive() -> list[Measurement]:
-    return simulate("mixed_drive")
+    return [m for m in simulate("mixed_drive") if m.arrival < 30 * 10**9]
 
 
 def check(measurements: Iterable[Measurement], car: str | None = CAR) -> list[Finding]:
@@ -64,10 +64,11 @@ def times(factor: float, *begins: str) -> list[Measurement]:
 
 
 def delayed(ns: int, *begins: str) -> list[Measurement]:
+    """Of the whole drive: that accelerations come late shows where it brakes hard, at its end."""
     return sorted(
         (
             Measurement(m.source, m.t + late, m.arrival + late, m.values)
-            for m in drive()
+            for m in simulate("mixed_drive")
             for late in [ns if any(c.startswith(begins) for c in m.values) else 0]
         ),
         key=lambda m: m.arrival,
@@ -75,9 +76,11 @@ def delayed(ns: int, *begins: str) -> list[Measurement]:
 
 
 @pytest.mark.parametrize("car", [CAR, None])
-@pytest.mark.parametrize("scenario", ["mixed_drive", "slalom", "double_lane_change"])
-def test_a_healthy_drive_has_nothing_wrong(scenario: str, car: str | None) -> None:
-    assert check(simulate(scenario), car) == []
+@pytest.mark.parametrize(
+    ("scenario", "duration"), [("mixed_drive", None), ("slalom", 12.0), ("double_lane_change", None)]
+)
+def test_a_healthy_drive_has_nothing_wrong(scenario: str, duration: float | None, car: str | None) -> None:
+    assert check(simulate(scenario, duration), car) == []
 
 
 def test_a_recorded_drive_has_nothing_wrong() -> None:

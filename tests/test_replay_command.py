@@ -21,7 +21,7 @@ from vehicled.daemon.recording_file import RecordingFile, StepItem
 from vehicled.daemon.recordings import RecordOptions, list_recordings, open_recording
 from vehicled.messages import ESTIMATE_COLUMNS, Measurement
 
-SECONDS = 5.0
+SECONDS = 4.0
 UTC_OFFSET_NS = 1_700_000_000_000_000_000
 """As of a clock that is not set between two files, to the nanosecond."""
 
@@ -30,7 +30,7 @@ UTC_OFFSET_NS = 1_700_000_000_000_000_000
 def logs(tmp_path_factory) -> Path:
     """A folder with the drive as CSV, its replay's estimates and its recording."""
     folder = tmp_path_factory.mktemp("replay")
-    measurements = [m for m in mixed(12.0).measurements() if m.arrival < SECONDS * 1e9]
+    measurements = [m for m in mixed(SECONDS).measurements() if m.arrival < SECONDS * 1e9]
     with create_log(folder / "drive.csv", {c for m in measurements for c in m.values}) as log:
         for m in measurements:
             log.write(m)
@@ -197,7 +197,7 @@ def test_results_are_published(logs):
     listener = threading.Thread(target=listen)
     listener.start()
     try:
-        assert replay(logs / "drive.csv", "--config", "prototype", "--rate", 4, "--publish", endpoint) == 0
+        assert replay(logs / "drive.csv", "--config", "prototype", "--rate", 8, "--publish", endpoint) == 0
     finally:
         listener.join(15)
         context.destroy(linger=0)

@@ -134,7 +134,7 @@ def test_the_mixed_drive_is_a_drive_of_a_human_in_a_car() -> None:
 
 
 def test_the_mixed_drive_is_the_same_every_time() -> None:
-    scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=15.0)
+    scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=4.0)
     one, two = drive_plant(scenario, SingleTrack(), None)[1], drive_plant(scenario, SingleTrack(), None)[1]
     assert one.tobytes() == two.tobytes()
 
@@ -152,7 +152,7 @@ def test_the_double_lane_change_is_driven_between_the_cones() -> None:
 
 
 def test_constant_radius_keeps_its_radius_while_lateral_acceleration_grows() -> None:
-    scenario = dataclasses.replace(find_scenario("constant_radius"), duration=45.0)
+    scenario = dataclasses.replace(find_scenario("constant_radius"), duration=40.0)
     track = drive_plant(scenario, SingleTrack(), None)[0]
     c = track.columns
     late = track.t > 15.0

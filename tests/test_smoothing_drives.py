@@ -44,6 +44,15 @@ def smoothed_mixed(seed: int) -> Smoothed:
     return Smoothed(on_time(mixed(40.0).measurements(seed, gnss="conventional")))
 
 
+START = 14.0
+"""s: standstill, start, bends to both sides."""
+
+
+@lru_cache
+def smoothed_start() -> Smoothed:
+    return Smoothed(on_time(mixed(START).measurements(0, gnss="conventional")))
+
+
 def less_mean(run: Run, drive) -> float:
     """Horizontal error less its mean, which no smoother can distinguish from the receiver's own."""
     return float(np.hypot(*(np.std(run.error(drive, c)) for c in "xy")))
@@ -59,10 +68,17 @@ def test_position_and_heading_are_twice_as_good(seed):
 
 
 def test_sigma_is_smaller_than_the_filters_and_true():
-    run, drive = smoothed_mixed(0), mixed(40.0)
+    run, drive = smoothed_start(), mixed(START)
     for name in ("x", "y", "yaw", "vx"):
         column = f"sigma.{name}"
         assert (run[column] <= run.filtered[column] * (1.0 + ROUNDING)).all()
+        assert (run[column] / run.filtered[column]).min() < 0.8, name
+        assert (np.abs(run.error(drive, name)) < 4.0 * run[column] + 1e-3).all(), name
+
+
+@pytest.mark.slow
+def test_errors_are_as_large_as_their_sigma():
+    drive = mixed(40.0)
     # Errors that a smoother leaves last for tens of seconds, so that a drive has one or two independent ones: single
     # drives (seeds 0 to 5) have 0.11 to 1.5 (yaw) and 0.4 to 2.2 (speed), pairs of them 0.21 to 0.80 and 0.4 to 1.4.
     for name, (least, greatest) in {"yaw": (0.15, 1.5), "vx": (0.3, 2.0)}.items():
@@ -72,21 +88,24 @@ def test_sigma_is_smaller_than_the_filters_and_true():
 
 
 def test_the_last_estimate_is_the_filters():
-    run = smoothed_mixed(0)
+    run = smoothed_start()
     np.testing.assert_allclose(run.values[-1], run.filtered.values[-1], rtol=0, atol=1e-4)
     np.testing.assert_array_equal(run.t, run.filtered.t)
 
 
-def test_an_outage_is_bridged_from_both_sides():
-    drive = mixed(40.0)
-    sensors = {"gnss": "conventional", "outages": {"gnss": [(8.0, 34.0)]}}
-    run = Smoothed(on_time(drive.measurements(0, **sensors)))
-    inside = (run.t > 8 * SECOND) & (run.t < 34 * SECOND)
-    end = run.t > 36 * SECOND
+@pytest.mark.parametrize(
+    ("gnss", "begin", "end"),
+    [("rtk", 5.0, 15.0), pytest.param("conventional", 8.0, 34.0, marks=pytest.mark.slow)],
+)
+def test_an_outage_is_bridged_from_both_sides(gnss, begin, end):
+    drive = mixed(end + 3.0)
+    run = Smoothed(on_time(drive.measurements(0, gnss=gnss, outages={"gnss": [(begin, end)]})))
+    inside = (run.t > begin * SECOND) & (run.t < end * SECOND)
+    after = run.t > (end + 1.0) * SECOND
 
     def drift(r: Run) -> float:
         errors = [r.error(drive, c) for c in "xy"]
-        return float(np.hypot(*(e[inside] - e[end].mean() for e in errors)).max())
+        return float(np.hypot(*(e[inside] - e[after].mean() for e in errors)).max())
 
     assert drift(run) < 0.5 * drift(run.filtered)
     moves = [np.diff(drive.truth(run.t[inside], c)) for c in "xy"]
@@ -94,9 +113,9 @@ def test_an_outage_is_bridged_from_both_sides():
 
 
 def test_a_reset_separates_what_is_before_from_what_is_after():
-    measurements = cruise(8.0).measurements(0, gnss="conventional")
+    measurements = cruise(4.0).measurements(0, gnss="conventional")
     given = on_time(measurements)
-    at = next(i for i, s in enumerate(given) if s.t >= 4 * SECOND)
+    at = next(i for i, s in enumerate(given) if s.t >= 2 * SECOND)
     with_reset = [*given[:at], given[at]._replace(commands=(Command("reset", {}),)), *given[at + 1 :]]
     whole, first = Smoothed(with_reset), Smoothed(given[:at])
     assert whole.filtered.estimator.status()["restarts"] == 1
@@ -111,7 +130,7 @@ def test_a_reset_separates_what_is_before_from_what_is_after():
 def test_every_kind_of_filter_can_be_smoothed(kind):
     given = prototype()
     configuration = dataclasses.replace(given, filter=dataclasses.replace(given.filter, kind=kind))
-    drive = cruise(4.0)
+    drive = cruise(3.0)
     run = Smoothed(on_time(drive.measurements(0, gnss="conventional")), configuration)
     assert less_mean(run, drive) < 0.7 * less_mean(run.filtered, drive)
     assert (run["sigma.yaw"] <= run.filtered["sigma.yaw"] * (1.0 + ROUNDING)).all()
@@ -124,7 +143,7 @@ def test_what_came_late_counts_when_it_was_measured():
     assert [s.measurements for s in on_time(late)] == [s.measurements for s in steps(timely)]
 
 
-def write_log(path, seconds: float = 3.0):
+def write_log(path, seconds: float = 2.0):
     measurements = [m for m in cruise(4.0).measurements(0) if m.arrival < seconds * SECOND]
     with create_log(path, {c for m in measurements for c in m.values}) as log:
         for m in measurements:
@@ -140,7 +159,7 @@ def test_the_command_writes_the_smoothed_estimates(tmp_path, capsys):
     library = vehicled.estimate(log, vehicled.load_configuration("prototype"), smooth=True)
     for column in ("x", "yaw", "sigma.x"):
         np.testing.assert_allclose(written[column], library[column], atol=1e-6)
-    assert len(library.innovations) > 1000
+    assert len(library.innovations) > 500
     filtered = vehicled.estimate(log, vehicled.load_configuration("prototype"))
     assert library["sigma.yaw"][10] < filtered["sigma.yaw"][10]
 

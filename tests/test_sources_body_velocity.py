@@ -5,13 +5,13 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, rms, steps, with_sensors, without
+from estimator_rig import SECOND, Drive, Run, equipped, rms, steps, without
 
 from vehicled.simulation.scenario import PlantErrors, find_scenario
 from vehicled.simulation.sensor_settings import SimulatedSignal
 from vehicled.sources.body_velocity import BodyVelocity
 
-SECONDS = 20.0
+SECONDS = 13.0
 OPTICAL = SimulatedSignal(noise=0.05, scale=0.002)
 MOUNTED = BodyVelocity(position=(-1.0, 0.4, -0.3), angle=0.5)
 
@@ -21,7 +21,7 @@ def wrong_tyres() -> Drive:
     """A car whose tyres are softer by a third than the configuration says, and have less grip."""
     errors = PlantErrors(tyre_stiffness=-0.35, friction=-0.2)
     scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=SECONDS, plant=errors)
-    return Drive(scenario, with_sensors(velocity=MOUNTED))
+    return Drive(scenario, equipped(velocity=MOUNTED))
 
 
 def sideslip_error(run: Run) -> float:
@@ -36,7 +36,7 @@ def test_it_gives_the_sideslip_of_a_car_with_wrong_tyres(seed):
     errors = {}
     for optical in (OPTICAL, None):
         given = wrong_tyres().measurements(seed, gnss=None, velocity=optical)
-        run = Run(with_sensors(velocity=MOUNTED), steps(given))
+        run = Run(equipped(velocity=MOUNTED), steps(given))
         errors[optical is not None] = sideslip_error(run)
         if optical is not None:
             found = [i for i in run.of("velocity") if i.fused]
@@ -48,7 +48,7 @@ def test_it_gives_the_sideslip_of_a_car_with_wrong_tyres(seed):
 
 def test_it_is_enough_to_start_and_to_know_the_speed():
     given = without(wrong_tyres().measurements(41, gnss=None, velocity=OPTICAL), "vehicle", "wheel")
-    run = Run(with_sensors(velocity=MOUNTED), steps(given))
+    run = Run(equipped(velocity=MOUNTED), steps(given))
     assert np.degrees(sideslip_error(run)) < 0.1
     inside = run.t < SECONDS * SECOND
     # Its scale, known to 0.5 %, is all that the speed depends on.
@@ -57,7 +57,7 @@ def test_it_is_enough_to_start_and_to_know_the_speed():
 
 def test_a_single_component_serves_as_well():
     given = wrong_tyres().measurements(41, gnss="conventional", velocity=OPTICAL)
-    run = Run(with_sensors(velocity=MOUNTED), steps(without(given, "velocity.x")))
+    run = Run(equipped(velocity=MOUNTED), steps(without(given, "velocity.x")))
     assert {len(i.value) for i in run.of("velocity")} == {1}
     assert np.degrees(sideslip_error(run)) < 0.1
 
@@ -66,7 +66,7 @@ def test_a_small_error_of_its_angle_is_found_and_a_large_one_is_refused():
     given = wrong_tyres().measurements(41, gnss="conventional", velocity=OPTICAL)
     for degrees, most in ((3.0, 0.3), (30.0, 0.3)):
         mounted = dataclasses.replace(MOUNTED, angle=MOUNTED.angle + np.radians(degrees))
-        run = Run(with_sensors(velocity=mounted), steps(given))
+        run = Run(equipped(velocity=mounted), steps(given))
         assert np.degrees(sideslip_error(run)) < most
         if degrees < 10.0:
             found = run.estimator.parameters()["velocity_angle"]

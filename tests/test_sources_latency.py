@@ -9,6 +9,7 @@ from estimator_rig import Run, mixed, prototype, rms, steps
 
 LATE = 0.06
 """s"""
+SECONDS = 20.0
 SOURCES = ("imu", "gnss", "wheel_angles", "vehicle_speed", "steering")
 
 
@@ -24,7 +25,7 @@ def runs() -> dict[float, Run]:
     late_ns = round(LATE * 1e9)
     measured = [
         msgspec.structs.replace(m, t=m.t + late_ns, arrival=max(m.arrival, m.t + late_ns))
-        for m in mixed(25.0).measurements(1, gnss="rtk")
+        for m in mixed(SECONDS).measurements(1, gnss="rtk")
     ]
     return {latency: Run(configured(latency), steps(measured)) for latency in (0.0, LATE)}
 
@@ -38,10 +39,10 @@ def test_observations_are_of_the_time_at_which_they_were_made(runs):
 
 
 def test_the_estimate_is_that_of_the_time_at_which_it_is_given(runs):
-    truth = mixed(25.0)
+    truth = mixed(SECONDS)
     errors = {}
     for key, run in runs.items():
-        moving = (truth.truth(run.t, "vx") > 3.0) & (run.t <= 25e9)
+        moving = (truth.truth(run.t, "vx") > 3.0) & (run.t <= SECONDS * 1e9)
         place = np.hypot(run.error(truth, "x"), run.error(truth, "y"))
         errors[key] = rms(place[moving]), np.degrees(rms(run.error(truth, "yaw")[moving]))
     assert errors[LATE][0] < 0.05

@@ -72,8 +72,11 @@ class Bench:
     def steady(self, load: float, v_t=0.0, v_l=0.0, rolling=20.0, **factors: float) -> np.ndarray:
         """Once the relaxation is over."""
         self.states[:] = 0.0
+        forces = np.full(5, np.inf)
         for _ in range(400):
-            forces = self(load, v_t, v_l, rolling, 20e-3, **factors)
+            before, forces = forces, self(load, v_t, v_l, rolling, 20e-3, **factors)
+            if (np.abs(forces - before) <= 1e-9 * load).all():
+                break
         return forces
 
 
@@ -173,7 +176,7 @@ def test_standing_tyre_creeps_less_than_a_tenth_of_a_millimetre_a_minute():
     """Held against 150 N, as on a 5 % slope: the hub's steady speed."""
     bench, _ = tmeasy()
     low, high = 0.0, 1e-3
-    for _ in range(25):
+    for _ in range(12):
         v = 0.5 * (low + high)
         bench.states[:] = 0.0
         for _ in range(300):

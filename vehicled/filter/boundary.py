@@ -105,6 +105,9 @@ class ObservedFilter(Protocol):
     def pose(self) -> np.ndarray:
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
 
+    def set_yaw_noise(self, density: float) -> None:
+        """White noise of the yaw acceleration beside that of the settings, (rad/s²)²/Hz."""
+
     @property
     def shaking(self) -> np.ndarray:
         """(2,) roll and pitch acceleration beside the model's, rad/s², to be written before accelerometers."""

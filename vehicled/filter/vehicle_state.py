@@ -89,6 +89,7 @@ class VehicleState:
         self._extra = view("extra")
         """Estimates of the slow states. Those of the suspensions are not kept: they are applied to the car."""
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
+        self._yaw_rate = self.states.index(ANGULAR_RATE, "yaw")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
         self._past_pose, self._sum_corrections = map(
@@ -297,6 +298,10 @@ class VehicleState:
         if self._before_loss is not None:
             densities[self.states.index(STEERING_OFFSET)] = _UNKNOWN_STEERING**2
         return densities
+
+    def set_yaw_noise(self, density: float) -> None:
+        """White noise of the yaw acceleration beside that of the settings, (rad/s²)²/Hz."""
+        self._density[self._yaw_rate] = self.settings.rate_noise.yaw**2 + density
 
     def set_process_time(self, group: Group, time: float) -> None:
         """Set the time (s) in which a group of states fades."""

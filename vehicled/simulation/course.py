@@ -3,8 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+
+from vehicled.linear_table import LinearTable
 
 _STEP = 0.1
 """Spacing of the points of a path, m."""
@@ -24,21 +27,34 @@ class Path:
     """1/m, positive to the left."""
 
     def nearest(self, x: float, y: float, guess: float) -> float:
-        """Arc length of the point nearest to (x, y) within a few metres of `guess`, m."""
-        step = self.s[1] - self.s[0]
+        """Arc length of the point nearest to (x, y) within a few metres of `guess`, m.
+
+        From the node at `guess` on, as long as the next one is nearer.
+        """
+        nodes = self._nodes
+        step = nodes[1][0] - nodes[0][0]
         middle = int(guess / step)
-        low = min(max(middle - 30, 0), len(self.s) - 2)
-        window = slice(low, middle + 60)
-        i = low + int(np.argmin((self.x[window] - x) ** 2 + (self.y[window] - y) ** 2))
-        along = (x - self.x[i]) * math.cos(self.heading[i]) + (y - self.y[i]) * math.sin(self.heading[i])
-        return float(self.s[i] + min(max(along, -step), step))
+        low = min(max(middle - 30, 0), len(nodes) - 2)
+        high = min(middle + 60, len(nodes)) - 1
+
+        def distance(i: int) -> float:
+            _, x_i, y_i, _ = nodes[i]
+            return (x_i - x) ** 2 + (y_i - y) ** 2
+
+        i = min(max(middle, low), high)
+        least = distance(i)
+        while i < high and (further := distance(i + 1)) < least:
+            i, least = i + 1, further
+        while i > low and (further := distance(i - 1)) <= least:
+            i, least = i - 1, further
+        s, x_i, y_i, heading = nodes[i]
+        along = (x - x_i) * math.cos(heading) + (y - y_i) * math.sin(heading)
+        return s + min(max(along, -step), step)
 
     def offset(self, s: float, x: float, y: float) -> float:
         """How far (x, y) lies to the left of the path at `s`, m."""
-        i = self._index(s)
-        return float(
-            (y - self.y[i]) * math.cos(self.heading[i]) - (x - self.x[i]) * math.sin(self.heading[i])
-        )
+        _, x_i, y_i, heading = self._nodes[self._index(s)]
+        return (y - y_i) * math.cos(heading) - (x - x_i) * math.sin(heading)
 
     def heading_at(self, s: float) -> float:
         """Direction of the path at arc length s (m), rad; at the nearest node, continued with its curvature."""
@@ -47,11 +63,23 @@ class Path:
 
     def curvature_at(self, s: float) -> float:
         """1/m at arc length s (m), positive to the left; linear between nodes."""
-        return float(np.interp(s, self.s, self.curvature))
+        return self._curvature(s)
+
+    # A driver calls these thousands of times, for single points.
+
+    @cached_property
+    def _nodes(self) -> list[tuple[float, float, float, float]]:
+        """Of each point (s, x, y, heading)."""
+        columns = (self.s, self.x, self.y, self.heading)
+        return list(zip(*(c.tolist() for c in columns), strict=True))
+
+    @cached_property
+    def _curvature(self) -> LinearTable:
+        return LinearTable(self.s, self.curvature)
 
     def _index(self, s: float) -> int:
-        nearest: int = min(max(round(s / (self.s[1] - self.s[0])), 0), len(self.s) - 1)
-        return nearest
+        nodes = self._nodes
+        return min(max(round(s / (nodes[1][0] - nodes[0][0])), 0), len(nodes) - 1)
 
 
 class CourseBuilder:

@@ -117,16 +117,16 @@ def drive_plant(
     values = np.empty((steps + 1, len(ESTIMATE_COLUMNS)))
     given = np.empty((steps + 1, len(Controls._fields)))
     road_wheels, torques = np.empty((steps + 1, 2)), np.empty((steps + 1, len(WHEELS)))
+    state = _read_state(plant.truth())
     for k in range(steps + 1):
-        if k == 0:
-            controls = controller.inputs(0.0, _state(plant.truth()))
-        else:
-            # The driver sees where the car was a step ago and gives the inputs at this step's end.
-            controls = controller.inputs(k * dt, _state(values[k - 1]))
+        # The driver sees where the car was a step ago and gives the inputs at this step's end.
+        controls = controller.inputs(k * dt, state)
+        if k > 0:
             plant.step((k - 1) * dt, dt, controls)
         values[k], given[k] = plant.truth(), controls
         road_wheels[k], torques[k] = plant.road_wheel_angles(), plant.wheel_torques(controls)
-        if not np.isfinite(values[k, _SEEN]).all():
+        state = _read_state(values[k])
+        if not all(map(math.isfinite, state)):
             raise RunError(f"the plant's state is no longer finite at t = {k * dt:.3f} s")
         if progress is not None:
             progress(k * dt)
@@ -145,5 +145,5 @@ def drive_plant(
 _SEEN = [ESTIMATE_INDEX[column] for column in ("x", "y", "yaw", "vx", "sideslip", "wz")]
 
 
-def _state(row: np.ndarray) -> State:
+def _read_state(row: np.ndarray) -> State:
     return State(*row[_SEEN].tolist())

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from vehicled.linear_table import LinearTable
 from vehicled.simulation.course import Path
 
 
@@ -204,8 +205,8 @@ class SpeedProfile:
         t, v = np.array(points, dtype=float).T
         # Tabulated, as the driver asks thousands of times.
         fine = np.linspace(t[0], t[-1], 200 * len(points) + 1)
-        self._t, self._v = fine, np.maximum(PchipInterpolator(t, v)(fine), 0.0)
+        self._table = LinearTable(fine, np.maximum(PchipInterpolator(t, v)(fine), 0.0))
 
     def __call__(self, t: float) -> float:
         """Speed at t (s), m/s; constant before the first and after the last point."""
-        return float(np.interp(t, self._t, self._v))
+        return self._table(t)

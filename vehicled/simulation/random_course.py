@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled.linear_table import LinearTable
 from vehicled.simulation.course import CourseBuilder, Path
 from vehicled.simulation.driver import Controller, DriverModel, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
@@ -46,7 +47,7 @@ class RandomDrive(Scenario):
         """A driver on that road."""
         path, speeds = self._plan()
         t = _times(path, speeds)
-        return DriverModel(handling, path, lambda now: float(np.interp(now, t, speeds)))
+        return DriverModel(handling, path, LinearTable(t, speeds))
 
     def _plan(self) -> tuple[Path, np.ndarray]:
         """The road, long enough for the drive, and the speed at each of its points, m/s."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import add
+from operator import add, mul
 from typing import Annotated, cast
 
 import msgspec
@@ -26,7 +26,7 @@ from vehicled.sources.imu_model import (
 )
 from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.lateral import OLD, LateralKinematics
-from vehicled.sources.model_error import ModelError
+from vehicled.sources.model_error import ModelError, ProcessNoise
 from vehicled.sources.noise_floor import NoiseFloor
 from vehicled.sources.shaking import Shaking
 from vehicled.sources.source import Context, Source, SourceSettings
@@ -201,6 +201,9 @@ class ImuSource(Source[Imu]):
         self._road = ModelError()
         """Vertical acceleration by roads that are not as even as the model's."""
         self._shaking = Shaking()
+        self._turning = ProcessNoise()
+        """Of the yaw rate."""
+        self._measured_at = -math.inf
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
@@ -214,12 +217,15 @@ class ImuSource(Source[Imu]):
             floor.reset()
         self._road.reset()
         self._shaking.reset()
+        self._turning.reset()
+        self._measured_at = -math.inf
         self._rates.reset()
 
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
         self._R: list[list[float]] = s.R_imu_vehicle.tolist()
+        self._axes: list[list[float]] = s.R_imu_vehicle.T.tolist()
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
@@ -268,7 +274,7 @@ class ImuSource(Source[Imu]):
         if self._given_noise:
             self.updates.update(m, "imu.accel", value, noise)
             return
-        R, (_, _, up) = self._R, zip(*self._R, strict=True)
+        R, up = self._R, self._axes[2]
         self.filter.shaking[:] = self._shaking.value
         of_car = self._calc_shaken()
         of_car[2] += self._road.variance
@@ -293,12 +299,21 @@ class ImuSource(Source[Imu]):
         """Update with all axes, and keep what others use of them."""
         self._rates.take(m.t * 1e-9, value, variance)
         self.updates.update(m, "imu.gyro", value, noise)
-        innovation = self.updates.records[-1].innovation
-        if innovation:
-            roll, pitch = (
-                sum(r[axis] * i for r, i in zip(self._R, innovation, strict=True)) for axis in (0, 1)
+        record = self.updates.records[-1]
+        if not record.innovation:
+            return
+        roll, pitch, yaw = (sum(map(mul, axis, record.innovation)) for axis in self._axes)
+        t, before = m.t * 1e-9, self._measured_at
+        self._shaking.take(t, (roll, pitch), variance)
+        self._measured_at = t
+        if not self._given_noise and 0.0 < t - before < OLD:
+            expected, of_sensor = (
+                sum(share * share * v for share, v in zip(self._axes[2], variances, strict=True))
+                for variances in (record.variance, noise)
             )
-            self._shaking.take(m.t * 1e-9, (roll, pitch), variance)
+            least = self.filter.settings.rate_noise.yaw**2
+            self._turning.take(yaw, expected, of_sensor, t - before, least)
+            self.filter.set_yaw_noise(self._turning.density)
 
     def _read_motion(
         self, samples: Sequence[Sequence[float | None]]

@@ -1,4 +1,4 @@
-"""The error of the model in a direction, as the innovations there show it."""
+"""Errors of the model that change within seconds, as innovations show them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ _MEMORY = 250.0
 """Samples over which it is averaged."""
 _SPIKE = 25.0
 """An innovation beyond five standard deviations counts as if it were there."""
+_MOST = 1000.0
+"""Densities grow by no more than this factor: noise of the rate by 30."""
 
 
 class ModelError:
@@ -28,3 +30,29 @@ class ModelError:
         square = min(innovation * innovation, _SPIKE * expected)
         self._found += (square - (expected - self.variance) - self._found) / _MEMORY
         self.variance = max(self._found, 0.0)
+
+
+class ProcessNoise:
+    """Density of white noise on the rate of a state, by the innovations of a sensor that measures the state.
+
+    An innovation ν corrects the state by K ν, with K² S expected in the mean: what it is more has come from the
+    process since the sample before (Myers and Tapley, 1976).
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all innovations."""
+        self.density = 0.0
+        """By how much the process has more noise than it is expected to have at least, unit²/s."""
+
+    def take(self, innovation: float, expected: float, noise: float, interval: float, least: float) -> None:
+        """An innovation, its variance S and the part of it that is the sensor's noise; s since the one before.
+
+        `least`: density that the process has in any case.
+        """
+        gain = max(expected - noise, 0.0) / expected
+        square = min(innovation * innovation, _SPIKE * expected)
+        more = self.density + gain * gain * (square - expected) / interval / _MEMORY
+        self.density = min(max(more, 0.0), _MOST * least)

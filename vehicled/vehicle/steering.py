@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vehicled.linear_table import LinearTable
 from vehicled.vehicle.parameters import LEFT_RIGHT, Vehicle, corner_parameters
 
 _LARGEST = 0.7
@@ -25,12 +26,15 @@ class SteeringGeometry:
         self._tables = [self._table(corner_parameters(vehicle, w)) for w in LEFT_RIGHT if w[0] == "f"]
         self.ratio = vehicle.steering.ratio
         """Rack displacement per steering-wheel angle, m/rad."""
+        # A road wheel's angle comes with each of its measurements, and at each step of a simulation.
+        self._rods = [LinearTable(a, u) for a, u in self._tables]
         slope = [np.interp(1e-3, a, u) - np.interp(-1e-3, a, u) for a, u in self._tables]
         self.rack_per_angle = float(np.mean(slope)) / 2e-3
         """Displacement along y per road-wheel angle about straight ahead, m/rad; negative with tie rods behind
         the axle."""
         self.sign = float(np.sign(self.rack_per_angle))
         """Displacement along y of a rack that steers left."""
+        self._angles = [LinearTable(u * self.sign, a) for a, u in self._tables]
 
     @staticmethod
     def _table(p: dict[str, float]) -> tuple[np.ndarray, np.ndarray]:
@@ -65,13 +69,11 @@ class SteeringGeometry:
 
     def rod(self, corner: int, angle: float) -> float:
         """Displacement along y, m, that turns front wheel 0 (left) or 1 (right) by an angle (rad, left > 0)."""
-        angles, u = self._tables[corner]
-        return float(np.interp(angle, angles, u))
+        return self._rods[corner](angle)
 
     def angle(self, corner: int, displacement: float) -> float:
         """Road-wheel angle of a displacement along y: the inverse of `rod`."""
-        angles, u = self._tables[corner]
-        return float(np.interp(displacement * self.sign, u * self.sign, angles))
+        return self._angles[corner](displacement * self.sign)
 
 
 def _monotone(u: np.ndarray, sound: np.ndarray) -> slice:

@@ -113,12 +113,17 @@ class FaultDrive:
 
 
 @lru_cache
-def make_drive(configuration: Configuration, name: str, receiver: str, seed: int) -> FaultDrive:
-    """One of `DRIVES`, with one of `RECEIVERS`. The plant differs from the configuration by the standard errors."""
+def make_drive(
+    configuration: Configuration, name: str, receiver: str, seed: int, length: float = LENGTH
+) -> FaultDrive:
+    """One of `DRIVES`, with one of `RECEIVERS`, or its first `length` s.
+
+    The plant differs from the configuration by the standard errors.
+    """
     course = _COURSES[name]
     sensors = SimulatedSensors(gnss=RECEIVERS[receiver])
     scenario = Scenario(
-        duration=LENGTH,
+        duration=length,
         initial=InitialMotion(speed=course.speed, yaw=0.5),
         ground=course.ground,
         inputs=course.inputs,
