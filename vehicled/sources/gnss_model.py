@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vehicled.filter.states import ErrorStates, Group, make_constant
-from vehicled.sources.imu_model import ALIGNMENT, GYRO_BIAS, misalign
+from vehicled.sources.imu_model import GYRO_BIAS, misalign
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ class _ReceiverModel:
         """Angular velocity of the chassis, vehicle axes: roll and pitch rate by the gyroscopes, where they measure.
 
         A road rolls and pitches the car in a way that its model cannot compute, and suspensions differ. An antenna on
-        a roof moves by centimetres per second with that, the same for many fixes.
+        a roof moves by centimetres per second with that, the same for many fixes. Their bias and alignment are those
+        found; what is left of them, millimetres per second, is no reason to correct them.
         """
         model = self._model
         is_measured, *values = model.measured_rates
@@ -165,7 +166,6 @@ class _ReceiverModel:
         g, s = model.g, model.states
         offset, wander = model.estimates(receiver.antenna), model.estimates(receiver.wander)
         baseline = model.estimates(receiver.baseline) if receiver.baseline in s else []
-        of_imu = {group: model.estimates(group) for group in (GYRO_BIAS, ALIGNMENT)}
 
         def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
             reading = readings[k]
@@ -176,9 +176,6 @@ class _ReceiverModel:
             if kind == "heading":
                 by_angle = {n: g.derivative(reading, a) for n, a in enumerate(baseline)}
                 return more, row | s.entries(receiver.baseline, by_angle)
-            if kind != "position":
-                for group, errors in of_imu.items():
-                    row |= s.entries(group, {n: g.derivative(reading, e) for n, e in enumerate(errors)})
             by_place = [g.derivative(reading, p) for p in self._place]
             row |= s.entries(receiver.antenna, dict(enumerate(by_place)))
             for by, o in zip(by_place, offset, strict=True):
