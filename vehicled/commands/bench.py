@@ -14,6 +14,7 @@ BENCHMARKS = {
     "identify": "parameters of a suspension from motions and forces: how many, and which are worth having",
     "faults": "the daemon under faults of sensors, lines, machine and users",
     "robustness": "estimators on cars and sensors that differ from their configuration, beside a kinematic filter",
+    "suspension": "travel, wheel loads and slip of cars in other engines, on even and rough roads",
     "live": "a live daemon on emulated devices: step, latency, deadlines, memory; beside a warm loop",
 }
 """Name and one line of each; the rest is in `benches`."""

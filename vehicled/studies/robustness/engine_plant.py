@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -12,21 +13,31 @@ from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.driver import Controls, Handling
 from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.road import Road
 from vehicled.simulation.scenario import Ground
 from vehicled.simulation.sensors import SensorPlaces
+from vehicled.studies.benchmarks.peers.wheels import Wheels
+from vehicled.studies.robustness.engine_wheels import (
+    SLIPS_AND_FORCES,
+    TRAVEL,
+    calc_slips_and_forces,
+    calc_travel,
+)
 from vehicled.vehicle.parameters import LinearTyre, Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
 SLOWEST = 3.0
 """m/s: slower, the tyre law chatters in explicit steps."""
 STEP = 1e-3
-"""s."""
+"""s, where nothing else is said."""
 _SETTLING = 3.0
 """s: how long the car rolls straight on before the drive, as its springs do not rest in design position."""
+_STANDING = 1.5
+"""s after which a car that stands is within 0.1 mm of its rest."""
 _BRAKE_PER_PRESSURE = 3e-4
 """Of the brakes that the published car lacks: torque of all wheels, N·m/Pa."""
-_BRAKED = np.array([0.65, 0.65, 0.35, 0.35]) / 2
-"""Shares of the wheels in the torque of the brakes."""
+BRAKE_GAINS = _BRAKE_PER_PRESSURE * np.array([0.65, 0.65, 0.35, 0.35]) / 2
+"""Of each wheel, N·m/Pa."""
 
 Motion = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Of the chassis: centre of mass (3,), R_world_chassis (3, 3), velocity (3,) in world axes, own rates (3,); and the
@@ -36,25 +47,39 @@ wheels' rates (4,). SI."""
 class DrivenEngine(Protocol):
     """The car in an engine that is stepped from outside, straight on from the world's origin in design position."""
 
-    def advance(self, rack: float, rack_rate: float, torques: np.ndarray) -> None:
-        """One `STEP`: rack at its end (m, m/s), torques (4,) about the wheels' axes, N·m."""
+    def advance(self, rack: float, rack_rate: float, torques: np.ndarray, roads: np.ndarray) -> None:
+        """One step: rack at its end (m, m/s), torques (4,) about the wheels' axes (N·m).
+
+        `roads` (2, 4): height of the road under each wheel at the end (m), and its rate in the step (m/s).
+        """
 
     def read(self) -> Motion:
         """The motion now."""
+
+    def read_wheels(self) -> Wheels:
+        """The wheels now."""
 
     def close(self) -> None:
         """The drive is over."""
 
 
-MakeEngine = Callable[[Vehicle, float], DrivenEngine]
-"""From the vehicle and its initial speed, m/s."""
+MakeEngine = Callable[[Vehicle, float, float], DrivenEngine]
+"""From the vehicle, its initial speed (m/s) and the step (s)."""
 
 
 class EnginePlant:
-    """That car on a level plane. What begins straight on at the origin is turned and shifted to where it should."""
+    """That car on roads over a level plane.
 
-    def __init__(self, vehicle: Vehicle, mounting: SensorPlaces, engine: MakeEngine) -> None:
-        self._vehicle, self._make = vehicle, engine
+    What begins straight on at the origin is turned and shifted to where it should. Tyres meet the road as those of
+    `MultibodyPlant` do: each on a level plane that is raised to the road's height under its hub.
+    """
+
+    def __init__(
+        self, vehicle: Vehicle, mounting: SensorPlaces, engine: MakeEngine, step: float = STEP
+    ) -> None:
+        """`step`: that all steps have, s."""
+        self._vehicle, self._make, self._dt = vehicle, engine, step
+        self._radii = np.array([vehicle.axle(w).tyre.radius for w in WHEELS])
         self.mounting, self.gravity = mounting, vehicle.gravity
         self._arm = vehicle.center_of_mass() - np.array(vehicle.chassis.center_of_mass)
         self._geometry = SteeringGeometry(vehicle)
@@ -69,42 +94,70 @@ class EnginePlant:
         )
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
-        """On its settled springs at the initial pose and speed. UsageError for another ground, or below `SLOWEST`."""
-        if ground != Ground() or initial.speed < SLOWEST:
-            raise UsageError(f"this car drives on a level plane and starts at {SLOWEST:g} m/s or more")
-        self._engine = self._make(self._vehicle, initial.speed)
+        """On its settled springs at the initial pose and speed. UsageError for a slope, or below `SLOWEST`."""
+        plane = replace(ground, roughness=None, edges=[], seed=0)
+        if plane != Ground() or initial.speed < SLOWEST:
+            raise UsageError(f"this car drives over a level plane and starts at {SLOWEST:g} m/s or more")
+        self._engine = self._make(self._vehicle, initial.speed, self._dt)
         self._turn, self._shift = np.eye(3), np.zeros(3)
-        self._rack, self._angles = 0.0, np.zeros(4)
-        for _ in range(round(_SETTLING / STEP)):
-            self._engine.advance(0.0, 0.0, np.zeros(4))
+        self._rack, self._angles, self._heights = 0.0, np.zeros(4), np.zeros(4)
+        for _ in range(round(_SETTLING / self._dt)):
+            self._engine.advance(0.0, 0.0, np.zeros(4), np.zeros((2, 4)))
         self._rates = self._engine.read()[4]
+        self._rest = self._find_rest()
         turn = initial.yaw - float(self.truth()[ESTIMATE_INDEX["yaw"]])
         c, s = math.cos(turn), math.sin(turn)
         self._turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
         away = self.truth()[[ESTIMATE_INDEX["x"], ESTIMATE_INDEX["y"]]] - (initial.x, initial.y)
         self._shift[:2] = -away
+        start = initial.x, initial.y
+        self._road = None if ground == plane else Road(ground.roughness, ground.edges, ground.seed, start)
+
+    def _find_rest(self) -> np.ndarray:
+        """(4,) m: where the hubs are in the chassis of a car that stands; rolling on, toe makes forces and travel."""
+        engine = self._make(self._vehicle, 0.0, self._dt)
+        for _ in range(round(_STANDING / self._dt)):
+            engine.advance(0.0, 0.0, np.zeros(4), np.zeros((2, 4)))
+        *chassis, _ = engine.read()
+        rest: np.ndarray = calc_travel(engine.read_wheels(), *chassis)[0]
+        engine.close()
+        return rest
 
     def step(self, t: float, dt: float, controls: Controls) -> None:
-        """One `STEP` with rack, torques and pressure of its end."""
+        """One step with rack, torques and pressure of its end."""
         rack, brakes = (
             controls.rack,
-            _BRAKE_PER_PRESSURE * controls.brake_pressure * _BRAKED * np.tanh(self._rates),
+            controls.brake_pressure * BRAKE_GAINS * np.tanh(self._rates),
         )
-        self._engine.advance(rack, (rack - self._rack) / STEP, self.wheel_torques(controls) - brakes)
+        rack_rate = (rack - self._rack) / self._dt
+        self._engine.advance(rack, rack_rate, self.wheel_torques(controls) - brakes, self._find_roads())
         self._rack, before = rack, self._rates
         self._rates = self._engine.read()[4]
-        self._angles += 0.5 * STEP * (before + self._rates)
+        self._angles += 0.5 * self._dt * (before + self._rates)
+
+    def _find_roads(self) -> np.ndarray:
+        """(2, 4): height of the road where the wheels are at the end of the step (m), and its rate (m/s)."""
+        before = self._heights
+        if self._road is not None:
+            wheels = self._engine.read_wheels()
+            places = (wheels.places + self._dt * wheels.velocities) @ self._turn.T + self._shift
+            self._heights = self._road.heights(places[:, 0], places[:, 1], self._radii)
+        return np.stack((self._heights, (self._heights - before) / self._dt))
 
     def truth(self) -> np.ndarray:
         """(len(ESTIMATE_COLUMNS),) motion of the vehicle origin and of the wheels now; NaN elsewhere."""
-        place, R, velocity, rates, spins = self._engine.read()
-        R, velocity = self._turn @ R, self._turn @ velocity
+        place, R_engine, v_engine, rates, spins = self._engine.read()
+        R, velocity = self._turn @ R_engine, self._turn @ v_engine
         along = R.T @ velocity + np.cross(rates, self._arm)
         angles = (math.atan2(R[2, 1], R[2, 2]), -math.asin(R[2, 0]), math.atan2(R[1, 0], R[0, 0]))
         origin = self._turn @ place + R @ self._arm + self._shift
         row = np.full(len(ESTIMATE_COLUMNS), np.nan)
         row[_MOTION] = (*origin, *angles, *along, *rates, math.atan2(along[1], along[0]))
         row[_ANGLES], row[_SPEEDS] = self._angles, spins
+        wheels = self._engine.read_wheels()
+        row[SLIPS_AND_FORCES] = calc_slips_and_forces(wheels)
+        row[TRAVEL] = calc_travel(wheels, place, R_engine, v_engine, rates)
+        row[TRAVEL[0]] -= self._rest
         return row
 
     def road_wheel_angles(self) -> tuple[float, float]:

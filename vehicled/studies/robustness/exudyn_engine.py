@@ -8,7 +8,8 @@ import numpy as np
 
 from vehicled.errors import RunError
 from vehicled.studies.benchmarks.peers.exudyn_vehicle import ExudynVehicle
-from vehicled.studies.robustness.engine_plant import STEP, Motion
+from vehicled.studies.benchmarks.peers.wheels import Wheels
+from vehicled.studies.robustness.engine_plant import Motion
 from vehicled.vehicle.parameters import Vehicle
 
 _LONGEST = 1000.0
@@ -18,7 +19,8 @@ _LONGEST = 1000.0
 class DrivenExudyn:
     """In Exudyn, whose loop runs in a thread of its own and waits before each step: it cannot be left and entered."""
 
-    def __init__(self, vehicle: Vehicle, speed: float) -> None:
+    def __init__(self, vehicle: Vehicle, speed: float, step: float) -> None:
+        self._step = step
         self._engine = ExudynVehicle(vehicle, speed, driven=True)
         self._ready, self._go = threading.Semaphore(0), threading.Semaphore(0)
         self._ended = False
@@ -28,7 +30,7 @@ class DrivenExudyn:
 
     def _run(self) -> None:
         try:
-            self._engine.simulate(round(_LONGEST / STEP), STEP, self._wait)
+            self._engine.simulate(round(_LONGEST / self._step), self._step, self._wait)
         finally:
             self._ended = True
             self._ready.release()
@@ -38,10 +40,11 @@ class DrivenExudyn:
         self._go.acquire()
         return not self._ended
 
-    def advance(self, rack: float, rack_rate: float, torques: np.ndarray) -> None:
+    def advance(self, rack: float, rack_rate: float, torques: np.ndarray, roads: np.ndarray) -> None:
         """One step. RunError if Exudyn has given up."""
         self._engine.set_rack(rack, rack_rate)
         self._engine.set_torques(torques.tolist())
+        self._engine.set_roads(*roads)
         self._go.release()
         self._ready.acquire()
         if self._ended:
@@ -50,6 +53,10 @@ class DrivenExudyn:
     def read(self) -> Motion:
         """The motion now."""
         return self._engine.read()
+
+    def read_wheels(self) -> Wheels:
+        """The wheels now."""
+        return self._engine.read_wheels()
 
     def close(self) -> None:
         """End the loop."""

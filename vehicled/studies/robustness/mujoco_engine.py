@@ -7,7 +7,8 @@ import numpy as np
 
 from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers.mujoco_vehicle import MujocoVehicle
-from vehicled.studies.robustness.engine_plant import STEP, Motion
+from vehicled.studies.benchmarks.peers.wheels import Wheels
+from vehicled.studies.robustness.engine_plant import Motion
 from vehicled.vehicle.parameters import Vehicle
 
 _SUBSTEPS = 2
@@ -15,21 +16,26 @@ _SUBSTEPS = 2
 
 
 class DrivenMujoco:
-    """In MuJoCo."""
+    """In MuJoCo, with the published tyres or with its own contacts."""
 
-    def __init__(self, vehicle: Vehicle, speed: float) -> None:
-        self._engine = MujocoVehicle(vehicle, STEP / _SUBSTEPS, speed)
+    def __init__(self, vehicle: Vehicle, speed: float, step: float, own_contact: bool = False) -> None:
+        self._engine = MujocoVehicle(vehicle, step / _SUBSTEPS, speed, own_contact)
+        self._substep = step / _SUBSTEPS
         model = self._engine.model
         self._spins = np.array([model.joint(f"{w}.spin").dofadr[0] for w in WHEELS])
         self._R = np.zeros(9)
         self._rack = 0.0
 
-    def advance(self, rack: float, rack_rate: float, torques: np.ndarray) -> None:
+    def advance(self, rack: float, rack_rate: float, torques: np.ndarray, roads: np.ndarray) -> None:
         """One step."""
         engine, before = self._engine, self._rack
+        heights, rates = roads
+        engine.roads[1] = rates
         engine.data.qfrc_applied[self._spins] = torques
         for k in range(1, _SUBSTEPS + 1):
             engine.set_rack(before + (rack - before) * k / _SUBSTEPS, rack_rate, 0.0)
+            # Forces are those at the beginning of a substep.
+            engine.roads[0] = heights - (_SUBSTEPS - k + 1) * self._substep * rates
             engine.step()
         self._rack = rack
         engine.alone_ns.clear()
@@ -40,6 +46,10 @@ class DrivenMujoco:
         mujoco.mju_quat2Mat(self._R, data.qpos[3:7])
         velocity, rates, spins = data.qvel[:3].copy(), data.qvel[3:6].copy(), data.qvel[self._spins].copy()
         return self._engine.place, self._R.reshape(3, 3).copy(), velocity, rates, spins
+
+    def read_wheels(self) -> Wheels:
+        """The wheels now."""
+        return self._engine.read_wheels()
 
     def close(self) -> None:
         """Nothing is left over."""

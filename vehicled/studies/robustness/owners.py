@@ -40,7 +40,7 @@ _ROLLING_SHARE, _TYRE_STIFFNESS = 0.33, 2e5
 def measure_drive(plant: str, drive: str, seed: int) -> tuple[Track, list[Measurement]]:
     """What the car did, and what its sensors measured, in order of arrival."""
     track = load_or_drive(plant, drive)
-    return track, measure(track, _make_sensors(plant), PLACES, seed)
+    return track, measure(track, make_sensors(plant), PLACES, seed)
 
 
 def configure(plant: str, radius_error: float) -> Configuration:
@@ -48,7 +48,7 @@ def configure(plant: str, radius_error: float) -> Configuration:
     return parse_configuration(write_configuration(plant, radius_error))
 
 
-def _make_sensors(plant: str) -> SimulatedSensors:
+def make_sensors(plant: str) -> SimulatedSensors:
     """Those of a production car with a conventional receiver."""
     speeds = plant in _WITH_SPEEDS
     return SimulatedSensors(

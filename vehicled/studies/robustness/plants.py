@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ from vehicled.studies.benchmarks import peers
 from vehicled.studies.robustness.engine_plant import EnginePlant, MakeEngine
 from vehicled.studies.robustness.wrongs import scale_cornering_stiffness, scale_mass
 from vehicled.symbolic import cache
+from vehicled.vehicle.parameters import Vehicle
 
 PLANTS = {
     "commonroad 1": ("vehiclemodels", "commonroad-vehicle-models"),
@@ -37,6 +38,8 @@ DRIVES = {
     "hard": RandomDrive(duration=70.0, number=3, temper=Temper(lateral=(4.5, 6.5), braking=(3.0, 6.0))),
 }
 """By what the driver asks of the car."""
+OWN_CONTACT = "mujoco, own contact"
+"""The engine with contacts of its own in place of the published tyres."""
 PLACES = SensorPlaces(imu_position=(0.15, 0.05, -0.10), antenna=(-0.40, 0.0, 0.80))
 """Of the sensors in all of them."""
 _HEAVIER, _SOFTER = 0.05, -0.10
@@ -81,21 +84,25 @@ def _drive(plant: str, drive: str) -> Track:
     kind, _, car = plant.partition(" ")
     if kind == "commonroad":
         return drive_plant(DRIVES[drive], CommonRoadPlant(int(car), PLACES), None)[0]
-    published = load_configuration("reference_vehicle")
-    other = scale_cornering_stiffness(_SOFTER, scale_mass(_HEAVIER, published))
-    engine = EnginePlant(other.vehicle, PLACES, get_engine(kind))
+    engine = EnginePlant(make_other_vehicle(), PLACES, get_engine(kind))
     try:
         return drive_plant(DRIVES[drive], engine, None)[0]
     finally:
         engine.close()
 
 
+def make_other_vehicle() -> Vehicle:
+    """The car in MuJoCo and Exudyn, which is not quite the published one."""
+    published = load_configuration("reference_vehicle")
+    return scale_cornering_stiffness(_SOFTER, scale_mass(_HEAVIER, published)).vehicle
+
+
 def get_engine(name: str) -> MakeEngine:
     """How the car is made in that engine, whose package is imported only now."""
-    if name == "mujoco":
+    if name in ("mujoco", OWN_CONTACT):
         from vehicled.studies.robustness.mujoco_engine import DrivenMujoco
 
-        return DrivenMujoco
+        return partial(DrivenMujoco, own_contact=True) if name == OWN_CONTACT else DrivenMujoco
     from vehicled.studies.robustness.exudyn_engine import DrivenExudyn
 
     return DrivenExudyn

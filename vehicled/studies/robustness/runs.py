@@ -96,7 +96,7 @@ def _run_filter(
         failed = f"{type(error).__name__}: {error}"
     figures = lost()
     if estimates and failed is None:
-        figures = _score(_table(estimates), job, truth)
+        figures = _score(tabulate(estimates), job, truth)
     return figures | {
         "refused": calc_rejected(innovations),
         "restarts": estimator.status()["restarts"],
@@ -104,7 +104,8 @@ def _run_filter(
     }
 
 
-def _table(estimates: Sequence[Estimate]) -> Table:
+def tabulate(estimates: Sequence[Estimate]) -> Table:
+    """Estimates as files of them are read."""
     t = np.array([e.t for e in estimates], dtype=np.int64)
     values = np.array([e.values for e in estimates])
     return Table(t, dict(zip(ESTIMATE_COLUMNS, values.T, strict=True)), Problems("estimates"))

@@ -26,7 +26,8 @@ import numpy as np
 
 from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers.record import Record
-from vehicled.studies.benchmarks.peers.tyre import make_tyre
+from vehicled.studies.benchmarks.peers.tyre import Wrench, make_tyre
+from vehicled.studies.benchmarks.peers.wheels import Wheels
 from vehicled.studies.benchmarks.peers.wishbones import get_axle
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
 from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
@@ -84,6 +85,9 @@ class ExudynVehicle:
         self._wheels: list[Any] = []
         self._hubs: list[tuple[Any, Any]] = []
         """Of each wheel: knuckle and wheel."""
+        self._wrenches: list[Callable[..., Wrench]] = []
+        """Of each wheel, its tyre."""
+        self._roads: list[tuple[float, float]] = [(0.0, 0.0)] * len(WHEELS)
         self._joints: list[dict[str, Any]] = []
         """Of each corner by name."""
         self._chassis, self._rack = self._body(vehicle.chassis), self._body(vehicle.rack)
@@ -183,7 +187,8 @@ class ExudynVehicle:
                 damping=axle.damper.bump,
             )
         )
-        wrench = make_tyre(axle)
+        wrench, k = make_tyre(axle), len(self._wrenches)
+        self._wrenches.append(wrench)
 
         def tyre(
             mbs: Any, t: float, item: int, place: Any, angles: Any, velocity: Any, turning: Any, *_: Any
@@ -192,8 +197,10 @@ class ExudynVehicle:
             # The wheel's z axis, from its Tait–Bryan angles (Rxyz).
             a, b = angles[0], angles[1]
             level = cos(b)
+            height, rate = self._roads[k]
+            vx, vy, vz = velocity
             fx, fy, fz, mx, my, mz = wrench(
-                place[2], sin(b), -sin(a) * level, cos(a) * level, *velocity, *turning
+                place[2] - height, sin(b), -sin(a) * level, cos(a) * level, vx, vy, vz - rate, *turning
             )
             return [-fx, -fy, -fz, -mx, -my, -mz]
 
@@ -236,6 +243,23 @@ class ExudynVehicle:
         spins = np.array([get(self._node(wheel), kinds.AngularVelocityLocal)[2] for wheel in self._wheels])
         return place, R, velocity, rates, spins - rates[1]
 
+    def read_wheels(self) -> Wheels:
+        """The wheels now."""
+        kinds, get = self._exu.OutputVariableType, self._system.GetNodeOutput
+        nodes = [self._node(wheel) for wheel in self._wheels]
+        places, velocities, rates, turned = (
+            np.array([get(node, kind) for node in nodes])
+            for kind in (kinds.Position, kinds.Velocity, kinds.AngularVelocity, kinds.RotationMatrix)
+        )
+        axes = turned.reshape(-1, 3, 3)[:, :, 2]
+        heights, road_rates = np.array(self._roads).T
+        over = places[:, 2] - heights
+        relative = velocities - np.outer(road_rates, (0.0, 0.0, 1.0))
+        motions = np.column_stack((over, axes, relative, rates)).tolist()
+        forces = [wrench(*motion)[:3] for wrench, motion in zip(self._wrenches, motions, strict=True)]
+        radii = np.array([self._vehicle.axle(w).tyre.radius for w in WHEELS])
+        return Wheels(places, axes, velocities, rates, np.array(forces), radii)
+
     def read_reactions(self) -> list[dict[str, np.ndarray]]:
         """Of each corner by joint, N in chassis axes: ball joints (3,) on the knuckle, the tie rod's tension (1,).
 
@@ -264,6 +288,10 @@ class ExudynVehicle:
         """Where the rack has to be at the end of the step that begins: m, m/s."""
         self._system.SetObjectParameter(self._drive, "offset", displacement)
         self._system.SetObjectParameter(self._drive, "velocityOffset", rate)
+
+    def set_roads(self, heights: np.ndarray, rates: np.ndarray) -> None:
+        """(4,) m and m/s of the road under each wheel at the end of the step that begins."""
+        self._roads = list(zip(heights.tolist(), rates.tolist(), strict=True))
 
     def _node(self, body: Any) -> Any:
         return self._system.GetObject(body)["nodeNumber"]

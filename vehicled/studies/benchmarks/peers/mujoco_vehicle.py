@@ -8,6 +8,10 @@ as hard as MuJoCo's limit on their time constant (two steps) allows.
 One step is `mj_step1`, the tyres in plain Python from the state at the beginning of the step, and `mj_step2`, with
 the integrator `implicitfast` (explicit but for the struts' damping; no collision detection). The time of MuJoCo
 alone, without the tyres, is recorded, too.
+
+With `own_contact`, MuJoCo's own contacts take the tyres' place: thin ellipsoids on planes that move up and down with
+the road. They are as stiff and as damped as the tyre, and their friction is viscous, as stiff as the tyre's lateral
+slip at `CONTACT_SPEED`, up to the limit of friction.
 """
 
 from __future__ import annotations
@@ -19,9 +23,17 @@ import numpy as np
 
 from vehicled.messages import WHEELS
 from vehicled.studies.benchmarks.peers.tyre import make_tyre
+from vehicled.studies.benchmarks.peers.wheels import Wheels
 from vehicled.studies.benchmarks.peers.wishbones import get_axle
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
-from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
+from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, LinearTyre, Vehicle
+
+CONTACT_SPEED = 15.0
+"""m/s at which the friction of MuJoCo's contacts is as stiff as the tyre."""
+_IMPEDANCE = 0.01
+"""Of these contacts (MuJoCo's d): so small that they add no mass to the wheels worth mentioning."""
+_HALF_WIDTH = 0.02
+"""m, of the ellipsoids: so thin that they touch the ground in the wheel's plane."""
 
 
 def _hardness(step: float) -> tuple[float, float]:
@@ -37,11 +49,19 @@ class MujocoVehicle:
 
     version = mujoco.__version__
 
-    def __init__(self, vehicle: Vehicle, step: float = STEP, speed: float = SPEED) -> None:
+    def __init__(
+        self, vehicle: Vehicle, step: float = STEP, speed: float = SPEED, own_contact: bool = False
+    ) -> None:
         """`step` in s; `speed` at the start, m/s, straight on in design position."""
         self._stiffness, self._damping = _hardness(step)
-        self.model = model = mujoco.MjModel.from_xml_string(_xml(vehicle, step))
+        self.model = model = mujoco.MjModel.from_xml_string(_xml(vehicle, step, own_contact))
         self.data = data = mujoco.MjData(model)
+        self._radii = np.array([vehicle.axle(w).tyre.radius for w in WHEELS])
+        self._own_contact = own_contact
+        if own_contact:
+            _soften_contacts(model, vehicle)
+        self.roads = np.zeros((2, len(WHEELS)))
+        """Height of the road under each wheel in the next step (m), and its rate (m/s)."""
         self._chassis = model.body("chassis").id
         self._wheels = [(model.body(f"{w}.wheel").id, make_tyre(vehicle.axle(w))) for w in WHEELS]
         self._target = model.eq_data[model.equality("drive").id]
@@ -71,9 +91,12 @@ class MujocoVehicle:
         """One step of the engine with the tyre forces of its beginning; `alone_ns` counts the engine's part."""
         clock = time.perf_counter_ns
         begin = clock()
+        if self._own_contact:
+            self.data.mocap_pos[:, 2] = self.roads[0]
         mujoco.mj_step1(self.model, self.data)
         took = clock() - begin
-        self._press()
+        if not self._own_contact:
+            self._press()
         begin = clock()
         mujoco.mj_step2(self.model, self.data)
         self.alone_ns.append(took + clock() - begin)
@@ -82,21 +105,67 @@ class MujocoVehicle:
         """Put the tyres' forces on the wheels."""
         data = self.data
         px, py, pz = data.subtree_com[self._chassis].tolist()
-        for body, wrench in self._wheels:
+        for (body, wrench), height, rate in zip(self._wheels, *self.roads.tolist(), strict=True):
             x, y, z = data.xpos[body].tolist()
             # Velocities of all bodies are counted at one point, the centre of mass of the whole car.
             wx, wy, wz, vx, vy, vz = data.cvel[body].tolist()
             x, y, up = x - px, y - py, z - pz
             _, ax, _, _, ay, _, _, az, _ = data.xmat[body].tolist()
-            velocity = (vx + wy * up - wz * y, vy + wz * x - wx * up, vz + wx * y - wy * x)
-            data.xfrc_applied[body] = wrench(z, ax, ay, az, *velocity, wx, wy, wz)
+            velocity = (vx + wy * up - wz * y, vy + wz * x - wx * up, vz + wx * y - wy * x - rate)
+            data.xfrc_applied[body] = wrench(z - height, ax, ay, az, *velocity, wx, wy, wz)
+
+    def read_wheels(self) -> Wheels:
+        """The wheels now; forces are those at the beginning of the last step."""
+        model, data = self.model, self.data
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_comVel(model, data)
+        bodies = [body for body, _ in self._wheels]
+        rates, velocities = data.cvel[bodies, :3], data.cvel[bodies, 3:]
+        places = data.xpos[bodies]
+        velocities = velocities + np.cross(rates, places - data.subtree_com[self._chassis])
+        forces, depths = data.xfrc_applied[bodies, :3], np.zeros(len(WHEELS))
+        if self._own_contact:
+            forces, depths = self._read_contacts()
+        # MuJoCo's point of contact is in the middle between the two surfaces.
+        radii = self._radii - 0.5 * depths
+        return Wheels(places, data.xmat[bodies][:, 1::3], velocities, rates, forces, radii)
+
+    def _read_contacts(self) -> tuple[np.ndarray, np.ndarray]:
+        """(4, 3) N on the wheels, and how deep they are in the ground, (4,) m."""
+        forces, depths, force = np.zeros((len(WHEELS), 3)), np.zeros(len(WHEELS)), np.zeros(6)
+        wheels = {self.model.geom(f"{w}.tread").id: k for k, w in enumerate(WHEELS)}
+        for i, contact in enumerate(self.data.contact):
+            mujoco.mj_contactForce(self.model, self.data, i, force)
+            wheel = wheels[contact.geom2]
+            forces[wheel] = contact.frame.reshape(3, 3).T @ force[:3]
+            depths[wheel] = -contact.dist
+        return forces, depths
+
+
+def _soften_contacts(model: mujoco.MjModel, vehicle: Vehicle) -> None:
+    """Give the contacts the tyre's stiffness, damping and limit of friction.
+
+    A force is (reference acceleration − acceleration)/R with R = (1 − d)/d · A, where d is the impedance and A the
+    inverse mass that MuJoCo approximates; reference accelerations are given divided by d. Friction has no stiffness.
+    """
+    model.opt.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    for k, w in enumerate(WHEELS):
+        tyre = vehicle.axle(w).tyre
+        assert isinstance(tyre, LinearTyre)
+        scale = (1.0 - _IMPEDANCE) * model.body(f"{w}.wheel").invweight0[0]
+        viscous = tyre.slip_stiffness_y / CONTACT_SPEED
+        model.pair_solref[k] = -scale * tyre.vertical_stiffness, -scale * tyre.vertical_damping
+        model.pair_solreffriction[k] = -1.0, -scale * viscous
+        model.pair_solimp[k] = _IMPEDANCE, _IMPEDANCE, 1.0, 0.5, 2.0
+        model.pair_friction[k, :2] = tyre.friction
 
 
 def _numbers(values: np.ndarray) -> str:
     return " ".join(repr(float(v)) for v in values)
 
 
-def _xml(vehicle: Vehicle, step: float) -> str:
+def _xml(vehicle: Vehicle, step: float, own_contact: bool) -> str:
     """MuJoCo's model file; bodies' frames are parallel to the world's in design position."""
     stiffness, damping = _hardness(step)
     soft = f'solref="{-stiffness} {-damping}" solimp="0.9999 0.9999 0.001"'
@@ -109,7 +178,7 @@ def _xml(vehicle: Vehicle, step: float) -> str:
     def site(name: str, place: np.ndarray) -> str:
         return f'<site name="{name}" pos="{_numbers(place)}"/>'
 
-    on_chassis, on_rack, tendons, equalities = [], [], [], []
+    on_chassis, on_rack, tendons, equalities, roads, pairs = [], [], [], [], [], []
     for w in WHEELS:
         axle, mirror = get_axle(vehicle, w), np.array([1.0, LEFT_RIGHT[w], 1.0])
         p = {name: mirror * place for name, place in vars(axle.hard_points).items() if np.size(place) == 3}
@@ -123,6 +192,17 @@ def _xml(vehicle: Vehicle, step: float) -> str:
             on_chassis.append(site(f"{w}.inner", p["tie_rod_inner"] - origin))
         wheel = axle.wheel
         spun = np.array([wheel.transverse_inertia, wheel.axial_inertia, wheel.transverse_inertia])
+        tread = ""
+        if own_contact:
+            radius = axle.tyre.radius
+            size = f"{radius} {_HALF_WIDTH} {radius}"
+            # Only the pairs meet.
+            alone = 'contype="0" conaffinity="0"'
+            tread = f'<geom name="{w}.tread" type="ellipsoid" size="{size}" {alone}/>'
+            roads.append(
+                f'<body mocap="true"><geom name="{w}.road" type="plane" size="0 0 1" {alone}/></body>'
+            )
+            pairs.append(f'<pair geom1="{w}.road" geom2="{w}.tread" condim="3"/>')
         on_chassis.append(
             f"""
             {site(f"{w}.top", p["spring_chassis"] - origin)}
@@ -136,6 +216,7 @@ def _xml(vehicle: Vehicle, step: float) -> str:
                 <body name="{w}.wheel" pos="{_numbers(p["wheel_center"] - joint)}">
                   <joint name="{w}.spin" type="hinge" axis="0 1 0"/>
                   <inertial pos="0 0 0" mass="{wheel.mass}" diaginertia="{_numbers(spun)}"/>
+                  {tread}
                 </body>
               </body>
             </body>
@@ -162,7 +243,7 @@ def _xml(vehicle: Vehicle, step: float) -> str:
     return f"""
     <mujoco>
       <option timestep="{step}" gravity="0 0 {-vehicle.gravity}" integrator="implicitfast">
-        <flag contact="disable"/>
+        <flag contact="{"enable" if own_contact else "disable"}"/>
       </option>
       <worldbody>
         <body name="chassis" pos="{_numbers(origin)}">
@@ -172,7 +253,9 @@ def _xml(vehicle: Vehicle, step: float) -> str:
             {"".join(on_rack)}
           </body>
         </body>
+        {"".join(roads)}
       </worldbody>
+      <contact>{"".join(pairs)}</contact>
       <tendon>{"".join(tendons)}</tendon>
       <equality>{"".join(equalities)} <joint name="drive" joint1="rack" {soft}/></equality>
     </mujoco>"""

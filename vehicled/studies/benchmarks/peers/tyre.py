@@ -16,8 +16,9 @@ Wrench = tuple[float, float, float, float, float, float]
 def make_tyre(axle: AxleParts) -> Callable[..., Wrench]:
     """The tyre of an axle as a function of the wheel's motion, in world axes and SI units.
 
-    Its arguments: height of the hub; spin axis (3 numbers, unit vector to the left); velocity of the hub (3);
-    angular velocity of the wheel (3). It returns force on the wheel and moment about the hub.
+    Its arguments: height of the hub over the road; spin axis (3 numbers, unit vector to the left); velocity of the
+    hub (3), the vertical one over that of the road; angular velocity of the wheel (3). It returns force on the wheel
+    and moment about the hub.
     """
     tyre = axle.tyre
     assert isinstance(tyre, LinearTyre)
@@ -31,7 +32,9 @@ def make_tyre(axle: AxleParts) -> Callable[..., Wrench]:
         tx, ty = ay / level, -ax / level
         rx, ry, rz = radius * ax * az / level, radius * ay * az / level, -radius * level
         cx, cy, cz = vx + wy * rz - wz * ry, vy + wz * rx - wx * rz, vz + wx * ry - wy * rx
-        load = -stiffness * (height + rz) - damping * cz
+        pressed = -stiffness * (height + rz)
+        # The damper's force is at most the spring's: the load of a wheel that touches down grows from zero.
+        load = min(pressed - damping * cz, 2.0 * pressed)
         if load <= 0.0:
             return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         speed = max(abs(vx * tx + vy * ty), least)

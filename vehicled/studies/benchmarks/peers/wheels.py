@@ -1,0 +1,24 @@
+"""What the wheels of a car in another engine do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Wheels(NamedTuple):
+    """In the order of `messages.WHEELS`, in the engine's world axes, SI; (4, 3) where nothing else is said."""
+
+    places: np.ndarray
+    """Of the hubs."""
+    axes: np.ndarray
+    """Spin axes, unit vectors to the left."""
+    velocities: np.ndarray
+    """Of the hubs."""
+    rates: np.ndarray
+    """Angular velocities of the wheels, their rotation included."""
+    forces: np.ndarray
+    """Of the ground on the tyres."""
+    radii: np.ndarray
+    """(4,) rolling radii: from the hub to the point whose velocity over the ground is slip."""

@@ -1,0 +1,133 @@
+"""How well suspension travel, wheel loads and slip are estimated of cars in other engines, on even and rough roads.
+
+The estimator is that of an owner of the published vehicle; the car differs from it as in `plants`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from replay.csv_log import Table
+from replay.problems import Problems
+from replay.steps import make_steps
+from vehicled import scoring
+from vehicled.configuration import load_configuration
+from vehicled.estimator import Estimator
+from vehicled.messages import WHEELS, Measurement
+from vehicled.simulation.drive import TRUTH_EVERY, Plant, drive_plant
+from vehicled.simulation.plant import MultibodyPlant
+from vehicled.simulation.road import Edge
+from vehicled.simulation.scenario import Ground, PlantErrors, Scenario
+from vehicled.simulation.sensors import Track, measure
+from vehicled.studies.robustness import owners
+from vehicled.studies.robustness.engine_plant import BRAKE_GAINS, EnginePlant
+from vehicled.studies.robustness.plants import (
+    DRIVES,
+    OWN_CONTACT,
+    PLACES,
+    get_engine,
+    is_installed,
+    make_other_vehicle,
+)
+from vehicled.studies.robustness.runs import PERIOD_NS, tabulate
+from vehicled.studies.robustness.scores import SETTLED
+
+OWN = "own"
+PLANTS = {OWN: None, "mujoco": "mujoco", OWN_CONTACT: "mujoco", "exudyn": "exudyn"}
+"""By name: the package that they need."""
+ROADS = {
+    "flat": Ground(),
+    "class B": Ground(roughness="B"),
+    "class C": Ground(roughness="C"),
+    "kerbs": Ground(edges=[Edge(at=0.0, height=0.1), Edge(at=1.0, height=-0.1)]),
+}
+QUANTITIES = {
+    "deflection": "suspension.{}.deflection",
+    "load": "tyre.{}.fz",
+    "slip_angle": "slip.{}.angle",
+    "slip_ratio": "slip.{}.ratio",
+}
+"""Columns of the estimate: m, N, rad, and a ratio."""
+_DURATION = 30.0
+"""s"""
+
+
+@dataclass(frozen=True)
+class SuspensionJob:
+    """One row of the table."""
+
+    plant: str
+    road: str
+    seed: int
+
+
+def list_plants() -> list[str]:
+    """Those whose packages are installed."""
+    return [name for name, engine in PLANTS.items() if engine is None or is_installed(engine)]
+
+
+def run_job(job: SuspensionJob) -> dict[str, Any]:
+    """The row of a job, as `bench suspension --json` has it."""
+    scenario = replace(DRIVES["mixed"], duration=_DURATION, ground=ROADS[job.road])
+    track = drive_car(job.plant, scenario)
+    measurements = measure(track, owners.make_sensors("mujoco"), PLACES, job.seed)
+    return dataclasses.asdict(job) | score(estimate(measurements), track)
+
+
+def drive_car(plant: str, scenario: Scenario) -> Track:
+    """What the car did in that plant."""
+    made = _make_plant(plant)
+    try:
+        return drive_plant(scenario, made, None)[0]
+    finally:
+        if isinstance(made, EnginePlant):
+            made.close()
+
+
+def _make_plant(name: str) -> Plant:
+    vehicle = make_other_vehicle()
+    if name != OWN:
+        return EnginePlant(vehicle, PLACES, get_engine(name))
+    front, rear = (
+        replace(axle, brake=replace(axle.brake, gain=gain))
+        for axle, gain in ((vehicle.front, BRAKE_GAINS[0]), (vehicle.rear, BRAKE_GAINS[2]))
+    )
+    with_brakes = replace(vehicle, front=front, rear=rear)
+    return MultibodyPlant(
+        replace(load_configuration("reference_vehicle"), vehicle=with_brakes), PlantErrors()
+    )
+
+
+def estimate(measurements: list[Measurement]) -> Table:
+    """What an owner's estimator makes of them."""
+    estimator = Estimator(owners.configure("mujoco", 0.0))
+    steps = make_steps(measurements, PERIOD_NS, Problems("log"))
+    return tabulate([e for t, now, _ in steps if (e := estimator.step(t, now)) is not None])
+
+
+def score(estimates: Table, track: Track) -> dict[str, Any]:
+    """RMSE, and the standard deviation of what is true about each wheel's mean; all wheels together, after `SETTLED` s.
+
+    `airborne`: share of the wheels' time without load.
+    """
+    keep = slice(None, None, TRUTH_EVERY)
+    names = ["vx", *(pattern.format(w) for pattern in QUANTITIES.values() for w in WHEELS)]
+    t = np.round(track.t[keep] * 1e9).astype(np.int64)
+    truth = Table(t, {name: track.columns[name][keep] for name in names}, Problems("truth"))
+    compared = scoring.compare(estimates, truth)
+    scored = compared.t >= max(estimates.t[0], t[0]) + round(SETTLED * 1e9)
+    row: dict[str, Any] = {"rmse": {}, "spread": {}}
+    for quantity, pattern in QUANTITIES.items():
+        errors, true = (
+            np.array([columns[pattern.format(w)][scored] for w in WHEELS])
+            for columns in (compared.errors, compared.truth)
+        )
+        row["rmse"][quantity] = math.sqrt(float(np.nanmean(errors**2)))
+        row["spread"][quantity] = math.sqrt(float(np.nanmean(np.nanvar(true, axis=1))))
+    loads = np.array([truth.columns[f"tyre.{w}.fz"] for w in WHEELS])
+    return row | {"airborne": float(np.mean(loads[:, t >= round(SETTLED * 1e9)] <= 0.0))}
