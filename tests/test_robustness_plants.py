@@ -9,7 +9,7 @@ import pytest
 
 from vehicled.configuration import load_configuration
 from vehicled.errors import UsageError
-from vehicled.messages import ESTIMATE_INDEX
+from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.points import rotations
 from vehicled.simulation.driver import Controls
 from vehicled.simulation.manoeuvres import InitialMotion
@@ -81,6 +81,18 @@ def test_two_engines_agree():
     one, other = (turn(name) for name in ENGINES)
     names = ("x", "y", "z", "roll", "pitch", "yaw", "vx", "vy", "wz")
     assert columns(one[-1:], *names) == pytest.approx(columns(other[-1:], *names), abs=0.02)
+    for pattern, tolerance in (
+        ("tyre.{}.fz", 10.0),
+        ("tyre.{}.fx", 10.0),
+        ("suspension.{}.deflection", 1e-4),
+        ("suspension.{}.rate", 1e-3),
+        ("slip.{}.angle", 1e-4),
+        ("slip.{}.ratio", 1e-4),
+    ):
+        of_wheels = [pattern.format(w) for w in WHEELS]
+        # At the end of drive, and at that of braking.
+        rows = [columns(found[[1499, -1]], *of_wheels) for found in (one, other)]
+        assert rows[0] == pytest.approx(rows[1], abs=tolerance)
 
 
 def test_torque_acts_on_the_axle_that_gets_it():

@@ -11,10 +11,10 @@ from vehicled.errors import UsageError
 from vehicled.jobs.options import add_executor_arguments, open_executor
 
 DESCRIPTION = """\
-The published reference vehicle, 5 % heavier and on tyres 10 % softer than its file says, drives in its own model, in
-MuJoCo and in Exudyn with the same tyres, and in MuJoCo on that engine's own contacts (extra `bench`); on an even road, on
-roads of ISO 8608 that are alike for all of them, and over kerbs. Of all wheels together: error (RMSE) of suspension
-deflection, wheel load, slip angle and slip ratio, beside the standard deviation of what is true."""
+The published reference vehicle, 5 % heavier and on tyres 10 % softer than its file says, drives in our own model, in
+MuJoCo and in Exudyn on the same tyres, and in MuJoCo on that engine's own contacts (extra `bench`); on an even
+road, on roads of ISO 8608 that are alike for all of them, and over kerbs. Of all wheels together: error (RMSE) of
+suspension deflection, wheel load, slip angle and slip ratio, beside the standard deviation of what is true."""
 
 _SHOWN = {
     "deflection": ("deflection, mm", 1e3),

@@ -21,13 +21,13 @@ from vehicled.estimator import Estimator
 from vehicled.messages import WHEELS, Measurement
 from vehicled.simulation.drive import TRUTH_EVERY, Plant, drive_plant
 from vehicled.simulation.plant import MultibodyPlant
+from vehicled.simulation.random_course import RandomDrive
 from vehicled.simulation.road import Edge
 from vehicled.simulation.scenario import Ground, PlantErrors, Scenario
 from vehicled.simulation.sensors import Track, measure
 from vehicled.studies.robustness import owners
 from vehicled.studies.robustness.engine_plant import BRAKE_GAINS, EnginePlant
 from vehicled.studies.robustness.plants import (
-    DRIVES,
     OWN_CONTACT,
     PLACES,
     get_engine,
@@ -44,8 +44,11 @@ ROADS = {
     "flat": Ground(),
     "class B": Ground(roughness="B"),
     "class C": Ground(roughness="C"),
-    "kerbs": Ground(edges=[Edge(at=0.0, height=0.1), Edge(at=1.0, height=-0.1)]),
+    "kerbs": Ground(
+        edges=[Edge(at=at + k, height=h) for at in (10.0, 40.0, 80.0) for k, h in ((0, 0.1), (1, -0.1))]
+    ),
 }
+"""Kerbs of 10 cm are 1 m wide; the drive crosses them at about 15 m/s."""
 QUANTITIES = {
     "deflection": "suspension.{}.deflection",
     "load": "tyre.{}.fz",
@@ -53,8 +56,8 @@ QUANTITIES = {
     "slip_ratio": "slip.{}.ratio",
 }
 """Columns of the estimate: m, N, rad, and a ratio."""
-_DURATION = 30.0
-"""s"""
+_DRIVE = RandomDrive(duration=30.0, number=8)
+"""Up to 6 m/s² to the sides, 5 to 20 m/s."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,7 @@ def list_plants() -> list[str]:
 
 def run_job(job: SuspensionJob) -> dict[str, Any]:
     """The row of a job, as `bench suspension --json` has it."""
-    scenario = replace(DRIVES["mixed"], duration=_DURATION, ground=ROADS[job.road])
-    track = drive_car(job.plant, scenario)
+    track = drive_car(job.plant, replace(_DRIVE, ground=ROADS[job.road]))
     measurements = measure(track, owners.make_sensors("mujoco"), PLACES, job.seed)
     return dataclasses.asdict(job) | score(estimate(measurements), track)
 
@@ -111,7 +113,7 @@ def estimate(measurements: list[Measurement]) -> Table:
 
 
 def score(estimates: Table, track: Track) -> dict[str, Any]:
-    """RMSE, and the standard deviation of what is true about each wheel's mean; all wheels together, after `SETTLED` s.
+    """RMSE, and standard deviation of what is true about each wheel's mean; all wheels together, after `SETTLED` s.
 
     `airborne`: share of the wheels' time without load.
     """
