@@ -1,4 +1,4 @@
-"""Wheels of cars in other engines against our own model: loads, travel and slip, straight on, in a turn, over kerbs."""
+"""Wheels of cars in other engines against our model: loads, travel and slip, straight on, in a turn, over kerbs."""
 
 import math
 from functools import cache
