@@ -34,6 +34,7 @@ CHANNELS = {
     "hatchback": BUS,
     "saloon": BUS,
     "rav4": BUS,
+    "compact": IMU | GNSS | ANGLES | SPEEDS | {"vehicle.speed", "steer.rack"},
     "ferrari_250lm": {*("imu.wx", "imu.wy", "imu.wz"), *("steer.fl", "steer.fr", "vehicle.speed")},
     "reference_vehicle": IMU | GNSS | ANGLES | SPEEDS | {"vehicle.speed", "steer.rack"},
 }
