@@ -93,6 +93,7 @@ def test_another_drive_is_predicted_better(fitted):
     assert after.criterion < before.criterion - 50.0
 
 
+@pytest.mark.slow
 def test_friction_is_not_identified_when_driving_straight_on():
     inputs = DriveInputs(rear_torque=[(0.5, 100.0), (1.0, 500.0), (2.0, 500.0), (2.3, 0.0)])
     steps = drive(prototype_file(), Scenario(duration=2.5, initial=InitialMotion(speed=SPEED), inputs=inputs))

@@ -328,7 +328,8 @@ def test_score_moves_estimates_to_the_point_of_the_truth(files, capsys):
     origin, _ = scored(capsys, files["origin.run.mcap"], files["origin.truth.csv"])
     assert not err
     assert "point" not in back
-    assert back["sideslip"]["rmse"] == pytest.approx(origin["sideslip"]["rmse"], rel=1e-6)
+    # Both are rounded to nine digits on their way through the files.
+    assert back["sideslip"]["rmse"] == pytest.approx(origin["sideslip"]["rmse"], rel=1e-5)
     assert "ay" in origin
     assert "ay" not in back
 

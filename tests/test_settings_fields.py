@@ -43,6 +43,7 @@ PLAIN_FIELDS = {
         "quality",
         "realtime_priority",
         "roll_over",
+        "seed",
         "version",
     ),
     *("pulses_per_revolution", "weigh_beyond", "reject_beyond", "file_size_mb", "keep_free"),

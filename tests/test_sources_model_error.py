@@ -1,9 +1,9 @@
-"""Variance that innovations show beyond what a filter expects, on drawn innovations."""
+"""What innovations show beyond what a filter expects: on drawn innovations, and in a filter of a random walk."""
 
 import numpy as np
 import pytest
 
-from vehicled.sources.model_error import ModelError
+from vehicled.sources.model_error import ModelError, ProcessNoise
 
 EXPECTED = 0.04
 """H P Hᵀ + R of a filter."""
@@ -40,3 +40,33 @@ def test_one_absurd_innovation_counts_as_five_standard_deviations():
     error = ModelError()
     error.take(1e6, EXPECTED)
     assert error.variance == pytest.approx(24 * EXPECTED / 250)
+
+
+def walk(density: float, least: float, samples: int = 20_000, h: float = 0.004) -> np.ndarray:
+    """What is added to `least` by a filter of a random walk of that density, measured with σ = 0.002."""
+    rng, process, noise = np.random.default_rng(3), ProcessNoise(), 0.002**2
+    steps, errors = np.sqrt(density * h) * rng.normal(size=samples), 0.002 * rng.normal(size=samples)
+    x, estimate, variance, found = 0.0, 0.0, noise, []
+    for step, error in zip(steps.tolist(), errors.tolist(), strict=True):
+        x += step
+        variance += (least + process.density) * h
+        innovation, expected = x + error - estimate, variance + noise
+        estimate += variance / expected * innovation
+        variance *= noise / expected
+        process.take(innovation, expected, noise, h, least)
+        found.append(process.density)
+    return np.array(found[samples // 2 :])
+
+
+def test_density_of_a_process_is_found():
+    least, true = 4e-4, 4e-3
+    assert np.mean(walk(true, least)) == pytest.approx(true - least, rel=0.15)
+
+
+def test_a_process_that_is_as_given_keeps_its_density():
+    assert np.mean(walk(4e-4, 4e-4)) < 0.3 * 4e-4
+    assert np.mean(walk(1e-5, 4e-4)) < 0.02 * 4e-4
+
+
+def test_a_density_grows_to_25_times_the_given_one():
+    assert np.max(walk(1.0, 4e-4)) == pytest.approx(25 * 4e-4)

@@ -297,7 +297,7 @@ class ImuSource(Source[Imu]):
 
     def _observe_rates(self, m: Measurement, value: list[float], noise: list[float], variance: float) -> None:
         """Update with all axes, and keep what others use of them."""
-        self._rates.take(m.t * 1e-9, value, variance)
+        self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else variance)
         self.updates.update(m, "imu.gyro", value, noise)
         record = self.updates.records[-1]
         if not record.innovation:

@@ -6,8 +6,8 @@ _MEMORY = 250.0
 """Samples over which it is averaged."""
 _SPIKE = 25.0
 """An innovation beyond five standard deviations counts as if it were there."""
-_MOST = 1000.0
-"""Densities grow by no more than this factor: noise of the rate by 30."""
+_MOST = 25.0
+"""Densities grow by no more than this factor, so that a sensor that fails is not followed at once: noise by five."""
 
 
 class ModelError:
