@@ -14,7 +14,8 @@ DESCRIPTION = """\
 The published reference vehicle, 5 % heavier and on tyres 10 % softer than its file says, drives in our own model, in
 MuJoCo and in Exudyn on the same tyres, and in MuJoCo on that engine's own contacts (extra `bench`); on an even
 road, on roads of ISO 8608 that are alike for all of them, and over kerbs. Of all wheels together: error (RMSE) of
-suspension deflection, wheel load, slip angle and slip ratio, beside the standard deviation of what is true."""
+suspension deflection, wheel load, slip angle and slip ratio, as it is and with drive torques and brake pressure
+measured, beside the standard deviation of what is true."""
 
 _SHOWN = {
     "deflection": ("deflection, mm", 1e3),
@@ -22,6 +23,7 @@ _SHOWN = {
     "slip_angle": ("slip angle, °", math.degrees(1.0)),
     "slip_ratio": ("slip ratio, %", 100.0),
 }
+_KEYS = ("rmse", "rmse_with_torques", "spread")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,11 +71,11 @@ def _choose(option: str, given: list[str] | None, known: list[str]) -> list[str]
 
 
 def _format_rows(rows: list[dict[str, Any]]) -> Iterator[str]:
-    heading = "".join(f"{title:>16}" for title, _ in _SHOWN.values())
+    heading = "".join(f"{title:>22}" for title, _ in _SHOWN.values())
     yield f"{'plant':<20}{'road':<9}{heading}{'in the air':>12}"
     for row in rows:
-        pairs = [(scale * row["rmse"][q], scale * row["spread"][q]) for q, (_, scale) in _SHOWN.items()]
-        cells = [f"{error:.3g} / {spread:.3g}" for error, spread in pairs]
-        figures = "".join(f"{cell:>16}" for cell in cells)
+        shown = ((q, scale) for q, (_, scale) in _SHOWN.items())
+        cells = (" / ".join(f"{scale * row[key][q]:.3g}" for key in _KEYS) for q, scale in shown)
+        figures = "".join(f"{cell:>22}" for cell in cells)
         yield f"{row['plant']:<20}{row['road']:<9}{figures}{100 * row['airborne']:>10.1f} %"
-    yield "RMSE / standard deviation of the true quantity, all wheels, after the first 5 s"
+    yield "RMSE / RMSE with torques and pressure measured / standard deviation of what is true, after the first 5 s"

@@ -1,6 +1,7 @@
 """How well suspension travel, wheel loads and slip are estimated of cars in other engines, on even and rough roads.
 
-The estimator is that of an owner of the published vehicle; the car differs from it as in `plants`.
+The estimator is that of an owner of the published vehicle, once as it is and once with drive torques and brake
+pressure measured, whose brakes its file has then; the car differs from it as in `plants`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from replay.csv_log import Table
 from replay.problems import Problems
 from replay.steps import make_steps
 from vehicled import scoring
-from vehicled.configuration import load_configuration
+from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
 from vehicled.messages import WHEELS, Measurement
 from vehicled.simulation.drive import TRUTH_EVERY, Plant, drive_plant
@@ -24,6 +25,7 @@ from vehicled.simulation.plant import MultibodyPlant
 from vehicled.simulation.random_course import RandomDrive
 from vehicled.simulation.road import Edge
 from vehicled.simulation.scenario import Ground, PlantErrors, Scenario
+from vehicled.simulation.sensor_settings import SimulatedSensors
 from vehicled.simulation.sensors import Track, measure
 from vehicled.studies.robustness import owners
 from vehicled.studies.robustness.engine_plant import BRAKE_GAINS, EnginePlant
@@ -36,6 +38,7 @@ from vehicled.studies.robustness.plants import (
 )
 from vehicled.studies.robustness.runs import PERIOD_NS, tabulate
 from vehicled.studies.robustness.scores import SETTLED
+from vehicled.vehicle.parameters import Vehicle
 
 OWN = "own"
 PLANTS = {OWN: None, "mujoco": "mujoco", OWN_CONTACT: "mujoco", "exudyn": "exudyn"}
@@ -77,8 +80,13 @@ def list_plants() -> list[str]:
 def run_job(job: SuspensionJob) -> dict[str, Any]:
     """The row of a job, as `bench suspension --json` has it."""
     track = drive_car(job.plant, replace(_DRIVE, ground=ROADS[job.road]))
-    measurements = measure(track, owners.make_sensors("mujoco"), PLACES, job.seed)
-    return dataclasses.asdict(job) | score(estimate(measurements), track)
+    configuration, sensors = owners.configure("mujoco", 0.0), owners.make_sensors("mujoco")
+    row = score(estimate(configuration, measure(track, sensors, PLACES, job.seed)), track)
+    usual = SimulatedSensors()
+    sensors = replace(sensors, wheel_torques=usual.wheel_torques, brake_pressure=usual.brake_pressure)
+    configuration = replace(configuration, vehicle=_add_brakes(configuration.vehicle))
+    with_torques = score(estimate(configuration, measure(track, sensors, PLACES, job.seed)), track)
+    return dataclasses.asdict(job) | row | {"rmse_with_torques": with_torques["rmse"]}
 
 
 def drive_car(plant: str, scenario: Scenario) -> Track:
@@ -95,19 +103,22 @@ def _make_plant(name: str) -> Plant:
     vehicle = make_other_vehicle()
     if name != OWN:
         return EnginePlant(vehicle, PLACES, get_engine(name))
+    published = load_configuration("reference_vehicle")
+    return MultibodyPlant(replace(published, vehicle=_add_brakes(vehicle)), PlantErrors())
+
+
+def _add_brakes(vehicle: Vehicle) -> Vehicle:
+    """Those that the car has in the engines."""
     front, rear = (
         replace(axle, brake=replace(axle.brake, gain=gain))
         for axle, gain in ((vehicle.front, BRAKE_GAINS[0]), (vehicle.rear, BRAKE_GAINS[2]))
     )
-    with_brakes = replace(vehicle, front=front, rear=rear)
-    return MultibodyPlant(
-        replace(load_configuration("reference_vehicle"), vehicle=with_brakes), PlantErrors()
-    )
+    return replace(vehicle, front=front, rear=rear)
 
 
-def estimate(measurements: list[Measurement]) -> Table:
-    """What an owner's estimator makes of them."""
-    estimator = Estimator(owners.configure("mujoco", 0.0))
+def estimate(configuration: Configuration, measurements: list[Measurement]) -> Table:
+    """What the estimator makes of them."""
+    estimator = Estimator(configuration)
     steps = make_steps(measurements, PERIOD_NS, Problems("log"))
     return tabulate([e for t, now, _ in steps if (e := estimator.step(t, now)) is not None])
 
