@@ -70,3 +70,12 @@ def test_shaking_is_not_made_up_where_samples_are_missing():
     assert shaking.value != [0.0, 0.0]
     shaking.take(11.0, (0.1, 0.1), NOISE**2)
     assert (shaking.value, shaking.variance) == ([0.0, 0.0], [0.0, 0.0])
+
+
+def test_shaking_ends_when_samples_do():
+    _, _, shaking = shake(5.0, 2.0)
+    last = 2499 * H
+    shaking.expire(last + H)
+    assert shaking.value != [0.0, 0.0]
+    shaking.expire(last + 0.03)
+    assert shaking.value == [0.0, 0.0]

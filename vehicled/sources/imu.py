@@ -275,6 +275,7 @@ class ImuSource(Source[Imu]):
             self.updates.update(m, "imu.accel", value, noise)
             return
         R, up = self._R, self._axes[2]
+        self._shaking.expire(m.t * 1e-9)
         self.filter.shaking[:] = self._shaking.value
         of_car = self._calc_shaken()
         of_car[2] += self._road.variance

@@ -38,6 +38,11 @@ class Shaking:
         self.variance = [0.0, 0.0]
         """(rad/s²)², of its error."""
 
+    def expire(self, t: float) -> None:
+        """At t (s), what was found holds only while samples come."""
+        if self._samples and t - self._samples[-1][0] > _LONGEST:
+            self.interrupt()
+
     def take(self, t: float, innovation: tuple[float, float], variance: float) -> None:
         """Innovations of a sample at t (s), rad/s, and the variance of its noise."""
         samples = self._samples
