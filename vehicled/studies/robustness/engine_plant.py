@@ -115,8 +115,8 @@ class EnginePlant:
 
     def _find_rest(self) -> np.ndarray:
         """(4,) m: where the hubs are in the chassis of a car that stands; rolling on, toe makes forces and travel."""
-        engine = self._make(self._vehicle, 0.0, self._dt)
-        for _ in range(round(_STANDING / self._dt)):
+        engine = self._make(self._vehicle, 0.0, STEP)
+        for _ in range(round(_STANDING / STEP)):
             engine.advance(0.0, 0.0, np.zeros(4), np.zeros((2, 4)))
         *chassis, _ = engine.read()
         rest: np.ndarray = calc_travel(engine.read_wheels(), *chassis)[0]
