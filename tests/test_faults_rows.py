@@ -21,6 +21,7 @@ ONE_PLACE = tuple(d for d in DRIVES if d not in PLACES[1:])
 """For each fault; `vehicled bench faults --offline` has it at all places."""
 OPEN = {
     "CAN silent 4 s",
+    "GNSS spoofed by 0.5 m/s",
     "all devices silent",
     "brake stuck at 20 bar, torque silent",
     "IMU stuck",

@@ -32,6 +32,8 @@ _LARGEST_LATERAL = 8.0
 """m/s²: of lateral acceleration; beyond it a car may skid."""
 _LONGEST = 0.2
 """s: after a longer gap nothing is known of the angle meanwhile."""
+_SILENT = 0.1
+"""s: a car has turned by less since a sample that is newer, where a course is compared with that."""
 
 
 class BiasJump(NamedTuple):
@@ -91,7 +93,10 @@ class CourseConsistency:
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)
         if at is None:
             return None
-        _, angle, rate = at
+        measured, angle, rate = at
+        if t - measured > _SILENT:
+            self._apart.clear()
+            return None
         kept, apart = self._apart, angle + course
         if kept:
             apart = kept[-1][1] + float(wrap(apart - kept[-1][1]))
