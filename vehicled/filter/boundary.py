@@ -108,9 +108,8 @@ class ObservedFilter(Protocol):
     def set_yaw_noise(self, density: float) -> None:
         """White noise of the yaw acceleration beside that of the settings, (rad/s²)²/Hz."""
 
-    @property
-    def shaking(self) -> np.ndarray:
-        """(2,) roll and pitch acceleration beside the model's, rad/s², to be written before accelerometers."""
+    def write_shaking(self, roll: float, pitch: float) -> None:
+        """Roll and pitch acceleration beside the model's, rad/s², for the accelerometers to come."""
 
     @property
     def measured_rates(self) -> np.ndarray:

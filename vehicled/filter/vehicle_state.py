@@ -32,6 +32,7 @@ from vehicled.filter.states import (
 from vehicled.filter.structure import PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
 from vehicled.messages import WHEELS, SlowState
+from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, MOUNTING, PLACE, YAW, YAW_RATE
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
@@ -98,10 +99,9 @@ class VehicleState:
         self._age, self._d_since = view("age"), car.tangent("since")
         self._sums, self._d_sums = view("sums"), car.tangent("sums")
         self._h = view("h")
-        self.shaking = view("shaking")
-        """To be written before an observation of accelerometers (see `ErrorModel.shaking`)."""
+        # What `ErrorModel` has under these names, for the observations to come.
+        self.write_shaking = PlainNumbers(car.layout, car.workspace, shaking=2).write
         self.measured_rates = view("measured_rates")
-        """To be written before an observation that reads them (see `ErrorModel.measured_rates`)."""
         self._now = self.pose = view("now")
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
         every = np.arange(car.layout.size)

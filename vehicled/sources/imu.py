@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import add, mul
+from operator import add
 from typing import Annotated, cast
 
 import msgspec
@@ -224,8 +224,8 @@ class ImuSource(Source[Imu]):
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
-        self._R: list[list[float]] = s.R_imu_vehicle.tolist()
-        self._axes: list[list[float]] = s.R_imu_vehicle.T.tolist()
+        self._squares: list[list[float]] = (s.R_imu_vehicle**2).tolist()
+        self._ahead_axis, self._left_axis, self._up = s.R_imu_vehicle.T.tolist()
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
@@ -274,27 +274,18 @@ class ImuSource(Source[Imu]):
         if self._given_noise:
             self.updates.update(m, "imu.accel", value, noise)
             return
-        R, up = self._R, self._axes[2]
         self._shaking.expire(m.t * 1e-9)
-        self.filter.shaking[:] = self._shaking.value
-        of_car = self._calc_shaken()
-        of_car[2] += self._road.variance
-        noise = [
-            n + sum(s * s * v for s, v in zip(r, of_car, strict=True)) for n, r in zip(noise, R, strict=True)
-        ]
+        self.filter.write_shaking(*self._shaking.value)
+        x, y, z = self.settings.position
+        roll, pitch = self._shaking.variance
+        # By vehicle axis, of what shaking and road do at the place of the IMU; and by axis of the IMU.
+        ahead, left, up = z * z * pitch, z * z * roll, y * y * roll + x * x * pitch + self._road.variance
+        noise = [n + a * ahead + b * left + c * up for n, (a, b, c) in zip(noise, self._squares, strict=True)]
         self.updates.update(m, "imu.accel", value, noise)
         record = self.updates.records[-1]
         if record.innovation:
-            self._road.take(
-                sum(s * v for s, v in zip(up, record.innovation, strict=True)),
-                sum(s * s * v for s, v in zip(up, record.variance, strict=True)),
-            )
-
-    def _calc_shaken(self) -> list[float]:
-        """Variances by vehicle axis of what shaking does at the place of the IMU."""
-        x, y, z = self.settings.position
-        roll, pitch = self._shaking.variance
-        return [z * z * pitch, z * z * roll, y * y * roll + x * x * pitch]
+            (i, j, k), (a, b, c), (u, v, w) = record.innovation, record.variance, self._up
+            self._road.take(u * i + v * j + w * k, u * u * a + v * v * b + w * w * c)
 
     def _observe_rates(self, m: Measurement, value: list[float], noise: list[float], variance: float) -> None:
         """Update with all axes, and keep what others use of them."""
@@ -303,17 +294,20 @@ class ImuSource(Source[Imu]):
         record = self.updates.records[-1]
         if not record.innovation:
             return
-        roll, pitch, yaw = (sum(map(mul, axis, record.innovation)) for axis in self._axes)
-        t, before = m.t * 1e-9, self._measured_at
-        self._shaking.take(t, (roll, pitch), variance)
-        self._measured_at = t
+        (i, j, k), (a, b, c), (u, v, w) = record.innovation, self._ahead_axis, self._left_axis
+        t, before, self._measured_at = m.t * 1e-9, self._measured_at, m.t * 1e-9
+        self._shaking.take(t, (a * i + b * j + c * k, u * i + v * j + w * k), variance)
         if not self._given_noise and 0.0 < t - before < OLD:
-            expected, of_sensor = (
-                sum(share * share * v for share, v in zip(self._axes[2], variances, strict=True))
-                for variances in (record.variance, noise)
-            )
+            (u, v, w), (a, b, c), (f, g, h) = self._up, record.variance, noise
+            u2, v2, w2 = u * u, v * v, w * w
             least = self.filter.settings.rate_noise.yaw**2
-            self._turning.take(yaw, expected, of_sensor, t - before, least)
+            self._turning.take(
+                u * i + v * j + w * k,
+                u2 * a + v2 * b + w2 * c,
+                u2 * f + v2 * g + w2 * h,
+                t - before,
+                least,
+            )
             self.filter.set_yaw_noise(self._turning.density)
 
     def _read_motion(

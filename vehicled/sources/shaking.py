@@ -46,7 +46,11 @@ class Shaking:
     def take(self, t: float, innovation: tuple[float, float], variance: float) -> None:
         """Innovations of a sample at t (s), rad/s, and the variance of its noise."""
         samples = self._samples
-        before = next((s for s in reversed(samples) if t - s[0] >= 0.9 * _WINDOW), None)
+        latest, before = t - 0.9 * _WINDOW, None
+        for sample in reversed(samples):
+            if sample[0] <= latest:
+                before = sample
+                break
         samples.append((t, *innovation))
         if before is None or not 0.0 < t - before[0] <= _LONGEST:
             self.interrupt()
