@@ -26,6 +26,8 @@ R = TypeVar("R")
 
 _CONNECT_S = 10.0
 """For the connection, and then for the first worker."""
+_CHECK_S = 1.0
+"""Between two checks whether the cluster has been left."""
 _WITHOUT_WORKERS_S = 60.0
 """A cluster without workers for so long has none any more."""
 
@@ -147,8 +149,7 @@ class Cluster(SharingExecutor):
         try:
             if self._ended.is_set() or remote.cancelled():
                 raise CancelledError
-            # At once; but where the client is closed meanwhile, never. All clusters of a process share this thread.
-            outcome = remote.result(_CONNECT_S)
+            outcome = self._receive(remote)
         except BaseException as error:  # a CancelledError too
             failure = self._translate(error)
         suspected = isinstance(failure, WorkerLostError) and not job.alone
@@ -163,6 +164,22 @@ class Cluster(SharingExecutor):
             self._begin(following)
         if not suspected:
             self._settle(job.future, outcome, failure)
+
+    def _receive(self, remote: distributed.Future[Any]) -> _Outcome:
+        """Of a job that has ended: at once, or when it has been repeated, as its worker was killed with the result.
+
+        Raises the job's error, or CancelledError when the cluster is left: all clusters of a process share this
+        thread, which must not wait for ever.
+        """
+        while True:
+            try:
+                outcome: _Outcome = remote.result(_CHECK_S)
+                return outcome
+            except TimeoutError:
+                if remote.status == "error":  # the job's own
+                    raise
+                if self._ended.is_set():
+                    raise CancelledError from None
 
     def _settle(self, future: Future[Any], outcome: _Outcome | None, failure: BaseException | None) -> None:
         if future.done() or not future.set_running_or_notify_cancel():
