@@ -13,7 +13,7 @@ NOISE, H = 0.002, 0.004
 def sampled(*samples: tuple[float, float]) -> MeasuredRates:
     rates = MeasuredRates()
     for t, roll in samples:
-        rates.take(t, [roll, 0.0, 0.0], NOISE**2)
+        rates.take(t, [roll, 0.0, 0.0], NOISE)
     return rates
 
 

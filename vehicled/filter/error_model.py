@@ -87,8 +87,8 @@ class ErrorModel:
         self.shaking = program.array("shaking", 2)
         """Roll and pitch acceleration beside the car's of the model, rad/s²."""
         self.measured_rates = program.array("measured_rates", 4)
-        """1, or 0 where nothing measures them; and angular velocity by the gyroscopes at the time of `pose`, IMU
-        axes, with their estimated bias, rad/s."""
+        """1, or 0 where nothing measures them; and angular velocity as the gyroscopes measure it at the time of
+        `pose`, IMU axes, rad/s: their estimated bias is still to be subtracted."""
         self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
         self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
         (self.age,) = program.array("age", 1)

@@ -33,7 +33,7 @@ _LARGEST_LATERAL = 8.0
 _LONGEST = 0.2
 """s: after a longer gap nothing is known of the angle meanwhile."""
 _SILENT = 0.1
-"""s: a car has turned by less since a sample that is newer, where a course is compared with that."""
+"""s: a course is compared with a sample of the gyroscope that is at most so much older."""
 
 
 class BiasJump(NamedTuple):

@@ -222,6 +222,7 @@ class GnssSource(Source[Gnss]):
         if fix is None and ("lat" in v or v.get("quality", 1.0) < 1.0):
             self.updates.reject(m, f"{name}position", [], "no fix")
         moving = v.get("speed", 0.0) > self.settings.least_speed
+        self._write_rates(m.t * 1e-9 - self._late)
         if fix is not None and not self._world.known:
             self._join_world(fix)
         self._check_heading(m.t, v)
@@ -272,7 +273,8 @@ class GnssSource(Source[Gnss]):
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
         """Update with the vector, or else with speed and course."""
         updates, name, s = self.updates, self._prefix, self.settings
-        sigma = math.hypot(self._find_velocity_noise(v), self._give_rates(m.t * 1e-9 - self._late))
+        of_rates = self.filter.measured_rates.item(0) * self._rates.sigma * self._arm
+        sigma = math.hypot(self._find_velocity_noise(v), of_rates)
         is_vector = "vn" in v and "ve" in v and self._world.aligned
         health = updates.health
         health[f"{name}velocity"].is_expected = self._world.aligned
@@ -297,14 +299,13 @@ class GnssSource(Source[Gnss]):
                 noise = (sigma / v["speed"]) ** 2 + s.sideslip_error**2
                 updates.update(m, f"{name}course", [v["course"]], [noise], latency=self._late)
 
-    def _give_rates(self, t: float) -> float:
-        """Let the filter have what the gyroscopes measured at t (s); 1 σ of the antenna's velocity by their noise."""
-        rates, given = self._rates.find(t), self.filter.measured_rates
+    def _write_rates(self, t: float) -> None:
+        """What the gyroscopes measured at t (s), which the antenna's velocity is predicted with."""
+        rates, written = self._rates.find(t), self.filter.measured_rates
         if rates is None:
-            given[0] = 0.0
-            return 0.0
-        given[:] = (1.0, *rates)
-        return math.sqrt(self._rates.variance) * self._arm
+            written[0] = 0.0
+        else:
+            written[:] = (1.0, *rates)
 
     def _observe_heading(self, m: Measurement, v: Mapping[str, float]) -> None:
         baseline, kind = self.settings.heading, f"{self._prefix}heading"

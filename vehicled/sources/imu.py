@@ -25,8 +25,8 @@ from vehicled.sources.imu_model import (
     add_gyroscopes,
 )
 from vehicled.sources.imu_timing import LARGE_CHANGE
+from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.lateral import OLD, LateralKinematics
-from vehicled.sources.model_error import ModelError, ProcessNoise
 from vehicled.sources.noise_floor import NoiseFloor
 from vehicled.sources.shaking import Shaking
 from vehicled.sources.source import Context, Source, SourceSettings
@@ -198,10 +198,10 @@ class ImuSource(Source[Imu]):
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
         self._floors: dict[str, NoiseFloor] = {}
-        self._road = ModelError()
+        self._road = ExcessVariance()
         """Vertical acceleration by roads that are not as even as the model's."""
         self._shaking = Shaking()
-        self._turning = ProcessNoise()
+        self._turning = ExcessDensity()
         """Of the yaw rate."""
         self._measured_at = -math.inf
         super().__init__(settings, context)
@@ -269,10 +269,12 @@ class ImuSource(Source[Imu]):
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
         return self._ahead if t - self._ahead_at < OLD else None
 
-    def _observe_accelerations(self, m: Measurement, value: list[float], noise: list[float]) -> None:
-        """Update with all axes; with the error of the model that the road causes."""
+    def _observe_accelerations(
+        self, m: Measurement, value: list[float], noise: list[float], present: list[int] | None = None
+    ) -> None:
+        """Update with the axes present, None: all; with the error of the model that the road causes."""
         if self._given_noise:
-            self.updates.update(m, "imu.accel", value, noise)
+            self.updates.update(m, "imu.accel", value, noise, present)
             return
         self._shaking.expire(m.t * 1e-9)
         self.filter.write_shaking(*self._shaking.value)
@@ -281,23 +283,24 @@ class ImuSource(Source[Imu]):
         # By vehicle axis, of what shaking and road do at the place of the IMU; and by axis of the IMU.
         ahead, left, up = z * z * pitch, z * z * roll, y * y * roll + x * x * pitch + self._road.variance
         noise = [n + a * ahead + b * left + c * up for n, (a, b, c) in zip(noise, self._squares, strict=True)]
-        self.updates.update(m, "imu.accel", value, noise)
+        self.updates.update(m, "imu.accel", value, noise, present)
         record = self.updates.records[-1]
-        if record.innovation:
+        if record.innovation and present is None:
             (i, j, k), (a, b, c), (u, v, w) = record.innovation, record.variance, self._up
             self._road.take(u * i + v * j + w * k, u * u * a + v * v * b + w * w * c)
 
     def _observe_rates(self, m: Measurement, value: list[float], noise: list[float], variance: float) -> None:
         """Update with all axes, and keep what others use of them."""
-        self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else variance)
+        # Noise that is being identified is noise of the gyroscopes alone.
+        self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else math.sqrt(variance))
         self.updates.update(m, "imu.gyro", value, noise)
         record = self.updates.records[-1]
-        if not record.innovation:
+        if self._given_noise or not record.innovation:
             return
         (i, j, k), (a, b, c), (u, v, w) = record.innovation, self._ahead_axis, self._left_axis
         t, before, self._measured_at = m.t * 1e-9, self._measured_at, m.t * 1e-9
         self._shaking.take(t, (a * i + b * j + c * k, u * i + v * j + w * k), variance)
-        if not self._given_noise and 0.0 < t - before < OLD:
+        if 0.0 < t - before < OLD:
             (u, v, w), (a, b, c), (f, g, h) = self._up, record.variance, noise
             u2, v2, w2 = u * u, v * v, w * w
             least = self.filter.settings.rate_noise.yaw**2
@@ -381,4 +384,7 @@ class ImuSource(Source[Imu]):
                 of.floor.interrupt()
                 value = [0.0 if x is None else x for x in sample]
                 noise = [MISSING if x is None else w for x, w in zip(sample, of.variances, strict=True)]
-                self.updates.update(m, of.kind, value, noise, present)
+                if of.kind == "imu.accel":
+                    self._observe_accelerations(m, value, noise, present)
+                else:
+                    self.updates.update(m, of.kind, value, noise, present)

@@ -16,20 +16,20 @@ class MeasuredRates:
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, Sequence[float]]] = deque(maxlen=_KEPT)
-        self.variance = 0.0
-        """Of a sample, (rad/s)²."""
+        self.sigma = 0.0
+        """Standard deviation of a sample, rad/s."""
 
     def reset(self) -> None:
         """Forget all samples."""
         self._samples.clear()
 
-    def take(self, t: float, rates: Sequence[float], variance: float) -> None:
-        """A sample at t (s), in axes of the IMU, and its variance."""
+    def take(self, t: float, rates: Sequence[float], sigma: float) -> None:
+        """A sample at t (s), rad/s in axes of the IMU, and its standard deviation."""
         samples = self._samples
         if samples and t <= samples[-1][0]:
             return
         samples.append((t, rates))
-        self.variance = variance
+        self.sigma = sigma
 
     def find(self, t: float) -> Sequence[float] | None:
         """At t (s), linear between samples; the last one for a time just behind it; None where there is none near."""

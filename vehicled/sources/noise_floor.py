@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_MEMORY = 250.0
-"""Samples over which the noise is averaged."""
-_SPIKE = 25.0
-"""A second difference beyond five standard deviations is no noise, and counts as if it were there."""
+MEMORY = 250.0
+"""Samples over which a variance is averaged."""
+SPIKE = 25.0
+"""What is beyond five standard deviations is no noise, and counts as if it were there: so many variances."""
 
 
 class NoiseFloor:
@@ -43,7 +43,7 @@ class NoiseFloor:
         if last is not None and before is not None:
             for k, x in enumerate(value):
                 second, mean = x - 2.0 * last[k] + before[k], found[k]
-                square, spike = second * second / 6.0, _SPIKE * max(mean, least[k])
-                found[k] = mean + ((square if square < spike else spike) - mean) / _MEMORY
+                square, spike = second * second / 6.0, SPIKE * max(mean, least[k])
+                found[k] = mean + ((square if square < spike else spike) - mean) / MEMORY
         self._last, self._before = value, last
         return list(map(max, least, found))

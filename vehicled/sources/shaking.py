@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 
+from vehicled.sources.noise_floor import MEMORY, SPIKE
+
 _WINDOW = 0.008
 """s over which rates are differenced: the noise of samples falls with it, and the delay, half of it, grows."""
 _LONGEST = 0.021
 """s: samples further apart show no such acceleration."""
-_MEMORY = 250.0
-"""Samples over which its variance is averaged."""
-_SPIKE = 25.0
-"""What is beyond five standard deviations counts as if it were there."""
 
 
 class Shaking:
@@ -59,7 +57,7 @@ class Shaking:
         noise = 2.0 * variance / (span * span)
         for k in range(2):
             difference, found = (innovation[k] - before[1 + k]) / span, self._found[k]
-            square = min(difference * difference, _SPIKE * (max(found, 0.0) + noise))
-            self._found[k] = found = found + (square - noise - found) / _MEMORY
+            square = min(difference * difference, SPIKE * (max(found, 0.0) + noise))
+            self._found[k] = found = found + (square - noise - found) / MEMORY
             share = found / (found + noise) if found > 0.0 else 0.0
             self.value[k], self.variance[k] = share * difference, share * noise

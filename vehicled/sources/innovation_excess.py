@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-_MEMORY = 250.0
-"""Samples over which it is averaged."""
-_SPIKE = 25.0
-"""An innovation beyond five standard deviations counts as if it were there."""
+from vehicled.sources.noise_floor import MEMORY, SPIKE
+
 _MOST = 25.0
 """Densities grow by no more than this factor, so that a sensor that fails is not followed at once: noise by five."""
 
 
-class ModelError:
+class ExcessVariance:
     """Variance by which innovations exceed what the filter expects of them (Mehra 1970): E[ν²] − H P Hᵀ − R.
 
     White, as the filter takes it to be. It follows what changes within seconds, such as the roughness of a road.
@@ -27,12 +25,12 @@ class ModelError:
 
     def take(self, innovation: float, expected: float) -> None:
         """An innovation and its variance, S, to which `variance` had been added."""
-        square = min(innovation * innovation, _SPIKE * expected)
-        self._found += (square - (expected - self.variance) - self._found) / _MEMORY
+        square = min(innovation * innovation, SPIKE * expected)
+        self._found += (square - (expected - self.variance) - self._found) / MEMORY
         self.variance = max(self._found, 0.0)
 
 
-class ProcessNoise:
+class ExcessDensity:
     """Density of white noise on the rate of a state, by the innovations of a sensor that measures the state.
 
     An innovation ν corrects the state by K ν, with K² S expected in the mean: what it is more has come from the
@@ -53,6 +51,6 @@ class ProcessNoise:
         `least`: density that the process has in any case.
         """
         gain = max(expected - noise, 0.0) / expected
-        square = min(innovation * innovation, _SPIKE * expected)
-        more = self.density + gain * gain * (square - expected) / interval / _MEMORY
+        square = min(innovation * innovation, SPIKE * expected)
+        more = self.density + gain * gain * (square - expected) / interval / MEMORY
         self.density = min(max(more, 0.0), _MOST * least)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from vehicled.sources.model_error import ModelError, ProcessNoise
+from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
 
 EXPECTED = 0.04
 """H P Hᵀ + R of a filter."""
 
 
-def follow(error: ModelError, variance: float, samples: int, seed: int = 0) -> list[float]:
+def follow(error: ExcessVariance, variance: float, samples: int, seed: int = 0) -> list[float]:
     """What is added after each of so many innovations of that variance, which the filter counts."""
     found = []
     for innovation in np.random.default_rng(seed).normal(0.0, np.sqrt(variance), samples):
@@ -19,32 +19,32 @@ def follow(error: ModelError, variance: float, samples: int, seed: int = 0) -> l
 
 
 def test_what_is_added_makes_up_the_difference():
-    found = follow(ModelError(), 1.0, 20_000)
+    found = follow(ExcessVariance(), 1.0, 20_000)
     # Averages over 250 samples of a square with σ = √2 σ²: ±6 %; of 80 of these, ±1 %.
     assert np.mean(found[1000:]) == pytest.approx(1.0 - EXPECTED, abs=0.03)
     assert np.std(found[1000:]) == pytest.approx(np.sqrt(2 / 500), rel=0.3)
 
 
 def test_nothing_is_added_where_innovations_are_as_expected_or_less():
-    assert np.mean(follow(ModelError(), EXPECTED, 20_000)) < 0.05 * EXPECTED
-    assert max(follow(ModelError(), 0.3 * EXPECTED, 20_000)[250:]) == 0.0
+    assert np.mean(follow(ExcessVariance(), EXPECTED, 20_000)) < 0.05 * EXPECTED
+    assert max(follow(ExcessVariance(), 0.3 * EXPECTED, 20_000)[250:]) == 0.0
 
 
 def test_it_follows_a_road_that_becomes_even_again():
-    error = ModelError()
+    error = ExcessVariance()
     follow(error, 1.0, 2000)
     assert follow(error, EXPECTED, 1500)[-1] < 0.02
 
 
 def test_one_absurd_innovation_counts_as_five_standard_deviations():
-    error = ModelError()
+    error = ExcessVariance()
     error.take(1e6, EXPECTED)
     assert error.variance == pytest.approx(24 * EXPECTED / 250)
 
 
 def walk(density: float, least: float, samples: int = 20_000, h: float = 0.004) -> np.ndarray:
     """What is added to `least` by a filter of a random walk of that density, measured with σ = 0.002."""
-    rng, process, noise = np.random.default_rng(3), ProcessNoise(), 0.002**2
+    rng, process, noise = np.random.default_rng(3), ExcessDensity(), 0.002**2
     steps, errors = np.sqrt(density * h) * rng.normal(size=samples), 0.002 * rng.normal(size=samples)
     x, estimate, variance, found = 0.0, 0.0, noise, []
     for step, error in zip(steps.tolist(), errors.tolist(), strict=True):
