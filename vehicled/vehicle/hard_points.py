@@ -16,7 +16,6 @@ from vehicled.units import MetresVector, Radians
 Suspension = Literal["double_wishbone", "macpherson", "swing_arm"]
 Suspensions = tuple[Suspension, Suspension]
 """Of front and rear axle."""
-DOUBLE_WISHBONES: Suspensions = ("double_wishbone", "double_wishbone")
 
 Point = tuple[float, float, float]
 
