@@ -117,7 +117,7 @@ def test_the_tangent_is_that_of_differences(library, in_python):
 @pytest.mark.parametrize("tyre", ["tmeasy", "linear"])
 def test_units_of_parameters_make_energies_and_masses(tyre):
     """Terms that are added have one unit only where every parameter has its own."""
-    made = build(tyre)
+    made = build(tyre, ("double_wishbone", "double_wishbone"))
     arrays, system = made.program.arrays, made.step.system
     known = {
         a: unit

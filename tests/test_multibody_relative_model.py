@@ -35,6 +35,7 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 from vehicled.multibody.reactions import calc_reactions
 from vehicled.multibody.sensors import Encoder, Gyroscope, SensorSet
+from vehicled.settings import SettingsError
 from vehicled.studies.observers.error_state import ErrorStateObserver
 from vehicled.studies.observers.linkage_errors import ExactLinkageErrors
 from vehicled.studies.observers.noise import calc_free_slope, discretise, make_units
@@ -487,5 +488,5 @@ def test_what_can_move_is_named_by_its_body():
 
 
 def test_a_form_that_does_not_exist_is_refused():
-    with pytest.raises(Exception, match="coordinates: expected natural, relative or auto"):
+    with pytest.raises(SettingsError, match="coordinates: expected natural, relative or auto"):
         rig.describe(DOUBLE.replace("relative", "absolute"))

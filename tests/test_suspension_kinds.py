@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from suspension_rig import Carriers, Published, mirror, place, points_of
-from vehicle_rig import Basics, G, Rig, sine, vehicle
+from vehicle_rig import LOSSLESS, Basics, G, Rig, sine, vehicle
 
 from vehicled.messages import CORNER_LOADS, WHEELS
 from vehicled.vehicle.hard_points import AnyPoints, calc_spin_axis
@@ -21,14 +21,6 @@ QUICK = [("macpherson", "swing_arm")]
 OTHERS = [("macpherson", "macpherson"), ("macpherson", "double_wishbone")]
 OTHERS += [("double_wishbone", "macpherson"), ("double_wishbone", "swing_arm")]
 PAIRS = [*QUICK, *(pytest.param(pair, marks=pytest.mark.slow) for pair in OTHERS)]
-LOSSLESS = {
-    "damper__bump": 0.0,
-    "damper__rebound": 0.0,
-    "stop__stiffness": 0.0,
-    "tyre__vertical_damping": 0.0,
-    "tyre__slip_stiffness_x": 1e-9,
-    "tyre__slip_stiffness_y": 1e-9,
-}
 
 
 @lru_cache

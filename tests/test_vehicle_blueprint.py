@@ -17,6 +17,8 @@ from vehicled.vehicle.car import Car, CompiledCar, Instances
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
 
+WISHBONES = ("double_wishbone", "double_wishbone")
+
 
 def structure(kind: str = "errorEKF") -> Structure:
     """Of the filter that comes with the prototype."""
@@ -66,7 +68,7 @@ def builds(monkeypatch):
 
 
 def get(tyre="linear", extensions=(), width=1, differentiation=None) -> tuple[Blueprint, bytes]:
-    return get_blueprint(tyre, extensions, width, differentiation)
+    return get_blueprint(tyre, WISHBONES, extensions, width, differentiation)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_the_key_of_a_filter_says_what_is_compiled():
 
 
 def test_changed_source_is_built_again(folder, kept, builds):
-    get_blueprint("linear", (), 1, None, source="changed")
+    get_blueprint("linear", WISHBONES, (), 1, None, source="changed")
     assert len(builds) == 1
     # What was built from source that is no longer there is not kept.
     assert len(list(folder.glob("*.car"))) == 1
@@ -203,7 +205,7 @@ def test_lost_object_code_is_made_again(folder, kept, builds):
 def test_a_car_from_disk_moves_as_any_other():
     vehicle = load_configuration("prototype").vehicle
     first = Car(vehicle)
-    second = Instances(CompiledCar(vehicle.tyre))
+    second = Instances(CompiledCar(vehicle.tyre, vehicle.suspensions))
     second.workspace[:] = first.workspace
     for car in (first, second):
         car.corner_inputs[3] = 50.0

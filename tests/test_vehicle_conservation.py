@@ -2,17 +2,7 @@
 
 import numpy as np
 import pytest
-from vehicle_rig import G, Rig, momenta, motions, vehicle
-
-# A car whose energy is conserved: no damper, no stop, no air; tyres that neither damp nor grip.
-LOSSLESS = {
-    "damper__bump": 0.0,
-    "damper__rebound": 0.0,
-    "stop__stiffness": 0.0,
-    "tyre__vertical_damping": 0.0,
-    "tyre__slip_stiffness_x": 1e-9,
-    "tyre__slip_stiffness_y": 1e-9,
-}
+from vehicle_rig import LOSSLESS, G, Rig, momenta, motions, vehicle
 
 
 def in_flight(name: str = "prototype", spin: float = 30.0, **parameters: float) -> Rig:

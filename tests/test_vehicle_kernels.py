@@ -150,7 +150,7 @@ def test_machine_code_agrees_with_python_text_on_every_kernel(name):
     differences over the step, and weighs the constraints with the penalty."""
     rig = moving(name)
     car = rig.car
-    program = model.build(rig.vehicle.tyre).program
+    program = model.build(rig.vehicle.tyre, rig.vehicle.suspensions).program
     assert program.layout.places == {n: p for n, p in car.layout.places.items() if n in program.layout.places}
     rng = np.random.default_rng(2)
     car.correction[:] = 0.01 * rng.normal(size=12)

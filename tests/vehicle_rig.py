@@ -23,6 +23,15 @@ from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
 
 G = 9.81
+LOSSLESS = {
+    "damper__bump": 0.0,
+    "damper__rebound": 0.0,
+    "stop__stiffness": 0.0,
+    "tyre__vertical_damping": 0.0,
+    "tyre__slip_stiffness_x": 1e-9,
+    "tyre__slip_stiffness_y": 1e-9,
+}
+"""Parameters of a car whose energy is conserved: no damper, no stop; tyres that neither damp nor grip."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,11 +22,11 @@ from vehicled.multibody.elements import (
     Universal,
 )
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.topology import GROUND
 from vehicled.symbolic.evaluate import FLOAT, Arithmetic, evaluate
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.vector import Vector
 
-GROUND = "ground"
 _SAMPLES = 3
 """Number of geometries at which expressions are evaluated: the mechanism's own, and random ones."""
 

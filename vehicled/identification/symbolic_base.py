@@ -16,10 +16,11 @@ import numpy as np
 
 from vehicled.identification import parameters
 from vehicled.identification.base import BaseSet
-from vehicled.identification.body_geometry import GROUND, Geometry
+from vehicled.identification.body_geometry import Geometry
 from vehicled.identification.transfers import Transfer, find_transfers
 from vehicled.multibody.body_operators import get_body
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.topology import GROUND
 from vehicled.symbolic.evaluate import FLOAT, Arithmetic
 from vehicled.symbolic.graph import Atom
 

@@ -26,9 +26,10 @@ from itertools import combinations
 import numpy as np
 
 from vehicled.identification import parameters
-from vehicled.identification.body_geometry import GROUND, Element, Geometry
+from vehicled.identification.body_geometry import Element, Geometry
 from vehicled.multibody.body_operators import calc_pose, get_body
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.topology import GROUND
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.vector import Vector
 

@@ -22,7 +22,7 @@ _EQUATION_TOLERANCE = 1e-12
 """As `RANK_TOLERANCE`, of the equations of motion, where small inertias stand beside large ones."""
 
 _STRIDE = 0.25
-"""rad"""
+"""rad, largest change of a joint's angle in one part of a move, from which Newton's method starts."""
 
 _SETTLED = 1e-6
 """Change of the coordinates from which an assembly counts as nearest to its guess."""
@@ -120,7 +120,7 @@ def _count_strides(mechanism: MechanismInstance, move: np.ndarray) -> int:
     """Least number of parts in which a move (f,) is made.
 
     One in natural coordinates, in which constraints are quadratic; angles of joints are moved in strides, because
-    Newton leads to another assembly from too far away.
+    Newton's method may converge to another assembly from further away.
     """
     if not mechanism.compiled.model.varies:
         return 1

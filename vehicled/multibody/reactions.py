@@ -29,9 +29,7 @@ from vehicled.multibody.elements import (
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import JointSide
 from vehicled.multibody.switches import find_constraints
-from vehicled.multibody.topology import TreeJoint
-
-_GROUND = "ground"
+from vehicled.multibody.topology import GROUND, TreeJoint
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class _Balance:
 
     def wrench(self, body: str, torque: np.ndarray, force: np.ndarray) -> None:
         """On a body, the torque about the origin."""
-        if body != _GROUND:
+        if body != GROUND:
             self.known[body] += np.concatenate([torque, force])
 
     def force(self, point: str, force: np.ndarray) -> None:
@@ -232,14 +230,14 @@ class _Balance:
         for point in self.on_points:
             ways = np.eye(3)[:, : 2 if planar else 3]
             owners = self.point_owners[point]
-            unknowns += [_Unknown(point, b, None, point, ways, none) for b in owners if b != _GROUND]
+            unknowns += [_Unknown(point, b, None, point, ways, none) for b in owners if b != GROUND]
         for vector in self.on_vectors:
             along = mechanism.placement.vector(vector, mechanism.q)
             ways = np.eye(3)[:, 2:] if planar else self._across(along)
             owners = self.vector_owners[vector]
-            unknowns += [_Unknown(vector, b, None, None, none, ways) for b in owners if b != _GROUND]
-        pins = [p for p in self.on_points if _GROUND not in self.point_owners[p]]
-        pins += [v for v in self.on_vectors if _GROUND not in self.vector_owners[v]]
+            unknowns += [_Unknown(vector, b, None, None, none, ways) for b in owners if b != GROUND]
+        pins = [p for p in self.on_points if GROUND not in self.point_owners[p]]
+        pins += [v for v in self.on_vectors if GROUND not in self.vector_owners[v]]
         loads = self.on_points | self.on_vectors
         right = np.concatenate([*(-self.known[b] for b in names), *(loads[p] for p in pins), np.zeros(0)])
         columns = []

@@ -28,8 +28,8 @@ class _Code:
 
 
 @dataclass(frozen=True)
-class _Same:
-    """A description, which is the same as any other with this text."""
+class _Key:
+    """Of code in the cache: a description, equal to any other of the same text."""
 
     description: Description = field(compare=False)
     text: str
@@ -37,8 +37,8 @@ class _Same:
 
 # Shared by all swarms of a mechanism: to build its expressions takes longer than a swarm often runs.
 @lru_cache(maxsize=8)
-def _compile(mechanism: _Same, noisy: tuple[str, ...]) -> _Code:
-    return _Code(mechanism.description, noisy)
+def _compile(key: _Key, noisy: tuple[str, ...]) -> _Code:
+    return _Code(key.description, noisy)
 
 
 class Swarm:
@@ -57,7 +57,7 @@ class Swarm:
         if count < 1:
             raise ValueError(f"{count} particles: expected at least one")
         self.description, self.count, self.noisy = description, count, tuple(noisy)
-        code = _compile(_Same(description, repr(description)), self.noisy)
+        code = _compile(_Key(description, repr(description)), self.noisy)
         self.coordinates = code.coordinates
         self.angles, self.distances = list(description.angles), list(description.distances)
         self._sequences, self._rows, self._code = code.sequences, code.rows, code.machine

@@ -22,7 +22,7 @@ class CarBatch(Instances):
         """`width`: 2, 4 or a multiple of 8, which is what vectors hold. Raises ValueError on others."""
         if width not in (2, 4) and (width < 8 or width % 8):
             raise ValueError(f"{width} cars side by side: expected 2, 4 or a multiple of 8")
-        super().__init__(compiled(car.vehicle.tyre, extensions, width, suspensions=car.vehicle.suspensions))
+        super().__init__(compiled(car.vehicle.tyre, car.vehicle.suspensions, extensions, width))
         self._newton = self.view("newton")
         for name in ("parameters", "corner_parameters"):
             self.view(name)[...] = car.view(name)[..., None]

@@ -24,7 +24,7 @@ from vehicled.symbolic.code import Interface
 from vehicled.symbolic.differentiation import Differentiation, TangentLayout
 from vehicled.symbolic.program import Layout, RoutineHandle
 from vehicled.vehicle.extension import Extension
-from vehicled.vehicle.hard_points import DOUBLE_WISHBONES, Suspensions
+from vehicled.vehicle.hard_points import Suspensions
 from vehicled.vehicle.interface import CarKernels, Names
 
 _log = logging.getLogger(__name__)
@@ -66,10 +66,10 @@ _IMPORTED = hash_source()
 
 def get_blueprint(
     tyre: str,
+    suspensions: Suspensions,
     extensions: Sequence[Extension[Any]],
     width: int,
     differentiation: Differentiation | None,
-    suspensions: Suspensions = DOUBLE_WISHBONES,
     source: str | None = _IMPORTED,
 ) -> tuple[Blueprint, bytes]:
     """A compiled car and its object code; from disk if it has been made before.
@@ -78,13 +78,13 @@ def get_blueprint(
     """
     described = [e.code_key for e in extensions]
     if source is None or None in described:
-        return _build(tyre, extensions, width, differentiation, suspensions)
-    what = repr((tyre, described, width, differentiation, suspensions))
+        return _build(tyre, suspensions, extensions, width, differentiation)
+    what = repr((tyre, suspensions, described, width, differentiation))
     key = cache.make_key(source, sys.version, np.__version__, machine.target_description(), what)
     kept = _load(key, extensions)
     if kept is not None:
         return kept
-    made = _build(tyre, extensions, width, differentiation, suspensions)
+    made = _build(tyre, suspensions, extensions, width, differentiation)
     # Not kept if the source has changed since this process imported it.
     if hash_source() == source:
         cache.keep(key, _SUFFIX, msgspec.json.encode(made[0]))
@@ -108,17 +108,17 @@ def _load(key: str, extensions: Sequence[Extension[Any]]) -> tuple[Blueprint, by
 
 def _build(
     tyre: str,
+    suspensions: Suspensions,
     extensions: Sequence[Extension[Any]],
     width: int,
     differentiation: Differentiation | None,
-    suspensions: Suspensions,
 ) -> tuple[Blueprint, bytes]:
     # Not needed for code that has been kept.
     from vehicled.symbolic import compiler
     from vehicled.symbolic.tangent import Tangents
     from vehicled.vehicle import model
 
-    vehicle = model.build(tyre, extensions, width, suspensions)
+    vehicle = model.build(tyre, suspensions, extensions, width)
     program, routine = vehicle.program, vehicle.step.routine
     routines = (routine, *program.routines)
     tangents = None if differentiation is None else Tangents(program, differentiation)

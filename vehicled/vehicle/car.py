@@ -17,7 +17,7 @@ from vehicled.symbolic.program import KernelHandle, RoutineHandle, Span
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS, Z
 from vehicled.vehicle.blueprint import get_blueprint
 from vehicled.vehicle.extension import Extension, Result
-from vehicled.vehicle.hard_points import DOUBLE_WISHBONES, Suspensions
+from vehicled.vehicle.hard_points import Suspensions
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
 
 PENALTY = 1e10
@@ -42,12 +42,12 @@ class CompiledCar:
     def __init__(
         self,
         tyre: str,
+        suspensions: Suspensions,
         extensions: tuple[Extension[Any], ...] = (),
         width: int = 1,
         differentiation: Differentiation | None = None,
-        suspensions: Suspensions = DOUBLE_WISHBONES,
     ) -> None:
-        blueprint, object_code = get_blueprint(tyre, extensions, width, differentiation, suspensions)
+        blueprint, object_code = get_blueprint(tyre, suspensions, extensions, width, differentiation)
         self.layout, self.kernels, self.names = blueprint.layout, blueprint.kernels, blueprint.names
         self._results = dict(zip(extensions, blueprint.results, strict=True))
         # One car computes for microseconds, between which other threads get their turn.
@@ -72,13 +72,13 @@ class CompiledCar:
 @lru_cache
 def compiled(
     tyre: str,
+    suspensions: Suspensions,
     extensions: tuple[Extension[Any], ...] = (),
     width: int = 1,
     differentiation: Differentiation | None = None,
-    suspensions: Suspensions = DOUBLE_WISHBONES,
 ) -> CompiledCar:
     """The one compiled model of that kind in this process, of `width` cars side by side."""
-    return CompiledCar(tyre, extensions, width, differentiation, suspensions)
+    return CompiledCar(tyre, suspensions, extensions, width, differentiation)
 
 
 class Instances:
@@ -215,7 +215,7 @@ class Car(Instances):
         extensions: tuple[Extension[Any], ...] = (),
         differentiation: Differentiation | None = None,
     ) -> None:
-        super().__init__(compiled(vehicle.tyre, extensions, 1, differentiation, vehicle.suspensions))
+        super().__init__(compiled(vehicle.tyre, vehicle.suspensions, extensions, 1, differentiation))
         self.vehicle = vehicle
         self.flat_corner_inputs = self.corner_inputs.data.cast("B").cast("d")
         """`corner_inputs` row after row: so a number is written in a fraction of the time."""

@@ -16,12 +16,11 @@ from vehicled.units import MetresVector, Radians
 Suspension = Literal["double_wishbone", "macpherson", "swing_arm"]
 Suspensions = tuple[Suspension, Suspension]
 """Of front and rear axle."""
-DOUBLE_WISHBONES: Suspensions = ("double_wishbone", "double_wishbone")
 
 Point = tuple[float, float, float]
 
 _SMALL = 0.02
-"""Lever arms below 20 mm carry no wheel, and sines below this are no angle."""
+"""Least lever arm (m) and least sine of an angle at which a joint or a rod holds a wheel."""
 _ABOVE = 0.2
 """m, height over the wheel centre of the second point that marks the arm's attitude."""
 
@@ -38,60 +37,66 @@ class WheelPlace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardPoints(WheelPlace):
-    """Double wishbones."""
+class SteeredPoints(WheelPlace):
+    """What double wishbones and MacPherson struts have alike: a lower wishbone, and a tie rod."""
 
     lower_hinge: MetresVector
     """Lower wishbone on the chassis: any point of its hinge axis."""
     lower_axis: MetresVector = (1.0, 0.0, 0.0)
     """Direction of that hinge axis, of any length."""
     lower_ball_joint: MetresVector
-    upper_hinge: MetresVector
-    upper_axis: MetresVector = (1.0, 0.0, 0.0)
-    upper_ball_joint: MetresVector
     tie_rod_inner: MetresVector
     """On the rack (front) or on the chassis (rear)."""
     tie_rod_outer: MetresVector
     """On the knuckle."""
-    spring_chassis: MetresVector
-    spring_wishbone: MetresVector
-    """Foot of spring and damper, on the lower wishbone."""
 
     def places(self) -> dict[str, Point]:
         """By name of the model's parameter."""
         return {
             "lower.hinge": self.lower_hinge,
             "lower.joint": self.lower_ball_joint,
-            "upper.hinge": self.upper_hinge,
-            "upper.joint": self.upper_ball_joint,
             "tie.inner": self.tie_rod_inner,
             "tie.outer": self.tie_rod_outer,
+        }
+
+    def directions(self) -> dict[str, Point]:
+        """By name of the model's parameter; of any length."""
+        return {"lower.axis": self.lower_axis}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardPoints(SteeredPoints):
+    """Double wishbones."""
+
+    upper_hinge: MetresVector
+    upper_axis: MetresVector = (1.0, 0.0, 0.0)
+    upper_ball_joint: MetresVector
+    spring_chassis: MetresVector
+    spring_wishbone: MetresVector
+    """Foot of spring and damper, on the lower wishbone."""
+
+    def places(self) -> dict[str, Point]:
+        """By name of the model's parameter."""
+        return super().places() | {
+            "upper.hinge": self.upper_hinge,
+            "upper.joint": self.upper_ball_joint,
             "spring.chassis": self.spring_chassis,
             "spring.wishbone": self.spring_wishbone,
         }
 
     def directions(self) -> dict[str, Point]:
         """By name of the model's parameter; of any length."""
-        return {"lower.axis": self.lower_axis, "upper.axis": self.upper_axis}
+        return super().directions() | {"upper.axis": self.upper_axis}
 
 
 @dataclass(frozen=True, kw_only=True)
-class MacphersonPoints(WheelPlace):
+class MacphersonPoints(SteeredPoints):
     """MacPherson strut: the lower part of the strut is one body with the knuckle."""
 
-    lower_hinge: MetresVector
-    """Lower wishbone on the chassis: any point of its hinge axis."""
-    lower_axis: MetresVector = (1.0, 0.0, 0.0)
-    """Direction of that hinge axis, of any length."""
-    lower_ball_joint: MetresVector
     strut_top: MetresVector
     """Bearing of the strut in the chassis; the strut's axis always passes through it."""
     strut_foot: MetresVector
     """Lower end of spring and damper: a point of the strut's axis on the knuckle."""
-    tie_rod_inner: MetresVector
-    """On the rack (front) or on the chassis (rear)."""
-    tie_rod_outer: MetresVector
-    """On the knuckle."""
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for points that make no strut, or one that does not hold its wheel."""
@@ -113,19 +118,11 @@ class MacphersonPoints(WheelPlace):
 
     def places(self) -> dict[str, Point]:
         """By name of the model's parameter."""
-        return {
-            "lower.hinge": self.lower_hinge,
-            "lower.joint": self.lower_ball_joint,
+        return super().places() | {
             "upper.joint": self.strut_top,
-            "tie.inner": self.tie_rod_inner,
-            "tie.outer": self.tie_rod_outer,
             "spring.chassis": self.strut_top,
             "strut.foot": self.strut_foot,
         }
-
-    def directions(self) -> dict[str, Point]:
-        """By name of the model's parameter; of any length."""
-        return {"lower.axis": self.lower_axis}
 
 
 @dataclass(frozen=True, kw_only=True)

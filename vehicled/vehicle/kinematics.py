@@ -136,10 +136,12 @@ def calc_strut_ratio(points: AnyPoints) -> float:
     """Shortening of the strut per travel of the wheel, in design position."""
     if isinstance(points, HardPoints):
         return calc_rates(Corner.of(points)).strut
-    return _calc_macpherson(points) if isinstance(points, MacphersonPoints) else _calc_swing_arm(points)
+    if isinstance(points, MacphersonPoints):
+        return _calc_macpherson_ratio(points)
+    return _calc_swing_arm_ratio(points)
 
 
-def _calc_macpherson(points: MacphersonPoints) -> float:
+def _calc_macpherson_ratio(points: MacphersonPoints) -> float:
     top, foot, ball, outer, centre = (
         np.array(getattr(points, name))
         for name in ("strut_top", "strut_foot", "lower_ball_joint", "tie_rod_outer", "wheel_center")
@@ -159,7 +161,7 @@ def _calc_macpherson(points: MacphersonPoints) -> float:
     return float(strut @ (swing * rates[0] + _cross_matrix(foot - ball) @ rates[1:]))
 
 
-def _calc_swing_arm(points: SwingArmPoints) -> float:
+def _calc_swing_arm_ratio(points: SwingArmPoints) -> float:
     hinge, axis, foot = (np.array(p) for p in (points.hinge, points.hinge_axis, points.spring_arm))
     strut = points.spring_chassis - foot
     rate = strut @ _swing(hinge, axis, foot) / _swing(hinge, axis, np.array(points.wheel_center))[2]

@@ -130,7 +130,7 @@ def make_library(name: str, vehicle: Vehicle, places: Mapping[str, np.ndarray] |
     vehicle origin and turned as the car.
     """
     places = {"antenna": np.zeros(3), "imu": np.zeros(3), "R_imu_vehicle": np.eye(3), **(places or {})}
-    made = build(vehicle.tyre, (SENSOR_KERNELS, EQUATIONS), suspensions=vehicle.suspensions)
+    made = build(vehicle.tyre, vehicle.suspensions, (SENSOR_KERNELS, EQUATIONS))
     car = Car(vehicle)
     kept = ("parameters", "corner_parameters", "ground", *STATE)
     mounting = np.zeros(len(MOUNTING))

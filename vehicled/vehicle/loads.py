@@ -44,7 +44,7 @@ class JointLoads:
     def __init__(self, car: Car) -> None:
         """Code for them is compiled on first use."""
         self._car = car
-        self._copy = copy = Instances(compiled(car.vehicle.tyre, (_LOADS,), 1, None, car.vehicle.suspensions))
+        self._copy = copy = Instances(compiled(car.vehicle.tyre, car.vehicle.suspensions, (_LOADS,)))
         for name in ("parameters", "corner_parameters"):
             copy.view(name)[...] = car.view(name)
         copy.call(copy.kernels.prepare)

@@ -28,7 +28,7 @@ from vehicled.vehicle.chart import Axes
 from vehicled.vehicle.corner import CornerParts, Strut, Tyre, WheelInertia
 from vehicled.vehicle.extension import Extension
 from vehicled.vehicle.friction import calc_clutch, calc_friction
-from vehicled.vehicle.hard_points import DOUBLE_WISHBONES, Suspensions
+from vehicled.vehicle.hard_points import Suspensions
 from vehicled.vehicle.interface import CarKernels, Names
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.suspension import Linkage
@@ -55,23 +55,20 @@ class VehicleProgram:
 
 
 def build(
-    tyre: str,
-    extensions: Sequence[Extension[Any]] = (),
-    width: int = 1,
-    suspensions: Suspensions = DOUBLE_WISHBONES,
+    tyre: str, suspensions: Suspensions, extensions: Sequence[Extension[Any]] = (), width: int = 1
 ) -> VehicleProgram:
     """The vehicle with one tyre law (`linear` or `tmeasy`), or `width` vehicles side by side.
 
     Parameters are inputs of the program: one build serves every vehicle of this topology. Design positions are
     given in chassis axes relative to the vehicle origin.
     """
-    return _Builder(LAWS[tyre], width, suspensions).build(extensions)
+    return _Builder(LAWS[tyre], suspensions, width).build(extensions)
 
 
 class _Builder:
     """Puts the car together part by part; each method adds bodies, constraints and forces of one part."""
 
-    def __init__(self, law: TyreLaw, width: int, suspensions: Suspensions) -> None:
+    def __init__(self, law: TyreLaw, suspensions: Suspensions, width: int) -> None:
         self.law, self.suspensions = law, suspensions
         self.g = g = Graph()
         self.program = Program(g, len(WHEELS), width)

@@ -137,7 +137,9 @@ class _DoubleWishbone:
         # The wishbone carries the opposite of the joint's force on the knuckle.
         along = (-axis.dot(needed) - lever.dot(rod.across)) / lever.dot(rod.kingpin)
         top = rod.across + rod.kingpin * along
-        return Support(rod.tension, rod.along, top, calc_hinge(load, upper, -top), zero, _press(load.strut))
+        return Support(
+            rod.tension, rod.along, top, calc_hinge(load, upper, -top), zero, _calc_strut_force(load.strut)
+        )
 
 
 class _Macpherson:
@@ -211,7 +213,7 @@ class _SwingArm:
 
     def support(self, load: KnuckleLoad) -> Support:
         zero = _zero(load.moment)
-        return Support(zero.x, zero, zero, (zero, zero), load.moment, _press(load.strut))
+        return Support(zero.x, zero, zero, (zero, zero), load.moment, _calc_strut_force(load.strut))
 
 
 _KINDS: dict[str, Callable[[_Corner], _Kind]] = {
@@ -394,7 +396,8 @@ class _Rod:
         """The force at the upper point but for its part along the kingpin."""
 
 
-def _press(strut: Strut) -> Vector:
+def _calc_strut_force(strut: Strut) -> Vector:
+    """On the body that the strut stands on, N."""
     return strut.direction * -strut.force
 
 

@@ -90,7 +90,7 @@ def bench_step(
 
 def _operations(car: Car, iterations: int) -> dict[str, Any]:
     """Of a step whose tangent is factorised once, by kernel and in all."""
-    step, program = car.kernels.step, build(car.vehicle.tyre).program
+    step, program = car.kernels.step, build(car.vehicle.tyre, car.vehicle.suspensions).program
     calls = {
         step.predict: 1,
         step.factor: 1,

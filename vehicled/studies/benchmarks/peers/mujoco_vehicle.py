@@ -196,7 +196,7 @@ def _xml(vehicle: Vehicle, step: float, own_contact: bool) -> str:
         if own_contact:
             radius = axle.tyre.radius
             size = f"{radius} {_HALF_WIDTH} {radius}"
-            # Only the pairs meet.
+            # No contacts but those of the pairs: a wheel with the road under it.
             alone = 'contype="0" conaffinity="0"'
             tread = f'<geom name="{w}.tread" type="ellipsoid" size="{size}" {alone}/>'
             roads.append(
