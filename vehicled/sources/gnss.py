@@ -102,6 +102,7 @@ class Gnss(SourceSettings):
     """Settings of a GNSS receiver: its antenna in vehicle axes (m), noise by kind of fix, use of its course."""
 
     LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss")
+    PLACE: ClassVar[tuple[str, str]] = ("gnss.lat", "gnss.lon")
     STATES = GNSS.groups
     OBSERVATIONS = (add_gnss,)
     SPEED_PRECEDENCE = 1
@@ -145,6 +146,7 @@ class Gnss2(Gnss):
     """Settings of a second receiver, or of the second antenna of one."""
 
     LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss2")
+    PLACE = ("gnss2.lat", "gnss2.lon")
     STATES = GNSS2.groups
     OBSERVATIONS = (add_gnss2,)
     IS_EXTRA = True
