@@ -80,7 +80,7 @@ def test_the_model_takes_them_for_what_they_are():
     file = without_smoothing(prototype_file())
     sensors = configure(file, TEXT).sensors
     car = Car(file.vehicle)
-    inputs = Inputs(car, sensors.steering, sensors.wheel_torques)
+    inputs = Inputs(car, sensors)
     for k in range(20):
         t = k * PERIOD
         inputs.take(t, {"steer.rack": 0.001 * k})

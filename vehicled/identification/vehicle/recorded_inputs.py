@@ -15,7 +15,7 @@ from scipy.signal import savgol_filter
 
 from vehicled.configuration import File
 from vehicled.messages import Measurement, Step
-from vehicled.sources.inputs import CHANNELS, LIMITS
+from vehicled.sources.sensors import find_input_limits
 
 _ORDER = 3
 """Of the polynomials that smooth the steering (Savitzky and Golay 1964)."""
@@ -61,21 +61,23 @@ def _with_inputs(step: Step, inputs: dict[str, float]) -> Step:
 
 
 def _without_inputs(measurements: Sequence[Measurement]) -> Iterator[Measurement]:
+    channels = find_input_limits().keys()
     for m in measurements:
-        if CHANNELS.isdisjoint(m.values):
+        if channels.isdisjoint(m.values):
             yield m
-        elif rest := {c: v for c, v in m.values.items() if c not in CHANNELS}:
+        elif rest := {c: v for c, v in m.values.items() if c not in channels}:
             yield msgspec.structs.replace(m, values=rest)
 
 
 def _series(steps: Sequence[Step]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Times, s, and values of each input in order of time; values outside of the limits are left out."""
     samples: dict[str, dict[int, float]] = {}
+    limits = find_input_limits()
     for step in steps:
         for m in step.measurements:
-            for channel in CHANNELS.intersection(m.values):
-                if abs(m.values[channel]) <= LIMITS[channel]:
-                    samples.setdefault(channel, {})[m.t] = m.values[channel]
+            for channel, value in m.values.items():
+                if channel in limits and abs(value) <= limits[channel]:
+                    samples.setdefault(channel, {})[m.t] = value
     found = {}
     for channel, of_time in samples.items():
         times = sorted(of_time)
