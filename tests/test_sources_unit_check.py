@@ -116,7 +116,7 @@ def test_one_unit(channels: str, gnss: str) -> None:
 def test_two_units_at_once(pair: tuple[str, str]) -> None:
     factors = {channels: FAULTS[channels][0] for channels in pair}
     found = check(load("hatchback"), altered(drive("hatchback", "slalom"), factors))
-    assert {name: text.split(":")[0].split("look to be ")[1] for name, text in found.items()} == {
+    assert {name: text.split(":")[0].split("seem to be ")[1] for name, text in found.items()} == {
         FAULTS[channels][1]: FAULTS[channels][2] for channels in pair
     }
 
@@ -216,7 +216,7 @@ def test_replay_warns_in_one_line(logs: Path, capsys: pytest.CaptureFixture[str]
         said = [line for line in capsys.readouterr().err.splitlines() if "steer.wheel" in line]
         assert len(said) == lines
     assert said[0].startswith(f"{logs / 'degrees.csv'}: steer.wheel: values up to ")
-    assert "look to be in deg, not in rad: " in said[0]
+    assert "seem to be in deg, not in rad: " in said[0]
 
 
 def test_the_library_warns(logs: Path) -> None:

@@ -89,7 +89,7 @@ class Estimator:
         self._vehicle = configuration.vehicle
         self._filter_settings, self._sensors = configuration.filter, configuration.sensors
         self.filter = self.make_filter() if parts is None else parts.filter
-        """The filter at work, for those who look into it."""
+        """The filter at work, for those who inspect it."""
         self._filter: EstimatedFilter = self.filter
         if parts is None:
             self._inputs = Inputs(self._filter.car, self._sensors)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model. "
-    "With --log, find what looks wrong in a log."
+    "With --log, find what is probably wrong in a log."
 )
 
 EPILOG = """\
@@ -140,7 +140,7 @@ def _log_lines(found: LogCheck, car: str) -> list[str]:
         )
     lines.append("")
     if not found.findings:
-        lines.append(f"nothing looks wrong (compared as for {car})")
+        lines.append(f"nothing wrong was found (compared as for {car})")
     for f in found.findings:
         lines.append(f"{f.kind}: {', '.join(f.channels)}: {f.text}")
     return lines

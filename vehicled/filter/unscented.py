@@ -247,7 +247,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         errors.more_noise[:m] += np.maximum(variances - np.sum(rows * crossed, axis=1), 0.0)
         return errors.evaluate_again(m)
 
-    def _fuse(self, observation: Observation, limit: float) -> bool:
+    def _update_below(self, observation: Observation, limit: float) -> bool:
         nis = self.evaluate(observation)
         if nis is not None and nis < limit:
             if self._late_step is None:

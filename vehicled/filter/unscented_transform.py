@@ -22,7 +22,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PointMoments:
-    """What the points say of one quantity of m elements, by the n pairs."""
+    """Of one quantity of m elements, by the n pairs of points."""
 
     odd: np.ndarray
     """(m, n)"""

@@ -45,7 +45,7 @@ then correlate it with the error of the baseline's angle."""
 _HEIGHT_RATIO = 2.0
 """By how much farther heights wander than horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
-"""Least share of the variance of heights that is white, whatever the receiver says of horizontal positions."""
+"""Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
 _ANOTHER_KIND = 0.2
 """Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
 
@@ -238,7 +238,7 @@ class GnssSource(Source[Gnss]):
 
     @property
     def _late(self) -> float:
-        """By how much fixes are older than `latency` says, as far as the filter has found, s."""
+        """By how much fixes are older than by `latency`, as far as the filter has found, s."""
         return float(self._latency[0])
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
