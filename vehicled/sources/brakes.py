@@ -6,13 +6,15 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.units import Pascals
 from vehicled.vehicle.arrays import BRAKE_PRESSURE
-from vehicled.vehicle.car import Car
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
 
 TIMEOUT = 0.5
 """s: a pressure that has not been measured for this long is unknown, and no pressure is assumed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vehicled.sources.brakes import Brakes
 from vehicled.sources.drive_health import DriveHealth
@@ -12,7 +12,9 @@ from vehicled.sources.sensors import Sensors
 from vehicled.sources.steering import Steering
 from vehicled.sources.torques import Torques
 from vehicled.vehicle.arrays import BRAKE_PRESSURE, DRIVE_TORQUE
-from vehicled.vehicle.car import Car
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
 
 Kind = TypeVar("Kind", bound=ModelInput[InputSettings])
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from vehicled.sources.source import SensorSettings
-from vehicled.vehicle.car import Car
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
 
 
 @dataclass(frozen=True, kw_only=True)

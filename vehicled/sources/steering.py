@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.sources.steering_health import SteeringHealth
 from vehicled.units import Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
-from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
 
 _ONE_SIDED = 0.3
 """s: after that without a sample, only the other road wheel is measured."""

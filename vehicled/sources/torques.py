@@ -11,14 +11,16 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.units import NonNegative, Positive
 from vehicled.vehicle.arrays import DRIVE_TORQUE, TRANSFER_LIMIT
-from vehicled.vehicle.car import Car
 from vehicled.vehicle.parameters import Vehicle
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
 
 TIMEOUT = 0.5
 """s: a torque that has not been measured for this long is unknown, and no torque is assumed."""
