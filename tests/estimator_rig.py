@@ -18,7 +18,7 @@ from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innova
 from vehicled.simulation.drive import STEP_NS, drive_plant
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import find_places, make_plant
-from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario, find_scenario
 from vehicled.simulation.sensors import Track, measure
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.gnss import Baseline, Gnss2
@@ -37,6 +37,17 @@ def with_sensors(**changes: Any) -> Configuration:
     """The prototype with some of its sensors changed; None for absent."""
     given = prototype()
     return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
+
+
+def with_known_time(configuration: Configuration | None = None) -> Configuration:
+    """Of fixes; by default of the prototype.
+
+    Otherwise their latency is found while the car changes its speed, and the place along the track with it.
+    """
+    given = configuration or prototype()
+    assert given.sensors.gnss is not None
+    gnss = dataclasses.replace(given.sensors.gnss, latency_sigma=1e-6)
+    return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, gnss=gnss))
 
 
 def equipped(heading: Baseline = Baseline(), **changes: Any) -> Configuration:  # noqa: B008 (frozen)
@@ -107,6 +118,15 @@ def cruise(seconds: float = 8.0) -> Drive:
     inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, 0.004), (5.0, 0.004), (6.0, 0.0)], rear_torque=90.0)
     initial = InitialMotion(speed=15.0, yaw=0.5)
     return _begin("cruise", Scenario(duration=8.0, initial=initial, inputs=inputs), seconds)
+
+
+@lru_cache
+def bends(seconds: float = 6.5) -> Drive:
+    """From the first instant at 15 m/s through bends to both sides; the plant off by the standard errors."""
+    inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.008), (3.0, 0.008), (4.0, -0.008)], rear_torque=150.0)
+    initial = InitialMotion(speed=15.0, yaw=0.5)
+    scenario = Scenario(duration=6.5, initial=initial, inputs=inputs, plant=STANDARD_ERRORS)
+    return _begin("bends", scenario, seconds)
 
 
 @lru_cache

@@ -3,11 +3,24 @@
 import dataclasses
 import math
 from collections import Counter
-from functools import cache
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, cruise, equipped, mixed, parked, prototype, rms, steps, with_sensors
+from estimator_rig import (
+    SECOND,
+    Drive,
+    Run,
+    bends,
+    cruise,
+    equipped,
+    mixed,
+    parked,
+    prototype,
+    rms,
+    steps,
+    with_known_time,
+    with_sensors,
+)
 
 from vehicled.configuration import Configuration
 from vehicled.errors import UsageError
@@ -15,7 +28,7 @@ from vehicled.estimator import Estimator
 from vehicled.filter.states import make_table
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
-from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
+from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
 from vehicled.sources.gnss import Baseline, Gnss2
 
@@ -29,27 +42,12 @@ SETTLED = 4.0
 """s: what is found on the way is found by then."""
 
 
-def with_known_time(configuration: Configuration) -> Configuration:
-    """Of the first receiver's fixes: its latency is otherwise found while the car changes its speed."""
-    gnss = dataclasses.replace(configuration.sensors.gnss, latency_sigma=1e-6)
-    return dataclasses.replace(configuration, sensors=dataclasses.replace(configuration.sensors, gnss=gnss))
-
-
 def two_antennas(angle: float = 0.0, **settings: float) -> Configuration:
     return with_known_time(equipped(Baseline(angle=angle, **settings), gnss2=SECOND_RECEIVER))
 
 
-@cache
-def bends() -> Drive:
-    """At 15 m/s from the first instant, with bends to both sides; the plant off by the standard errors."""
-    inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.008), (3.0, 0.008), (4.0, -0.008)], rear_torque=150.0)
-    initial = InitialMotion(speed=15.0, yaw=0.5)
-    plant = find_scenario("mixed_drive").plant
-    return Drive(Scenario(duration=SECONDS, initial=initial, inputs=inputs, plant=plant))
-
-
 def driven() -> Drive:
-    return bends().mounted(two_antennas())
+    return bends(SECONDS).mounted(two_antennas())
 
 
 def changed(measurements: list[Measurement], channel: str, change) -> list[Measurement]:
@@ -79,7 +77,7 @@ def during(run: Run, drive: Drive, column: str, begin: float, end: float) -> np.
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_vector_takes_the_place_of_speed_and_course(seed):
     drive = driven()
-    configured = with_known_time(prototype())
+    configured = with_known_time()
     one = Run(configured, steps(drive.measurements(seed, gnss="rtk")))
     run = Run(configured, steps(drive.measurements(seed, gnss=VECTOR)))
     assert run.fused("gnss.course") == 0
@@ -173,7 +171,7 @@ def test_the_baseline_may_point_anywhere():
     """A car that has its two antennas across, and one behind the other."""
     for angle in (1.57, -2.5):
         configured = two_antennas(angle)
-        drive = bends().mounted(configured)
+        drive = bends(SECONDS).mounted(configured)
         run = Run(configured, steps(drive.measurements(31, gnss=TWO_ANTENNAS)))
         error, driven = run.error(drive, "yaw"), run.t <= SECONDS * SECOND
         assert np.all((np.abs(error) < 3.0 * run["sigma.yaw"])[driven])
