@@ -123,7 +123,7 @@ def cruise(seconds: float = 8.0) -> Drive:
 @lru_cache
 def bends(seconds: float = 6.5) -> Drive:
     """From the first instant at 15 m/s through bends to both sides; the plant off by the standard errors."""
-    inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.008), (3.0, 0.008), (4.0, -0.008)], rear_torque=150.0)
+    inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.006), (2.5, 0.006), (3.5, -0.006)], rear_torque=150.0)
     initial = InitialMotion(speed=15.0, yaw=0.5)
     scenario = Scenario(duration=6.5, initial=initial, inputs=inputs, plant=STANDARD_ERRORS)
     return _begin("bends", scenario, seconds)

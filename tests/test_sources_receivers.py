@@ -100,7 +100,7 @@ def test_a_moving_car_with_a_vector_is_aligned_by_its_first_one():
 
 def test_the_vector_without_its_vertical_part_and_with_a_poor_accuracy():
     drive = driven()
-    poor = dataclasses.replace(VECTOR, velocity=0.4)
+    poor = dataclasses.replace(VECTOR, velocity=0.2)
     given = drive.measurements(31, gnss=poor)
     level = [
         Measurement(m.source, m.t, m.arrival, {c: v for c, v in m.values.items() if c != "gnss.vd"})
