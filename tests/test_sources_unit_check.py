@@ -188,7 +188,7 @@ def test_a_few_seconds_decide_nothing() -> None:
     assert check(load("hatchback"), altered(short, {"steer.": DEGREES, "vehicle.speed": 3.6})) == {}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.integers(0, 10**11), st.dictionaries(st.sampled_from(list(CHANNELS)), st.floats())),
