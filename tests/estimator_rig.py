@@ -16,6 +16,7 @@ from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement, Step
 from vehicled.simulation.drive import STEP_NS, drive_plant
+from vehicled.simulation.equipment import Equipment
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import find_places, make_plant
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario, find_scenario
@@ -61,10 +62,15 @@ def equipped(heading: Baseline = Baseline(), **changes: Any) -> Configuration:  
 
 
 class Drive:
-    """What a plant did, for any sensors."""
+    """What a plant did, for any sensors; with those of the prototype where no others are given."""
 
-    def __init__(self, scenario: Scenario, configuration: Configuration | None = None):
-        self._scenario = scenario
+    def __init__(
+        self,
+        scenario: Scenario,
+        configuration: Configuration | None = None,
+        equipment: Equipment = Equipment(),  # noqa: B008 (frozen)
+    ):
+        self._scenario, self._equipment = scenario, equipment
         plant = make_plant(configuration or prototype(), scenario.plant)
         self._mounting = plant.mounting
         self._track, self._values = drive_plant(scenario, plant, None)
@@ -86,7 +92,7 @@ class Drive:
     def measurements(self, seed: int = 0, **sensors: Any) -> list[Measurement]:
         """In order of arrival; `sensors` replaces fields of the scenario's own."""
         chosen = dataclasses.replace(self._scenario.sensors, **sensors)
-        return measure(self._track, chosen, self._mounting, seed)
+        return measure(self._track, chosen, self._mounting, seed, self._equipment)
 
     def truth(self, t_ns: np.ndarray, column: str) -> np.ndarray:
         """A column of the truth at times within the drive; yaw without jumps."""
