@@ -105,12 +105,6 @@ class Running:
             time.sleep(0.02)
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """A page that does not say goodbye is gone sooner."""
-    monkeypatch.setattr("vehicled.view.server._CLOSE_WITHIN_S", 0.2)
-
-
 @pytest.fixture
 def drive():
     return Drive()
