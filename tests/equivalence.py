@@ -10,7 +10,7 @@ Everything goes through the command line, so that the same script serves for any
 innovation records of `mixed_drive` with either receiver by every kind of filter, of the Ferrari sample, and of a log
 with late, missing and absurd data; and what one `identify` and one `tune` find.
 
-`compare` wants the same innovations accepted, and numbers that are equal or differ by at most 1e-7 of their spread
+`compare` requires the same innovations accepted, and numbers that are equal or differ by at most 1e-7 of their spread
 over the drive; it exits with 1 where that does not hold. Some quantities amplify rounding by more: sideslip and tyre
 damping of a car at standstill. How much, `--perturb` shows: it records the same tree with one noise figure changed in
 its last digit. With such a recording, a difference may be as large as twice that.

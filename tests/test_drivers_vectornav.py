@@ -143,7 +143,7 @@ def test_any_output_is_skipped_over_exactly(fields, counts):
     d = decoder()
     message = vectornav_binary(fields, payload_of(fields, counts))
     out = []
-    for i in range(0, 2 * len(message), 7):  # piecemeal, so that each prefix is judged
+    for i in range(0, 2 * len(message), 7):  # piecemeal, so that each prefix is checked
         out += d.feed((message + message)[i : i + 7], 0)
     assert d.counters["messages"] == 2
     assert d.counters["garbage_bytes"] == 0

@@ -74,13 +74,13 @@ def test_a_real_spin_is_followed(spin):
 
 def test_the_bound_follows_kinematics_and_denies_jumps():
     lateral, speed, rate = LateralKinematics(), 15.0, 0.4
-    velocity, denied = 0.0, []
+    velocity, impossible = 0.0, []
     for k in range(500):
         acceleration = 6.0 - 2.0 * k / 500
         lateral.take(rate, acceleration)
         velocity += 0.004 * (acceleration - speed * rate)
-        denied.append(lateral.advance(0.004, speed, velocity, rate))
-    assert not any(denied)
+        impossible.append(lateral.advance(0.004, speed, velocity, rate))
+    assert not any(impossible)
     found = []
     for _ in range(100):
         lateral.take(rate, 4.0)

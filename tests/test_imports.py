@@ -159,6 +159,12 @@ def test_the_facade_loads_nothing_by_itself():
     assert "numpy" not in done.stdout.split()
 
 
+def test_a_configuration_is_read_without_machine_code():
+    show = "import sys, vehicled.configuration; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    assert {"llvmlite", "vehicled.vehicle.car"} & set(done.stdout.split()) == set()
+
+
 def test_within_the_project_names_come_from_their_homes():
     asked = {
         alias.name

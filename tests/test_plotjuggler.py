@@ -30,7 +30,7 @@ def observe(sensor: str, t: int, reason: str = "fused") -> Innovation:
 
 @pytest.fixture
 def series(tmp_path: Path) -> dict[str, dict[str, float]]:
-    """The last of each topic, flattened, of a subscriber to the topics that PlotJuggler was told to take."""
+    """The last of each topic, flattened, of a subscriber to the topics that PlotJuggler was set to take."""
     found: dict[str, dict[str, float]] = {}
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with publishing(f"ipc://{tmp_path}/results") as publisher:

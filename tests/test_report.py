@@ -226,7 +226,7 @@ def test_several_runs_are_drawn_over_each_other(recorded: tuple[Path, Path], tmp
     assert main(["report", *runs, "--truth", str(recorded[1]), "-o", str(output)]) == 0
     page = Page(output.read_text())
     summaries = [h for h in page.headings if h.startswith("Summary of ")]
-    assert len(set(summaries)) == 2, "files of one name are told apart"
+    assert len(set(summaries)) == 2, "files of one name are distinguished"
     labels = [line["label"] for part in page.panel("velocity, m/s")["parts"] for line in part["lines"]]
     assert [label.split(": ")[1] for label in labels] == ["forward", "to the left"] * 2
     assert [line["kind"] for line in page.data["track"]] == ["points", "line", "dashes", "line"]
@@ -278,7 +278,7 @@ def test_what_is_recorded_less_often_has_no_holes(tmp_path: Path) -> None:
 
 
 def test_restarts_and_wrong_units_stand_out(tmp_path: Path) -> None:
-    units = {"steer.wheel": "values up to 412 look to be in deg"}
+    units = {"steer.wheel": "values up to 412 seem to be in deg"}
     estimator = {"restarts": 84, "steps": 200, "without_steering": 50, "units": units}
     with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
         values = np.array([true_state(0.0)[c] for c in ESTIMATE_COLUMNS])
@@ -289,7 +289,7 @@ def test_restarts_and_wrong_units_stand_out(tmp_path: Path) -> None:
     page = (tmp_path / "r.html").read_text()
     assert '<b class="bad">84</b><span>restarts of the filter</span>' in page
     assert '<b class="bad">75 %</b><span>steps with measured steering</span>' in page
-    assert "<p class=bad>steer.wheel: values up to 412 look to be in deg</p>" in page
+    assert "<p class=bad>steer.wheel: values up to 412 seem to be in deg</p>" in page
 
 
 def test_a_table_of_few_columns_shows_what_it_has_and_the_same_every_time(tmp_path: Path) -> None:

@@ -61,17 +61,17 @@ def test_a_position_update_is_that_of_both_axes_at_once(wanders):
     f.initialise(3.0, -2.0, 0.7, 10.0)
     f.take_yaw_rate(0.2)
     f.covariance = _some_covariance()
-    before, spread = f.state.copy(), f.covariance.copy()
+    before, p = f.state.copy(), f.covariance.copy()
     rows = np.zeros((2, 8))
     rows[0, 0] = rows[1, 1] = 1.0
     rows[:, 2] = -0.5 * math.sin(0.7), 0.5 * math.cos(0.7)
     if wanders:
         rows[0, 6] = rows[1, 7] = 1.0
     innovation = np.array([3.9, -1.2]) - before[:2] - 0.5 * np.array([math.cos(0.7), math.sin(0.7)])
-    gain = spread @ rows.T @ np.linalg.inv(rows @ spread @ rows.T + 0.16 * np.eye(2))
+    gain = p @ rows.T @ np.linalg.inv(rows @ p @ rows.T + 0.16 * np.eye(2))
     f.update_position(3.9, -1.2, 0.16, wanders)
     assert f.state == pytest.approx(before + gain @ innovation, abs=1e-12)
-    assert f.covariance == pytest.approx(spread - gain @ rows @ spread, abs=1e-12)
+    assert f.covariance == pytest.approx(p - gain @ rows @ p, abs=1e-12)
 
 
 def _some_covariance() -> np.ndarray:
@@ -99,7 +99,7 @@ def test_a_prediction_is_linearised_as_it_moves():
     f = KinematicFilter(SETTINGS)
     f.initialise(1.0, 2.0, 0.5, 11.0)
     f.take_yaw_rate(0.1)
-    spread = f.covariance = _some_covariance()
+    p = f.covariance = _some_covariance()
     start = f.state.copy()
     beta = f.sideslip
     f.predict(0.02)
@@ -114,7 +114,7 @@ def test_a_prediction_is_linearised_as_it_moves():
 
     assert after == pytest.approx(moved(start), abs=1e-12)
     step = np.stack([(moved(start + d) - moved(start - d)) / 2e-6 for d in 1e-6 * np.eye(8)], axis=1)
-    added = covariance - step @ spread @ step.T
+    added = covariance - step @ p @ step.T
     assert added == pytest.approx(np.diag(np.diagonal(added)), abs=1e-9)
     assert (np.diagonal(added) > 0).all()
 

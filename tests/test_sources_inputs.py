@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vehicle_rig import vehicle
 
+from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.inputs import Inputs
+from vehicled.sources.sensors import Sensors
 from vehicled.sources.steering import HORIZON, SteeringInput, Tracker
 from vehicled.sources.torques import WheelTorques
 from vehicled.vehicle.car import Car
@@ -30,7 +32,7 @@ def test_a_ramp_is_followed_without_lag_and_its_rate_is_found():
 
 
 @given(st.lists(st.floats(1e-3, 0.05), min_size=20, max_size=60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_rate_of_samples_will_do(intervals):
     """The memory is a time: after 20 of its lengths nothing of the beginning is left."""
     times = np.cumsum(intervals)
@@ -75,7 +77,8 @@ def car() -> Car:
 def make_inputs(
     car: Car, steering: SteeringInput | None = None, torques: WheelTorques | None = None
 ) -> Inputs:
-    return Inputs(car, steering or SteeringInput(), torques or WheelTorques())
+    sensors = Sensors(steering=steering or SteeringInput(), wheel_torques=torques or WheelTorques())
+    return Inputs(car, sensors)
 
 
 def feed(inputs: Inputs, values: dict[str, float]) -> None:
@@ -212,9 +215,15 @@ def test_torque_is_taken_in_true_scale(car):
 
 def test_other_settings_take_effect_with_the_next_samples(car):
     inputs = make_inputs(car)
-    inputs.reconfigure(SteeringInput(offset=0.001), WheelTorques(gain=2.0))
-    feed(inputs, {"torque.rl": 100.0, "torque.rr": 100.0, "steer.rack": 0.001})
+    changed = Sensors(
+        steering=SteeringInput(offset=0.001),
+        wheel_torques=WheelTorques(gain=2.0),
+        brake_pressure=BrakePressure(offset=1e5),
+    )
+    inputs.reconfigure(changed)
+    feed(inputs, {"torque.rl": 100.0, "torque.rr": 100.0, "steer.rack": 0.001, "brake.pressure": 3e5})
     assert car.corner_inputs[3, 2] == 200.0
+    assert car.corner_inputs[4].tolist() == [2e5] * 4
     assert car.corner_inputs[0, :2] == pytest.approx([0.0, 0.0], abs=1e-9)
     inputs.reset()
     inputs.apply(0.0)

@@ -2,7 +2,7 @@
 
 
 class VehicledError(Exception):
-    """Something went wrong that the user can understand: `str(error)` is one line saying what and where."""
+    """Something went wrong that the user can understand: `str(error)` is one line with what and where."""
 
     exit_status = 1
 

@@ -32,7 +32,6 @@ from vehicled.sources.ground_velocity import add_speed_and_course
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
-from vehicled.sources.inputs import CHANNELS as INPUT_CHANNELS
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
 from vehicled.sources.output_points import OutputPoints
@@ -90,10 +89,10 @@ class Estimator:
         self._vehicle = configuration.vehicle
         self._filter_settings, self._sensors = configuration.filter, configuration.sensors
         self.filter = self.make_filter() if parts is None else parts.filter
-        """The filter at work, for those who look into it."""
+        """The filter at work, for those who inspect it."""
         self._filter: EstimatedFilter = self.filter
         if parts is None:
-            self._inputs = Inputs(self._filter.car, self._sensors.steering, self._sensors.wheel_torques)
+            self._inputs = Inputs(self._filter.car, self._sensors)
         else:
             self._inputs = parts.inputs
         self._has_output = parts is None
@@ -164,7 +163,7 @@ class Estimator:
             m = self._screening.remove(add_speed_and_course(given), speed, steering)
             sound.append(m)
             values = m.values
-            if not INPUT_CHANNELS.isdisjoint(values):
+            if not inputs.channels.isdisjoint(values):
                 inputs.take(m.t, values)
             # What has waited elsewhere is no start.
             if m.t > oldest:
@@ -329,7 +328,7 @@ class Estimator:
         self._filter.configure(settings, setup)
         self._sources.configure(sensors)
         self._screening.configure(sensors)
-        self._inputs.reconfigure(sensors.steering, sensors.wheel_torques)
+        self._inputs.reconfigure(sensors)
         return {}
 
     def _command_set_parameters(self, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ REFERENCE: dict[str, str] = {
     **{f"reference.{c}": "rad/s" for c in ("wx", "wy", "wz")},
     "reference.sideslip": "rad",
 }
-"""Channels of a reference, such as the solution of an INS, and their units: recorded and compared, never fused."""
+"""Channels of a reference, such as the solution of an INS, and their units: recorded and compared, no source."""
 
 CHANNELS: dict[str, str] = {
     "imu.ax": "m/s²",
@@ -215,7 +215,7 @@ class Innovation(msgspec.Struct, gc=False):
     """`nis` over m r², with the m measured components and `reject_beyond` r of the gate.
 
     Above 1 the observation as a whole is beyond the limit of rejection. The gate itself is by component: in `reason`
-    `gate` and `partly` say what it rejected."""
+    of `gate` and `partly`, what was rejected."""
     fused: bool
     """Whether any component corrected or reset the filter."""
     reason: str

@@ -8,6 +8,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from vehicled.commands.mapping import add_mapping_argument, read_mapping
 from vehicled.messages import WHEELS
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model. "
-    "With --log, find what looks wrong in a log."
+    "With --log, find what is probably wrong in a log."
 )
 
 EPILOG = """\
@@ -42,11 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="with --log: car and sensors; without, a usual car, IMU pointing ahead",
     )
-    parser.add_argument(
-        "--mapping",
-        metavar="FILE",
-        help="with --log: YAML file that maps its signals to channels (docs/mapping.md)",
-    )
+    add_mapping_argument(parser, "the log given by --log")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -81,7 +78,6 @@ def _check_log(args: argparse.Namespace) -> int:
     import dataclasses
     import sys
 
-    from replay.foreign.mapping import load_mapping
     from replay.log import log_devices, open_log
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError
@@ -90,7 +86,7 @@ def _check_log(args: argparse.Namespace) -> int:
 
     configuration = None if args.config is None else load_daemon_configuration(args.config)
     devices = {} if configuration is None else log_devices(configuration.daemon.devices)
-    log = open_log(args.log, devices, None if args.mapping is None else load_mapping(args.mapping))
+    log = open_log(args.log, devices, read_mapping(args))
     checker = LogChecker(configuration)
     with Progress("reading", unit="measurements", quiet=args.json) as progress:
         n = 0
@@ -140,7 +136,7 @@ def _log_lines(found: LogCheck, car: str) -> list[str]:
         )
     lines.append("")
     if not found.findings:
-        lines.append(f"nothing looks wrong (compared as for {car})")
+        lines.append(f"nothing wrong was found (compared as for {car})")
     for f in found.findings:
         lines.append(f"{f.kind}: {', '.join(f.channels)}: {f.text}")
     return lines

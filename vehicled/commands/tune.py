@@ -7,7 +7,7 @@ from vehicled.commands.identify import add_common_arguments, list_all, run_with
 HELP = "Find the noise of sensors and model from recorded drives, so that the filter's standard deviations are right."
 
 EPILOG = """\
-Noise that is too small makes the filter reject good measurements and trust a wrong model; noise that is too large
+Noise that is too small makes the filter reject good measurements and follow a wrong model; noise that is too large
 makes it slow. This command finds the settings under which the recorded measurements are most probable; NIS, the mean
 normalised innovation squared, is then near 1, also on a drive that was not used. Tune the result of
 `vehicled identify`: noise accounts for the errors of the model.

@@ -2,7 +2,7 @@
 
 It gives the estimates of Rauch, Tung and Striebel without an inverse of the covariance, which is singular where
 states are known exactly or not yet estimated (Bierman, *Factorization Methods for Discrete Sequential Estimation*,
-chapter 10). Adjoint variables λ (n,) and Λ (n, n) hold what later observations say of the state:
+chapter 10). Adjoint variables λ (n,) and Λ (n, n) hold the information of later observations about the state:
 
     e = −P λ,    Pˢ = P − P Λ P
 

@@ -93,7 +93,7 @@ TOO_OLD = Update([], [], math.nan, (), "too old")
 
 
 class ObservedFilter(Protocol):
-    """What the sources use of a filter; `VehicleState` and `VehicleFilter` say what each method does."""
+    """What the sources use of a filter; `VehicleState` and `VehicleFilter` describe each method."""
 
     is_drive_known: bool
 

@@ -31,7 +31,7 @@ Row = Mapping[int, "Atom"]
 
 
 class Past(Protocol):
-    """What keeps the past of a filter for late observations; `LateObservations` says what each method does."""
+    """What keeps the past of a filter for late observations; `LateObservations` describes each method."""
 
     def note(self, components: int) -> None:
         """Keep the observation evaluated last, which corrects the present."""

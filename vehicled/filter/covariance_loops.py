@@ -33,7 +33,7 @@ class CovarianceLoops:
         n, p = self._size, code.place("covariance")
 
         def add(source: str, target: str, size: int) -> None:
-            factor = code.spread("%factor", size)
+            factor = code.broadcast("%factor", size)
             product = code.multiply(factor, code.load(source, size), size)
             code.store(code.add(code.load(target, size), product, size), target, size)
 
@@ -67,7 +67,7 @@ class CovarianceLoops:
             value = code.load(place, size)
             for k, gain in enumerate(gains):
                 factor = code.load(code.sum(white + k * n, j), size)
-                value = code.subtract(value, code.multiply(code.spread(gain, size), factor, size), size)
+                value = code.subtract(value, code.multiply(code.broadcast(gain, size), factor, size), size)
             code.store(value, place, size)
 
         code.each(i, n, reduce)
@@ -127,7 +127,7 @@ class CovarianceLoops:
             for k in range(m):
                 value = code.load(code.sum(crossed + k * n, j), size)
                 for other in done:
-                    product = code.multiply(code.spread(next(factors), size), other, size)
+                    product = code.multiply(code.broadcast(next(factors), size), other, size)
                     value = code.subtract(value, product, size)
                 code.store(value, code.sum(white + k * n, j), size)
                 done.append(value)

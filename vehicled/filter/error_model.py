@@ -100,7 +100,7 @@ class ErrorModel:
         self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
-        self._fusions: dict[str, KernelHandle] = {}
+        self._gated_updates: dict[str, KernelHandle] = {}
         self._readings: dict[str, ChassisReading] = {}
         self._read_state = self._add_read_state()
         propagate = self._add_propagation(unscented=kind == "UKF")
@@ -127,7 +127,7 @@ class ErrorModel:
             updates=self._covariance.updates,
             evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
             observations=self._observations,
-            fusions=self._fusions,
+            gated_updates=self._gated_updates,
             readings=self._readings,
             sensors=self.models.kernels,
         )
@@ -228,7 +228,7 @@ class ErrorModel:
         kernel = self._covariance.observe(f"observe.{name}", predicted, rows, noise=noise, angle=angle)
         self._observations[name] = kernel
         gate = self._covariance.gates[len(rows) - 1]
-        self._fusions[name] = self.program.sequence(f"fuse.{name}", kernel, gate)
+        self._gated_updates[name] = self.program.sequence(f"update.{name}", kernel, gate)
 
     def observe_chassis(
         self, name: str, sensor: str, error: SensorError | None = None, angle: bool = False

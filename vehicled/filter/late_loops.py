@@ -57,7 +57,7 @@ class LateLoops:
             value = code.load(there, size)
             for column, gain in zip(columns, gains, strict=True):
                 factor = code.load(code.sum(column, j), size)
-                value = code.subtract(value, code.multiply(code.spread(gain, size), factor, size), size)
+                value = code.subtract(value, code.multiply(code.broadcast(gain, size), factor, size), size)
             code.store(value, there, size)
 
         code.each(0, n, reduce)
@@ -90,5 +90,5 @@ class LateLoops:
 
     def _reduce(self, code: ArrayLoops, place: int | str, gain: str, value: str, size: int = 1) -> None:
         """Subtract gain times value from what lies at a place."""
-        product = code.multiply(code.spread(gain, size), value, size)
+        product = code.multiply(code.broadcast(gain, size), value, size)
         code.store(code.subtract(code.load(place, size), product, size), place, size)

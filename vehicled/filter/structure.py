@@ -90,7 +90,7 @@ class FilterKernels:
     evaluations: tuple[KernelHandle, ...]
     observations: dict[str, KernelHandle]
     """By kind: evaluate an observation."""
-    fusions: dict[str, KernelHandle]
+    gated_updates: dict[str, KernelHandle]
     """By kind: that, and an update with it if `nis` is less than `limit`."""
     readings: dict[str, ChassisReading]
     """By kind of the observations that a sensor model of the chassis predicts: that model."""

@@ -1,12 +1,10 @@
 """UKF on the vehicle: whole cars as sigma points, all stepped together.
 
-The scaled unscented transform (Julier and Uhlmann; Wan and van der Merwe) on the errors that the errorEKF has too,
-with its sensors, gates and corrections: the state of the filter is the running car, and points are its displacements
-by one standard deviation along each error of chassis, suspensions and their rates, and back. Half the difference of
-such a pair is what a Jacobian times that deviation would be; half their sum less the car itself is the effect of
-curvature, which moves the mean and widens covariances. Errors that propagate linearly need no points: angles of the
-wheels, slow errors of sensors and model, and the slip of wheels, which as an error of the model lasts, where that of
-a point would be damped by its tyres in milliseconds. Their transition is that of the errorEKF.
+The unscented transform (unscented_transform.py) on the errors that the errorEKF has too, with its sensors, gates and
+corrections: the state of the filter is the running car, and points are its displacements by one standard deviation
+along each error of chassis, suspensions and their rates, and back. Errors that propagate linearly need no points:
+angles of the wheels, slow errors of sensors and model, and the slip of wheels, which as an error of the model lasts,
+where that of a point would be damped by its tyres in milliseconds. Their transition is that of the errorEKF.
 
 Deflections of the tyres are no states: points have those of the car, so that within a step their tyres respond as far
 as they relax in it. Plant noise is added before the step, so that readings at the propagated points include it and no
@@ -33,6 +31,7 @@ from vehicled.filter.states import (
     VELOCITY,
 )
 from vehicled.filter.structure import CHART_PAIRS
+from vehicled.filter.unscented_transform import PointMoments, UnscentedTransform, calc_slope
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
 from vehicled.symbolic.program import KernelHandle, Program
@@ -106,6 +105,7 @@ def _add_point_kernels(program: Program, parts: Parts) -> _PointKernels:
     )
 
 
+_TRANSFORM = UnscentedTransform(_N)
 _POINTS = Extension(_add_point_kernels, _PointKernels)
 
 
@@ -137,7 +137,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._away = np.zeros((_N, _WIDTH))
         # Until the first step no points are drawn: every state counts as opened.
         self._variances = np.zeros(_N)
-        self._mean, self._posed = np.zeros(_N), False
+        nothing = np.zeros((_N, _N))
+        self._moments, self._posed = PointMoments(nothing, nothing, np.zeros(_N)), False
         self._transition[:] = np.eye(len(states))
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
@@ -170,7 +171,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         """The points where the columns of `root` (20, 20) and their opposites lead."""
         points, away = self._points, self._away
         points.copy_state_from_car()
-        away[:, _PLUS], away[:, _MINUS] = root, -root
+        away[:, :_CENTRE] = _TRANSFORM.calc_displacements(root)
         travel, rate = away[CHART_SIZE:].reshape(2, len(WHEELS), _WIDTH)
         motion = self.car.calc_travel_motion()
         self._correct_suspension(points, travel, rate, motion[..., None])
@@ -181,19 +182,17 @@ class UnscentedVehicleFilter(VehicleFilter):
         points.call(self._point_kernels.renew)
 
     def _transform(self, h: float) -> None:
-        odd, even = _split(self._measure_away(h))
-        shift = even.sum(axis=1)
+        self._moments = moments = _calc_moments(self._measure_away(h))
         transition = self._transition
-        transition[self._block] = np.linalg.solve(self._root.T, odd.T).T
+        transition[self._block] = calc_slope(moments, self._root)
         p = transition @ self._before @ transition.T
-        p[self._block] += even @ even.T + np.outer(shift, shift)
+        p[self._block] += _TRANSFORM.calc_curvature(moments)
         noise = self._fading_noise.copy()
         noise[self._drawn] = 0.0  # theirs was added before the step
         p[np.diag_indices_from(p)] += noise
         x = np.zeros(len(p))
-        x[self._drawn] = shift
+        x[self._drawn] = moments.shift
         self.errors.set_estimate(x, p)
-        self._mean, self._odd, self._even = shift, odd, even
         drawn = p[self._block]
         self._variances = drawn.diagonal()
         root, repaired = factorise(drawn)
@@ -236,20 +235,19 @@ class UnscentedVehicleFilter(VehicleFilter):
         errors, drawn = self.errors, self._drawn
         if (errors.variances[drawn] > _OPENED * self._variances).any():
             return nis  # a state was opened since: the points cover too little of its range
-        odd, even = _split(self._read(kind, m))
-        shift = even.sum(axis=1)
-        crossed = odd @ self._odd.T + even @ self._even.T + np.outer(shift, self._mean)
+        read = _calc_moments(self._read(kind, m))
+        crossed = _TRANSFORM.calc_covariance(read, self._moments)
         rows = crossed @ self._inverse_root.T @ self._inverse_root
-        seen = np.sum(odd * odd + even * even, axis=1) + shift * shift
+        variances = _TRANSFORM.calc_variances(read)
         # The kernel took the innovation after the correction x by its own rows, and without the curvature `shift`:
         # here the rows found from the points take their place.
         x = errors.x[drawn]
-        errors.innovation[:m] += errors.rows[:m, drawn] @ x - shift - rows @ (x - self._mean)
+        errors.innovation[:m] += errors.rows[:m, drawn] @ x - read.shift - rows @ (x - self._moments.shift)
         errors.rows[:m, drawn] = rows
-        errors.more_noise[:m] += np.maximum(seen - np.sum(rows * crossed, axis=1), 0.0)
+        errors.more_noise[:m] += np.maximum(variances - np.sum(rows * crossed, axis=1), 0.0)
         return errors.evaluate_again(m)
 
-    def _fuse(self, observation: Observation, limit: float) -> bool:
+    def _update_below(self, observation: Observation, limit: float) -> bool:
         nis = self.evaluate(observation)
         if nis is not None and nis < limit:
             if self._late_step is None:
@@ -261,7 +259,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     def apply_corrections(self) -> None:
         """Move the car by the errors found; the points' mean is then zero again."""
         super().apply_corrections()
-        self._mean = np.zeros(_N)
+        self._moments = dataclasses.replace(self._moments, shift=np.zeros(_N))
 
     def _read(self, kind: str, m: int) -> np.ndarray:
         """(m, points) what the sensor would read at the points, at the time of `pose`, less at the car."""
@@ -310,7 +308,6 @@ def _with_suspension(settings: Filter) -> Filter:
     return settings if settings.suspension else dataclasses.replace(settings, suspension=Suspension())
 
 
-def _split(away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 20) each: what is odd in the displacement of each pair of points, and what is even."""
-    plus, minus = away[:, _PLUS], away[:, _MINUS]
-    return 0.5 * (plus - minus), 0.5 * (plus + minus)
+def _calc_moments(away: np.ndarray) -> PointMoments:
+    """Of a quantity, from its differences (m, points) to the car."""
+    return _TRANSFORM.calc_moments(away[:, _PLUS], away[:, _MINUS])

@@ -88,7 +88,7 @@ class VehicleFilter(VehicleState):
             bind(kernels.adjust),
         )
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
-        self._fusions = {kind: bind(kernel) for kind, kernel in kernels.fusions.items()}
+        self._gated_updates = {kind: bind(kernel) for kind, kernel in kernels.gated_updates.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
         self._moment = PlainNumbers(layout, workspace, age=1, lead=1, share=1)
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
@@ -135,7 +135,7 @@ class VehicleFilter(VehicleState):
         Nothing in the filter changes. The innovation is then that of `update`.
         """
         # None is less than a limit of zero.
-        if not VehicleFilter._fuse(self, observation, 0.0):
+        if not VehicleFilter._update_below(self, observation, 0.0):
             return None
         nis: float = self.errors.nis.item()
         return nis
@@ -154,7 +154,7 @@ class VehicleFilter(VehicleState):
             self._d_since[:] = 0.0
         return True
 
-    def _fuse(self, observation: Observation, limit: float) -> bool:
+    def _update_below(self, observation: Observation, limit: float) -> bool:
         """Evaluate an observation, and update with it if its NIS is less than a limit; False when it is too old."""
         t_ns, value = observation.t_ns, observation.value
         if t_ns != self._past and not self._go_back(t_ns):
@@ -164,7 +164,7 @@ class VehicleFilter(VehicleState):
         if self.directions:
             self._tangents.take_observation(observation.kind)
         if self._late_step is None:
-            self._fusions[observation.kind]()
+            self._gated_updates[observation.kind]()
             return True
         self._late.evaluate(self._late_step, self._evaluations[observation.kind], m)
         if self.errors.nis.item() < limit:
@@ -184,7 +184,7 @@ class VehicleFilter(VehicleState):
         `limits`: normalised innovation squared of a component beyond which it counts as if it were there, with more
         noise, and beyond which it is rejected.
         """
-        if not self._fuse(observation, limits[0]):
+        if not self._update_below(observation, limits[0]):
             return TOO_OLD
         self._before_weights = None
         m = len(observation.value)
@@ -317,7 +317,7 @@ class VehicleFilter(VehicleState):
         # At walking pace counters and tyres err in ways that last.
         self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
         if self._before_loss is not None:
-            # The offset is then the error of what replaces the sensor, and says nothing of the sensor's own.
+            # The offset is then the error of what replaces the sensor, not the sensor's own.
             self._contradicted[np.isin(places, self.states.places(STEERING_OFFSET))] = 0
         wrong = self._contradicted >= _LASTING
         if wrong.any():

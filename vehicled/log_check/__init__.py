@@ -1,1 +1,1 @@
-"""What looks wrong in a log, from its channels alone: no filter runs."""
+"""What is probably wrong in a log, from its channels alone: no filter runs."""

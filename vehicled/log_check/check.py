@@ -1,4 +1,4 @@
-"""Everything that looks wrong in a log: units, axes, signs, exchanged wheels, time offsets, pauses."""
+"""Everything that is probably wrong in a log: units, axes, signs, exchanged wheels, time offsets, pauses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ also of the sideslip, which builds up by itself."""
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that looks wrong."""
+    """Something that is probably wrong."""
 
     kind: str
     """`unit`, `mounting`, `sign`, `wheels`, `time offset` or `gap`."""

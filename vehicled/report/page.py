@@ -47,7 +47,7 @@ def write_report(
 
 
 def _with_own_names(data: list[RunData], paths: list[Path]) -> list[RunData]:
-    """Files of the same name are told apart by their folders."""
+    """Files of the same name are distinguished by their folders."""
     names = Counter(run.name for run in data)
     return [
         replace(run, name=f"{path.parent.name}/{run.name}") if names[run.name] > 1 else run

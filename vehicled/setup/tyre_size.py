@@ -14,7 +14,7 @@ EXPECTED = "a size such as '205/55 R16': width in mm / height in % of it, rim in
 def calc_radius(size: str) -> float:
     """Radius of the undeformed tyre, m: half the rim and the sidewall.
 
-    Raises ValueError, saying what was expected.
+    Raises ValueError with what was expected.
     """
     found = _SIZE.fullmatch(size)
     if found is None:

@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from vehicled.configuration import Configuration
-from vehicled.messages import CHANNELS
-from vehicled.sources import inputs
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.sensors import find_input_limits
 from vehicled.sources.steering import CHANNELS_BY_SOURCE
 from vehicled.vehicle.parameters import SteeringParameters
 
@@ -75,13 +74,15 @@ def find_equipment(configuration: Configuration, sent: Collection[str]) -> Equip
         accelerometers = sensors.imu.accelerometers
         gravity_removed = accelerometers is not None and accelerometers.gravity_removed
     steering = CHANNELS_BY_SOURCE[sensors.steering.source]
-    channels |= {*steering, *inputs.CHANNELS.intersection(sent)}
+    channels |= {*steering, *(find_input_limits().keys() & sent)}
+    offsets |= dict.fromkeys(steering, sensors.steering.offset)
+    offsets |= dict.fromkeys(sensors.brake_pressure.LIMITS, sensors.brake_pressure.offset)
     angles = sensors.wheel_angles
     return Equipment(
         channels=frozenset(channels),
         latencies={**latencies, "steer": sensors.steering.latency},
-        gains={c: sensors.wheel_torques.gain for c in CHANNELS if c.startswith("torque.")},
-        offsets={**offsets, **dict.fromkeys(steering, sensors.steering.offset)},
+        gains=dict.fromkeys(sensors.wheel_torques.LIMITS, sensors.wheel_torques.gain),
+        offsets=offsets,
         steering_ratio=configuration.vehicle.steering.ratio,
         edges=_count_edges(0.0 if angles is None else angles.resolution),
         gravity_removed=gravity_removed,

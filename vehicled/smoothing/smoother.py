@@ -91,7 +91,7 @@ class Smoother:
                 progress((self._times[-1] - self._times[left]) * 1e-9)
 
     def _smooth_row(self, values: np.ndarray, backward: BackwardPass) -> np.ndarray:
-        """(columns,) of one step: the car as the filter had it, corrected by what later measurements say."""
+        """(columns,) of one step: the car as the filter had it, corrected by later measurements."""
         f = self._filter
         size = len(f.errors.packed)
         number, sigma_yaw = values[:_HEAD]

@@ -5,37 +5,64 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from vehicled.messages import WHEELS
+from vehicled.sources.model_input import InputSettings, ModelInput
+from vehicled.units import Pascals
 from vehicled.vehicle.arrays import BRAKE_PRESSURE
-from vehicled.vehicle.car import Car
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
 
 TIMEOUT = 0.5
 """s: a pressure that has not been measured for this long is unknown, and no pressure is assumed."""
+_CHANNEL = "brake.pressure"
 _PRESSURES = slice(BRAKE_PRESSURE * len(WHEELS), (BRAKE_PRESSURE + 1) * len(WHEELS))
 """Places of this row in the flat inputs of corners."""
-LIMITS: Mapping[str, float] = {"brake.pressure": 1e8}
 
 
-class Brakes:
+@dataclass(frozen=True, kw_only=True)
+class BrakePressure(InputSettings):
+    """How the brake pressure that the model follows is read."""
+
+    LIMITS: ClassVar[Mapping[str, float]] = {_CHANNEL: 1e8}
+
+    offset: Pascals = 0.0
+    """Of the sensor when nobody brakes."""
+
+    def make_input(self, car: Car) -> Brakes:
+        """The input that uses this section."""
+        return Brakes(self, car)
+
+
+class Brakes(ModelInput[BrakePressure]):
     """Keeps the latest line pressure."""
 
-    def __init__(self, car: Car) -> None:
-        self._car = car
+    NAME = "brakes"
+    SERVES = ("slip",)
+
+    def __init__(self, settings: BrakePressure, car: Car) -> None:
+        super().__init__(settings, car)
         self.pressure = 0.0
         """Pa."""
-        self.measured_at = -math.inf
-        """s."""
+        self._measured_at = -math.inf
+
+    @property
+    def measured_at(self) -> float:
+        """When it was measured last, s; −∞ if never."""
+        return self._measured_at
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
-        """Keep the line pressure (Pa) if it is among the channels; below zero counts as zero."""
-        if "brake.pressure" in values:
-            self.pressure = max(values["brake.pressure"], 0.0)
-            self.measured_at = t
+        """Keep the line pressure (Pa, less `offset`) if it is among the channels; below zero counts as zero."""
+        if _CHANNEL in values:
+            self.pressure = max(values[_CHANNEL] - self.settings.offset, 0.0)
+            self._measured_at = t
 
     def is_measured(self, t: float) -> bool:
         """Whether it was measured shortly before t, s."""
-        return t - self.measured_at < TIMEOUT
+        return t - self._measured_at < TIMEOUT
 
     def find(self, t: float) -> float:
         """The pressure at t, s; none where it is not measured."""

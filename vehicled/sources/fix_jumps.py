@@ -1,4 +1,4 @@
-"""Fixes that go another way than the car: by more than it can have driven, or than the receiver's velocity says.
+"""Fixes that go another way than the car: by more than it can have driven, or than the receiver's velocity gives.
 
 The car's model has no part in it. Which place is right is not known: a receiver jumps to a false fix, and back from
 it. The estimate knows its way from the last fixes well for a while, so it stays where it is for that long, and

@@ -45,7 +45,7 @@ then correlate it with the error of the baseline's angle."""
 _HEIGHT_RATIO = 2.0
 """By how much farther heights wander than horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
-"""Least share of the variance of heights that is white, whatever the receiver says of horizontal positions."""
+"""Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
 _ANOTHER_KIND = 0.2
 """Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
 
@@ -102,6 +102,7 @@ class Gnss(SourceSettings):
     """Settings of a GNSS receiver: its antenna in vehicle axes (m), noise by kind of fix, use of its course."""
 
     LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss")
+    PLACE: ClassVar[tuple[str, str]] = ("gnss.lat", "gnss.lon")
     STATES = GNSS.groups
     OBSERVATIONS = (add_gnss,)
     SPEED_PRECEDENCE = 1
@@ -145,6 +146,7 @@ class Gnss2(Gnss):
     """Settings of a second receiver, or of the second antenna of one."""
 
     LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss2")
+    PLACE = ("gnss2.lat", "gnss2.lon")
     STATES = GNSS2.groups
     OBSERVATIONS = (add_gnss2,)
     IS_EXTRA = True
@@ -236,7 +238,7 @@ class GnssSource(Source[Gnss]):
 
     @property
     def _late(self) -> float:
-        """By how much fixes are older than `latency` says, as far as the filter has found, s."""
+        """By how much fixes are older than by `latency`, as far as the filter has found, s."""
         return float(self._latency[0])
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:

@@ -60,7 +60,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         ("x", "y", "z"),
         "m",
         "place of the antenna beside the one that is given, vehicle axes",
-        # Tape measures and signs err by much, and nothing but latency of the IMU looks like it.
+        # Tape measures and signs err by much, and nothing but latency of the IMU has the same effect.
         contradiction=7.0,
         sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
     )

@@ -174,7 +174,7 @@ class ImuTiming:
     def _add_window(
         self, samples: np.ndarray, fixes: np.ndarray, yaw: float, fix_latency: float
     ) -> Iterator[None]:
-        """Add what a window says of the shared unknowns; its own are eliminated.
+        """Add the information of a window about the shared unknowns; its own are eliminated.
 
         What is summed up is the latency beside that of fixes as they came: theirs may be found later. One iteration
         at a time, as this is part of the real-time step.
@@ -195,7 +195,7 @@ class ImuTiming:
             yaw += float(np.linalg.solve(triangle, along[:, -1])[_YAW])
             yield
         both -= basis @ along
-        # Taken as older than they said, fixes have left as much less to the samples.
+        # Taken as older than their time stamps, fixes have left as much less to the samples.
         both[:, -1] -= fix_latency * both[:, 0]
         products = both.T @ both
         self._information += products[:-1, :-1]

@@ -14,7 +14,7 @@ _YAW_RATE_BOUND = 0.5
 _LASTING = 0.2
 """s"""
 OLD = 0.2
-"""s: samples that are older say nothing of now."""
+"""s: older samples do not hold now."""
 
 
 class LateralKinematics:

@@ -1,6 +1,6 @@
 """Sensors that are mounted or wired otherwise than configured: the IMU's axes, wheels left and right.
 
-Gravity says which way the IMU is up; changes of speed, and speed times yaw rate, say where ahead and left are. Wheels
+Gravity gives the upward direction of the IMU; changes of speed, and speed times yaw rate, give ahead and left. Wheels
 of an axle that turn the other way than gyroscope and steering are exchanged. All from averages over half a second.
 """
 

@@ -14,8 +14,8 @@ class NoiseFloor:
     """Variance of white noise from second differences of consecutive samples, component by component.
 
     A signal that is smooth over three samples cancels in x₀ − 2 x₁ + x₂, of which the variance is then 6 σ² (von
-    Neumann's successive differences, of second order). A sensor that vibrates more than its settings say is found
-    out by itself, without a model.
+    Neumann's successive differences, of second order). A sensor that vibrates more than its settings say is
+    found by itself, without a model.
     """
 
     def __init__(self, variances: Sequence[float]) -> None:

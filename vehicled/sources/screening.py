@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vehicled.messages import Measurement
-from vehicled.sources import stuck
 from vehicled.sources.course_consistency import WATCHED, BiasJump, CourseConsistency
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.limits import find_absurd
@@ -102,7 +101,7 @@ class Screening:
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
         limits = [self._limits.get(channel, math.inf) for channel in channels]
         watched = [
-            not watched.isdisjoint(channels) for watched in (stuck.WATCHED, self._yaw.watched, WATCHED)
+            not watched.isdisjoint(channels) for watched in (self._stuck.watched, self._yaw.watched, WATCHED)
         ]
         checks = _Checks(limits, *watched)
         if len(self._checks) < MOST_COMBINATIONS:

@@ -10,17 +10,18 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import get_args, get_type_hints
+from typing import TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.messages import Measurement, SlowState
-from vehicled.sources import inputs
 from vehicled.sources.body_velocity import BodyVelocity
+from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.gnss import Gnss, Gnss2, GnssSource
 from vehicled.sources.imu import Imu, ImuSource
-from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.sources.model_input import InputSettings
+from vehicled.sources.source import Context, SensorSettings, Source, SourceSettings
 from vehicled.sources.steering import SteeringInput
 from vehicled.sources.torques import WheelTorques
 from vehicled.sources.vehicle_speed import VehicleSpeed
@@ -31,7 +32,7 @@ from vehicled.sources.wheels import WheelAngles, WheelSpeeds
 class Sensors:
     """Sensors that are used. One that is left out or null is ignored; absent sensors do no harm.
 
-    A field whose type is a `SourceSettings` registers that kind of sensor.
+    A field whose type is a `SourceSettings` or an `InputSettings` registers that kind of sensor.
     """
 
     imu: Imu | None = field(default_factory=Imu)
@@ -41,15 +42,21 @@ class Sensors:
     vehicle_speed: VehicleSpeed | None = field(default_factory=VehicleSpeed)
     steering: SteeringInput = field(default_factory=SteeringInput)
     wheel_torques: WheelTorques = field(default_factory=WheelTorques)
+    brake_pressure: BrakePressure = field(default_factory=BrakePressure)
     gnss2: Gnss2 | None = None
     velocity: BodyVelocity | None = None
 
     def items(self) -> Iterator[tuple[str, SourceSettings]]:
-        """Name and settings of each sensor that is used."""
+        """Name and settings of each sensor that updates the filter."""
         for name in find_kinds():
             settings = getattr(self, name)
             if settings is not None:
                 yield name, settings
+
+    def inputs(self) -> Iterator[tuple[str, InputSettings]]:
+        """Name and settings of each sensor that drives the model."""
+        for name in find_inputs():
+            yield name, getattr(self, name)
 
     def calc_variances(self) -> dict[str, float]:
         """Variance of one sample by kind of observation, where it does not depend on the sample."""
@@ -81,24 +88,41 @@ class Sensors:
         )
 
 
-@cache
-def find_kinds() -> dict[str, type[SourceSettings]]:
-    """The kinds of sensors by their names in the configuration."""
+K = TypeVar("K", bound=SensorSettings)
+
+
+def _find(base: type[K]) -> dict[str, type[K]]:
     found = {}
     for name, hint in get_type_hints(Sensors).items():
         for kind in get_args(hint) or (hint,):
-            if isinstance(kind, type) and issubclass(kind, SourceSettings):
+            if isinstance(kind, type) and issubclass(kind, base):
                 found[name] = kind
     return found
 
 
 @cache
+def find_kinds() -> dict[str, type[SourceSettings]]:
+    """The kinds of sensors that update the filter, by their names in the configuration."""
+    return _find(SourceSettings)  # type: ignore[type-abstract]
+
+
+@cache
+def find_inputs() -> dict[str, type[InputSettings]]:
+    """The kinds of sensors that drive the model, by their names in the configuration."""
+    return _find(InputSettings)  # type: ignore[type-abstract]
+
+
+@cache
 def find_limits() -> dict[str, float]:
-    """The largest magnitude that can be a measurement, in the channel's unit, by channel of sensors and inputs."""
-    limits = dict(inputs.LIMITS)
-    for kind in find_kinds().values():
-        limits |= kind.LIMITS
-    return limits
+    """The largest magnitude that can be a measurement, in the channel's unit, by channel of all sensors."""
+    kinds = *find_kinds().values(), *find_inputs().values()
+    return {channel: limit for kind in kinds for channel, limit in kind.LIMITS.items()}
+
+
+@cache
+def find_input_limits() -> dict[str, float]:
+    """Likewise, of the sensors that drive the model."""
+    return {channel: limit for kind in find_inputs().values() for channel, limit in kind.LIMITS.items()}
 
 
 MOST_COMBINATIONS = 256

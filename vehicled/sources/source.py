@@ -1,6 +1,7 @@
 """What a kind of sensor is to the estimator: a section of the configuration, and a source that uses it.
 
-A new kind of sensor is a module with these two classes, and a field of `Sensors` (see `sensors.py`).
+A new kind of sensor is a module with these two classes, and a field of `Sensors` (see `sensors.py`). Sensors that
+drive the model instead of updating the filter are in `model_input.py`.
 """
 
 from __future__ import annotations
@@ -38,11 +39,17 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceSettings(ABC):
-    """The section of a kind of sensor in the configuration."""
+class SensorSettings(ABC):
+    """The section of a kind of sensor in the configuration, whether it updates the filter or drives the model."""
 
     LIMITS: ClassVar[Mapping[str, float]]
     """Channels that it reads, with the largest magnitude that can be a measurement, in the channel's unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings(SensorSettings):
+    """The section of a kind of sensor that updates the filter."""
+
     STATES: ClassVar[tuple[Group, ...]] = ()
     """Its slow errors, whose numbers come from this section, or from None where the sensor is left out."""
     OBSERVATIONS: ClassVar[tuple[AddObservation, ...]] = ()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from vehicled.messages import WHEELS
+from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.sources.steering_health import SteeringHealth
 from vehicled.units import Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
-from vehicled.vehicle.car import Car
 from vehicled.vehicle.steering import SteeringGeometry
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
 
 _ONE_SIDED = 0.3
 """s: after that without a sample, only the other road wheel is measured."""
@@ -25,24 +28,16 @@ HORIZON = 0.1
 _ANGLE = Unit("rad", plain=True)
 _UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
 """By source."""
-CHANNELS_BY_SOURCE = {
-    "rack": ("steer.rack",),
-    "wheel": ("steer.wheel",),
-    "road_wheels": ("steer.fl", "steer.fr"),
-}
+_RACK, _WHEEL, _ROAD_WHEELS = "steer.rack", "steer.wheel", ("steer.fl", "steer.fr")
+CHANNELS_BY_SOURCE = {"rack": (_RACK,), "wheel": (_WHEEL,), "road_wheels": _ROAD_WHEELS}
 """What each source reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteeringInput:
+class SteeringInput(InputSettings):
     """How the steering that the model follows is read."""
 
-    LIMITS: ClassVar[Mapping[str, float]] = {
-        "steer.wheel": 50.0,
-        "steer.rack": 0.3,
-        "steer.fl": 1.5,
-        "steer.fr": 1.5,
-    }
+    LIMITS: ClassVar[Mapping[str, float]] = {_WHEEL: 50.0, _RACK: 0.3, **dict.fromkeys(_ROAD_WHEELS, 1.5)}
 
     source: Literal["rack", "wheel", "road_wheels"] = "rack"
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
@@ -52,6 +47,10 @@ class SteeringInput:
     """By how much its measurements are older than the time that they come with."""
     smoothing: Annotated[Seconds, Positive] = 0.02
     """Memory of the tracker that finds value and rate between samples."""
+
+    def make_input(self, car: Car) -> Steering:
+        """The input that uses this section."""
+        return Steering(self, car)
 
 
 class Tracker:
@@ -90,31 +89,45 @@ class Tracker:
         return self.value + self.rate * ahead, self.rate
 
 
-class Steering:
+class Steering(ModelInput[SteeringInput]):
     """Keeps the latest displacement of both tie rods."""
 
+    NAME = "steering"
+    SERVES = ("sideslip", "slip")
+
     def __init__(self, settings: SteeringInput, car: Car) -> None:
+        super().__init__(settings, car)
         self.geometry = SteeringGeometry(car.vehicle)
-        self._car, self.settings = car, settings
         self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
         self._angles, self._angles_at = [0.0, 0.0], [-math.inf, -math.inf]
         """Of the road wheels as measured last, rad, and when, s."""
         self.health = SteeringHealth(car.vehicle.wheelbase)
+
+    @property
+    def measured_at(self) -> float:
+        """When it was measured last, s; −∞ if never."""
+        return self.health.seen
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with it beside silence, in words."""
+        is_wrong = self.health.state == "distrusted"
+        return "jumps, or stays the same while the car turns otherwise" if is_wrong else None
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Channels that came with the time t, s."""
         t -= self.settings.latency
         source, offset, geometry = self.settings.source, self.settings.offset, self.geometry
         if source == "road_wheels":
-            for n, channel in enumerate(("steer.fl", "steer.fr")):
+            for n, channel in enumerate(_ROAD_WHEELS):
                 if channel in values:
                     self._angles[n], self._angles_at[n] = values[channel] - offset, t
             if t in self._angles_at:
                 self._take_angles(t)
-        elif source == "rack" and "steer.rack" in values:
-            self._take_both(t, geometry.sign * (values["steer.rack"] - offset))
-        elif source == "wheel" and "steer.wheel" in values:
-            self._take_both(t, geometry.sign * geometry.ratio * (values["steer.wheel"] - offset))
+        elif source == "rack" and _RACK in values:
+            self._take_both(t, geometry.sign * (values[_RACK] - offset))
+        elif source == "wheel" and _WHEEL in values:
+            self._take_both(t, geometry.sign * geometry.ratio * (values[_WHEEL] - offset))
 
     def _take_angles(self, t: float) -> None:
         """Of the road wheels, as measured last; one that is not measured turns as the other's rack demands."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from vehicled.messages import Measurement
+from vehicled.sources.gnss import Gnss
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.sensors import find_kinds
 
 _MOVING = 2.0
 """m/s: a car that is slower may really measure the same again."""
@@ -18,9 +20,6 @@ _FIXES, _WAY = 2, 2.0
 """Fixes in a row that repeat the one before, or m driven since the place last changed: a receiver without reception
 may repeat itself. Its digits are finer than that."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
-_PLACE = ("gnss.lat", "gnss.lon")
-WATCHED = frozenset((*_AXES, *_PLACE))
-"""Channels that can be stuck."""
 
 
 class _Run:
@@ -37,12 +36,15 @@ class StuckChannels:
     """Finds samples that only repeat those before, while the car moves."""
 
     def __init__(self) -> None:
+        self._receivers = [kind for kind in find_kinds().values() if issubclass(kind, Gnss)]
+        self.watched = frozenset((*_AXES, *(channel for kind in self._receivers for channel in kind.PLACE)))
+        """Channels that can be stuck."""
         self.reset()
 
     def reset(self) -> None:
         """Nothing has been measured yet."""
         self._axes = {channel: _Run() for channel in _AXES}
-        self._fix = _Run()
+        self._fixes = [(kind.PLACE, kind.LIMITS, _Run()) for kind in self._receivers]
 
     def find(self, m: Measurement, speed: float) -> list[str]:
         """The channels of a measurement that are stuck; `speed` of the car, m/s."""
@@ -58,14 +60,15 @@ class StuckChannels:
             run.repetitions += 1
             if run.repetitions >= _REPETITIONS and t - run.begun_ns >= _TIME * 1e9:
                 stuck.append(channel)
-        if _PLACE[0] in values and _PLACE[1] in values:
-            place, run = tuple(values[c] for c in _PLACE), self._fix
-            if place != run.value or not moving:
-                run.value, run.begun_ns, run.repetitions = place, t, 0
-            else:
-                run.repetitions += 1
-            driven = abs(speed) * (t - run.begun_ns) * 1e-9
-            if run.repetitions >= _FIXES or (run.repetitions and driven > _WAY):
+        for place, channels, run in self._fixes:
+            if place[0] not in values or place[1] not in values:
+                continue
+            fix = values[place[0]], values[place[1]]
+            if fix != run.value or not moving:
+                run.value, run.begun_ns, run.repetitions = fix, t, 0
+                continue
+            run.repetitions += 1
+            if run.repetitions >= _FIXES or abs(speed) * (t - run.begun_ns) * 1e-9 > _WAY:
                 # Speed and course are as old as the place.
-                stuck += [c for c in values if c.startswith("gnss.")]
+                stuck += [c for c in values if c in channels]
         return stuck

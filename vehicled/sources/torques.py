@@ -11,13 +11,16 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from vehicled.messages import WHEELS
+from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.units import NonNegative, Positive
 from vehicled.vehicle.arrays import DRIVE_TORQUE, TRANSFER_LIMIT
-from vehicled.vehicle.car import Car
 from vehicled.vehicle.parameters import Vehicle
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
 
 TIMEOUT = 0.5
 """s: a torque that has not been measured for this long is unknown, and no torque is assumed."""
@@ -29,7 +32,7 @@ _DRIVE_TORQUES, _TRANSFER_LIMITS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class WheelTorques:
+class WheelTorques(InputSettings):
     """How the drive torques that the model follows are read."""
 
     LIMITS: ClassVar[Mapping[str, float]] = dict.fromkeys((f"torque.{n}" for n in (*WHEELS, *AXLES)), 1e5)
@@ -38,6 +41,10 @@ class WheelTorques:
     """True torque over the sensor's."""
     scale: Annotated[float, NonNegative] = 0.005
     """How far off that may be, 1 σ: what is identified of a car's forces is known no better."""
+
+    def make_input(self, car: Car) -> Torques:
+        """The input that uses this section."""
+        return Torques(self, car)
 
 
 class _AxleTorques:
@@ -75,11 +82,15 @@ class _AxleTorques:
         return 0.0, 0.0, self._calc_limit(0.0), -math.inf
 
 
-class Torques:
+class Torques(ModelInput[WheelTorques]):
     """Keeps the latest torques of the wheels."""
 
+    NAME = "torques"
+    SERVES = ("slip",)
+
     def __init__(self, settings: WheelTorques, car: Car) -> None:
-        self.gain, self._inputs = settings.gain, car.flat_corner_inputs
+        super().__init__(settings, car)
+        self._inputs = car.flat_corner_inputs
         self._front, self._rear = axles = [_AxleTorques(axle, car.vehicle) for axle in AXLES]
         self._places = {channel: (axle, n) for axle in axles for n, channel in enumerate(axle.channels)}
         self._find(-math.inf)
@@ -89,12 +100,12 @@ class Torques:
         for channel, value in values.items():
             if channel in self._places:
                 axle, n = self._places[channel]
-                axle.take(n, t, self.gain * value)
+                axle.take(n, t, self.settings.gain * value)
                 self._next = -math.inf
 
     @property
     def measured_at(self) -> float:
-        """s, of the last one."""
+        """When one of them was measured last, s; −∞ if never."""
         return max(self._front.until, self._rear.until) - TIMEOUT
 
     def is_measured(self, t: float) -> bool:

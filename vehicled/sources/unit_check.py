@@ -24,7 +24,7 @@ from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
 _LEAST, _KEPT = 8, 120
-"""Intervals of half a second in which a ratio must have been seen, and that are looked back on."""
+"""Intervals of half a second in which a ratio must have been seen, and that are kept."""
 _AGREEING, _SPREAD = 0.75, 0.5
 """Share of these intervals whose ratios lie so near their median (in logarithms); else the ratio means nothing."""
 _TOLERANCES = {"steering": (-0.7, 1.0), "accelerometers": (-0.5, 0.5), "gyroscopes": (-0.35, 0.35)}
@@ -189,7 +189,7 @@ class UnitCheck:
 
     def _describe(self, channels: Sequence[str], unit: str) -> str:
         largest = max(self._largest.get(c, 0.0) for c in channels)
-        text = f"values up to {largest:.3g} look to be {unit}, not in {CHANNELS[channels[0]]}"
+        text = f"values up to {largest:.3g} seem to be {unit}, not in {CHANNELS[channels[0]]}"
         setting = _SETTINGS.get(unit, f"`unit: {unit.removeprefix('in ')}`")
         return f"{text}: convert the log" + (f", or set {setting} of the CAN signal" if setting else "")
 

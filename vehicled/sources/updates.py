@@ -12,7 +12,7 @@ from vehicled.sources.gate import Gate
 from vehicled.sources.health import Health
 
 Reset = Callable[[Observation, Update], bool]
-"""Makes the filter begin anew from a source that keeps failing its gate; False where it had better not yet."""
+"""Makes the filter begin anew from a source that keeps failing its gate; False where the reset has to wait."""
 OnUpdate = Callable[[Innovation], None]
 """Takes the record of an observation that has been evaluated, while the filter still holds it."""
 

@@ -16,6 +16,9 @@ from vehicled.units import MetresPerSecond, NonNegative, Positive
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
 
+CHANNEL = "vehicle.speed"
+"""And the kind of observation."""
+
 SPEED_SCALE: ErrorStates[VehicleSpeed | None] = make_constant(
     "speed_scale",
     ("",),
@@ -32,14 +35,14 @@ def add_vehicle_speed(model: ErrorModel) -> None:
     true = model.models.readings["body_velocity"][0] + model.calc_corrected(jacobian)
     row |= model.states.entries(SPEED_SCALE, {0: true})
     scale = 1.0 + model.estimates(SPEED_SCALE)[0]
-    model.observe("vehicle.speed", [true * scale], [row], noise=[late], sensor="body_velocity")
+    model.observe(CHANNEL, [true * scale], [row], noise=[late], sensor="body_velocity")
 
 
 @dataclass(frozen=True, kw_only=True)
 class VehicleSpeed(SourceSettings):
     """Settings of the speed that the car's own bus gives."""
 
-    LIMITS: ClassVar[Mapping[str, float]] = {"vehicle.speed": FASTEST}
+    LIMITS: ClassVar[Mapping[str, float]] = {CHANNEL: FASTEST}
     STATES = (SPEED_SCALE,)
     OBSERVATIONS = (add_vehicle_speed,)
     NOISE = (
@@ -63,7 +66,7 @@ class VehicleSpeed(SourceSettings):
 
     def calc_variances(self) -> dict[str, float]:
         """`vehicle.speed`, (m/s)²."""
-        return {"vehicle.speed": self.noise**2}
+        return {CHANNEL: self.noise**2}
 
 
 class VehicleSpeedSource(Source[VehicleSpeed]):
@@ -71,15 +74,13 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
 
     def register(self) -> None:
         """Register `vehicle.speed`."""
-        self.updates.register("vehicle.speed", self.settings.gate, serves=("vx",))
+        self.updates.register(CHANNEL, self.settings.gate, serves=("vx",))
 
     def observe(self, m: Measurement) -> None:
         """Update with the speed if the measurement has it."""
-        if "vehicle.speed" in m.values:
-            self.updates.update(
-                m, "vehicle.speed", [m.values["vehicle.speed"]], [self._variances["vehicle.speed"]]
-            )
+        if CHANNEL in m.values:
+            self.updates.update(m, CHANNEL, [m.values[CHANNEL]], [self._variances[CHANNEL]])
 
     def measure_speed(self, m: Measurement) -> float | None:
         """The speed, m/s, if the measurement has it."""
-        return m.values.get("vehicle.speed")
+        return m.values.get(CHANNEL)

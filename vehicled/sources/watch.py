@@ -7,7 +7,7 @@ A source that has never measured is no fault: any subset of sensors works.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from vehicled.messages import SourceFault
 from vehicled.sources.health import Health
@@ -39,12 +39,6 @@ _REASONS = {
     "too old": "arrives too late to be used",
 }
 """By the reason in innovation records. Others, such as `not moving`, are no fault."""
-_INPUTS: Mapping[str, tuple[str, ...]] = {
-    "steering": ("sideslip", "slip"),
-    "torques": ("slip",),
-    "brakes": ("slip",),
-}
-"""Inputs of the model, and what is less certain without them."""
 
 
 class _Arrivals:
@@ -136,8 +130,12 @@ class SourceWatch:
             health.is_used = reason is None or reason == _REASONS["bias"]
             if reason is not None:
                 yield SourceFault(kind, reason, health.serves)
-        for name, reason in self._find_input_faults(now_ns).items():
-            yield SourceFault(name, reason, _INPUTS[name])
+        faults = self._inputs.find_faults()
+        for each in self._inputs:
+            silence = self._find_silence(now_ns, each.NAME, each.measured_at)
+            reason = faults.get(each.NAME, silence)
+            if reason is not None:
+                yield SourceFault(each.NAME, reason, each.SERVES)
 
     def _find_reason(self, now_ns: int, kind: str, health: Health) -> str | None:
         arrivals = self._arrivals.get(kind)
@@ -166,18 +164,11 @@ class SourceWatch:
             return _REASONS["gate"]
         return None
 
-    def _find_input_faults(self, now_ns: int) -> dict[str, str]:
-        inputs, found = self._inputs, {}
-        for name, last in inputs.find_latest().items():
-            if last == -math.inf and name not in self._arrivals:
-                continue
-            arrivals = self._arrivals.setdefault(name, _Arrivals())
-            if last > -math.inf:
-                arrivals.read(now_ns, last)
-            if arrivals.is_silent(now_ns):
-                found[name] = "silent"
-        if inputs.steering.health.state == "distrusted":
-            found["steering"] = "jumps, or stays the same while the car turns otherwise"
-        if inputs.wrong_drive is not None:
-            found[inputs.wrong_drive] = "contradicts the accelerometer"
-        return found
+    def _find_silence(self, now_ns: int, name: str, last: float) -> str | None:
+        """Of an input; `last`: when it was measured last, s, −∞ if never."""
+        if last == -math.inf and name not in self._arrivals:
+            return None
+        arrivals = self._arrivals.setdefault(name, _Arrivals())
+        if last > -math.inf:
+            arrivals.read(now_ns, last)
+        return "silent" if arrivals.is_silent(now_ns) else None

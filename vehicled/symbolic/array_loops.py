@@ -141,7 +141,7 @@ class ArrayLoops:
         self.store("0.0", zero.index)
         self.end(zero)
 
-    def spread(self, value: str, size: int) -> str:
+    def broadcast(self, value: str, size: int) -> str:
         """A float64 as a vector of equal ones."""
         if size == 1:
             return value

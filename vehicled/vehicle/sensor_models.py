@@ -308,8 +308,8 @@ def _tyre_response(
     turn as fast as the car moves, so that only the lateral forces count.
 
     As a tyre's curve is F = μ F₀(c v/μ), its force changes by v ∂F/∂v with the stiffness c and by F − v ∂F/∂v with μ.
-    Small slip is mostly the filter's own corrections, which are correlated with the next innovations; it says
-    nothing about a tyre, and counts less.
+    Small slip is mostly the filter's own corrections, which are correlated with the next innovations; it
+    is no measure of a tyre, and counts less.
     """
     g, a = program.graph, parts.chassis
     place, left = a.to_body(parts.wheel_place), a.to_body(parts.wheel_left)

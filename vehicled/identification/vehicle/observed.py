@@ -60,7 +60,7 @@ class ObservedEstimator:
         c = configuration
         companions = [Companion(_make_filter(change.configuration), change.step) for change in changes]
         self._filter = _make_filter(c, companions)
-        inputs = make_inputs(self._filter.car, c.sensors)
+        inputs = Inputs(self._filter.car, c.sensors)
         if companions:
             self._filter.seed_tangents(*_differentiate_settings(c.sensors, changes, self._filter.directions))
             inputs = _DifferentiatedInputs(self._filter.car, c.sensors, changes, companions)
@@ -90,11 +90,6 @@ class ObservedEstimator:
         self.observations.append((record, Decorrelated(*parts)))
 
 
-def make_inputs(car: Car, sensors: Sensors) -> Inputs:
-    """The inputs of a car by that section of a configuration."""
-    return Inputs(car, sensors.steering, sensors.wheel_torques)
-
-
 def _make_filter(c: Configuration, companions: Sequence[Companion] = ()) -> VehicleFilter:
     return make_filter(c.vehicle, c.filter, c.sensors.make_setup(), companions)
 
@@ -122,11 +117,11 @@ class _DifferentiatedInputs(Inputs):
         self, car: Car, sensors: Sensors, changes: Sequence[Change], companions: Sequence[Companion]
     ) -> None:
         self._others: list[tuple[int, Inputs, Car, float]] = []
-        super().__init__(car, sensors.steering, sensors.wheel_torques)
+        super().__init__(car, sensors)
         for k, (change, companion) in enumerate(zip(changes, companions, strict=True)):
             its = change.configuration.sensors
-            inputs = make_inputs(companion.filter.car, its)
-            same = (its.steering, its.wheel_torques) == (sensors.steering, sensors.wheel_torques)
+            inputs = Inputs(companion.filter.car, its)
+            same = dict(its.inputs()) == dict(sensors.inputs())
             if not (same and inputs.steering.geometry.is_same(self.steering.geometry)):
                 self._others.append((k, inputs, companion.filter.car, companion.step))
         self.reset()

@@ -11,14 +11,13 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
-from scipy.signal import savgol_filter
 
 from vehicled.configuration import File
 from vehicled.messages import Measurement, Step
-from vehicled.sources.inputs import CHANNELS, LIMITS
+from vehicled.sources.sensors import find_input_limits
 
 _ORDER = 3
-"""Of the polynomials that smooth the steering (Savitzky and Golay 1964)."""
+"""Of the polynomials that smooth the steering."""
 _NO_SMOOTHING = 1e-6
 """s: memory of a tracker that practically does not smooth."""
 _SOURCE = "inputs"
@@ -36,9 +35,21 @@ def interpolate_inputs(steps: Sequence[Step], smoothing: float) -> list[Step]:
     for channel, (t, v) in _series(steps).items():
         values = np.interp(times, t, v)
         if channel.startswith("steer.") and len(values) > 2 * half:
-            values = savgol_filter(values, 2 * half + 1, _ORDER)
+            values = _smooth(values, half)
         columns[channel] = values.tolist()
     return [_with_inputs(s, {c: column[k] for c, column in columns.items()}) for k, s in enumerate(steps)]
+
+
+def _smooth(values: np.ndarray, half: int) -> np.ndarray:
+    """(n,) each value by the polynomial that fits it and `half` neighbours on both sides best (Savitzky, Golay 1964).
+
+    At the ends by that of the first or last 2 half + 1 values. SciPy's takes a second to import.
+    """
+    window = 2 * half + 1
+    powers = np.vander(np.linspace(-1.0, 1.0, window), _ORDER + 1)
+    fitted = powers @ np.linalg.pinv(powers)
+    inside = np.convolve(values, fitted[half], mode="valid")
+    return np.concatenate([fitted[:half] @ values[:window], inside, fitted[half + 1 :] @ values[-window:]])
 
 
 def without_smoothing(file: File) -> File:
@@ -61,21 +72,23 @@ def _with_inputs(step: Step, inputs: dict[str, float]) -> Step:
 
 
 def _without_inputs(measurements: Sequence[Measurement]) -> Iterator[Measurement]:
+    channels = find_input_limits().keys()
     for m in measurements:
-        if CHANNELS.isdisjoint(m.values):
+        if channels.isdisjoint(m.values):
             yield m
-        elif rest := {c: v for c, v in m.values.items() if c not in CHANNELS}:
+        elif rest := {c: v for c, v in m.values.items() if c not in channels}:
             yield msgspec.structs.replace(m, values=rest)
 
 
 def _series(steps: Sequence[Step]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Times, s, and values of each input in order of time; values outside of the limits are left out."""
     samples: dict[str, dict[int, float]] = {}
+    limits = find_input_limits()
     for step in steps:
         for m in step.measurements:
-            for channel in CHANNELS.intersection(m.values):
-                if abs(m.values[channel]) <= LIMITS[channel]:
-                    samples.setdefault(channel, {})[m.t] = m.values[channel]
+            for channel, value in m.values.items():
+                if channel in limits and abs(value) <= limits[channel]:
+                    samples.setdefault(channel, {})[m.t] = value
     found = {}
     for channel, of_time in samples.items():
         times = sorted(of_time)

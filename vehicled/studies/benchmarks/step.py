@@ -45,8 +45,8 @@ def bench_step(
     estimator = Estimator(configuration)
     model = estimator.make_filter()
     # The same car on the same drive with the same inputs, without a filter.
-    car, sensors = model.car, configuration.sensors
-    inputs = Inputs(car, sensors.steering, sensors.wheel_torques)
+    car = model.car
+    inputs = Inputs(car, configuration.sensors)
     model.place(InitialPose(np.array([0.0, 0.0, car.design_height]), 0.0, speed))
     random = np.random.default_rng(_SEED)
     matrix, right = random.standard_normal((SIZE, SIZE)), random.standard_normal(SIZE)

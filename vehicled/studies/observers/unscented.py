@@ -1,7 +1,7 @@
 """UKF: an unscented Kalman filter on z and ż; sigma points are whole mechanisms, stepped side by side.
 
-Scaled unscented transform (Julier and Uhlmann; Wan and van der Merwe) on a multibody model (Sanjurjo et al.), with
-the trapezoidal rule (TR) or forward Euler (FE). No Jacobian is needed.
+The unscented transform of the car's filter on a multibody model (Sanjurjo et al.), with the trapezoidal rule (TR) or
+forward Euler (FE). No Jacobian is needed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.filter.error_state import StateUpdate
+from vehicled.filter.unscented_transform import PointMoments, UnscentedTransform, calc_slope
 from vehicled.multibody.batch import MechanismBatch
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import SensorSet
@@ -51,35 +52,31 @@ class UnscentedKF(MechanismObserver):
         self._redraw = redraw
         self._implicit = integrator == "trapezoidal"
         size = 2 * len(self.independent)
-        self._scale = alpha * alpha * (size + kappa)
-        self._weight = 0.5 / self._scale
-        """Of every point but the first, whose own follow from it."""
-        self._first = 1.0 - size / self._scale + 1.0 - alpha * alpha + beta
-        """Of the first point in covariances."""
+        self._transform = UnscentedTransform(size, alpha, beta, kappa)
         self.points = MechanismBatch(mechanism, 2 * size + 1)
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         """Advance all points by h, and update with readings (k,) if there are any. Raises RunError."""
-        m, f = self.mechanism, len(self.independent)
-        start, before = np.concatenate([self.z, self.zd]), self.repair(self.covariance)
-        points = self._draw(start, before)
-        ends = self._propagate(points)
-        mean, away = self._center(ends)
+        m, f, transform = self.mechanism, len(self.independent), self._transform
+        root = np.linalg.cholesky(self.repair(self.covariance))
+        ends = self._propagate(self._draw(np.concatenate([self.z, self.zd]), root))
+        moments = self._calc_moments(ends)
+        mean = ends[0] + moments.shift
         m.t += self.h
-        weighed = self._weigh(away)
-        p = self.repair(away.T @ weighed + self.plant_noise.calc_step(self._slope, self.h))
-        # By statistical linearisation, as H below.
-        self.plant_noise.predict(np.linalg.solve(before, (points - start).T @ weighed).T)
+        noise = self.plant_noise.calc_step(self._slope, self.h)
+        p = self.repair(transform.calc_covariance(moments, moments) + noise)
+        self.plant_noise.predict(calc_slope(moments, root))
         update = None
         if readings is not None:
             if self._redraw:
-                ends = self._draw(mean, p)
-                away = ends - mean
+                ends = self._draw(mean, np.linalg.cholesky(p))
+                moments = self._calc_moments(ends)
                 self._place(ends[:, :f], ends[:, f:])
-            predicted, off = self._center(self.sensors.calc_readings(self.points)[:, : len(ends)].T)
-            weighed = self._weigh(off)
-            cross = weighed.T @ away
-            value, s = readings - predicted, off.T @ weighed + self.noise
+            readings_there = self.sensors.calc_readings(self.points)[:, : len(ends)].T
+            read = self._calc_moments(readings_there)
+            cross = transform.calc_covariance(read, moments)
+            value = readings - readings_there[0] - read.shift
+            s = transform.calc_covariance(read, read) + self.noise
             solved = np.linalg.solve(s, np.column_stack([cross, value]))
             nis, gain = float(value @ solved[:, -1]), solved[:, :-1].T
             update = StateUpdate(value, s, nis, gain, np.linalg.solve(p, cross.T).T)
@@ -91,11 +88,17 @@ class UnscentedKF(MechanismObserver):
             raise self.fail(f"no position for z = {mean[:f]}")
         return update
 
-    def _draw(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-        """(points, 2f) sigma points."""
-        away = np.sqrt(self._scale) * np.linalg.cholesky(covariance).T
-        points: np.ndarray = mean + np.vstack([np.zeros((1, len(away))), away, -away])
+    def _draw(self, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
+        """(points, 2f) sigma points, the mean first, of the covariance with that lower root (2f, 2f)."""
+        away = self._transform.calc_displacements(root).T
+        points: np.ndarray = mean + np.vstack([np.zeros((1, len(root))), away])
         return points
+
+    def _calc_moments(self, there: np.ndarray) -> PointMoments:
+        """Of what there is (points, m) at the points, the central one first."""
+        away = (there[1:] - there[0]).T
+        half = away.shape[1] // 2
+        return self._transform.calc_moments(away[:, :half], away[:, half:])
 
     def _propagate(self, points: np.ndarray) -> np.ndarray:
         """(points, 2f) over one step; the instances are left at its end."""
@@ -124,14 +127,3 @@ class UnscentedKF(MechanismObserver):
     def _place(self, z: np.ndarray, zd: np.ndarray) -> None:
         if not self.points.set_independent_state(z, zd):
             raise self.fail("no position for a sigma point")
-
-    def _center(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean, and each point less the mean."""
-        # Weights of either sign are large: distances from the first point lose no digits.
-        mean = points[0] + self._weight * (points[1:] - points[0]).sum(axis=0)
-        return mean, points - mean
-
-    def _weigh(self, away: np.ndarray) -> np.ndarray:
-        weighed = self._weight * away
-        weighed[0] = self._first * away[0]
-        return weighed

@@ -234,7 +234,7 @@ class KinematicFilter:
 
     def _update(self, innovation: float, h: np.ndarray, variance: float) -> None:
         """One scalar observation with the row `h` (8,) of derivatives."""
-        spread = self.covariance @ h
-        gain = spread / (float(h @ spread) + variance)
+        cross = self.covariance @ h
+        gain = cross / (float(h @ cross) + variance)
         self.state += gain * innovation
-        self.covariance -= np.outer(gain, spread)
+        self.covariance -= np.outer(gain, cross)

@@ -20,6 +20,7 @@ from vehicled.filter.settings import Kind
 from vehicled.jobs.installation import hash_code
 from vehicled.jobs.ledger import Ledger
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
+from vehicled.stepping import run_steps
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.drives import (
     OUTAGE,
@@ -103,11 +104,11 @@ def _run_filter(
     innovations: list[Innovation] = []
     failed = None
     try:
-        for t, now, _ in make_steps(measurements, PERIOD_NS, Problems("log")):
-            estimate = estimator.step(t, now)
-            innovations += estimator.innovations()
-            if estimate is not None:
-                estimates.append(estimate)
+        steps = make_steps(measurements, PERIOD_NS, Problems("log"))
+        for result in run_steps(estimator, steps, raises=True):
+            innovations += result.innovations
+            if result.estimate is not None:
+                estimates.append(result.estimate)
     except _FAILURES as error:
         failed = _describe(error)
     figures = lost()

@@ -27,7 +27,7 @@ SLOWEST_SIDESLIP = 2.0
 DIVERGED = {"horizontal": 10.0, "yaw": math.radians(20), "sideslip": math.radians(20)}
 """Errors of a filter that has lost the car."""
 _NOT_REJECTED = ("not moving", "no fix")
-"""Reasons for which an observation was left out that say nothing about the sensor."""
+"""Reasons for which an observation was left out that are not due to the sensor."""
 
 
 def score_run(estimates: Table, truth: Table, offset_known: bool) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from vehicled.simulation.road import Edge
 from vehicled.simulation.scenario import Ground, PlantErrors, Scenario
 from vehicled.simulation.sensor_settings import SimulatedSensors
 from vehicled.simulation.sensors import Track, measure
+from vehicled.stepping import run_steps
 from vehicled.studies.robustness import owners
 from vehicled.studies.robustness.engine_plant import BRAKE_GAINS, EnginePlant
 from vehicled.studies.robustness.plants import (
@@ -118,9 +119,9 @@ def _add_brakes(vehicle: Vehicle) -> Vehicle:
 
 def estimate(configuration: Configuration, measurements: list[Measurement]) -> Table:
     """What the estimator makes of them."""
-    estimator = Estimator(configuration)
     steps = make_steps(measurements, PERIOD_NS, Problems("log"))
-    return tabulate([e for t, now, _ in steps if (e := estimator.step(t, now)) is not None])
+    results = run_steps(Estimator(configuration), steps, raises=True)
+    return tabulate([r.estimate for r in results if r.estimate is not None])
 
 
 def score(estimates: Table, track: Track) -> dict[str, Any]:

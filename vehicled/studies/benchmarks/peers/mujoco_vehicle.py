@@ -17,6 +17,7 @@ slip at `CONTACT_SPEED`, up to the limit of friction.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import mujoco
 import numpy as np
@@ -26,7 +27,7 @@ from vehicled.studies.benchmarks.peers.tyre import make_tyre
 from vehicled.studies.benchmarks.peers.wheels import Wheels
 from vehicled.studies.benchmarks.peers.wishbones import get_axle
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
-from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, LinearTyre, Vehicle
+from vehicled.vehicle.parameters import LEFT_RIGHT, Axle, BodyParameters, LinearTyre, Vehicle
 
 CONTACT_SPEED = 15.0
 """m/s at which the friction of MuJoCo's contacts is as stiff as the tyre."""
@@ -54,7 +55,7 @@ class MujocoVehicle:
     ) -> None:
         """`step` in s; `speed` at the start, m/s, straight on in design position."""
         self._stiffness, self._damping = _hardness(step)
-        self.model = model = mujoco.MjModel.from_xml_string(_xml(vehicle, step, own_contact))
+        self.model = model = mujoco.MjModel.from_xml_string(_ModelText(vehicle, step, own_contact).xml)
         self.data = data = mujoco.MjData(model)
         self._radii = np.array([vehicle.axle(w).tyre.radius for w in WHEELS])
         self._own_contact = own_contact
@@ -165,54 +166,68 @@ def _numbers(values: np.ndarray) -> str:
     return " ".join(repr(float(v)) for v in values)
 
 
-def _xml(vehicle: Vehicle, step: float, own_contact: bool) -> str:
+class _ModelText:
     """MuJoCo's model file; bodies' frames are parallel to the world's in design position."""
-    stiffness, damping = _hardness(step)
-    soft = f'solref="{-stiffness} {-damping}" solimp="0.9999 0.9999 0.001"'
-    origin, guide = np.array(vehicle.chassis.center_of_mass), np.array(vehicle.rack.center_of_mass)
 
-    def inertial(body: BodyParameters, place: np.ndarray) -> str:
-        inertia = f'mass="{body.mass}" diaginertia="{_numbers(np.array(body.inertia))}"'
-        return f'<inertial pos="{_numbers(place)}" {inertia}/>'
+    def __init__(self, vehicle: Vehicle, step: float, own_contact: bool) -> None:
+        """`step`: s; `own_contact`: whether tyres are MuJoCo's contacts."""
+        stiffness, damping = _hardness(step)
+        self._soft = f'solref="{-stiffness} {-damping}" solimp="0.9999 0.9999 0.001"'
+        self._origin = np.array(vehicle.chassis.center_of_mass)
+        self._guide = np.array(vehicle.rack.center_of_mass)
+        self._vehicle = vehicle
+        self._on_chassis: list[str] = []
+        self._on_rack: list[str] = []
+        self._tendons: list[str] = []
+        self._equalities: list[str] = []
+        self._roads: list[str] = []
+        self._pairs: list[str] = []
+        for w in WHEELS:
+            axle, mirror = get_axle(vehicle, w), np.array([1.0, LEFT_RIGHT[w], 1.0])
+            p = {
+                name: mirror * place for name, place in vars(axle.hard_points).items() if np.size(place) == 3
+            }
+            if w[0] == "f":
+                self._on_rack.append(_site(f"{w}.inner", p["tie_rod_inner"] - self._guide))
+            else:
+                self._on_chassis.append(_site(f"{w}.inner", p["tie_rod_inner"] - self._origin))
+            self._add_bodies(w, axle, mirror, p, self._add_tread(w, axle) if own_contact else "")
+            self._add_connections(w, axle, p)
+        self.xml = self._join(step, own_contact)
 
-    def site(name: str, place: np.ndarray) -> str:
-        return f'<site name="{name}" pos="{_numbers(place)}"/>'
+    def _add_tread(self, w: str, axle: Axle) -> str:
+        """The geometry of a wheel, and a road for it."""
+        radius = axle.tyre.radius
+        size = f"{radius} {_HALF_WIDTH} {radius}"
+        # No contacts but those of the pairs: a wheel with the road under it.
+        alone = 'contype="0" conaffinity="0"'
+        self._roads.append(
+            f'<body mocap="true"><geom name="{w}.road" type="plane" size="0 0 1" {alone}/></body>'
+        )
+        self._pairs.append(f'<pair geom1="{w}.road" geom2="{w}.tread" condim="3"/>')
+        return f'<geom name="{w}.tread" type="ellipsoid" size="{size}" {alone}/>'
 
-    on_chassis, on_rack, tendons, equalities, roads, pairs = [], [], [], [], [], []
-    for w in WHEELS:
-        axle, mirror = get_axle(vehicle, w), np.array([1.0, LEFT_RIGHT[w], 1.0])
-        p = {name: mirror * place for name, place in vars(axle.hard_points).items() if np.size(place) == 3}
+    def _add_bodies(
+        self, w: str, axle: Axle, mirror: np.ndarray, p: Mapping[str, np.ndarray], tread: str
+    ) -> None:
+        """Both wishbones, knuckle and wheel; `p`: hard points by name, (3,) in the design frame."""
+        origin = self._origin
         lower, upper, knuckle = (
             mirror * b.center_of_mass for b in (axle.lower_wishbone, axle.upper_wishbone, axle.knuckle)
         )
         hinge, joint, high = p["lower_hinge"], p["lower_ball_joint"], p["upper_hinge"]
-        if w[0] == "f":
-            on_rack.append(site(f"{w}.inner", p["tie_rod_inner"] - guide))
-        else:
-            on_chassis.append(site(f"{w}.inner", p["tie_rod_inner"] - origin))
         wheel = axle.wheel
         spun = np.array([wheel.transverse_inertia, wheel.axial_inertia, wheel.transverse_inertia])
-        tread = ""
-        if own_contact:
-            radius = axle.tyre.radius
-            size = f"{radius} {_HALF_WIDTH} {radius}"
-            # No contacts but those of the pairs: a wheel with the road under it.
-            alone = 'contype="0" conaffinity="0"'
-            tread = f'<geom name="{w}.tread" type="ellipsoid" size="{size}" {alone}/>'
-            roads.append(
-                f'<body mocap="true"><geom name="{w}.road" type="plane" size="0 0 1" {alone}/></body>'
-            )
-            pairs.append(f'<pair geom1="{w}.road" geom2="{w}.tread" condim="3"/>')
-        on_chassis.append(
+        self._on_chassis.append(
             f"""
-            {site(f"{w}.top", p["spring_chassis"] - origin)}
+            {_site(f"{w}.top", p["spring_chassis"] - origin)}
             <body pos="{_numbers(hinge - origin)}">
-              <joint type="hinge" axis="1 0 0"/> {inertial(axle.lower_wishbone, lower - hinge)}
-              {site(f"{w}.foot", p["spring_wishbone"] - hinge)}
+              <joint type="hinge" axis="1 0 0"/> {_inertial(axle.lower_wishbone, lower - hinge)}
+              {_site(f"{w}.foot", p["spring_wishbone"] - hinge)}
               <body pos="{_numbers(joint - hinge)}">
-                <joint type="ball"/> {inertial(axle.knuckle, knuckle - joint)}
-                {site(f"{w}.outer", p["tie_rod_outer"] - joint)}
-                {site(f"{w}.pin", p["upper_ball_joint"] - joint)}
+                <joint type="ball"/> {_inertial(axle.knuckle, knuckle - joint)}
+                {_site(f"{w}.outer", p["tie_rod_outer"] - joint)}
+                {_site(f"{w}.pin", p["upper_ball_joint"] - joint)}
                 <body name="{w}.wheel" pos="{_numbers(p["wheel_center"] - joint)}">
                   <joint name="{w}.spin" type="hinge" axis="0 1 0"/>
                   <inertial pos="0 0 0" mass="{wheel.mass}" diaginertia="{_numbers(spun)}"/>
@@ -221,41 +236,56 @@ def _xml(vehicle: Vehicle, step: float, own_contact: bool) -> str:
               </body>
             </body>
             <body pos="{_numbers(high - origin)}">
-              <joint type="hinge" axis="1 0 0"/> {inertial(axle.upper_wishbone, upper - high)}
-              {site(f"{w}.socket", p["upper_ball_joint"] - high)}
+              <joint type="hinge" axis="1 0 0"/> {_inertial(axle.upper_wishbone, upper - high)}
+              {_site(f"{w}.socket", p["upper_ball_joint"] - high)}
             </body>"""
         )
+
+    def _add_connections(self, w: str, axle: Axle, p: Mapping[str, np.ndarray]) -> None:
+        """Tie rod, spring, and the upper ball joint, which closes the loop."""
         spring = axle.spring
         strut = np.linalg.norm(p["spring_chassis"] - p["spring_wishbone"])
         free = strut + (spring.preload or 0.0) / spring.stiffness
-        tendons.append(
+        self._tendons.append(
             f"""
             <spatial name="{w}.rod"><site site="{w}.inner"/><site site="{w}.outer"/></spatial>
             <spatial stiffness="{spring.stiffness}" damping="{axle.damper.bump}" springlength="{free}">
               <site site="{w}.top"/><site site="{w}.foot"/>
             </spatial>"""
         )
-        equalities.append(
+        self._equalities.append(
             f"""
-            <connect site1="{w}.socket" site2="{w}.pin" {soft}/>
-            <tendon tendon1="{w}.rod" {soft}/>"""
+            <connect site1="{w}.socket" site2="{w}.pin" {self._soft}/>
+            <tendon tendon1="{w}.rod" {self._soft}/>"""
         )
-    return f"""
+
+    def _join(self, step: float, own_contact: bool) -> str:
+        vehicle = self._vehicle
+        return f"""
     <mujoco>
       <option timestep="{step}" gravity="0 0 {-vehicle.gravity}" integrator="implicitfast">
         <flag contact="{"enable" if own_contact else "disable"}"/>
       </option>
       <worldbody>
-        <body name="chassis" pos="{_numbers(origin)}">
-          <freejoint/> {inertial(vehicle.chassis, np.zeros(3))} {"".join(on_chassis)}
-          <body pos="{_numbers(guide - origin)}">
-            <joint name="rack" type="slide" axis="0 1 0"/> {inertial(vehicle.rack, np.zeros(3))}
-            {"".join(on_rack)}
+        <body name="chassis" pos="{_numbers(self._origin)}">
+          <freejoint/> {_inertial(vehicle.chassis, np.zeros(3))} {"".join(self._on_chassis)}
+          <body pos="{_numbers(self._guide - self._origin)}">
+            <joint name="rack" type="slide" axis="0 1 0"/> {_inertial(vehicle.rack, np.zeros(3))}
+            {"".join(self._on_rack)}
           </body>
         </body>
-        {"".join(roads)}
+        {"".join(self._roads)}
       </worldbody>
-      <contact>{"".join(pairs)}</contact>
-      <tendon>{"".join(tendons)}</tendon>
-      <equality>{"".join(equalities)} <joint name="drive" joint1="rack" {soft}/></equality>
+      <contact>{"".join(self._pairs)}</contact>
+      <tendon>{"".join(self._tendons)}</tendon>
+      <equality>{"".join(self._equalities)} <joint name="drive" joint1="rack" {self._soft}/></equality>
     </mujoco>"""
+
+
+def _inertial(body: BodyParameters, place: np.ndarray) -> str:
+    inertia = f'mass="{body.mass}" diaginertia="{_numbers(np.array(body.inertia))}"'
+    return f'<inertial pos="{_numbers(place)}" {inertia}/>'
+
+
+def _site(name: str, place: np.ndarray) -> str:
+    return f'<site name="{name}" pos="{_numbers(place)}"/>'

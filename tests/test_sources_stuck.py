@@ -1,0 +1,49 @@
+"""Which channels are found to repeat themselves."""
+
+import pytest
+
+from vehicled.messages import Measurement
+from vehicled.sources.stuck import StuckChannels
+
+SPEED = 10.0
+"""m/s"""
+
+
+def fix(name: str, k: int, lat: float, lon: float = 11.0) -> Measurement:
+    values = {f"{name}.lat": lat, f"{name}.lon": lon, f"{name}.speed": SPEED, f"{name}.course": 0.5}
+    return Measurement("receiver", k * 100_000_000, k * 100_000_000, values)
+
+
+@pytest.mark.parametrize(("name", "other"), [("gnss", "gnss2"), ("gnss2", "gnss")])
+def test_a_receiver_that_repeats_its_place_is_stuck_and_the_other_one_is_not(name, other):
+    stuck = StuckChannels()
+    found = []
+    for k in range(4):
+        found.append(stuck.find(fix(name, k, 48.0), SPEED))
+        assert stuck.find(fix(other, k, 48.0 + 1e-5 * k), SPEED) == []
+    # Speed and course are as old as the place.
+    assert found == [[], [], list(fix(name, 0, 0.0).values), list(fix(name, 0, 0.0).values)]
+    assert stuck.find(fix(name, 4, 48.1), SPEED) == []
+
+
+def test_what_two_receivers_in_one_device_measure_is_checked_for_each():
+    stuck = StuckChannels()
+    for k in range(3):
+        both = fix("gnss", k, 48.0 + 1e-5 * k).values | fix("gnss2", k, 48.0).values
+        found = stuck.find(Measurement("receiver", k * 10**8, k * 10**8, both), SPEED)
+    assert found == list(fix("gnss2", 0, 0.0).values)
+
+
+def test_a_car_at_rest_may_measure_the_same_place_again():
+    stuck = StuckChannels()
+    assert [stuck.find(fix("gnss", k, 48.0), 0.1) for k in range(20)] == [[]] * 20
+
+
+def test_one_axis_of_an_imu_may_be_stuck_by_itself():
+    stuck = StuckChannels()
+    found = [
+        stuck.find(Measurement("imu", k * 10**7, k * 10**7, {"imu.wz": 0.1, "imu.ax": 0.01 * k}), SPEED)
+        for k in range(20)
+    ]
+    assert found[:10] == [[]] * 10
+    assert found[10:] == [["imu.wz"]] * 10

@@ -1,0 +1,79 @@
+"""The scaled unscented transform: mean and covariance of functions of a random state, from points around its mean.
+
+For a state of n elements with P = L Lᵀ, the points are the mean x₀ and the pairs x₀ ± √c Lⱼ, j = 1 … n, with
+c = α² (n + κ) (Julier and Uhlmann, *Unscented filtering and nonlinear estimation*, Proceedings of the IEEE 92(3),
+2004; Wan and van der Merwe, *The unscented Kalman filter for nonlinear estimation*, 2000). The weights of the
+textbooks are large and of either sign where α is small. Here each pair is split into its odd and its even part, with
+which the same sums need no weights and lose no digits: with d± = f(x₀ ± √c Lⱼ) − f(x₀),
+
+    odd = (d₊ − d₋)/(2 √c),   even = (d₊ + d₋)/(2 √c),   shift = Σⱼ even/√c,
+    E f = f(x₀) + shift,      cov(f, g) = odd oddᵀ + even evenᵀ + (β − α²) shift shiftᵀ.
+
+`odd` is what a Jacobian times L would be, `even` the effect of curvature.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class PointMoments:
+    """Of one quantity of m elements, by the n pairs of points."""
+
+    odd: np.ndarray
+    """(m, n)"""
+    even: np.ndarray
+    """(m, n)"""
+    shift: np.ndarray
+    """(m,) of the mean, from the quantity at the central point."""
+
+
+class UnscentedTransform:
+    """Displacements of points, and moments of what is found there.
+
+    By default the points are one standard deviation away (c = 1), with α = 1 and β = 2.
+    """
+
+    def __init__(self, size: int, alpha: float = 1.0, beta: float = 2.0, kappa: float | None = None) -> None:
+        """`size`: n; `kappa` by default is what makes c = 1."""
+        self.distance = 1.0 if kappa is None else alpha * math.sqrt(size + kappa)
+        """√c, in standard deviations."""
+        self._half = 0.5 / self.distance
+        self._of_shift = beta - alpha * alpha
+
+    def calc_displacements(self, root: np.ndarray) -> np.ndarray:
+        """(n, 2n) of the points from the mean: those along the columns of `root` (n, n), then their opposites."""
+        away = self.distance * root
+        return np.concatenate([away, -away], axis=1)
+
+    def calc_moments(self, plus: np.ndarray, minus: np.ndarray) -> PointMoments:
+        """Of a quantity, from its differences (m, n) each at the points of both signs to the central one."""
+        odd, even = self._half * (plus - minus), self._half * (plus + minus)
+        return PointMoments(odd, even, even.sum(axis=1) / self.distance)
+
+    def calc_curvature(self, one: PointMoments) -> np.ndarray:
+        """(m, m) part of the covariance that a linear function would not have."""
+        covariance: np.ndarray = one.even @ one.even.T + self._of_shift * np.outer(one.shift, one.shift)
+        return covariance
+
+    def calc_covariance(self, one: PointMoments, other: PointMoments) -> np.ndarray:
+        """(m, k) of two quantities of m and k elements at the same points."""
+        covariance: np.ndarray = one.odd @ other.odd.T + one.even @ other.even.T
+        covariance += self._of_shift * np.outer(one.shift, other.shift)
+        return covariance
+
+    def calc_variances(self, one: PointMoments) -> np.ndarray:
+        """(m,) of each element."""
+        squares: np.ndarray = one.odd * one.odd + one.even * one.even
+        variances: np.ndarray = squares.sum(axis=1) + self._of_shift * (one.shift * one.shift)
+        return variances
+
+
+def calc_slope(one: PointMoments, root: np.ndarray) -> np.ndarray:
+    """(m, n) by statistical linearisation: of the quantity by the state that `root` (n, n), lower, was drawn with."""
+    slope: np.ndarray = np.linalg.solve(root.T, one.odd.T).T
+    return slope
