@@ -37,7 +37,7 @@ def run_literal(configuration: Configuration, measurements: Iterable[Measurement
     arm = 0.0 if sensors.gnss is None else sensors.gnss.antenna[0]
     model.place(*start.place_car(arm), start.yaw, start.speed)
     ekf = ErrorStateKalmanFilter(model, model.start_covariance)
-    inputs = Inputs(model.car, sensors.steering, sensors.wheel_torques)
+    inputs = Inputs(model.car, sensors)
     rows = []
     before = instants[0][0] if instants else 0
     for t, values in instants:
