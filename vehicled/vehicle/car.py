@@ -21,8 +21,10 @@ from vehicled.vehicle.hard_points import Suspensions
 from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
 
 PENALTY = 1e10
-"""α of the augmented Lagrangian. Large against masses over h², small against 1/rounding."""
-
+"""α of the augmented Lagrangian, at steps of `_SHORT` and longer: small against 1/rounding."""
+_SHORT = 1e-3
+"""s. Below, α grows with 1/h². (h²/4) α Φ_qᵀΦ_q must outweigh the mass matrix, or constraints are not met within the
+iterations of a step, and 4/h² times what they are missed by is an acceleration."""
 
 _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
@@ -118,7 +120,6 @@ class Instances:
         self._travel_jacobian = self.view("travel_jacobian")
         self._branch_q, self._branch_qd = self.view("branch.q"), self.view("branch.qd")
         self._integration = self.view("integration")
-        self._integration[1] = PENALTY
 
     def view(self, name: str) -> np.ndarray:
         """An array (count,) or (count, 4), of several cars with a last axis by car; a view. Raises KeyError."""
@@ -182,15 +183,19 @@ class Instances:
 
         `step`: a routine of which the step is a part, instead of it alone (see `find_routine`).
         """
-        self._integration[0] = h
+        self._set_step(h)
         return (step or self._step)(
             self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
         )
 
     def step_euler(self, h: float, euler: KernelHandle) -> None:
         """Advance by h seconds by forward Euler: `euler` is what `ali3p.add_forward_euler` has added."""
-        self._integration[0] = h
+        self._set_step(h)
         self.call(euler)
+
+    def _set_step(self, h: float) -> None:
+        self._integration[0] = h
+        self._integration[1] = PENALTY if h >= _SHORT else PENALTY * (_SHORT / h) ** 2
 
     def report(self) -> None:
         """Bring `outputs` and `corner_outputs` up to date."""

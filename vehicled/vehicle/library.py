@@ -169,7 +169,8 @@ def name_parameter_units(made: VehicleProgram) -> list[tuple[str, str]]:
 
 def _describe(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]:
     arrays, names = made.program.arrays, made.names
-    yield "integration", ArrayText("Integration", (), ["h, s: the time step", "penalty of constraints"])
+    penalty = "penalty of constraints, for steps of 1 ms and longer; below, to grow with 1/h²"
+    yield "integration", ArrayText("Integration", (), ["h, s: the time step", penalty])
     yield (
         "inputs",
         ArrayText(
