@@ -18,7 +18,8 @@ from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS, Z
 from vehicled.vehicle.blueprint import get_blueprint
 from vehicled.vehicle.extension import Extension, Result
 from vehicled.vehicle.hard_points import Suspensions
-from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
+from vehicled.vehicle.model_parameters import corner_parameters, root_parameters
+from vehicled.vehicle.parameters import Vehicle
 
 PENALTY = 1e10
 """α of the augmented Lagrangian, at steps of `_SHORT` and longer: small against 1/rounding."""
