@@ -24,7 +24,7 @@ from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.corner import CornerParts
 from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.suspension import KnuckleLoad, calc_hinge
+from vehicled.vehicle.suspension_kinds import KnuckleLoad, calc_hinge
 
 
 def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
@@ -67,14 +67,23 @@ class _Balance:
         moment = moment - hub_moment - brake - to_centre.cross(on_hub)
 
         kingpin = linkage.knuckle.directions[0]
-        load = KnuckleLoad(moment, kingpin, linkage.tie_rod, joint, corner.strut, self._masses, self._gravity)
+        load = KnuckleLoad(
+            required - on_hub,
+            moment,
+            kingpin,
+            linkage.tie_rod,
+            joint,
+            corner.strut,
+            parts.directions[2].position * -corner.bar_force,
+            self._masses,
+            self._gravity,
+            dict(zip((name for name, _ in parts.system.constraints), parts.step.multipliers, strict=True)),
+        )
         support = linkage.find_support(load)
         self.tie_rod = support.tension
         """Tension, N."""
-        on_bottom = required - on_hub - support.along_rod * self.tie_rod - support.top
 
-        at_joint = parts.directions[2].position * -corner.bar_force - on_bottom
-        lower_hinge, lower_moment = calc_hinge(load, lower, at_joint)
+        lower_hinge, lower_moment = calc_hinge(load, lower, support.bar - support.bottom)
         lower_hinge = lower_hinge - support.strut
         lower_moment = lower_moment - (corner.strut.foot - lower.hinge).position.cross(support.strut)
         lower_moment = lower_moment + support.clamp
@@ -82,7 +91,7 @@ class _Balance:
         self.residual = axis.dot(lower_moment)
         """Moment about the lower hinge that would still be needed, N·m."""
         self.joints: dict[str, tuple[Vector, Vector | None]] = {
-            "lower_ball_joint": (linkage.keep_ball_joint(on_bottom), None),
+            "lower_ball_joint": (linkage.keep_ball_joint(support.bottom), None),
             "upper_ball_joint": (support.top, None),
             "lower_hinge": (lower_hinge, lower_moment - axis * self.residual),
             "upper_hinge": support.upper_hinge,

@@ -80,6 +80,7 @@ _PARAMETER_UNITS = {
     "tyre.rolling_*": "1",
     "tyre.trail*": "1",
     "is_rear": "1",
+    "propeller_share": "1",
     "*": "m",
 }
 """By name; the first that fits counts."""

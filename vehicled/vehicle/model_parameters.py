@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from vehicled.vehicle.hard_points import calc_spin_axis
-from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, LinearTyre, Vehicle
+from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, LinearTyre, LiveAxle, Vehicle
 
 _LEAST_INERTIA = 1e-6
 """kg·m²"""
@@ -18,8 +18,16 @@ def _components(name: str, values: Iterable[float]) -> dict[str, float]:
 
 
 def _inertia(name: str, body: BodyParameters, place: np.ndarray) -> dict[str, float]:
-    moments = dict(zip((f"{name}.ixx", f"{name}.iyy", f"{name}.izz"), body.inertia, strict=True))
-    return {f"{name}.mass": body.mass, **_components(f"{name}.com", place), **moments}
+    return _moments(name, body.mass, body.inertia, place)
+
+
+def _without_mass(name: str, place: np.ndarray) -> dict[str, float]:
+    return _moments(name, 0.0, (_LEAST_INERTIA,) * 3, place)
+
+
+def _moments(name: str, mass: float, inertia: Iterable[float], place: np.ndarray) -> dict[str, float]:
+    moments = dict(zip((f"{name}.ixx", f"{name}.iyy", f"{name}.izz"), inertia, strict=True))
+    return {f"{name}.mass": mass, **_components(f"{name}.com", place), **moments}
 
 
 def root_parameters(v: Vehicle) -> dict[str, float]:
@@ -27,9 +35,11 @@ def root_parameters(v: Vehicle) -> dict[str, float]:
     origin = v.center_of_mass()
     aero = v.aerodynamics
     height = 0.0 if aero.drag_height is None else aero.drag_height - origin[2]
+    values: dict[str, float] = {}
+    for name, body in v.central_bodies().items():
+        values |= _inertia(name, body, np.array(body.center_of_mass) - origin)
     return {
-        **_inertia("chassis", v.chassis, np.array(v.chassis.center_of_mass) - origin),
-        **_inertia("rack", v.rack, np.array(v.rack.center_of_mass) - origin),
+        **values,
         **_components("gravity", (0.0, 0.0, -v.gravity)),
         "aero.drag_area": aero.drag_area,
         **_components("aero.centre", (0.0, 0.0, height)),
@@ -56,7 +66,7 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
 
     tyre = axle.tyre
     values: dict[str, float] = {
-        **{k: x for name, at in p.places().items() for k, x in _components(name, place(at)).items()},
+        **{k: x for name, at in p.places(side).items() for k, x in _components(name, place(at)).items()},
         **{k: x for name, d in p.directions().items() for k, x in _components(name, axis(d)).items()},
         **_components("wheel.centre", place(p.wheel_center)),
         **_components("wheel.axis", calc_spin_axis(p) * (side, 1.0, side)),
@@ -85,14 +95,17 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
         values |= _inertia(name, body, place(body.center_of_mass))
     if v.front.suspension != v.rear.suspension:
         values["is_rear"] = float(wheel[0] == "r")
+        # The corner shares the code of one that has more bodies: here they carry nothing, have no mass, and so little
+        # inertia that the mass matrix is just regular.
         if "double_wishbone" in v.suspensions and "upper_wishbone" not in axle.bodies():
-            # The corner shares the code of one that has an upper wishbone: here it carries nothing, has no mass, and
-            # so little inertia that the mass matrix is just regular.
-            x, y, z = p.places()["upper.joint"]
+            x, y, z = p.places(side)["upper.joint"]
             values |= _components("upper.hinge", place((x, y - 1.0, z)))
             values |= _components("upper.axis", (1.0, 0.0, 0.0))
-            values |= _components("upper_wishbone.com", place((x, y - 1.0, z)))
-            values |= {f"upper_wishbone.i{axis}": _LEAST_INERTIA for axis in ("xx", "yy", "zz")}
+            values |= _without_mass("upper_wishbone", place((x, y - 1.0, z)))
+        if isinstance(axle, LiveAxle):
+            values |= _without_mass("lower_wishbone", place(p.places(side)["lower.hinge"]))
+            values |= _without_mass("knuckle", place(p.wheel_center))
+            values["propeller_share"] = 1.0 / axle.final_drive
     if isinstance(tyre, LinearTyre):
         values |= {
             "tyre.slip_stiffness_x": tyre.slip_stiffness_x,

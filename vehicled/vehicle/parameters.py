@@ -34,6 +34,7 @@ from vehicled.units import (
 from vehicled.vehicle.differential import Differential, Driven, check_drive
 from vehicled.vehicle.hard_points import (
     HardPoints,
+    LiveAxlePoints,
     MacphersonPoints,
     Suspensions,
     SwingArmPoints,
@@ -190,7 +191,8 @@ class AxleParts:
     damper: Damper
     stops: Stops = field(default_factory=Stops)
     anti_roll_bar: Annotated[NewtonsPerMetre, NonNegative] = 0.0
-    """Vertical force at one lower ball joint (of a swing arm: wheel centre) per difference of the two heights."""
+    """Vertical force at one lower ball joint (of a swing arm: wheel centre; of a live axle: end of the trailing link)
+    per difference of the two heights."""
     brake: Brake = field(default_factory=Brake)
     differential: Differential = field(default_factory=Differential)
     tyre: LinearTyre | TMeasyTyre
@@ -250,7 +252,24 @@ class SwingArmAxle(AxleParts):
         return {"lower_wishbone": half, "knuckle": half}
 
 
-AnyAxle = Axle | MacphersonAxle | SwingArmAxle
+@dataclass(frozen=True, kw_only=True)
+class LiveAxle(AxleParts):
+    """A rigid axle on rods, with the differential in it."""
+
+    suspension: Literal["live_axle"]
+    hard_points: LiveAxlePoints
+    axle: BodyParameters
+    """Both halves with all that is fixed to them, but for the wheels. Rods have no mass: half of theirs is to be
+    counted here, half of it in the chassis."""
+    final_drive: Annotated[float, Positive] = 4.0
+    """Ratio; the drive torque over it is what the propeller shaft turns the axle with, about the car's x axis."""
+
+    def bodies(self) -> dict[str, BodyParameters]:
+        """Of the left corner without the wheel: none, as the axle is of both."""
+        return {}
+
+
+AnyAxle = Axle | MacphersonAxle | SwingArmAxle | LiveAxle
 """By its `suspension`."""
 
 
@@ -294,8 +313,9 @@ class Vehicle:
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for axles that do not fit together."""
-        if isinstance(self.front, SwingArmAxle):
-            yield "front.suspension", "swing arms cannot be steered; expected double_wishbone or macpherson"
+        if isinstance(self.front, SwingArmAxle | LiveAxle):
+            what = "swing arms" if isinstance(self.front, SwingArmAxle) else "live axles"
+            yield "front.suspension", f"{what} cannot be steered; expected double_wishbone or macpherson"
         if self.front.tyre.kind != self.rear.tyre.kind:
             yield "rear.tyre.kind", "both axles take the same tyre law"
         if self.front.hard_points.wheel_center[0] <= self.rear.hard_points.wheel_center[0]:
@@ -341,11 +361,17 @@ class Vehicle:
     @property
     def mass(self) -> float:
         """Mass of the whole car, kg."""
-        return self.chassis.mass + self.rack.mass + sum(m for m, _ in self._corner_masses())
+        central = sum(b.mass for b in self.central_bodies().values())
+        return central + sum(m for m, _ in self._corner_masses())
+
+    def central_bodies(self) -> dict[str, BodyParameters]:
+        """Those that are of no corner, by name in the model."""
+        bodies = {"chassis": self.chassis, "rack": self.rack}
+        return bodies | {"axle": self.rear.axle} if isinstance(self.rear, LiveAxle) else bodies
 
     def center_of_mass(self) -> np.ndarray:
         """Centre of mass of the whole car in design position, design frame, (3,) m: the vehicle origin."""
-        parts = [(b.mass, np.array(b.center_of_mass)) for b in (self.chassis, self.rack)]
+        parts = [(b.mass, np.array(b.center_of_mass)) for b in self.central_bodies().values()]
         parts += self._corner_masses()
         masses = np.array([m for m, _ in parts])
         center: np.ndarray = masses @ np.array([r for _, r in parts]) / masses.sum()
