@@ -9,9 +9,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import vehicle_rig
+import yaml
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
-from vehicle_rig import LOSSLESS, Basics, G, Rig, motions, vehicle
+from vehicle_rig import LOSSLESS, Basics, G, Rig, motions, sine, vehicle
 
 import vehicled
 from vehicled import settings
@@ -21,7 +22,7 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.vehicle.hard_points import LiveAxlePoints
 from vehicled.vehicle.kinematics import calc_strut_ratio
 from vehicled.vehicle.loads import _LOADS, JointLoads
-from vehicled.vehicle.parameters import LiveAxle, Vehicle
+from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.topology import calc_topology
 
 MIRROR = np.array([1.0, -1.0, 1.0])
@@ -184,9 +185,13 @@ def test_it_has_14_degrees_of_freedom_and_one_body_for_both_wheels():
     ]
 
 
-def test_rods_springs_and_tyres_carry_the_axle_on_a_cross_slope():
+@pytest.mark.parametrize("moving", [False, True], ids=["on a cross slope", "steered and braked"])
+def test_rods_springs_and_tyres_carry_and_move_the_axle(moving):
     rig = rig_of(replace(example(), rear=replace(example().rear, anti_roll_bar=8e3)))
-    rig.slope(0.15, np.pi / 2).drive(3.0)
+    if moving:
+        rig.roll(15.0).drive(0.4, rack=sine(0.01, 2.0), brake=lambda t: 30e5 * t)
+    else:
+        rig.slope(0.15, np.pi / 2).drive(3.0)
     car, axle, rear = rig.car, Axle(rig), rig.vehicle.rear
     values = dict(zip(CORNER_LOADS, JointLoads(car).calc().reshape(4, -1)[2:].T, strict=True))
     basics = Basics(car)
@@ -202,7 +207,7 @@ def test_rods_springs_and_tyres_carry_the_axle_on_a_cross_slope():
             for name in ("wheel_center", "spring_axle", "link_axle")
         )
         strut = foot - mirror * rear.hard_points.spring_chassis
-        spring = values["spring.force"][n] + values["stops.force"][n]
+        spring = sum(values[f"{part}.force"][n] for part in ("spring", "damper", "stops"))
         tyre = ahead * fx[n] + np.cross(normal, ahead) * fy[n] + normal * fz[n]
         acting += [
             (spring * strut / np.linalg.norm(strut), foot),
@@ -215,9 +220,17 @@ def test_rods_springs_and_tyres_carry_the_axle_on_a_cross_slope():
     for (inner, outer), tension in rods:
         rod = inner - axle.of(outer)
         acting.append((tension * rod / np.linalg.norm(rod), axle.of(outer)))
-    assert sum(force for force, _ in acting) == pytest.approx(0.0, abs=0.5)
-    assert sum(np.cross(at, force) for force, at in acting) == pytest.approx(0.0, abs=0.5)
-    assert values["tie_rod.force"][0] < -500.0
+    force = sum(force for force, _ in acting)
+    if moving:
+        second = Basics(car, "qdd")
+        needed = rear.axle.mass * second("axle.centre", "rate")
+        needed += sum(b.mass * b.velocity for b in [b for b in motions(rig, "qdd") if b.name == "wheel"][2:])
+        assert force == pytest.approx(chassis.T @ needed, abs=2e-4 * rig.vehicle.mass * G)
+        assert np.abs(force[:2]).min() > 30.0
+    else:
+        assert force == pytest.approx(0.0, abs=0.5)
+        assert sum(np.cross(at, force) for force, at in acting) == pytest.approx(0.0, abs=0.5)
+    assert abs(values["tie_rod.force"][0]) > 300.0
     hinge, joint = (
         np.array([values[f"{name}.f{a}"] for a in "xyz"]) for name in ("lower_hinge", "lower_ball_joint")
     )
@@ -282,3 +295,165 @@ def test_the_propeller_shaft_loads_the_left_wheel():
     moments = (left - right) * tracks / 2
     assert moments[1] > 30.0
     assert moments[0] == pytest.approx(-moments[1], abs=20.0)
+
+
+# -- its file and its estimator ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        (
+            r"panhard_chassis: .*\n +panhard_axle: .* m\b",
+            "panhard_chassis: -2.660 0.030 0.310 m\n      panhard_axle: -2.140 0.030 0.350 m",
+            "vehicle.rear.hard_points.panhard_axle: the rods do not hold the axle",
+        ),
+        (
+            r"upper_link_chassis: .*\n +upper_link_axle: .* m\b",
+            "upper_link_chassis: -2.080 0.030 0.272 m\n      upper_link_axle: -2.500 0.030 0.242 m",
+            "vehicle.rear.hard_points.upper_link_axle: the rods do not hold the axle",
+        ),
+        (
+            "link_chassis: -2.000 0.450 0.280",
+            "link_chassis: -2.520 0.480 0.240",
+            "the rods do not hold the axle",
+        ),
+        ("final_drive: 4.0", "final_drive: 0", "vehicle.rear.final_drive: expected"),
+        (r"      link_axle: .*\n", "", "vehicle.rear.hard_points.link_axle: missing"),
+        (r"    axle: .*\n", "", "vehicle.rear.axle: missing"),
+    ],
+)
+def test_mistakes_name_part_key_and_reason(old, new, error):
+    text, count = re.subn(old, new, FILE)
+    assert count == 1
+    with pytest.raises(vehicled.UsageError) as found:
+        settings.loads(text, vehicle_rig._Part, "mine")
+    assert error in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_it_cannot_be_steered():
+    v = example()
+    mistakes = dict(replace(v, front=v.rear).check())
+    assert (
+        mistakes["front.suspension"] == "live axles cannot be steered; expected double_wishbone or macpherson"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["errorEKF", "DEKF", "UKF"])
+def test_an_estimator_follows_its_twin_through_a_slalom(tmp_path, kind):
+    path = tmp_path / "car.yaml"
+    path.write_text(FILE, encoding="utf-8")
+    configuration = vehicled.load_configuration(path)
+    configuration = replace(configuration, filter=replace(configuration.filter, kind=kind))
+    drive = vehicled.simulate("slalom", configuration, duration=3.0, seed=3)
+    estimates = vehicled.estimate(drive, configuration)
+    assert np.ptp(estimates["wz"]) > 0.15
+    error = {c: s.rmse for c, s in vehicled.score(estimates, drive.truth).quantities.items()}
+    assert error["horizontal"] < 0.15
+    assert max(error["yaw"], error["sideslip"], error["roll"]) < 5e-3
+    assert max(error[f"suspension.{w}.deflection"] for w in WHEELS) < 3e-3
+    assert max(error[f"tyre.{w}.fz"] for w in WHEELS) < 300.0
+
+
+# -- the same axle as a mechanism ----------------------------------------------------------------------------
+
+STIFFNESS, DAMPING = 30e3, 900.0
+
+
+def describe(v: Vehicle, mass: float, inertia: tuple[float, ...], free: list[float]) -> str:
+    """A chassis and the axle with its wheels in space, without gravity; `free` lengths of the springs, m."""
+    rear, p = v.rear, v.rear.hard_points
+    strut = np.array([p.spring_chassis, p.spring_axle])
+    ends = [*rods_of(p), strut, strut * MIRROR]
+    # Wheels turn freely, so that their axial inertia takes no part.
+    moments = np.diag([1.0, 0.0, 1.0]) * rear.wheel.transverse_inertia
+    parts = [(rear.axle.mass, np.array(rear.axle.center_of_mass), np.diag(rear.axle.inertia))]
+    parts += [(rear.wheel.mass, m * p.wheel_center, moments) for m in (np.ones(3), MIRROR)]
+    total = sum(m for m, _, _ in parts)
+    middle = sum(m * at for m, at, _ in parts) / total
+    tensor = sum(i + m * (np.eye(3) * (r @ r) - np.outer(r, r)) for m, at, i in parts for r in [at - middle])
+    wheels = {"left": p.wheel_center, "right": MIRROR * p.wheel_center}
+
+    def write(values, unit: str) -> str:
+        return " ".join([*(repr(float(x)) for x in values), unit])
+
+    def body(k: int, mass: float, center, inertia, products, more) -> dict[str, object]:
+        markers = {f"end{n}{k}": ends[n][k] for n in (3, 4, 5)} | more
+        return {
+            "kind": "rigid",
+            "points": [f"end{n}{k}" for n in range(3)],
+            "markers": {name: write(at, "m") for name, at in markers.items()},
+            "mass": write([mass], "kg"),
+            "center_of_mass": write(center, "m"),
+            "inertia": write(inertia, "kg·m²"),
+            "products": write(products, "kg·m²"),
+        }
+
+    products = tensor[[0, 1, 2], [1, 2, 0]]
+    description = {
+        "space": "spatial",
+        "points": {f"end{n}{k}": write(ends[n][k], "m") for n in range(3) for k in (0, 1)},
+        "bodies": {
+            "chassis": body(0, mass, v.chassis.center_of_mass, inertia, np.zeros(3), {}),
+            "axle": body(1, total, middle, np.diag(tensor), products, wheels),
+        },
+        "joints": {
+            f"rod{n}": {
+                "kind": "distance",
+                "points": [f"end{n}0", f"end{n}1"],
+                "length": write([np.linalg.norm(ends[n][1] - ends[n][0])], "m"),
+            }
+            for n in range(4)
+        },
+        "forces": {
+            f"strut{n}": {
+                "kind": "spring",
+                "points": [f"end{n}0", f"end{n}1"],
+                "stiffness": f"{STIFFNESS} N/m",
+                "damping": f"{DAMPING} N·s/m",
+                "free_length": f"{length!r} m",
+            }
+            for n, length in zip((4, 5), free, strict=True)
+        },
+    }
+    return yaml.safe_dump(description, allow_unicode=True)
+
+
+def test_the_same_axle_as_a_mechanism_moves_alike():
+    """Released from unequal springs, on a chassis so heavy that what else is fixed to it hardly matters."""
+    v, mass, inertia = example(), 2e4, (5e3, 1e4, 1e4)
+    preload = {"rl": 1800.0, "rr": 600.0}
+    p = v.rear.hard_points
+    length = float(np.linalg.norm(np.subtract(p.spring_chassis, p.spring_axle)))
+    free = [length + preload[w] / STIFFNESS for w in ("rl", "rr")]
+    m = Mechanism.parse(describe(v, mass, inertia, free))
+    stepper = make_stepper("ali3p", "trapezoidal")
+
+    rig = rig_of(v).set(
+        {"gravity.z": 0.0, "chassis.mass": mass}
+        | dict(zip([f"chassis.i{a}{a}" for a in "xyz"], inertia, strict=True)),
+        **{"stop__stiffness": 0.0, "spring__preload": 0.0, "spring__stiffness": STIFFNESS},
+        **{"damper__bump": DAMPING, "damper__rebound": DAMPING, "anti_roll__stiffness": 0.0},
+    )
+    rig.car.set_parameters({}, {w: {"spring.preload": f} for w, f in preload.items()})
+    rig.car.ground[3] = -100.0
+    rig.car.restart()
+    origin = rig.vehicle.center_of_mass() * (1.0, 1.0, 0.0)
+    places = {"left": p.wheel_center, "right": MIRROR * p.wheel_center}
+    ours, theirs = [], []
+    for h in (1e-5, *[1e-3] * 400):
+        assert rig.car.step(h) > 0
+        stepper.step(m, h).require("step")
+        axle, basics = Axle(rig), Basics(rig.car)
+        chassis = np.column_stack([basics(d, "now") for d in ("v1", "v2", "v3")])
+        at = {k: basics("r1", "now") + chassis @ (axle.of(x) - v.center_of_mass()) for k, x in places.items()}
+        found = m.calc_point_positions()
+        ours.append([at[k] + origin - x for k, x in places.items()])
+        theirs.append([found[k] - x for k, x in places.items()])
+    ours, theirs = np.array(ours), np.array(theirs)
+    assert np.ptp(theirs[:, 0, 2]) > 0.03
+    assert np.ptp(theirs[:, 0, 2] - theirs[:, 1, 2]) > 0.03
+    assert np.ptp(theirs[:, 0, 1]) > 5e-4
+    assert ours == pytest.approx(theirs, abs=3e-5)

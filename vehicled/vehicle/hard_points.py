@@ -179,8 +179,11 @@ class LiveAxlePoints(WheelPlace):
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone."""
-        if np.linalg.svd(self.calc_constraints(), compute_uv=False)[-1] < _SMALL:
-            yield "panhard_axle", "the rods do not hold the axle: it can move with both wheels where they are"
+        u, strength, _ = np.linalg.svd(self.calc_constraints())
+        if strength[-1] < _SMALL:
+            upper, panhard = np.abs(u[2:4, -1])  # their parts in what is held twice
+            rod = "upper_link_axle" if upper > panhard else "panhard_axle"
+            yield rod, "the rods do not hold the axle: it can move with both wheels where they are"
 
     def calc_constraints(self) -> np.ndarray:
         """(6, 6) what a motion of the axle changes: lengths of the rods, heights of left and right wheel centre.

@@ -11,14 +11,17 @@ from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, LinearTyre, 
 
 _LEAST_INERTIA = 1e-6
 """kg·m²"""
+_AXLE_IN_CORNER = 0.25
+"""A live axle is three bodies in the model, fixed to each other: each corner has this share of it, so that none that
+carries a load is without mass."""
 
 
 def _components(name: str, values: Iterable[float]) -> dict[str, float]:
     return {f"{name}.{a}": float(v) for a, v in zip("xyz", values, strict=True)}
 
 
-def _inertia(name: str, body: BodyParameters, place: np.ndarray) -> dict[str, float]:
-    return _moments(name, body.mass, body.inertia, place)
+def _inertia(name: str, body: BodyParameters, place: np.ndarray, share: float = 1.0) -> dict[str, float]:
+    return _moments(name, share * body.mass, [share * i for i in body.inertia], place)
 
 
 def _without_mass(name: str, place: np.ndarray) -> dict[str, float]:
@@ -37,7 +40,8 @@ def root_parameters(v: Vehicle) -> dict[str, float]:
     height = 0.0 if aero.drag_height is None else aero.drag_height - origin[2]
     values: dict[str, float] = {}
     for name, body in v.central_bodies().items():
-        values |= _inertia(name, body, np.array(body.center_of_mass) - origin)
+        share = 1.0 - 2.0 * _AXLE_IN_CORNER if name == "axle" else 1.0
+        values |= _inertia(name, body, np.array(body.center_of_mass) - origin, share)
     return {
         **values,
         **_components("gravity", (0.0, 0.0, -v.gravity)),
@@ -104,7 +108,8 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
             values |= _without_mass("upper_wishbone", place((x, y - 1.0, z)))
         if isinstance(axle, LiveAxle):
             values |= _without_mass("lower_wishbone", place(p.places(side)["lower.hinge"]))
-            values |= _without_mass("knuckle", place(p.wheel_center))
+            center = np.array(axle.axle.center_of_mass) - origin
+            values |= _inertia("knuckle", axle.axle, center, _AXLE_IN_CORNER)
             values["propeller_share"] = 1.0 / axle.final_drive
     if isinstance(tyre, LinearTyre):
         values |= {

@@ -90,7 +90,7 @@ class Support:
     """Force of the anti-roll bar on it, at its ball joint."""
 
 
-class Kind(Protocol):
+class SuspensionKind(Protocol):
     """One kind of suspension; its constructor adds the bodies that only this kind has."""
 
     names: Mapping[str, str | None]
@@ -340,7 +340,7 @@ class _LiveAxle:
         )
 
 
-KINDS: dict[str, Callable[[CornerBodies], Kind]] = {
+KINDS: dict[str, Callable[[CornerBodies], SuspensionKind]] = {
     "double_wishbone": _DoubleWishbone,
     "macpherson": _Macpherson,
     "swing_arm": _SwingArm,
