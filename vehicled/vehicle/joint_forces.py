@@ -1,8 +1,8 @@
 """Forces in ball joints, tie rods, hinges and wheel bearings, from the balance of each body of a corner.
 
-Bodies that share points have no constraints between them, so that forces there are no Lagrange multipliers (those of a
-live axle's rods are). They follow from Newton's and Euler's equations of wheel, knuckle and wishbones with the model's
-accelerations and the forces on them. From outside to inside no two equations have to be solved together:
+Bodies that share points have no constraints between them, so that forces there are no Lagrange multipliers (those of
+a live axle's rods are). They follow from Newton's and Euler's equations of wheel, knuckle and wishbones with the
+model's accelerations and the forces on them. From outside to inside no two equations have to be solved together:
 
 - Moments on knuckle and wheel about the kingpin: only the tie rod balances them.
 - Moments about the lower ball joint: the upper ball joint's force, but for its part along the kingpin. That part
