@@ -16,6 +16,7 @@ from ubx_rig import pvt
 from replay.encoders import nmea_sentence
 from vehicled import settings
 from vehicled.daemon.daemon import Daemon, DaemonOptions
+from vehicled.daemon.pulses import PulseReader
 from vehicled.daemon.utc import UtcClock
 
 SECOND = 1_000_000_000
@@ -131,3 +132,82 @@ def test_messages_have_the_time_of_day_of_the_receiver(driver, make, socket_fold
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_pulses_give_the_time_of_day_that_stamps_only_number():
+    random = np.random.default_rng(62)
+    clock = UtcClock(lambda: HOST)
+    for k in range(300):
+        t = k * SECOND // 10
+        clock.take(t, (t + OFFSET) * 1e-9 + 0.08 + 0.01 * random.standard_normal())  # 80 ms late
+        if k % 10 == 0:
+            begin = (t + OFFSET) // SECOND * SECOND + SECOND - OFFSET
+            clock.take_pulse(begin + round(2e4 * random.standard_normal()))
+    found = clock.describe(30 * SECOND)
+    assert found["source"] == "pps"
+    assert abs(clock.find_offset(30 * SECOND) - OFFSET) < 50_000
+    assert found["sigma"] < 1e-4
+    assert clock.describe(45 * SECOND)["source"] == "gnss"  # pulses are missing
+    assert abs(clock.find_offset(45 * SECOND) - OFFSET) > 70_000_000
+
+
+def test_pulses_count_only_where_stamps_tell_the_second():
+    clock = UtcClock(lambda: HOST)
+    for k in range(20):
+        clock.take_pulse(k * SECOND)
+    assert clock.describe(20 * SECOND)["source"] == "host"
+    run([0.4] * 20, clock)
+    for k in range(20):
+        clock.take_pulse((OFFSET // SECOND + 5 + k) * SECOND - OFFSET)
+    assert clock.describe(10 * SECOND)["pulses"] == 0
+
+
+def test_pulses_follow_stamps_to_another_second():
+    clock = run([0.0] * 200)
+    clock_error = [18.0] * 300
+    for k in range(20):
+        clock.take_pulse((OFFSET // SECOND + 1 + k) * SECOND - OFFSET)
+    assert clock.find_offset(20 * SECOND) == OFFSET
+    run(clock_error, clock, begin=20 * SECOND)
+    assert clock.describe(21 * SECOND)["source"] == "gnss"
+    for k in range(20, 40):
+        clock.take_pulse((OFFSET // SECOND + 1 + k) * SECOND - OFFSET)
+    assert clock.describe(40 * SECOND)["source"] == "pps"
+    assert clock.find_offset(40 * SECOND) == OFFSET + 18 * SECOND
+
+
+def test_the_kernels_pulses_are_handed_over_once_each(tmp_path, caplog):
+    taken = []
+    reader = PulseReader("pps0", taken.append, tmp_path)
+    reader.read()
+    reader.read()
+    assert [r.getMessage() for r in caplog.records] == [
+        f"no pulses per second: {tmp_path}/pps0/assert: No such file or directory"
+    ]
+    file = tmp_path / "pps0" / "assert"
+    file.parent.mkdir()
+
+    def write(number):
+        now = time.time_ns()
+        file.write_text(f"{now // SECOND}.{now % SECOND:09d}#{number}\n")
+        return time.monotonic_ns()
+
+    write(7)
+    reader.read()
+    assert taken == []  # it may be of any age
+    at = write(8)
+    reader.read()
+    reader.read()
+    assert len(taken) == 1
+    assert abs(taken[0] - at) < 50_000_000
+    for bad in (b"", b"0.0", b"x" * 100_000, b"1.123456789#"):
+        file.write_bytes(bad)
+        reader.read()
+    assert len(taken) == 1
+    assert "expected seconds.nanoseconds#number" in caplog.records[-1].getMessage()
+
+
+@pytest.mark.parametrize("name", ["/dev/pps0", "../../etc", "pps"])
+def test_a_source_of_pulses_has_the_kernels_name(name):
+    with pytest.raises(settings.SettingsError, match="pps"):
+        settings.loads(f"devices: {{}}\npps: {name}\n", DaemonOptions)

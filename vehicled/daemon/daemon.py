@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import re
 import signal
 import threading
 import time
@@ -25,6 +26,7 @@ from vehicled.daemon.live_recorder import LiveRecorder
 from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.notify import Notifier
 from vehicled.daemon.publisher import Publisher
+from vehicled.daemon.pulses import PulseReader
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
@@ -81,6 +83,14 @@ class DaemonOptions:
 
     Without it each drive begins anew.
     """
+    pps: str | None = None
+    """Of the kernel's sources of pulses, the one on which a receiver marks the seconds of UTC: the time of day of
+    messages is then known to less than a millisecond."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) where the source of pulses has no name of the kernel's."""
+        if self.pps is not None and re.fullmatch(r"pps\d{1,3}", self.pps) is None:
+            yield "pps", f"expected a name below /sys/class/pps, such as pps0, got {self.pps!r}"
 
 
 class Daemon:
@@ -163,6 +173,10 @@ class Daemon:
                 utc.take(m.t, m.values[UTC_CHANNEL])
             queue.put(m)
 
+        if options.pps is not None:
+            pulses = PulseReader(options.pps, utc.take_pulse)
+            pulses.start()
+            opened.callback(pulses.stop)
         self._drivers = [self._make_driver(name, device, take) for name, device in options.devices.items()]
         check_ports(options.devices, self._drivers)
         endpoints = Endpoints(options.publish)

@@ -1,4 +1,4 @@
-"""Time of day of the messages: by stamps of a GNSS receiver, or else by the host's clock."""
+"""Time of day of the messages: by stamps and pulses of a GNSS receiver, or else by the host's clock."""
 
 from __future__ import annotations
 
@@ -9,41 +9,85 @@ from typing import Any
 
 _EARLIEST, _LATEST = 1e9, 4.1e9
 """s since 1970: receivers that do not know the time give zero, or the beginning of their calendar."""
-_STEP = 0.1
-"""s: two stamps that differ by more from the monotonic clock are of different clocks."""
+_SECOND = 1_000_000_000
+_STAMP_STEP, _PULSE_STEP = 0.1, 1e-3
+"""s: two stamps, or pulses, that differ by more from the monotonic clock are of different clocks."""
+_STAMP_LATENCY, _PULSE_LATENCY = 0.01, 5e-5
+"""s, 1 σ: of the time at which a stamp was measured, on the host's clock, and of an interrupt."""
 _AGREEING = 10
-"""Stamps in a row that agree with each other before they are used, at the beginning and after a step: a receiver
-that does not yet know the leap seconds gives another time at first."""
+"""In a row that agree with each other before they are used, at the beginning and after a step: a receiver that does
+not yet know the leap seconds gives another time at first."""
 _MEMORY = 100
-"""Stamps that are averaged."""
-_LATENCY = 0.01
-"""s, 1 σ: of the time at which a stamp was measured, on the host's clock."""
+"""Stamps or pulses that are averaged."""
 _DRIFT = 2e-5
-"""Of the monotonic clock, while there are no stamps."""
-_LONGEST_NS = 3_600_000_000_000
-"""After so long without stamps the host's clock is used."""
+"""Of the monotonic clock, while there are none."""
+_LONGEST_NS, _LONGEST_PULSES_NS = 3600 * _SECOND, 10 * _SECOND
+"""After so long without stamps the host's clock is used; after so long without pulses, the stamps."""
+_UNCERTAIN = 0.25
+"""s: a pulse that is so far from a second of the stamps may be that of another second."""
 
 
-def _read_host_offset() -> int:
+def read_host_offset() -> int:
     """ns: the host's time of day less its monotonic clock."""
     return time.time_ns() - time.monotonic_ns()
 
 
-class UtcClock:
-    """The offset of time of day and monotonic clock. Stamps may come from another thread than the readers'."""
+class _Offset:
+    """Time of day less monotonic clock, averaged over measurements of it that agree."""
 
-    def __init__(self, read_host_offset: Callable[[], int] = _read_host_offset) -> None:
-        self._read_host_offset = read_host_offset
-        self._known: tuple[int, int] | None = None
-        """Offset by the receiver, ns, and time of its last stamp, ns; replaced as a whole."""
+    def __init__(self, step: float, latency: float) -> None:
+        """`step`: s by which measurements of the same clock differ at most; `latency`: 1 σ of all together, s."""
+        self._step_ns, self._latency = step * 1e9, latency
+        self.known: tuple[int, int] | None = None
+        """ns, and time of the last measurement, ns; replaced as a whole."""
         self._used = 0
-        """Stamps in the average."""
+        """Measurements in the average."""
         self._scatter = 0.0
-        """s²: mean square of the stamps' differences from the average."""
+        """s²: mean square of the measurements' differences from the average."""
         self._candidate: tuple[int, int] = (0, 0)
-        """Offset that differs from it, ns, and how many stamps in a row had that."""
+        """Offset that differs from it, ns, and how many in a row had that."""
+
+    def take(self, t_ns: int, offset: int) -> bool:
+        """One measurement, ns, at a time on the monotonic clock; False where it differs from those before."""
+        if self.known is None or abs(offset - self.known[0]) > self._step_ns:
+            stepping = self.known is not None
+            self._note_candidate(t_ns, offset)
+            return not stepping
+        self._candidate = (0, 0)
+        self._used = min(self._used + 1, _MEMORY)
+        apart = offset - self.known[0]
+        self._scatter += ((apart * 1e-9) ** 2 - self._scatter) / self._used
+        self.known = self.known[0] + round(apart / self._used), t_ns
+        return True
+
+    def _note_candidate(self, t_ns: int, offset: int) -> None:
+        before, count = self._candidate
+        count = count + 1 if count and abs(offset - before) <= self._step_ns else 1
+        self._candidate = offset, count
+        if count >= _AGREEING:
+            self.known, self._used, self._scatter, self._candidate = (offset, t_ns), 1, 0.0, (0, 0)
+
+    def find(self, t_ns: int, longest_ns: int) -> int | None:
+        """The average at a time; None where the last measurement was longer ago than that."""
+        known = self.known
+        return None if known is None or t_ns - known[1] > longest_ns else known[0]
+
+    def calc_sigma(self, t_ns: int) -> float:
+        """Its standard deviation at a time, s."""
+        assert self.known is not None
+        mean = math.sqrt(self._scatter / max(self._used, 1))
+        return math.hypot(self._latency, mean, _DRIFT * max(t_ns - self.known[1], 0) * 1e-9)
+
+
+class UtcClock:
+    """The offset of time of day and monotonic clock. Stamps and pulses may come from threads of their own."""
+
+    def __init__(self, host_offset: Callable[[], int] = read_host_offset) -> None:
+        self._read_host_offset = host_offset
+        self._stamps = _Offset(_STAMP_STEP, _STAMP_LATENCY)
+        self._pulses = _Offset(_PULSE_STEP, _PULSE_LATENCY)
         self._last = 0.0
-        self._counters = {"used": 0, "zero": 0, "stale": 0, "stepping": 0}
+        self._counters = {"used": 0, "zero": 0, "stale": 0, "stepping": 0, "pulses": 0}
 
     def take(self, t_ns: int, stamp: float) -> None:
         """A stamp, s since 1970 UTC, of a measurement made at `t_ns` on the monotonic clock."""
@@ -54,44 +98,39 @@ class UtcClock:
         if repeats:
             self._counters["stale"] += 1
             return
-        offset = round(stamp * 1e9) - t_ns
-        if self._known is None or abs(offset - self._known[0]) > _STEP * 1e9:
-            self._note_candidate(t_ns, offset)
-            return
-        self._candidate = (0, 0)
-        self._counters["used"] += 1
-        self._used = min(self._used + 1, _MEMORY)
-        apart = offset - self._known[0]
-        self._scatter += ((apart * 1e-9) ** 2 - self._scatter) / self._used
-        self._known = self._known[0] + round(apart / self._used), t_ns
-
-    def _note_candidate(self, t_ns: int, offset: int) -> None:
-        if self._known is not None:
+        before = self._stamps.known
+        agrees = self._stamps.take(t_ns, round(stamp * 1e9) - t_ns)
+        if not agrees:
             self._counters["stepping"] += 1
-        before, count = self._candidate
-        count = count + 1 if count and abs(offset - before) <= _STEP * 1e9 else 1
-        self._candidate = offset, count
-        if count >= _AGREEING:
-            self._known, self._used, self._scatter, self._candidate = (offset, t_ns), 1, 0.0, (0, 0)
+        elif before is not None:
+            self._counters["used"] += 1
+
+    def take_pulse(self, t_ns: int) -> None:
+        """A second of UTC began at `t_ns` on the monotonic clock; stamps say which."""
+        rough = self._stamps.find(t_ns, _LONGEST_NS)
+        if rough is None:
+            return
+        second = (t_ns + rough + _SECOND // 2) // _SECOND * _SECOND
+        offset = second - t_ns
+        if abs(offset - rough) <= _UNCERTAIN * _SECOND and self._pulses.take(t_ns, offset):
+            self._counters["pulses"] += 1
 
     def find_offset(self, t_ns: int) -> int:
         """ns: time of day less monotonic clock, at a time on that."""
-        known = self._known
-        if known is None or t_ns - known[1] > _LONGEST_NS:
-            return self._read_host_offset()
-        return known[0]
+        return self._find(t_ns)[1]
+
+    def _find(self, t_ns: int) -> tuple[str, int]:
+        rough = self._stamps.find(t_ns, _LONGEST_NS)
+        if rough is None:
+            return "host", self._read_host_offset()
+        precise = self._pulses.find(t_ns, _LONGEST_PULSES_NS)
+        if precise is None or abs(precise - rough) > _UNCERTAIN * _SECOND:
+            return "gnss", rough
+        return "pps", precise
 
     def describe(self, t_ns: int) -> dict[str, Any]:
-        """For `status`: `source` (`gnss` or `host`), `offset` (s), its `sigma` (s, None of the host), and counts."""
-        known = self._known
-        by_receiver = known is not None and t_ns - known[1] <= _LONGEST_NS
-        sigma = None
-        if known is not None and by_receiver:
-            mean = math.sqrt(self._scatter / max(self._used, 1))
-            sigma = math.hypot(_LATENCY, mean, _DRIFT * max(t_ns - known[1], 0) * 1e-9)
-        return {
-            "source": "gnss" if by_receiver else "host",
-            "offset": self.find_offset(t_ns) * 1e-9,
-            "sigma": sigma,
-            **self._counters,
-        }
+        """For `status`: `source` (`pps`, `gnss` or `host`), `offset` (s), its `sigma` (s, None: host), and counts."""
+        source, offset = self._find(t_ns)
+        by = {"pps": self._pulses, "gnss": self._stamps}.get(source)
+        sigma = None if by is None else by.calc_sigma(t_ns)
+        return {"source": source, "offset": offset * 1e-9, "sigma": sigma, **self._counters}

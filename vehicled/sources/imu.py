@@ -280,9 +280,11 @@ class ImuSource(Source[Imu]):
         self.filter.write_shaking(*self._shaking.value)
         x, y, z = self.settings.position
         roll, pitch = self._shaking.variance
-        # By vehicle axis, of what shaking and road do at the place of the IMU; and by axis of the IMU.
-        ahead, left, up = z * z * pitch, z * z * roll, y * y * roll + x * x * pitch + self._road.variance
-        noise = [n + a * ahead + b * left + c * up for n, (a, b, c) in zip(noise, self._squares, strict=True)]
+        if roll or pitch or self._road.variance:
+            # By vehicle axis, of what shaking and road do at the place of the IMU; and by axis of the IMU.
+            ahead, left, up = z * z * pitch, z * z * roll, y * y * roll + x * x * pitch + self._road.variance
+            squares = self._squares
+            noise = [n + a * ahead + b * left + c * up for n, (a, b, c) in zip(noise, squares, strict=True)]
         self.updates.update(m, "imu.accel", value, noise, present)
         record = self.updates.records[-1]
         if record.innovation and present is None:
@@ -324,15 +326,18 @@ class ImuSource(Source[Imu]):
         found: list[float | None] = [None, None, None]
         subtracted = [0.0, 0.0, 0.0]
         for of, sample in zip(self._kinds, samples, strict=True):
-            biases = of.biases.tolist()
+            x0, x1, x2 = sample
+            b0, b1, b2 = of.biases.tolist()
+            if x0 is None or x1 is None or x2 is None:  # neither the sample nor its bias has a share
+                present = [x is not None for x in sample]
+                x0, x1, x2 = (x or 0.0 for x in sample)
+                b0, b1, b2 = (b if p else 0.0 for b, p in zip((b0, b1, b2), present, strict=True))
             for axis in of.axes:
                 if sample[axis.nearest] is not None:
-                    total = less = 0.0
-                    for share, x, bias in zip(axis.shares, sample, biases, strict=True):
-                        if x is not None:
-                            total += share * x
-                            less += share * bias
-                    found[axis.place], subtracted[axis.place] = total - less, less
+                    s0, s1, s2 = axis.shares
+                    less = s0 * b0 + s1 * b1 + s2 * b2
+                    found[axis.place] = s0 * x0 + s1 * x1 + s2 * x2 - less
+                    subtracted[axis.place] = less
         return found, subtracted
 
     def note_motion(self, v: Mapping[str, float]) -> tuple[float | None, ...]:
