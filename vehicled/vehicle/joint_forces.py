@@ -68,22 +68,24 @@ class _Balance:
 
         kingpin = linkage.knuckle.directions[0]
         load = KnuckleLoad(
-            required - on_hub,
             moment,
             kingpin,
             linkage.tie_rod,
             joint,
             corner.strut,
-            parts.directions[2].position * -corner.bar_force,
             self._masses,
             self._gravity,
+            required,
+            on_hub,
             dict(zip((name for name, _ in parts.system.constraints), parts.step.multipliers, strict=True)),
         )
         support = linkage.find_support(load)
         self.tie_rod = support.tension
         """Tension, N."""
+        on_bottom = required - on_hub - support.along_rod * self.tie_rod - support.top - support.axle
 
-        lower_hinge, lower_moment = calc_hinge(load, lower, support.bar - support.bottom)
+        bar = linkage.keep_across(parts.directions[2].position * -corner.bar_force)
+        lower_hinge, lower_moment = calc_hinge(load, lower, bar - on_bottom)
         lower_hinge = lower_hinge - support.strut
         lower_moment = lower_moment - (corner.strut.foot - lower.hinge).position.cross(support.strut)
         lower_moment = lower_moment + support.clamp
@@ -91,7 +93,7 @@ class _Balance:
         self.residual = axis.dot(lower_moment)
         """Moment about the lower hinge that would still be needed, N·m."""
         self.joints: dict[str, tuple[Vector, Vector | None]] = {
-            "lower_ball_joint": (linkage.keep_ball_joint(support.bottom), None),
+            "lower_ball_joint": (linkage.keep_ball_joint(on_bottom), None),
             "upper_ball_joint": (support.top, None),
             "lower_hinge": (lower_hinge, lower_moment - axis * self.residual),
             "upper_hinge": support.upper_hinge,

@@ -118,11 +118,10 @@ class Linkage:
             self._choose(front.tension, rear.tension),
             v(front.along_rod, rear.along_rod),
             v(front.top, rear.top),
-            v(front.bottom, rear.bottom),
             (v(front.upper_hinge[0], rear.upper_hinge[0]), v(front.upper_hinge[1], rear.upper_hinge[1])),
             v(front.clamp, rear.clamp),
             v(front.strut, rear.strut),
-            v(front.bar, rear.bar),
+            v(front.axle, rear.axle),
         )
 
     def share_reaction(self, torque: Atom) -> tuple[Atom, Atom]:
@@ -130,6 +129,12 @@ class Linkage:
         zero = self._graph.zero
         (a, b), (c, d) = ((zero, torque) if kind.has_final_drive else (torque, zero) for kind in self._kinds)
         return self._choose(a, c), self._choose(b, d)
+
+    def keep_across(self, force: Vector) -> Vector:
+        """A force across the lower wishbone, zero where that is a rod."""
+        zero = make_zero(force)
+        front, rear = (force if kind.has_hinge else zero for kind in self._kinds)
+        return self._choose_vector(front, rear)
 
     def keep_ball_joint(self, force: Vector) -> Vector:
         """The force in the lower ball joint, zero where there is none."""

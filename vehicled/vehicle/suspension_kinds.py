@@ -50,8 +50,6 @@ class Carrier:
 class KnuckleLoad:
     """What knuckle and wheel need of the suspension, world axes."""
 
-    force: Vector
-    """N."""
     moment: Vector
     """About the lower ball joint, N·m."""
     kingpin: Combination
@@ -60,10 +58,12 @@ class KnuckleLoad:
     joint: Combination
     """The lower ball joint."""
     strut: Strut
-    bar: Vector
-    """Force of the anti-roll bar at the lower ball joint."""
     masses: Mapping[str, Masses]
     gravity: Vector
+    required: Vector
+    """All forces on the knuckle, N."""
+    hub: Vector
+    """That of the wheel among them."""
     multipliers: Mapping[str, Atom]
     """λ by name of the constraint."""
 
@@ -78,16 +78,14 @@ class Support:
     """Unit vector of its force on the knuckle, zero without a rod."""
     top: Vector
     """Force on the knuckle at the upper point."""
-    bottom: Vector
-    """And at the lower ball joint."""
     upper_hinge: tuple[Vector, Vector]
     """Force and moment of the chassis on the upper wishbone."""
     clamp: Vector
     """Moment of the lower wishbone on the knuckle."""
     strut: Vector
     """Force of spring, damper and stops on the lower wishbone."""
-    bar: Vector
-    """Force of the anti-roll bar on it, at its ball joint."""
+    axle: Vector
+    """Force of the rest of a live axle on the knuckle."""
 
 
 class SuspensionKind(Protocol):
@@ -97,7 +95,7 @@ class SuspensionKind(Protocol):
     """Bodies of the model that have another name in this kind, or that it lacks."""
     has_ball_joints: bool
     has_hinge: bool
-    """Of the lower wishbone: its ball joint keeps its place along the axis."""
+    """The lower wishbone turns about one; else it is a rod, which carries nothing across it."""
     has_final_drive: bool
     """Fixed to the wheel carriers, and not to the chassis."""
     root: Sequence[Coordinate]
@@ -165,11 +163,10 @@ class _DoubleWishbone:
             tension=rod.tension,
             along_rod=rod.along,
             top=top,
-            bottom=load.force - rod.along * rod.tension - top,
             upper_hinge=calc_hinge(load, upper, -top),
             clamp=zero,
             strut=_calc_strut_force(load.strut),
-            bar=load.bar,
+            axle=zero,
         )
 
 
@@ -219,11 +216,10 @@ class _Macpherson:
             tension=rod.tension,
             along_rod=rod.along,
             top=top,
-            bottom=load.force - rod.along * rod.tension - top,
             upper_hinge=(zero, zero),
             clamp=zero,
             strut=zero,
-            bar=load.bar,
+            axle=zero,
         )
 
 
@@ -262,11 +258,10 @@ class _SwingArm:
             tension=zero.x,
             along_rod=zero,
             top=zero,
-            bottom=load.force,
             upper_hinge=(zero, zero),
             clamp=load.moment,
             strut=_calc_strut_force(load.strut),
-            bar=load.bar,
+            axle=zero,
         )
 
 
@@ -326,17 +321,17 @@ class _LiveAxle:
 
     def support(self, load: KnuckleLoad) -> Support:
         zero, rod = make_zero(load.moment), load.tie_rod.rod
-        # −Φ_qᵀ λ of rods, the constraints of which are their lengths squared.
+        # −Φ_qᵀ λ of rods, the constraints of which are their lengths squared. The spring stands on the axle.
         link = self._corner.lower.arm.position * (-2.0 * load.multipliers["lower wishbone: length"])
+        tension, along = 2.0 * load.multipliers["tie rod: length"] * rod.norm(), -rod.unit()
         return Support(
-            tension=2.0 * load.multipliers["tie rod: length"] * rod.norm(),
-            along_rod=-rod.unit(),
+            tension=tension,
+            along_rod=along,
             top=zero,
-            bottom=link,
             upper_hinge=(zero, zero),
             clamp=zero,
             strut=zero,
-            bar=zero,
+            axle=load.required - load.hub - along * tension - link,
         )
 
 
