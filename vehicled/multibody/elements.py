@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from vehicled.inertia import find_impossible
 from vehicled.units import (
     Kilograms,
     Metres,
@@ -88,17 +89,11 @@ class Rigid:
         """Yield (key, what is wrong) for an inertia matrix that no body has."""
         if len(self.inertia) == 3:
             (xx, yy, zz), (xy, yz, zx) = self.inertia, self.products
-            moments = np.linalg.eigvalsh([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]])
+            moments = np.linalg.eigvalsh([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]]).tolist()
         else:
-            moments = np.array(self.inertia)
-        slack = 1e-9 * np.abs(moments).max(initial=0.0)
-        if moments.min(initial=0.0) < -slack:
-            yield "inertia", f"no body has a negative moment of inertia, here {moments.min():.6g} kg·m²"
-        elif len(moments) == 3 and moments[0] + moments[1] < moments[2] - slack:
-            yield (
-                "inertia",
-                "no body has these moments: the largest principal one exceeds the sum of the others",
-            )
+            moments = self.inertia
+        if moments and (wrong := find_impossible(moments)) is not None:
+            yield "inertia", wrong
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from vehicled.inertia import find_impossible
 from vehicled.messages import WHEELS
 from vehicled.units import (
     Kilograms,
@@ -55,9 +56,8 @@ class BodyParameters:
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for moments of inertia that no body has."""
-        x, y, z = self.inertia
-        if x + y < z or y + z < x or z + x < y:
-            yield "inertia", "no body has these moments: the largest exceeds the sum of the other two"
+        if (wrong := find_impossible(self.inertia)) is not None:
+            yield "inertia", wrong
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,10 @@ class Wheel:
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for moments of inertia that no body has."""
-        if self.axial_inertia > 2 * self.transverse_inertia:
+        if (
+            find_impossible((self.axial_inertia, self.transverse_inertia, self.transverse_inertia))
+            is not None
+        ):
             yield "axial_inertia", "no body has an axial moment above twice the transverse one"
 
 
