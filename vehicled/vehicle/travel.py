@@ -18,15 +18,14 @@ class TravelMotion:
 
 
 def calc_travel_motion(jacobian: np.ndarray, axle: int) -> TravelMotion:
-    """From derivatives (4, m, n + k) of what the kernel `travel_jacobian` says, with k = `axle`.
+    """From what the kernel `travel_jacobian` computes, (4, m, n + k) by corner with k = `axle`.
 
-    Raises LinAlgError where a wheel has no travel.
+    Constraints that a corner lacks are rows of zeros. Raises LinAlgError where a wheel has no travel.
     """
     if axle == 0:
         return TravelMotion(_calc_apart(jacobian), np.zeros((0, len(jacobian))))
     n = jacobian.shape[2] - axle
     corners = np.zeros((n, 4, 4))
-    # What a corner lacks is zero.
     corners[:, :2, :2] = _calc_apart(np.array([_drop_zeros(j[:, :n]) for j in jacobian[:2]]))
     left, right = (_drop_zeros(j) for j in jacobian[2:])
     right = right[np.any(right[:, :n] != 0.0, axis=1)]  # the axle's own are among those of the left corner
