@@ -176,6 +176,37 @@ def test_an_arm_on_a_vertical_axis_has_no_weight():
         assert rows[name].reason == "no motion determines it"
 
 
+RUBBING = """\
+space: planar
+ground: {points: {A: 0 0 m}}
+points: {P: 0.5 0 m}
+angles: {theta: {between: [x, [A, P]], start: 0 deg}}
+bodies:
+  arm: {kind: rigid, points: {A: 0 0 m, P: 0.5 0 m}, mass: 1 kg, center_of_mass: 0.2 0 m, inertia: 0.05 kg·m²}
+forces:
+  bearing: {kind: torsion_spring, angle: theta, damping: 0.3 N·m·s/rad, friction: 0.8 N·m, friction_rate: 0.05 rad/s}
+independent: [theta]
+"""
+
+
+def test_dry_friction_is_identified_beside_a_damper_and_written():
+    """The file has half of it."""
+    mechanism = Mechanism.parse(RUBBING)
+    run = record(mechanism, 2, reach=0.8, stiffness=100.0)
+    text = RUBBING.replace("friction: 0.8", "friction: 0.4").replace("damping: 0.3", "damping: 0.4")
+    unknowns = make_unknowns(Mechanism.parse(text))
+    found = estimate(unknowns, [calc_equations(unknowns, run)])
+    rows = {row.quantity.name: row for row in found.quantities}
+    for name, true, unit in (("friction", 0.8, "N·m"), ("damping", 0.3, "N·m·s/rad")):
+        row = rows[f"bearing.{name}"]
+        assert row.identified, row.reason
+        assert row.quantity.unit == unit
+        assert row.sigma < 0.1 * true
+        assert abs(row.value - true) < 4.0 * row.sigma
+    bearing = parse_description(write(text, found.quantities, "a.csv")).forces["bearing"]
+    assert bearing.friction == pytest.approx(rows["bearing.friction"].value, rel=1e-5)
+
+
 def test_a_motion_that_is_too_small_determines_less_than_the_file():
     mechanism = shipped("five_bar")
     unknowns = make_unknowns(mechanism)

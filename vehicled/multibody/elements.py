@@ -13,8 +13,10 @@ from vehicled.units import (
     Kilograms,
     Metres,
     MetresPerSecond,
+    NewtonMetres,
     NewtonMetreSecondsPerRadian,
     NewtonMetresPerRadian,
+    Newtons,
     NewtonSecondsPerMetre,
     NewtonsPerMetre,
     NonNegative,
@@ -218,24 +220,32 @@ Joint = (
 
 @dataclass(frozen=True, kw_only=True)
 class Spring:
-    """Spring and damper between two points."""
+    """Spring, damper and dry friction between two points."""
 
     kind: Literal["spring"]
     points: tuple[str, str]
     stiffness: Annotated[NewtonsPerMetre, NonNegative] = 0.0
     damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 0.0
     free_length: Annotated[Metres, NonNegative] = 0.0
+    friction: Annotated[Newtons, NonNegative] = 0.0
+    """Dry friction against changes of the distance."""
+    friction_rate: Annotated[MetresPerSecond, Positive] = 0.01
+    """Friction is that times tanh(rate/`friction_rate`): below, it creeps. Steps converge where it is more than what
+    friction changes the rate by in half a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TorsionSpring:
-    """Spring and damper about an angle that is a coordinate."""
+    """Spring, damper and dry friction about an angle that is a coordinate."""
 
     kind: Literal["torsion_spring"]
     angle: str
     stiffness: Annotated[NewtonMetresPerRadian, NonNegative] = 0.0
     damping: Annotated[NewtonMetreSecondsPerRadian, NonNegative] = 0.0
     free_angle: Radians = 0.0
+    friction: Annotated[NewtonMetres, NonNegative] = 0.0
+    """Dry friction, as of `Spring`."""
+    friction_rate: Annotated[RadiansPerSecond, Positive] = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
