@@ -86,6 +86,20 @@ def test_estimates_are_those_of_the_command(drive, configuration, estimates, tmp
     assert [i.nis for i in by_log.innovations] == [i.nis for i in estimates.innovations]
 
 
+def test_signals_of_a_log_are_mapped_to_channels(drive, configuration, estimates, tmp_path):
+    log, mapping = tmp_path / "drive.csv", tmp_path / "mapping.yaml"
+    drive.write(log)
+    names, *rows = log.read_text(encoding="utf-8").splitlines()
+    channels = [c for c in names.split(",") if c != "t"]
+    renamed = [f"s{k}" for k in range(len(channels))]
+    log.write_text("\n".join([",".join(["t", *renamed]), *rows]) + "\n", encoding="utf-8")
+    lines = [f"  {channel}: {name}\n" for channel, name in zip(channels, renamed, strict=True)]
+    mapping.write_text("channels:\n" + "".join(lines), encoding="utf-8")
+    mapped = vehicled.estimate(log, configuration, mapping=mapping)
+    assert np.array_equal(mapped.t_ns, estimates.t_ns)
+    np.testing.assert_allclose(mapped["yaw"], estimates["yaw"], rtol=1e-6, atol=1e-9)
+
+
 def test_a_recording_has_estimates_and_innovations(drive, estimates, tmp_path):
     log, run = tmp_path / "drive.mcap", tmp_path / "run.mcap"
     drive.write(log)

@@ -112,6 +112,23 @@ def test_bad_input_is_one_line(logs, capsys, log, arguments, words):
         assert word in line
 
 
+def test_signals_are_mapped_to_channels(logs, folder, capsys):
+    mapping, parked = folder / "mapping.yaml", ["--validate", str(logs["parked"])]
+    columns = logs["kmh"].read_text(encoding="utf-8").split("\n", 1)[0].split(",")
+    channels = [c for c in columns if c != "t" and not c.endswith(".arrival")]
+    units = {"vehicle.speed": ", unit: km/h"}
+    lines = [f"  {c}: {{signal: {c}{units.get(c, '')}}}\n" for c in channels]
+    mapping.write_text("channels:\n" + "".join(lines), encoding="utf-8")
+    command = ["identify", str(logs["kmh"]), "--config", "prototype", "--mapping", str(mapping)]
+    # The speed is in the unit of its channel now: only the other log is refused.
+    assert main([*command, *parked]) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert "parked.mcap" in line
+    mapping.write_text("channels: 1\n", encoding="utf-8")
+    assert main([*command, *parked]) == 2
+    assert "mapping.yaml" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_table_for_people_from_two_logs_and_another_to_compare_on(sound, again, other, tmp_path, capsys):
     out = tmp_path / "found.yaml"

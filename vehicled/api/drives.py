@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from replay.csv_log import Table
+from replay.foreign.mapping import load_mapping
 from replay.log import create_log, log_devices, open_log, read_steps, read_steps_as_measured
 from replay.problems import Problems
 from replay.steps import as_measured, make_steps, sort_by_arrival
@@ -92,18 +93,24 @@ def simulate(
     return Drive(measurements, Estimates.from_rows(truth.at(point).rows(), point=point))
 
 
-def read_log(log: str | Path | Drive, configuration: DaemonConfiguration) -> Iterator[Step]:
+def read_log(
+    log: str | Path | Drive, configuration: DaemonConfiguration, *, mapping: str | Path | None = None
+) -> Iterator[Step]:
     """The filter steps of a drive, for a loop of one's own: `step.t` (ns) and `step.measurements`.
 
     A recording of the daemon has exactly the steps of that run, and its `commands`; any other log (.mcap, .csv, CAN,
-    NMEA) has steps at the configured rate. Faults in the log are skipped, counted, and warned of at its end
-    (UserWarning). Raises UsageError for a file that is no log.
+    NMEA, and what else `vehicled replay` reads) has steps at the configured rate. `mapping`: YAML file that maps the
+    signals of a log to channels (docs/mapping.md). Faults in the log are skipped, counted, and warned of at its end
+    (UserWarning). Raises UsageError for a file that is no log, or for a mapping that is none.
     """
-    return _read_steps(log, configuration)
+    return _read_steps(log, configuration, mapping)
 
 
 def _read_steps(
-    log: str | Path | Drive, configuration: DaemonConfiguration, on_time: bool = False
+    log: str | Path | Drive,
+    configuration: DaemonConfiguration,
+    mapping: str | Path | None,
+    on_time: bool = False,
 ) -> Iterator[Step]:
     """Those steps, or the same `on_time`: as if everything had arrived when it was measured."""
     daemon = configuration.daemon
@@ -113,29 +120,34 @@ def _read_steps(
             given = list(sort_by_arrival(as_measured(given), problems))
         yield from make_steps(given, daemon.loop.period, problems)
         return
-    opened = open_log(log, log_devices(daemon.devices))
+    signals = None if mapping is None else load_mapping(mapping)
+    opened = open_log(log, log_devices(daemon.devices), signals)
     yield from (read_steps_as_measured if on_time else read_steps)(opened, daemon.loop.period)
     if opened.problems:
         warnings.warn("; ".join([str(opened.problems), *opened.problems.details]), stacklevel=2)
 
 
 def estimate(
-    log: str | Path | Drive, configuration: DaemonConfiguration, *, smooth: bool = False
+    log: str | Path | Drive,
+    configuration: DaemonConfiguration,
+    *,
+    smooth: bool = False,
+    mapping: str | Path | None = None,
 ) -> Estimates:
     """Run an `Estimator` over a drive: what `vehicled replay --fast` writes, as arrays.
 
     A row for each step from the filter's start on. With `smooth` each row uses all measurements of the drive, before
-    and after it, as `vehicled replay --smooth` does; the innovations are then those of the filter. Warns of channels
-    that seem to be in another unit (UserWarning). Raises UsageError for a file that is no log, RunError when it has
-    no measurement or the filter never started, and what the estimator raises.
+    and after it, as `vehicled replay --smooth` does; the innovations are then those of the filter. `mapping` as of
+    `read_log`. Warns of channels that seem to be in another unit (UserWarning). Raises UsageError for a file that is
+    no log, RunError when it has no measurement or the filter never started, and what the estimator raises.
     """
     name = "drive" if isinstance(log, Drive) else str(log)
     if smooth:
         with Smoother(configuration) as smoother:
-            given = _read_steps(log, configuration, on_time=True)
+            given = _read_steps(log, configuration, mapping, on_time=True)
             run = _run(smoother.estimator, given, name, smoother.take)
             return Estimates.from_rows(smoother.smooth(), run.innovations, configuration.point)
-    run = _run(Estimator(configuration), _read_steps(log, configuration), name)
+    run = _run(Estimator(configuration), _read_steps(log, configuration, mapping), name)
     return Estimates.from_rows(run.rows, run.innovations, configuration.point)
 
 

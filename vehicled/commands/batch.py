@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vehicled.commands.mapping import add_mapping_argument, read_mapping
 from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
@@ -45,12 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--config", nargs="+", required=True, metavar="FILE", help="YAML files, or names of shipped ones"
     )
     parser.add_argument("--truth", nargs="+", type=Path, default=[], metavar="TRUTH", help="one for each LOG")
-    parser.add_argument(
-        "--mapping",
-        type=Path,
-        metavar="FILE",
-        help="YAML file that maps signals of all logs to channels (docs/mapping.md)",
-    )
+    add_mapping_argument(parser, "all logs")
     add_executor_arguments(parser)
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and continue from what is there"
@@ -112,7 +108,6 @@ def _list_jobs(args: argparse.Namespace) -> "list[BatchJob]":
     """All combinations, those of one log together. Raises UsageError for what cannot be read."""
     import hashlib
 
-    from replay.foreign.mapping import load_mapping
     from vehicled.batch.job import BatchJob, LoggedFile, hash_file
     from vehicled.batch.truth import pair_truths
     from vehicled.daemon.configuration import load_daemon_configuration
@@ -122,7 +117,7 @@ def _list_jobs(args: argparse.Namespace) -> "list[BatchJob]":
     pairs = pair_truths(list(dict.fromkeys(args.logs)), args.truth)
     if not pairs:
         raise UsageError("LOG: expected logs, got truths alone")
-    mapping = None if args.mapping is None else load_mapping(args.mapping)
+    mapping = read_mapping(args)
     mapping_content = None if args.mapping is None else hash_file(args.mapping)
     jobs = []
     for log, truth in pairs.items():

@@ -8,6 +8,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from vehicled.commands.mapping import add_mapping_argument, read_mapping
 from vehicled.messages import WHEELS
 
 if TYPE_CHECKING:
@@ -42,11 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="with --log: car and sensors; without, a usual car, IMU pointing ahead",
     )
-    parser.add_argument(
-        "--mapping",
-        metavar="FILE",
-        help="with --log: YAML file that maps its signals to channels (docs/mapping.md)",
-    )
+    add_mapping_argument(parser, "the log given by --log")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -81,7 +78,6 @@ def _check_log(args: argparse.Namespace) -> int:
     import dataclasses
     import sys
 
-    from replay.foreign.mapping import load_mapping
     from replay.log import log_devices, open_log
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError
@@ -90,7 +86,7 @@ def _check_log(args: argparse.Namespace) -> int:
 
     configuration = None if args.config is None else load_daemon_configuration(args.config)
     devices = {} if configuration is None else log_devices(configuration.daemon.devices)
-    log = open_log(args.log, devices, None if args.mapping is None else load_mapping(args.mapping))
+    log = open_log(args.log, devices, read_mapping(args))
     checker = LogChecker(configuration)
     with Progress("reading", unit="measurements", quiet=args.json) as progress:
         n = 0

@@ -9,13 +9,13 @@ import numpy as np
 
 from replay.csv_log import CsvLogWriter, EstimatesWriter, Table
 from replay.foreign import gpx, parquet
-from replay.foreign.mapping import load_mapping
 from replay.log import FORMATS, WRITTEN, Log, create_log, describe_log, log_devices, open_log
 from replay.log_about import LogAbout
 from replay.mcap_log import McapLog
 from replay.rows import RowMerger, source_of
 from replay.steps import sort_by_arrival
 from replay.truth import TruthWriter, find_truth_columns
+from vehicled.commands.mapping import add_mapping_argument, read_mapping
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
@@ -53,11 +53,7 @@ examples:
         metavar="FILE",
         help="configuration whose devices a raw log (CAN, NMEA) is from, and whose world the truth is in",
     )
-    parser.add_argument(
-        "--mapping",
-        metavar="FILE",
-        help="YAML file that maps signals of the log to channels (docs/mapping.md)",
-    )
+    add_mapping_argument(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--estimates", action="store_true", help="from a recording, its estimates")
     what.add_argument("--truth", action="store_true", help="the log's channels reference.* as truth, .csv")
@@ -67,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the log, or its estimates or reference, in the other format; returns the exit status. UsageError."""
     configuration = None if args.config is None else load_daemon_configuration(args.config)
     devices = {} if configuration is None else log_devices(configuration.daemon.devices)
-    mapping = None if args.mapping is None else load_mapping(args.mapping)
+    mapping = read_mapping(args)
     log = open_log(args.input, devices, mapping)
     if args.output.exists() and args.output.samefile(args.input):
         raise UsageError(f"{args.output}: expected another file than the input")

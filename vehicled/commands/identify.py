@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vehicled.commands.mapping import add_mapping_argument, read_mapping
 from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from replay.foreign.mapping import LogMapping
     from vehicled.daemon.daemon import DaemonOptions
     from vehicled.identification.mechanism.estimate import Recorded, RunEquations
     from vehicled.identification.mechanism.unknowns import MechanismUnknowns
@@ -53,7 +55,7 @@ examples:
   vehicled identify motion.csv --mechanism four_bar --output found.yaml --validate other.csv
 """
 
-_ONLY_CARS = ("parameters", "list", "plots", "anyway", "workers", "scheduler")
+_ONLY_CARS = ("parameters", "mapping", "list", "plots", "anyway", "workers", "scheduler")
 """Options that do not go with a mechanism."""
 _FORCE = ".force"
 """Ending of a log's channels."""
@@ -78,7 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `vehicled identify` and `vehicled tune` have in common: logs, output."""
-    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=".mcap, .csv, CAN log or NMEA text")
+    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help="any log that `replay` reads")
     parser.add_argument("--output", type=Path, metavar="VEHICLE.yaml", help="where the new file goes")
     parser.add_argument(
         "--validate",
@@ -86,6 +88,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LOG",
         help="another log to compare on (default for cars: the last third of the last log)",
     )
+    add_mapping_argument(parser, "all logs")
     add_executor_arguments(parser)
     parser.add_argument("--anyway", action="store_true", help="use logs whose length or units are in doubt")
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
@@ -115,8 +118,9 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     if args.output is not None and not args.output.parent.is_dir():
         raise UsageError(f"{args.output}: no such folder")
     daemon = load_daemon_configuration(args.config).daemon
-    logs = [_read(path, daemon) for path in args.logs]
-    validate = None if args.validate is None else _read(args.validate, daemon)
+    mapping = read_mapping(args)
+    logs = [_read(path, daemon, mapping) for path in args.logs]
+    validate = None if args.validate is None else _read(args.validate, daemon, mapping)
     # A single drive needs no other process, and shows how far it is.
     alone = args.scheduler is None and (len(logs) == 1 or args.workers == 1)
     with contextlib.nullcontext() if alone else open_executor(args, len(logs)) as executor:
@@ -136,13 +140,13 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     return 0
 
 
-def _read(path: Path, daemon: DaemonOptions) -> Recording:
+def _read(path: Path, daemon: DaemonOptions, mapping: LogMapping | None) -> Recording:
     """A log in steps of the car's own rate, and without the commands of an earlier run."""
     from replay.log import log_devices, open_log, read_steps
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import Recording
 
-    log = open_log(path, log_devices(daemon.devices))
+    log = open_log(path, log_devices(daemon.devices), mapping)
     steps = [s._replace(commands=()) for s in read_steps(log, daemon.loop.period)]
     log.problems.show(sys.stderr)
     if not steps:

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vehicled.commands.mapping import add_mapping_argument, read_mapping
+
 if TYPE_CHECKING:
     from replay.log import Log
     from vehicled.messages import ParticleEstimate
@@ -36,11 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--config", required=True, metavar="FILE", help="YAML file with particles, sensors and daemon"
     )
     parser.add_argument("--log", type=Path, metavar="LOG", help="a log that `replay` reads, not devices")
-    parser.add_argument(
-        "--mapping",
-        metavar="FILE",
-        help="YAML file that maps signals of the log to channels (docs/mapping.md)",
-    )
+    add_mapping_argument(parser)
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--rate", type=float, metavar="R", help="of the log, times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="the log as fast as the machine can")
@@ -116,12 +114,11 @@ def _replay(
 ) -> None:
     import sys
 
-    from replay.foreign.mapping import load_mapping
     from replay.log import log_devices, open_log
     from vehicled.errors import RunError
     from vehicled.particles.table import format_estimate
 
-    mapping = None if args.mapping is None else load_mapping(args.mapping)
+    mapping = read_mapping(args)
     log = open_log(args.log, log_devices(configuration.daemon.devices), mapping)
     summary, last = _play(args, configuration, tracker, log)
     log.problems.show(sys.stderr)

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vehicled.commands.mapping import add_mapping_argument, read_mapping
+
 if TYPE_CHECKING:
     from replay.log import Log
     from vehicled.daemon.configuration import DaemonConfiguration
@@ -43,11 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a log of any format that `convert` reads; or all .mcap files of one run of the daemon, in their order",
     )
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or a shipped one's name")
-    parser.add_argument(
-        "--mapping",
-        metavar="FILE",
-        help="YAML file that maps signals of the log to channels (docs/mapping.md)",
-    )
+    add_mapping_argument(parser)
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--rate", type=float, default=1.0, metavar="R", help="times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="as fast as the machine can")
@@ -67,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
     """Replay the log into files and sockets; returns the exit status. Raises UsageError, RunError."""
     import sys
 
-    from replay.foreign.mapping import load_mapping
     from replay.log import log_devices, open_log
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError, UsageError
@@ -77,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.smooth:
         _check_smooth(args)
     configuration = load_daemon_configuration(args.config)
-    mapping = None if args.mapping is None else load_mapping(args.mapping)
+    mapping = read_mapping(args)
     path, *following = args.log
     log = open_log(path, log_devices(configuration.daemon.devices), mapping, following)
     summary = (_smooth if args.smooth else _replay)(args, configuration, log)
