@@ -28,6 +28,7 @@ PLAIN = {
     "vehicled.backoff",
     "vehicled.units",
     "vehicled.garbage",
+    "vehicled.inertia",
     "vehicled.ownership",
     "vehicled.settings",
     "vehicled.expectations",

@@ -134,7 +134,7 @@ def test_roll_centres_are_those_of_poles_in_the_plane():
 def calc_roll_center(rig: Rig, n: int) -> float:
     """Height over the ground, from the velocity of the wheel's lowest point over travel in the model."""
     names = [c[:-3] for c in rig.car.compiled.names.coordinates if c.endswith(" fl")]
-    rates = dict(zip(names, rig.car.calc_travel_motion()[:, n], strict=False))
+    rates = dict(zip(names, rig.car.calc_travel_motion().corners[:, n, n], strict=False))
     lower, upper, forward, spin = (
         np.array([rates[f"{v}.{a}"] for a in "xyz"])
         for v in ("lower.joint", "upper.joint", "knuckle.forward", "wheel.axis")
