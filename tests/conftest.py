@@ -6,6 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # There is a process per core, and matrices are small: threads of the linear algebra would only wait for each other.
@@ -14,6 +15,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A worker keeps the graphs of many models; the collector, at its usual rate, traverses all of them too often.
 gc.set_threshold(50_000, 20, 50)
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("tests", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("tests")
 
 LONG = (
     "test_faults_rows.py",

@@ -16,9 +16,10 @@ from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement, Step
 from vehicled.simulation.drive import STEP_NS, drive_plant
+from vehicled.simulation.equipment import Equipment
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import find_places, make_plant
-from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario, find_scenario
 from vehicled.simulation.sensors import Track, measure
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.gnss import Baseline, Gnss2
@@ -39,6 +40,17 @@ def with_sensors(**changes: Any) -> Configuration:
     return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
 
 
+def with_known_time(configuration: Configuration | None = None) -> Configuration:
+    """Of fixes; by default of the prototype.
+
+    Otherwise their latency is found while the car changes its speed, and the place along the track with it.
+    """
+    given = configuration or prototype()
+    assert given.sensors.gnss is not None
+    gnss = dataclasses.replace(given.sensors.gnss, latency_sigma=1e-6)
+    return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, gnss=gnss))
+
+
 def equipped(heading: Baseline = Baseline(), **changes: Any) -> Configuration:  # noqa: B008 (frozen)
     """The prototype with two receivers of two antennas each, and an optical sensor of its velocity.
 
@@ -50,10 +62,15 @@ def equipped(heading: Baseline = Baseline(), **changes: Any) -> Configuration:  
 
 
 class Drive:
-    """What a plant did, for any sensors."""
+    """What a plant did, for any sensors; with those of the prototype where no others are given."""
 
-    def __init__(self, scenario: Scenario, configuration: Configuration | None = None):
-        self._scenario = scenario
+    def __init__(
+        self,
+        scenario: Scenario,
+        configuration: Configuration | None = None,
+        equipment: Equipment = Equipment(),  # noqa: B008 (frozen)
+    ):
+        self._scenario, self._equipment = scenario, equipment
         plant = make_plant(configuration or prototype(), scenario.plant)
         self._mounting = plant.mounting
         self._track, self._values = drive_plant(scenario, plant, None)
@@ -75,7 +92,7 @@ class Drive:
     def measurements(self, seed: int = 0, **sensors: Any) -> list[Measurement]:
         """In order of arrival; `sensors` replaces fields of the scenario's own."""
         chosen = dataclasses.replace(self._scenario.sensors, **sensors)
-        return measure(self._track, chosen, self._mounting, seed)
+        return measure(self._track, chosen, self._mounting, seed, self._equipment)
 
     def truth(self, t_ns: np.ndarray, column: str) -> np.ndarray:
         """A column of the truth at times within the drive; yaw without jumps."""
@@ -107,6 +124,15 @@ def cruise(seconds: float = 8.0) -> Drive:
     inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, 0.004), (5.0, 0.004), (6.0, 0.0)], rear_torque=90.0)
     initial = InitialMotion(speed=15.0, yaw=0.5)
     return _begin("cruise", Scenario(duration=8.0, initial=initial, inputs=inputs), seconds)
+
+
+@lru_cache
+def bends(seconds: float = 6.5) -> Drive:
+    """From the first instant at 15 m/s through bends to both sides; the plant off by the standard errors."""
+    inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.006), (2.5, 0.006), (3.5, -0.006)], rear_torque=150.0)
+    initial = InitialMotion(speed=15.0, yaw=0.5)
+    scenario = Scenario(duration=6.5, initial=initial, inputs=inputs, plant=STANDARD_ERRORS)
+    return _begin("bends", scenario, seconds)
 
 
 @lru_cache

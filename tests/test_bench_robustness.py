@@ -17,7 +17,8 @@ from vehicled.configuration import load_configuration
 from vehicled.errors import UsageError
 from vehicled.filter.settings import Kind
 from vehicled.messages import Innovation, Measurement
-from vehicled.simulation.scenario import find_scenario
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.sources.gnss import FixNoise
 from vehicled.studies.robustness import cases, drives, limits, scores, wrongs
 from vehicled.studies.robustness.drives import make_drive, name_recorded
@@ -321,10 +322,15 @@ def test_the_table_marks_what_is_missed():
 
 @pytest.fixture(scope="module")
 def short_drive():
-    """The own drive up to its first tight corner."""
+    """One of ten seconds with bends to both sides, and changes of speed that show the receiver's latency."""
     kept = (drives.make_drive, drives._drive_own)
+    inputs = DriveInputs(
+        rack=[(1.0, 0.0), (2.0, 0.008), (4.0, 0.008), (5.0, -0.008), (7.0, -0.008), (8.0, 0.008)],
+        rear_torque=[(0.2, 0.0), (0.5, 1400.0), (4.0, 1400.0), (4.3, 100.0)],
+    )
     with pytest.MonkeyPatch.context() as patch:
-        short = dataclasses.replace(find_scenario("mixed_drive"), duration=25.0)
+        initial = InitialMotion(speed=2.0)
+        short = Scenario(duration=10.0, initial=initial, inputs=inputs, plant=STANDARD_ERRORS)
         patch.setitem(drives._SCENARIOS, drives.OWN, short)
         for cached in kept:
             cached.cache_clear()

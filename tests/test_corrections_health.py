@@ -129,8 +129,8 @@ def test_a_position_that_is_none_is_not_kept():
 
 def test_a_line_that_is_too_slow_gets_young_frames(monkeypatch):
     """They do not grow old in buffers: what the line has not taken in time is left out."""
-    monkeypatch.setattr(module, "_LATE_NS", 300_000_000)
-    frames = [make_frame(1077, 100 + i) for i in range(100)]
+    monkeypatch.setattr(module, "_LATE_NS", 100_000_000)
+    frames = [make_frame(1077, 100 + i) for i in range(60)]
     sent, written = {}, []
 
     def handle(visit):
@@ -138,12 +138,12 @@ def test_a_line_that_is_too_slow_gets_young_frames(monkeypatch):
         for frame in frames:
             sent[frame] = time.monotonic()
             visit.send(frame)
-            time.sleep(0.01)
+            time.sleep(0.003)
         visit.wait()
 
     def write(data):
         written.append((data, time.monotonic()))
-        time.sleep(0.1)
+        time.sleep(0.04)
 
     with TestCaster(handle) as caster, running(caster, write) as corrections:
         wait_until(lambda: corrections.status()["forwarded"] + corrections.status()["late"] == len(frames))
@@ -196,7 +196,7 @@ def test_without_a_request_for_it_no_position_is_sent():
 
     def handle(visit):
         visit.send(ICY + FRAME_1005)
-        got.append(visit.wait(0.5))
+        got.append(visit.wait(0.2))
         visit.wait()
 
     with TestCaster(handle) as caster, running(caster, lambda _: None) as corrections:

@@ -123,7 +123,7 @@ def test_bad_requests_get_one_line_back(ask, request_, message):
     assert re.search(message, reply["error"]), reply["error"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(st.binary(max_size=200))
 def test_every_request_gets_a_reply(ask, request_):
     assert isinstance(ask(request_)["ok"], bool)

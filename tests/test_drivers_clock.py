@@ -110,7 +110,7 @@ def test_memory_is_bounded_and_an_hour_of_silence_forgets_everything():
     assert clock.restarts == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     samples=st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 10**10)), max_size=60),
     wrap=st.sampled_from([None, 2**16, 2**32]),

@@ -80,7 +80,7 @@ def test_channels_do_not_take_from_each_other():
     assert len(admitted(guard, "brake.pressure", 100, 1)) == 100
 
 
-FLOOD_S = 0.5
+FLOOD_S = 0.3
 
 
 @pytest.fixture

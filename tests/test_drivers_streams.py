@@ -113,7 +113,7 @@ def test_round_trip(family):
     assert decoder.counters["garbage_bytes"] == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 @pytest.mark.parametrize("name", FAMILIES)
 def test_splitting_the_stream_changes_nothing(name, data):
@@ -136,7 +136,7 @@ def test_splitting_the_stream_changes_nothing(name, data):
 SYNCS = b"\xb5\x62\xd3\xfa\xff$V\r\n*,6\x01\x10\x20"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     chunks=st.lists(
         st.one_of(st.binary(max_size=300), st.lists(st.sampled_from(SYNCS), max_size=300).map(bytes)),
@@ -175,7 +175,7 @@ def test_garbage_between_messages_costs_none_of_them(family, garbage):
     assert decoder.counters["garbage_bytes"] == len(garbage) * len(good)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea", "ubx"])
 def test_messages_around_random_garbage_survive(name, seed):
@@ -189,7 +189,7 @@ def test_messages_around_random_garbage_survive(name, seed):
     assert_accounted(decoder, sum(map(len, good)))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("name", FAMILIES)
 def test_damage_to_one_message_costs_at_most_that_one(name, seed):

@@ -28,7 +28,7 @@ signed = st.integers(-(2**31), 2**31 - 1)
 unsigned = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     lon=st.integers(-1_800_000_000, 1_800_000_000),
     lat=st.integers(-900_000_000, 900_000_000),
@@ -62,7 +62,7 @@ def test_a_solution_is_what_pyubx2_reads(lon, lat, height, accuracies, velocity,
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(payload=st.binary(min_size=92, max_size=92))
 def test_whatever_a_solution_contains_is_finite_and_possible(payload):
     for m in (d := decoder()).feed(ubx_message(0x0107, payload), 0) + d.feed(b"", S):

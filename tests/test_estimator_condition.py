@@ -57,7 +57,7 @@ def spoilt(
 
 def test_a_healthy_drive_is_never_degraded():
     for gnss in ("rtk", "conventional"):
-        states = [c.state for c in conditions(mixed(12.0).measurements(gnss=gnss))]
+        states = [c.state for c in conditions(mixed(8.0).measurements(gnss=gnss))]
         assert states[-2:] == ["aligning", "running"]
         assert set(states[:-2]) <= {"waiting"}
 

@@ -241,7 +241,6 @@ class Life(RuleBasedStateMachine):
 Life.TestCase.settings = settings(
     max_examples=20,
     stateful_step_count=15,
-    deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )

@@ -1,8 +1,8 @@
 """The examples run as they stand, and print what they promise."""
 
 import re
-import subprocess
-import sys
+import runpy
+import warnings
 from pathlib import Path
 
 import pytest
@@ -25,14 +25,16 @@ def test_every_example_is_run():
 
 
 @pytest.mark.parametrize("name", PRINTS)
-def test_an_example_prints_what_it_promises(name, tmp_path, monkeypatch):
+def test_an_example_prints_what_it_promises(name, tmp_path, monkeypatch, capsys):
     if name == "pandas_frame":
         pytest.importorskip("pandas")
     monkeypatch.setenv("MPLBACKEND", "agg")
-    command = [sys.executable, "-W", "error::UserWarning:vehicled", FOLDER / f"{name}.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert re.search(PRINTS[name], done.stdout), done.stdout
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", category=UserWarning, module="vehicled")
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert re.search(PRINTS[name], printed), printed
     assert (name == "simulate_and_plot") == (tmp_path / "sideslip.png").is_file()
 
 

@@ -12,9 +12,7 @@ from vehicled.studies.faults.runs import FaultJob, list_jobs, run_job
 
 SHORT = (
     ("nothing", "slalom"),
-    ("steering off by 5°", "slalom"),
     ("CAN silent 4 s", "slalom"),
-    ("speed in another scale", "slalom"),
     ("wheel counters swapped left and right", "slalom"),
 )
 ONE_PLACE = tuple(d for d in DRIVES if d not in PLACES[1:])

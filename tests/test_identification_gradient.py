@@ -16,6 +16,8 @@ NAMES = (
     *("imu.yaw", "gyro_offset.z", "gyro.noise", "plant.yaw"),
 )
 """As many as the narrowest code for derivatives takes, which other tests compile too."""
+SLOW = ("center_of_mass.z", "gyro_offset.z", "plant.yaw")
+"""Beside another of their kind: of a body, of a sensor's place, of noise."""
 
 
 def configuration(name: str, theta: float):
@@ -25,7 +27,7 @@ def configuration(name: str, theta: float):
 @pytest.fixture(scope="module")
 def pass_of_all():
     """A drive, and gradient and information on it at the prototype."""
-    steps = drive(changed(front__tyre_stiffness=-0.1), bend(4.5), seed=7)
+    steps = drive(changed(front__tyre_stiffness=-0.1), bend(3.5), seed=7)
     file = configure(prototype_file(), TEXT)
     kept = ScoredDrive.of(file, steps)
     changes = [Change(configuration(n, KNOWN[n].step), KNOWN[n].step) for n in NAMES]
@@ -33,7 +35,9 @@ def pass_of_all():
     return kept, error, derivatives
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES]
+)
 def test_gradient_is_that_of_central_differences(pass_of_all, name):
     kept, _, derivatives = pass_of_all
     k = NAMES.index(name)
@@ -56,4 +60,4 @@ def test_blocks_add_up(pass_of_all):
     _, _, derivatives = pass_of_all
     np.testing.assert_allclose(derivatives.blocks.sum(axis=0), derivatives.gradient, rtol=1e-9)
     # A second each, from the second one on.
-    assert len(derivatives.blocks) >= 4
+    assert len(derivatives.blocks) >= 3

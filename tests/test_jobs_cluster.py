@@ -60,7 +60,10 @@ def test_the_job_of_a_worker_that_is_killed_is_done_by_another(tmp_path, executo
     assert (tmp_path / "3-1").exists()
 
 
-def test_a_job_that_kills_each_of_its_workers_is_an_error_after_the_others_are_done(executor):
+def test_a_job_that_kills_each_of_its_workers_is_an_error_after_the_others_are_done(
+    executor, workers, monkeypatch
+):
+    monkeypatch.setattr(workers.scheduler, "allowed_failures", 1)  # of 3: each worker takes a second to begin
     done = []
     with pytest.raises(ExecutorError, match="its process was killed each time"):
         run_jobs(jobs_rig.die_by_number, [2, 3, 4, 6], executor, lambda _: None, done.append)

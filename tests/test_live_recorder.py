@@ -250,7 +250,7 @@ def test_what_has_waited_for_a_slow_disk_is_written_together(tmp_path, start, mo
     sync = McapWriter.sync
 
     def sync_slowly(writer: McapWriter) -> None:
-        time.sleep(0.3)
+        time.sleep(0.1)
         sync(writer)
 
     monkeypatch.setattr(McapWriter, "sync", sync_slowly)
@@ -287,8 +287,10 @@ sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from recording_rig import step
 from vehicled.daemon.live_recorder import LiveRecorder
+from vehicled.daemon import live_recorder
 from vehicled.daemon.recordings import RecordOptions
 
+live_recorder._SHORTEST_PAUSE_S = 0.05
 recorder = LiveRecorder(RecordOptions(directory=Path(sys.argv[2]), keep_free=0.0), "x")
 recorder.start()
 for i in range(100_000):
@@ -355,7 +357,7 @@ def test_a_process_ends_though_its_disk_hangs(tmp_path):
 def test_a_real_limit_of_the_file_system_costs_a_file_and_nothing_else(tmp_path):
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))
 
     run_until(tmp_path, lambda i, lost, state: len(list_recordings(tmp_path)) == 3, limit)
     first, second, _ = list_recordings(tmp_path)

@@ -31,12 +31,12 @@ def usual_car_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @lru_cache
-def simulate(scenario: str, duration: float | None = None) -> list[Measurement]:
+def simulate(scenario: str, duration: float | None) -> list[Measurement]:
     return vehicled.simulate(scenario, load(CAR), seed=4, gnss="rtk", duration=duration).measurements
 
 
 def drive() -> list[Measurement]:
-    return [m for m in simulate("mixed_drive") if m.arrival < 30 * 10**9]
+    return [m for m in simulate("mixed_drive", None) if m.arrival < 30 * 10**9]
 
 
 def check(measurements: Iterable[Measurement], car: str | None = CAR) -> list[Finding]:
@@ -68,7 +68,7 @@ def delayed(ns: int, *begins: str) -> list[Measurement]:
     return sorted(
         (
             Measurement(m.source, m.t + late, m.arrival + late, m.values)
-            for m in simulate("mixed_drive")
+            for m in simulate("mixed_drive", None)
             for late in [ns if any(c.startswith(begins) for c in m.values) else 0]
         ),
         key=lambda m: m.arrival,

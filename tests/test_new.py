@@ -51,14 +51,13 @@ def test_a_typical_car_passes_the_check(tmp_path, capsys):
     assert os.listdir(tmp_path) == ["my_car.yaml"]
 
 
-@pytest.mark.parametrize("driven", ["front", "rear", "all"])
 @pytest.mark.parametrize(
-    ("mass", "wheelbase", "height", "tyre"),
+    ("driven", "mass", "wheelbase", "height", "tyre"),
     [
-        (600, 2.1, 1.2, "175/65 R14"),
-        (1000, 2.4, 1.1, "205/50 ZR15"),
-        (1800, 2.85, 1.45, "225/45R18 95W"),
-        (2600, 3.0, 1.8, "275/50 R20"),
+        ("rear", 600, 2.1, 1.2, "175/65 R14"),
+        ("front", 1000, 2.4, 1.1, "205/50 ZR15"),
+        ("rear", 1800, 2.85, 1.45, "225/45R18 95W"),
+        ("all", 2600, 3.0, 1.8, "275/50 R20"),
     ],
 )
 def test_typical_cars_of_all_sizes_are_cars(tmp_path, driven, mass, wheelbase, height, tyre):

@@ -138,7 +138,7 @@ def test_score_is_zero_in_the_mean_where_the_density_is_right():
     """Over many runs, within what Fisher's information allows."""
     true = np.array([0.5, 2.0])
     scores, informations = [], []
-    for seed in range(60):
+    for seed in range(30):
         noise = AdaptedNoise(UNITS, true)
         noise.window.improve = lambda: None
         filter = Linear(noise)
@@ -151,13 +151,13 @@ def test_score_is_zero_in_the_mean_where_the_density_is_right():
         informations.append(information)
     expected = np.mean(informations, axis=0)
     total = np.sum(scores, axis=0)
-    assert total @ np.linalg.solve(expected, total) / 60 < chi2.ppf(1 - 1e-5, 2)
+    assert total @ np.linalg.solve(expected, total) / 30 < chi2.ppf(1 - 1e-5, 2)
     # And the information is the variance of the scores.
     variance = np.mean([s @ np.linalg.solve(expected, s) for s in scores])
     assert 0.5 < variance / 2 < 2.0
 
 
-@pytest.mark.parametrize("first", [0.02, 1.0, 30.0])
+@pytest.mark.parametrize("first", [0.02, 30.0])
 def test_densities_are_found_from_wrong_ones(first):
     true = np.array([0.5, 2.0])
     filter = Linear(AdaptedNoise(UNITS, first * true))
@@ -232,7 +232,7 @@ def shake_four_bar(steps: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
     """A right model but for white accelerations of a density that the filter takes for fifty times as much."""
-    steps = 700
+    steps = 600
     states, readings = shake_four_bar(steps)
     instruments, compiled = compile_four_bar()
     noise = AdaptedNoise(make_units(2, [1]), np.array([50 * TRUE_DENSITY]))
@@ -254,8 +254,8 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
     late = nis[300:]
     low, high = chi2.ppf([1e-4, 1 - 1e-4], 2 * len(late)) / len(late)
     assert low < np.mean(late) < high
-    # Errors remember each other for about thirty steps, so that 400 are worth as many as 13 independent ones.
-    low, high = chi2.ppf([0.005, 0.995], 2 * 13) / 13
+    # Errors remember each other for about thirty steps, so that 300 are worth as many as 10 independent ones.
+    low, high = chi2.ppf([0.005, 0.995], 2 * 10) / 10
     assert low < np.mean(nees[300:]) < high
 
 
@@ -277,7 +277,7 @@ def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, senso
     assert 0.7 < row["nis"] / expected < 1.4
 
 
-@pytest.mark.parametrize("name", ["DEKF", "UKF-FE"])
+@pytest.mark.parametrize("name", [pytest.param("DEKF", marks=pytest.mark.slow), "UKF-FE"])
 def test_eulers_filters_find_the_five_bar_where_they_followed_a_wrong_motion(name):
     row = bench.run_case(ObserverRun("five_bar", "coupler_gyros", 200, "L2", name, 1))
     assert row["position_relative"] < 0.1

@@ -118,13 +118,23 @@ def test_keys_change_the_session_while_it_runs():
         session.close()
 
 
-def test_without_a_terminal_it_says_a_line_at_a_time():
-    stream = io.StringIO()
-    frame = particle_live.watch(SMALL, 5, seconds=0.4, stream=stream)
-    (line,) = stream.getvalue().splitlines()
-    assert "truth" in line
-    assert "estimate" in line
-    assert 0.0 < frame.t <= 0.4
+def test_without_a_terminal_it_says_a_line_at_a_time(monkeypatch):
+    monkeypatch.setattr(particle_live, "_SPARSE_S", 0.05)
+    now, later = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now() + later[0])
+    written = []
+
+    class Stream(io.StringIO):
+        """After a line of a swarm that has moved, the time is over."""
+
+        def write(self, text):
+            written.append(text)
+            later[0] = 100.0 * (float(text.split()[0]) > 0.0)
+
+    frame = particle_live.watch(SMALL, 5, seconds=100.0, stream=Stream())
+    assert all(re.fullmatch(r" +[\d.]+ s  truth .*°  estimate .*%.*\n", line) for line in written)
+    assert frame.t == pytest.approx(float(written[-1].split()[0]), abs=0.0051)
+    assert frame.t > 0.0
     assert frame.count == 60
     trial = Try(SMALL, 5)
     for _ in range(round(frame.t / STEP)):

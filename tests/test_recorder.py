@@ -179,7 +179,7 @@ def test_a_damaged_channel_is_counted_and_skipped(tmp_path: Path, body: bytes) -
 
 
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=40), st.integers(0, 40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_damage_raises(
     tmp_path_factory: pytest.TempPathFactory, where: int, damage: bytes, remove: int
 ) -> None:

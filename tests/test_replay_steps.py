@@ -44,7 +44,7 @@ def test_what_comes_far_too_late_arrives_when_the_log_brings_it() -> None:
 
 
 @given(st.lists(st.integers(0, 3 * MAX_GAP_NS // 2), min_size=1, max_size=6), st.integers(-(10**12), 10**12))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_every_measurement_is_consumed_once_at_the_first_step_after_its_arrival(
     pauses: list[int], start: int
 ) -> None:

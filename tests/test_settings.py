@@ -342,7 +342,7 @@ def test_shipped_configurations_by_name(tmp_path: Path, monkeypatch: pytest.Monk
         config_path("protoype")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text())
 def test_any_text_gives_a_value_or_one_line(text: str) -> None:
     try:
@@ -360,7 +360,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.dictionaries(st.sampled_from(list(Car.__dataclass_fields__)), values, max_size=4))
 def test_any_yaml_under_known_keys_gives_a_value_or_one_line(tree: dict[str, Any]) -> None:
     try:
@@ -372,7 +372,7 @@ def test_any_yaml_under_known_keys_gives_a_value_or_one_line(tree: dict[str, Any
         assert math.isfinite(car.friction)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_value_or_one_line(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "garbage.yaml"

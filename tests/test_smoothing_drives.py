@@ -95,7 +95,7 @@ def test_the_last_estimate_is_the_filters():
 
 @pytest.mark.parametrize(
     ("gnss", "begin", "end"),
-    [("rtk", 5.0, 15.0), pytest.param("conventional", 8.0, 34.0, marks=pytest.mark.slow)],
+    [("rtk", 4.0, 9.0), pytest.param("conventional", 8.0, 34.0, marks=pytest.mark.slow)],
 )
 def test_an_outage_is_bridged_from_both_sides(gnss, begin, end):
     drive = mixed(end + 3.0)

@@ -32,7 +32,7 @@ def test_a_ramp_is_followed_without_lag_and_its_rate_is_found():
 
 
 @given(st.lists(st.floats(1e-3, 0.05), min_size=20, max_size=60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_rate_of_samples_will_do(intervals):
     """The memory is a time: after 20 of its lengths nothing of the beginning is left."""
     times = np.cumsum(intervals)

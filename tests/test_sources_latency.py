@@ -5,11 +5,11 @@ import dataclasses
 import msgspec
 import numpy as np
 import pytest
-from estimator_rig import Run, mixed, prototype, rms, steps
+from estimator_rig import Run, bends, prototype, rms, steps
 
 LATE = 0.06
 """s"""
-SECONDS = 20.0
+SECONDS = 5.0
 SOURCES = ("imu", "gnss", "wheel_angles", "vehicle_speed", "steering")
 
 
@@ -25,7 +25,7 @@ def runs() -> dict[float, Run]:
     late_ns = round(LATE * 1e9)
     measured = [
         msgspec.structs.replace(m, t=m.t + late_ns, arrival=max(m.arrival, m.t + late_ns))
-        for m in mixed(SECONDS).measurements(1, gnss="rtk")
+        for m in bends(SECONDS).measurements(1, gnss="rtk")
     ]
     return {latency: Run(configured(latency), steps(measured)) for latency in (0.0, LATE)}
 
@@ -39,7 +39,7 @@ def test_observations_are_of_the_time_at_which_they_were_made(runs):
 
 
 def test_the_estimate_is_that_of_the_time_at_which_it_is_given(runs):
-    truth = mixed(SECONDS)
+    truth = bends(SECONDS)
     errors = {}
     for key, run in runs.items():
         moving = (truth.truth(run.t, "vx") > 3.0) & (run.t <= SECONDS * 1e9)

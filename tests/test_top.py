@@ -20,7 +20,7 @@ from publisher_rig import circling, publishing, status
 from vehicled.cli import main
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.daemon.publisher import Publisher
-from vehicled.live import DEFAULT_ENDPOINT
+from vehicled.live import DEFAULT_ENDPOINT, top
 from vehicled.live.feed import SHOWN, Feed
 from vehicled.live.subscriber import Publication
 from vehicled.live.top import RecentTrack, make_page
@@ -29,6 +29,12 @@ from vehicled.messages import Innovation
 
 def test_the_default_is_where_a_daemon_publishes():
     assert PublishOptions().endpoint == DEFAULT_ENDPOINT
+
+
+@pytest.fixture
+def brief(monkeypatch):
+    """A snapshot without the second in which a daemon publishes its status again."""
+    monkeypatch.setattr(top, "_SNAPSHOT_S", 0.4)
 
 
 @pytest.fixture
@@ -162,7 +168,7 @@ def test_what_no_daemon_sends_is_left_out(socket_folder, payload):
     assert not feed.fixes
 
 
-def test_without_a_terminal_it_is_one_page_or_one_object(publisher, endpoint, capsys):
+def test_without_a_terminal_it_is_one_page_or_one_object(brief, publisher, endpoint, capsys):
     fill(publisher)
     assert main(["top", "--endpoint", endpoint]) == 0
     assert "36.0 km/h" in capsys.readouterr().out
@@ -200,9 +206,19 @@ def read_until(descriptor, wanted, seconds=20.0):
     return text
 
 
+TOP = """
+import sys
+from vehicled.cli import main
+from vehicled.live import top
+top._SILENT_S = 0.5
+sys.exit(main())
+"""
+"""The program, which takes a daemon for gone after half a second."""
+
+
 def test_in_a_terminal_it_waits_for_a_daemon_shows_it_says_when_it_ends_and_goes_with_q(endpoint):
     ours, its = pty.openpty()
-    command = [sys.executable, "-m", "vehicled", "top", "--endpoint", endpoint]
+    command = [sys.executable, "-c", TOP, "top", "--endpoint", endpoint]
     process = subprocess.Popen(
         command,
         stdin=its,
@@ -231,7 +247,7 @@ def test_in_a_terminal_it_waits_for_a_daemon_shows_it_says_when_it_ends_and_goes
         os.close(ours)
 
 
-def test_a_daemon_with_keys_is_shown_to_whom_it_lists(tmp_path, capsys):
+def test_a_daemon_with_keys_is_shown_to_whom_it_lists(brief, tmp_path, capsys):
     for name in ("server", "client", "other"):
         _, secret = zmq.auth.create_certificates(tmp_path, name)
         os.chmod(secret, 0o600)
@@ -247,13 +263,13 @@ def test_a_daemon_with_keys_is_shown_to_whom_it_lists(tmp_path, capsys):
     publisher.start()
     try:
         key = ["--server-key", str(tmp_path / "server.key")]
-        top = ["top", "--json", "--endpoint", publisher.endpoint, "--wait", "3", *key]
-        assert main([*top, "--client-key", str(tmp_path / "client.key_secret")]) == 0
+        arguments = ["top", "--json", "--endpoint", publisher.endpoint, "--wait", "3", *key]
+        assert main([*arguments, "--client-key", str(tmp_path / "client.key_secret")]) == 0
         assert json.loads(capsys.readouterr().out)["status"]["state"] == "running"
-        top[top.index("--wait") + 1] = "0.5"
+        arguments[arguments.index("--wait") + 1] = "0.3"
         for refused in ([], ["--client-key", str(tmp_path / "other.key_secret")]):
-            assert main([*top, *refused]) == 1
-            assert "no messages within 0.5 s" in capsys.readouterr().err
+            assert main([*arguments, *refused]) == 1
+            assert "no messages within 0.3 s" in capsys.readouterr().err
     finally:
         publisher.close()
         endpoints.close()

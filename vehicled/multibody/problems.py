@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-import scipy.optimize
 
 from vehicled.errors import RunError, UsageError
 from vehicled.multibody.instance import MechanismInstance
@@ -267,7 +266,10 @@ def assemble(
         q[free] = x
         return mechanism.calc_jacobian()[:, free].copy()
 
-    compromise = scipy.optimize.least_squares(violation, anchor, slope).x
+    # Takes longer to import than all of this package, and is hardly ever needed.
+    from scipy.optimize import least_squares as minimise
+
+    compromise = minimise(violation, anchor, slope).x
     q[free] = compromise
     solution = _approach(mechanism, compromise, free, root, limit, accuracy)
     if not solution.converged:

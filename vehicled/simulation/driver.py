@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from vehicled.linear_table import LinearTable
 from vehicled.simulation.course import Path
@@ -205,6 +204,9 @@ class SpeedProfile:
         t, v = np.array(points, dtype=float).T
         # Tabulated, as the driver asks thousands of times.
         fine = np.linspace(t[0], t[-1], 200 * len(points) + 1)
+        # Takes longer to import than all else here, and most programs that import this drive nothing.
+        from scipy.interpolate import PchipInterpolator
+
         self._table = LinearTable(fine, np.maximum(PchipInterpolator(t, v)(fine), 0.0))
 
     def __call__(self, t: float) -> float:
