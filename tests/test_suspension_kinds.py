@@ -233,21 +233,7 @@ def test_the_mass_matrix_is_regular(pair):
 
 
 def test_energy_is_conserved_without_dampers(pair):
-    def drift(h: float) -> float:
-        rig = rig_of(car_of(*pair)).set(**LOSSLESS)
-        change = np.zeros(12)
-        change[[2, 4, 5]] = 0.005, 0.004, 0.006
-        rig.car.correct(change)
-        for _ in range(4):
-            rig.car.step(1e-4)
-        energies = [rig.energy()]
-        for _ in range(round(1.0 / h)):
-            assert rig.car.step(h) > 0
-            energies.append(rig.energy())
-        e = np.array(energies)
-        return np.abs(e.sum(axis=1) - e[0].sum()).max() / np.ptp(e[:, 2])
-
-    coarse, fine = drift(4e-3), drift(2e-3)
+    coarse, fine = (rig_of(car_of(*pair)).set(**LOSSLESS).find_energy_drift(h) for h in (4e-3, 2e-3))
     assert coarse < 0.02
     assert fine < coarse / 3
 

@@ -5,9 +5,9 @@ Each kind adds the bodies that only it has to the lower wishbone and the knuckle
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from vehicled.multibody.natural import Basic, Combination, Frame, calc_required_wrench
 from vehicled.multibody.system import Coordinate, System
@@ -88,49 +88,54 @@ class Support:
     """Force of the rest of a live axle on the knuckle."""
 
 
-class SuspensionKind(Protocol):
+class SuspensionKind(ABC):
     """One kind of suspension; its constructor adds the bodies that only this kind has."""
 
-    names: Mapping[str, str | None]
+    names: Mapping[str, str | None] = {}
     """Bodies of the model that have another name in this kind, or that it lacks."""
-    has_ball_joints: bool
-    has_hinge: bool
+    has_ball_joints = True
+    has_hinge = True
     """The lower wishbone turns about one; else it is a rod, which carries nothing across it."""
-    has_final_drive: bool
+    has_final_drive = False
     """Fixed to the wheel carriers, and not to the chassis."""
-    root: Sequence[Coordinate]
+    root: Sequence[Coordinate] = ()
     """Coordinates beside the corners' that their travel moves."""
+
+    def __init__(self, corner: CornerBodies) -> None:
+        self._corner = corner
 
     def hold(self) -> list[Constraint]:
         """Constraints of the bodies that only this kind has: in all lanes, where there are such bodies too."""
+        return []
 
     def join(self, c: Carrier) -> list[Constraint]:
         """Further ones on the knuckle."""
+        return []
 
+    @abstractmethod
     def guide(self, c: Carrier) -> list[Constraint]:
         """Two constraints on the knuckle."""
 
     def steer(self, c: Carrier) -> Constraint:
-        """And the last one."""
+        """And the last one: by the tie rod."""
+        rod = c.tie_rod
+        return "tie rod: length", rod.rod.dot(rod.rod) - rod.design.dot(rod.design)
 
     def foot(self, c: Carrier) -> tuple[Vector, Combination]:
-        """Of spring and damper: its place in design position, and the point."""
+        """Of spring and damper: its place in design position, and the point; on the lower wishbone."""
+        design = self._corner.parameters.vector("spring.wishbone")
+        return design, self._corner.lower.frame.point(design)
 
+    @abstractmethod
     def support(self, load: KnuckleLoad) -> Support:
         """The forces of these constraints."""
 
 
-class _DoubleWishbone:
+class _DoubleWishbone(SuspensionKind):
     """An upper wishbone guides the knuckle, a tie rod steers it; the spring stands on the lower wishbone."""
 
-    names: Mapping[str, str | None] = {}
-    has_ball_joints = True
-    has_hinge = True
-    has_final_drive = False
-    root: Sequence[Coordinate] = ()
-
     def __init__(self, corner: CornerBodies) -> None:
-        self._corner = corner
+        super().__init__(corner)
         c, joint = corner, corner.upper_joint
         self._upper = add_wishbone(c.system, c.parameters, c.chassis, "upper", joint)
         self._arm, self._normal = constrain_arm(self._upper), constrain_normal(self._upper)
@@ -138,17 +143,8 @@ class _DoubleWishbone:
     def hold(self) -> list[Constraint]:
         return self._normal
 
-    def join(self, c: Carrier) -> list[Constraint]:
-        return []
-
     def guide(self, c: Carrier) -> list[Constraint]:
         return self._arm
-
-    def steer(self, c: Carrier) -> Constraint:
-        return _constrain_rod(c.tie_rod)
-
-    def foot(self, c: Carrier) -> tuple[Vector, Combination]:
-        return _find_foot_on_arm(self._corner)
 
     def support(self, load: KnuckleLoad) -> Support:
         rod = _Rod(load)
@@ -159,34 +155,20 @@ class _DoubleWishbone:
         # The wishbone carries the opposite of the joint's force on the knuckle.
         along = (-axis.dot(needed) - lever.dot(rod.across)) / lever.dot(rod.kingpin)
         top = rod.across + rod.kingpin * along
-        return Support(
+        return replace(
+            _make_none(load),
             tension=rod.tension,
             along_rod=rod.along,
             top=top,
             upper_hinge=calc_hinge(load, upper, -top),
-            clamp=zero,
             strut=_calc_strut_force(load.strut),
-            axle=zero,
         )
 
 
-class _Macpherson:
+class _Macpherson(SuspensionKind):
     """A line of the knuckle passes through a point of the chassis, and the spring acts along it; a tie rod steers."""
 
     names: Mapping[str, str | None] = {"upper wishbone": None}
-    has_ball_joints = True
-    has_hinge = True
-    has_final_drive = False
-    root: Sequence[Coordinate] = ()
-
-    def __init__(self, corner: CornerBodies) -> None:
-        self._corner = corner
-
-    def hold(self) -> list[Constraint]:
-        return []
-
-    def join(self, c: Carrier) -> list[Constraint]:
-        return []
 
     def guide(self, c: Carrier) -> list[Constraint]:
         corner, g = self._corner, self._corner.system.graph
@@ -200,46 +182,28 @@ class _Macpherson:
             for name, d in (("across", one), ("along", other))
         ]
 
-    def steer(self, c: Carrier) -> Constraint:
-        return _constrain_rod(c.tie_rod)
-
     def foot(self, c: Carrier) -> tuple[Vector, Combination]:
         design = self._corner.parameters.vector("strut.foot")
         return design, c.frame.point(design)
 
     def support(self, load: KnuckleLoad) -> Support:
-        rod, strut, zero = _Rod(load), load.strut, make_zero(load.moment)
+        rod, strut = _Rod(load), load.strut
         # Without friction, spring, damper and stops are all that acts along the strut.
         along = (-strut.force - rod.across.dot(strut.direction)) / rod.kingpin.dot(strut.direction)
         top = rod.across + rod.kingpin * along
-        return Support(
+        return replace(
+            _make_none(load),
             tension=rod.tension,
             along_rod=rod.along,
             top=top,
-            upper_hinge=(zero, zero),
-            clamp=zero,
-            strut=zero,
-            axle=zero,
         )
 
 
-class _SwingArm:
+class _SwingArm(SuspensionKind):
     """The knuckle is fixed to the lower wishbone, which is the arm; the spring stands on it."""
 
     names: Mapping[str, str | None] = {"lower wishbone": "arm", "upper wishbone": None, "knuckle": None}
     has_ball_joints = False
-    has_hinge = True
-    has_final_drive = False
-    root: Sequence[Coordinate] = ()
-
-    def __init__(self, corner: CornerBodies) -> None:
-        self._corner = corner
-
-    def hold(self) -> list[Constraint]:
-        return []
-
-    def join(self, c: Carrier) -> list[Constraint]:
-        return []
 
     def guide(self, c: Carrier) -> list[Constraint]:
         forward, spin, _, up = _find_axes(c, self._corner.lower.frame)
@@ -249,23 +213,15 @@ class _SwingArm:
         forward, _, left, _ = _find_axes(c, self._corner.lower.frame)
         return "arm: toe of the wheel", forward.dot(left)
 
-    def foot(self, c: Carrier) -> tuple[Vector, Combination]:
-        return _find_foot_on_arm(self._corner)
-
     def support(self, load: KnuckleLoad) -> Support:
-        zero = make_zero(load.moment)
-        return Support(
-            tension=zero.x,
-            along_rod=zero,
-            top=zero,
-            upper_hinge=(zero, zero),
+        return replace(
+            _make_none(load),
             clamp=load.moment,
             strut=_calc_strut_force(load.strut),
-            axle=zero,
         )
 
 
-class _LiveAxle:
+class _LiveAxle(SuspensionKind):
     """The knuckle is fixed to the axle, which a trailing link and a rod of each corner hold, with the spring."""
 
     names: Mapping[str, str | None] = {
@@ -274,12 +230,12 @@ class _LiveAxle:
         "knuckle": None,
         "tie rod": "Panhard rod or upper link",
     }
-    has_ball_joints = True
     has_hinge = False
     has_final_drive = True
 
     def __init__(self, corner: CornerBodies) -> None:
-        self._corner, system = corner, corner.system
+        super().__init__(corner)
+        system = corner.system
         zero, one = system.graph.zero, system.graph.one
         axes = (
             ("forward", Vector(one, zero, zero)),
@@ -312,25 +268,19 @@ class _LiveAxle:
         forward, spin, _, up = _find_axes(c, self._frame)
         return [("axle: forward of the wheel", forward.dot(up)), ("axle: camber of the wheel", spin.dot(up))]
 
-    def steer(self, c: Carrier) -> Constraint:
-        return _constrain_rod(c.tie_rod)
-
     def foot(self, c: Carrier) -> tuple[Vector, Combination]:
         design = self._corner.parameters.vector("spring.axle")
         return design, c.frame.point(design)
 
     def support(self, load: KnuckleLoad) -> Support:
-        zero, rod = make_zero(load.moment), load.tie_rod.rod
+        rod = load.tie_rod.rod
         # −Φ_qᵀ λ of rods, the constraints of which are their lengths squared. The spring stands on the axle.
         link = self._corner.lower.arm.position * (-2.0 * load.multipliers["lower wishbone: length"])
         tension, along = 2.0 * load.multipliers["tie rod: length"] * rod.norm(), -rod.unit()
-        return Support(
+        return replace(
+            _make_none(load),
             tension=tension,
             along_rod=along,
-            top=zero,
-            upper_hinge=(zero, zero),
-            clamp=zero,
-            strut=zero,
             axle=load.required - load.hub - along * tension - link,
         )
 
@@ -383,20 +333,11 @@ def constrain_normal(w: Wishbone) -> list[Constraint]:
     ]
 
 
-def _constrain_rod(rod: TieRod) -> Constraint:
-    return "tie rod: length", rod.rod.dot(rod.rod) - rod.design.dot(rod.design)
-
-
 def _find_axes(c: Carrier, body: Frame) -> tuple[Vector, Vector, Vector, Vector]:
     """Forward and spin axis of the knuckle, and two of a body that they are square to in design position."""
     forward, spin = c.forward.design, c.spin_axis.design
     up = body.direction(forward.cross(spin)).position
     return c.forward.position, c.spin_axis.position, body.direction(spin).position, up
-
-
-def _find_foot_on_arm(corner: CornerBodies) -> tuple[Vector, Combination]:
-    design = corner.parameters.vector("spring.wishbone")
-    return design, corner.lower.frame.point(design)
 
 
 class _Rod:
@@ -416,6 +357,12 @@ class _Rod:
 def _calc_strut_force(strut: Strut) -> Vector:
     """On the body that the strut stands on, N."""
     return strut.direction * -strut.force
+
+
+def _make_none(load: KnuckleLoad) -> Support:
+    """No force."""
+    zero = make_zero(load.moment)
+    return Support(zero.x, zero, zero, (zero, zero), zero, zero, zero)
 
 
 def make_zero(like: Vector) -> Vector:
