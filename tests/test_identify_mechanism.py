@@ -12,6 +12,7 @@ from vehicled.cli import main
 from vehicled.commands.identify import read_motion
 from vehicled.errors import UsageError
 from vehicled.identification.mechanism.estimate import RunEquations, calc_equations, estimate
+from vehicled.identification.mechanism.findings import FoundQuantity
 from vehicled.identification.mechanism.smoothing import smooth
 from vehicled.identification.mechanism.text import write
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
@@ -38,6 +39,22 @@ forces:
   return: {kind: torsion_spring, angle: theta, stiffness: 8 N·m/rad, damping: 0.3 N·m·s/rad, free_angle: 30 deg}
 independent: [theta]
 """
+
+
+THIN = """\
+space: spatial
+ground: {{points: {{A: 0 0 0 m}}}}
+points: {{P: 0.5 0 0 m}}
+bodies:
+  body:
+    kind: rigid
+    points: [A, P]
+    mass: 1 kg
+    center_of_mass: 0.2 0.1 0.3 m
+    inertia: {moments} kg·m²
+    products: {products} kg·m²
+"""
+MOMENTS = ([0, 1, 2], [0, 1, 2]), ([0, 1, 2], [1, 2, 0])
 
 
 def make_unknowns(mechanism: Mechanism) -> MechanismUnknowns:
@@ -159,6 +176,37 @@ def test_an_arm_on_a_vertical_axis_has_no_weight():
         assert rows[name].reason == "no motion determines it"
 
 
+RUBBING = """\
+space: planar
+ground: {points: {A: 0 0 m}}
+points: {P: 0.5 0 m}
+angles: {theta: {between: [x, [A, P]], start: 0 deg}}
+bodies:
+  arm: {kind: rigid, points: {A: 0 0 m, P: 0.5 0 m}, mass: 1 kg, center_of_mass: 0.2 0 m, inertia: 0.05 kg·m²}
+forces:
+  bearing: {kind: torsion_spring, angle: theta, damping: 0.3 N·m·s/rad, friction: 0.8 N·m, friction_rate: 0.05 rad/s}
+independent: [theta]
+"""
+
+
+def test_dry_friction_is_identified_beside_a_damper_and_written():
+    """The file has half of it."""
+    mechanism = Mechanism.parse(RUBBING)
+    run = record(mechanism, 2, reach=0.8, stiffness=100.0)
+    text = RUBBING.replace("friction: 0.8", "friction: 0.4").replace("damping: 0.3", "damping: 0.4")
+    unknowns = make_unknowns(Mechanism.parse(text))
+    found = estimate(unknowns, [calc_equations(unknowns, run)])
+    rows = {row.quantity.name: row for row in found.quantities}
+    for name, true, unit in (("friction", 0.8, "N·m"), ("damping", 0.3, "N·m·s/rad")):
+        row = rows[f"bearing.{name}"]
+        assert row.identified, row.reason
+        assert row.quantity.unit == unit
+        assert row.sigma < 0.1 * true
+        assert abs(row.value - true) < 4.0 * row.sigma
+    bearing = parse_description(write(text, found.quantities, "a.csv")).forces["bearing"]
+    assert bearing.friction == pytest.approx(rows["bearing.friction"].value, rel=1e-5)
+
+
 def test_a_motion_that_is_too_small_determines_less_than_the_file():
     mechanism = shipped("five_bar")
     unknowns = make_unknowns(mechanism)
@@ -188,6 +236,27 @@ def test_what_is_written_keeps_units_and_comments(arm):
         a for a, b in zip(ARM.splitlines(), plain, strict=True) if a.split("  ")[0] != b.split("  ")[0]
     ]
     assert not changed
+
+
+@pytest.mark.parametrize("thin", [(0.0, 0.0, 0.3), (0.0, 0.2, 0.7)], ids=["rod", "plate"])
+def test_thin_bodies_are_written_and_read_again(thin):
+    """Rounded to six digits, their moments of inertia are a little beyond what bodies have as often as not."""
+    random = np.random.default_rng(5)
+    for _ in range(3):
+        axes = np.linalg.qr(random.normal(size=(3, 3)))[0]
+        second = axes @ np.diag(thin) @ axes.T
+        inertia = np.trace(second) * np.eye(3) - second
+        moments, products = (" ".join(map(repr, inertia[k].tolist())) for k in MOMENTS)
+        text = THIN.format(moments=moments, products=products)
+        mechanism = Mechanism.parse(text)
+        unknowns = make_unknowns(mechanism)
+        values = unknowns.calc_quantities(unknowns.prior)
+        rows = [
+            FoundQuantity(q, value, 1.0, value, 0.1, "", True)
+            for q, value in zip(unknowns.quantities, values, strict=True)
+        ]
+        again = parse_description(write(text, rows, "a.csv")).bodies["body"]
+        assert (*again.inertia, *again.products) == pytest.approx(values[4:], rel=1e-5, abs=1e-6)
 
 
 # -- command ------------------------------------------------------------------------------------------------------

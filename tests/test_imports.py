@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from vehicled.rig.configuration import write_configuration
+from vehicled.vehicle.extension import FOLDERS
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("vehicled", "drivers", "replay")
@@ -28,6 +29,7 @@ PLAIN = {
     "vehicled.backoff",
     "vehicled.units",
     "vehicled.garbage",
+    "vehicled.inertia",
     "vehicled.ownership",
     "vehicled.settings",
     "vehicled.expectations",
@@ -149,6 +151,13 @@ def test_every_module_has_its_row():
 
 def test_imports_only_point_to_rows_before():
     assert {arrow: who for arrow, who in arrows().items() if not allowed(*arrow)} == {}
+
+
+def test_what_determines_the_code_of_a_car_is_in_its_hash():
+    """All rows up to the sources; beside themselves they import plain modules only, which stand in no folder."""
+    assert ROWS[: len(FOLDERS)] == tuple(f"vehicled.{folder}" for folder in FOLDERS)
+    files = {path.stem for path in (ROOT / "vehicled").glob("*.py")}
+    assert {module.removeprefix("vehicled.") for module in PLAIN - {FACADE}} < files
 
 
 def test_the_facade_loads_nothing_by_itself():

@@ -113,7 +113,7 @@ FRONT, REAR = re.findall(r"^  (?:front|rear):\n((?:    .*\n)+)", COMPACT, re.MUL
         (
             r"suspension: macpherson",
             "suspension: leaf",
-            "expected double_wishbone, macpherson or swing_arm, got 'leaf'",
+            "expected double_wishbone, macpherson, swing_arm or live_axle, got 'leaf'",
         ),
         (r"    suspension: macpherson\n", "", "vehicle.front.hard_points.strut_top: unknown key"),
     ],

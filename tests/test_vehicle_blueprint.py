@@ -9,6 +9,7 @@ import pytest
 from vehicled.configuration import load_configuration
 from vehicled.filter.states import make_table
 from vehicled.filter.structure import FilterKernels, Structure, make_extension
+from vehicled.stepping import run_steps
 from vehicled.symbolic import cache, machine
 from vehicled.symbolic.differentiation import Differentiation
 from vehicled.vehicle import model, sensor_models
@@ -131,14 +132,22 @@ def test_changed_source_is_built_again(folder, kept, builds):
     assert len(list(folder.glob("*.car"))) == 1
 
 
-def test_the_hash_is_of_every_file_and_its_name(tmp_path):
+@pytest.mark.parametrize("folder_of_source", [".", "vehicle", "filter/deeper"])
+def test_the_hash_is_of_every_file_and_its_name(tmp_path, folder_of_source):
     assert hash_source(tmp_path) is None
+    folder = tmp_path / folder_of_source
+    folder.mkdir(parents=True, exist_ok=True)
     found = set()
     for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", ""), ("a.py", "x")):
-        (tmp_path / name).write_text(text)
+        (folder / name).write_text(text)
         found.add(hash_source(tmp_path))
-    (tmp_path / "b.py").rename(tmp_path / "c.py")
-    assert len(found | {hash_source(tmp_path)}) == 5
+    (folder / "b.py").rename(folder / "c.py")
+    found.add(hash_source(tmp_path))
+    assert len(found) == 5
+    # What no model is made of does not count.
+    (tmp_path / "daemon").mkdir()
+    (tmp_path / "daemon" / "a.py").write_text("x")
+    assert hash_source(tmp_path) in found
 
 
 def add_nothing(program, parts) -> None:
@@ -155,12 +164,13 @@ class Unknown:
 
 
 OUTSIDE = Extension(add_nothing, type(None))
+ELSEWHERE = Extension(run_steps, type(None))
 LOCAL = Extension(lambda program, parts: None, type(None))
 UNKNOWN = Extension(call_nothing, type(None), (Unknown(),))
 FOREIGN = make_extension(replace(structure(), observations=(lambda model: None,)))
 
 
-@pytest.mark.parametrize("extension", [OUTSIDE, LOCAL, UNKNOWN, FOREIGN])
+@pytest.mark.parametrize("extension", [OUTSIDE, ELSEWHERE, LOCAL, UNKNOWN, FOREIGN])
 def test_an_extension_that_its_name_does_not_define_is_never_kept(folder, builds, extension):
     assert extension.code_key is None
     for _ in range(2):

@@ -12,7 +12,8 @@ from vehicled.messages import WHEELS
 from vehicled.symbolic import python
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
-from vehicled.vehicle.parameters import TMeasyTyre, corner_parameters
+from vehicled.vehicle.model_parameters import corner_parameters
+from vehicled.vehicle.parameters import TMeasyTyre
 from vehicled.vehicle.tyres import LAWS, Contact
 
 INPUTS = (

@@ -139,6 +139,21 @@ class Rig:
             outputs[k], corners[k] = car.outputs, car.corner_outputs
         return Log(h * np.arange(1, n + 1), outputs, corners, iterations, violation)
 
+    def find_energy_drift(self, h: float) -> float:
+        """By steps of h (s): largest change of energy within a second, over the range of the elastic one."""
+        change = np.zeros(12)
+        change[[2, 4, 5]] = 0.005, 0.004, 0.006
+        self.car.correct(change)
+        for _ in range(4):
+            self.car.step(1e-4)
+        energies = [self.energy()]
+        for _ in range(round(1.0 / h)):
+            assert self.car.step(h) > 0
+            energies.append(self.energy())
+        e = np.array(energies)
+        drift: float = np.abs(e.sum(axis=1) - e[0].sum()).max() / np.ptp(e[:, 2])
+        return drift
+
     def energy(self) -> np.ndarray:
         """Kinetic, gravitational, elastic, J."""
         self.car.call(self.car.kernels.energy)

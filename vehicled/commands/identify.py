@@ -43,8 +43,8 @@ Where wheel torques are measured, forces and masses are no more accurate than th
 The new file differs from the old one in the values that were found, and nothing else: units and comments stay.
 
 `--mechanism` takes a mechanism's file instead, and CSV logs of its motion: t (s), each independent coordinate by its
-name (m, rad), and NAME.force (N, N·m) for each one that is driven. Masses, centres of mass, inertia, springs and
-dampers are found together, from where the file has them (its values count as known to 30 %); what no motion can
+name (m, rad), and NAME.force (N, N·m) for each one that is driven. Masses, centres of mass, inertia, springs, dampers
+and friction are found together, from where the file has them (its values count as known to 30 %); what no motion can
 distinguish, and what this one does not determine, is named.
 
 examples:

@@ -173,8 +173,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         points.copy_state_from_car()
         away[:, :_CENTRE] = _TRANSFORM.calc_displacements(root)
         travel, rate = away[CHART_SIZE:].reshape(2, len(WHEELS), _WIDTH)
-        motion = self.car.calc_travel_motion()
-        self._correct_suspension(points, travel, rate, motion[..., None])
+        self._correct_suspension(points, travel, rate, self.car.calc_travel_motion())
         wheels = np.zeros((2, len(WHEELS), _WIDTH))
         wheels[1] = self.rolling @ away[[AHEAD, YAW_RATE]]
         points.correct(away[:CHART_SIZE], wheels, carry=True)

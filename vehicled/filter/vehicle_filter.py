@@ -47,6 +47,7 @@ from vehicled.vehicle.arrays import (
 )
 from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.travel import TravelMotion
 
 _WITHOUT_TYRES = 2.0
 """Factor on what contradicts a parameter, for filters whose error model has no response of the tyre forces. They
@@ -350,7 +351,7 @@ class VehicleFilter(VehicleState):
         self._past = None
 
     def _correct_suspension(
-        self, cars: Instances, travel: np.ndarray, rate: np.ndarray, motion: np.ndarray | None = None
+        self, cars: Instances, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion | None = None
     ) -> None:
         """Tyres are stiff: where a wheel travels up in the body, it is the body that comes down."""
         cars.correct_suspension(travel, rate, motion)

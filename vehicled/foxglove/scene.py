@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from vehicled.messages import ESTIMATE_INDEX, WHEELS, Estimate
-from vehicled.vehicle.parameters import Vehicle, corner_parameters
+from vehicled.vehicle.model_parameters import corner_parameters
+from vehicled.vehicle.parameters import Vehicle
 from vehicled.viewer_messages import (
     Arrow,
     Color,

@@ -107,6 +107,29 @@ class Damping:
 
 
 @dataclass(frozen=True)
+class DryFriction:
+    """Of a spring of the description: tanh(ṡ/v) ∂s/∂q, with its known rate v."""
+
+    spring: str
+
+    @property
+    def name(self) -> str:
+        """`SPRING.friction`, as in the mechanism's parameters."""
+        return f"{self.spring}.friction"
+
+    def get_value(self, mechanism: Mechanism) -> float:
+        """The value that the mechanism has now, N or N·m."""
+        return mechanism.get_parameter(self.name)
+
+    def calc(self, mechanism: Mechanism) -> np.ndarray:
+        """(n,) tanh(ṡ/v) ∂s/∂q at the present q, q̇."""
+        travel = calc_travel(mechanism, self.spring)
+        slow = mechanism.get_parameter(f"{self.spring}.friction_rate")
+        column: np.ndarray = np.tanh(travel.rate / slow) * travel.gradient
+        return column
+
+
+@dataclass(frozen=True)
 class ViscousFriction:
     """Along a coordinate or a spring, beside what the description has: ṡ ∂s/∂q."""
 
@@ -150,12 +173,13 @@ class CoulombFriction:
 
 
 def spring_columns(mechanism: Mechanism) -> list[Column]:
-    """Stiffness and damping of every spring for which the description gives them."""
+    """Stiffness, damping and dry friction of every spring for which the description gives them."""
     columns: list[Column] = []
     for name, load in mechanism.description.forces.items():
         if isinstance(load, (Spring, TorsionSpring)):
             columns += [Stiffness(name)] if load.stiffness else []
             columns += [Damping(name)] if load.damping else []
+            columns += [DryFriction(name)] if load.friction else []
     return columns
 
 

@@ -8,12 +8,15 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from vehicled.inertia import find_impossible
 from vehicled.units import (
     Kilograms,
     Metres,
     MetresPerSecond,
+    NewtonMetres,
     NewtonMetreSecondsPerRadian,
     NewtonMetresPerRadian,
+    Newtons,
     NewtonSecondsPerMetre,
     NewtonsPerMetre,
     NonNegative,
@@ -88,17 +91,11 @@ class Rigid:
         """Yield (key, what is wrong) for an inertia matrix that no body has."""
         if len(self.inertia) == 3:
             (xx, yy, zz), (xy, yz, zx) = self.inertia, self.products
-            moments = np.linalg.eigvalsh([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]])
+            moments = np.linalg.eigvalsh([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]]).tolist()
         else:
-            moments = np.array(self.inertia)
-        slack = 1e-9 * np.abs(moments).max(initial=0.0)
-        if moments.min(initial=0.0) < -slack:
-            yield "inertia", f"no body has a negative moment of inertia, here {moments.min():.6g} kg·m²"
-        elif len(moments) == 3 and moments[0] + moments[1] < moments[2] - slack:
-            yield (
-                "inertia",
-                "no body has these moments: the largest principal one exceeds the sum of the others",
-            )
+            moments = self.inertia
+        if moments and (wrong := find_impossible(moments)) is not None:
+            yield "inertia", wrong
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,24 +220,32 @@ Joint = (
 
 @dataclass(frozen=True, kw_only=True)
 class Spring:
-    """Spring and damper between two points."""
+    """Spring, damper and dry friction between two points."""
 
     kind: Literal["spring"]
     points: tuple[str, str]
     stiffness: Annotated[NewtonsPerMetre, NonNegative] = 0.0
     damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 0.0
     free_length: Annotated[Metres, NonNegative] = 0.0
+    friction: Annotated[Newtons, NonNegative] = 0.0
+    """Dry friction against changes of the distance."""
+    friction_rate: Annotated[MetresPerSecond, Positive] = 0.01
+    """Friction is that times tanh(rate/`friction_rate`): below, it creeps. Steps converge where it is more than what
+    friction changes the rate by in half a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TorsionSpring:
-    """Spring and damper about an angle that is a coordinate."""
+    """Spring, damper and dry friction about an angle that is a coordinate."""
 
     kind: Literal["torsion_spring"]
     angle: str
     stiffness: Annotated[NewtonMetresPerRadian, NonNegative] = 0.0
     damping: Annotated[NewtonMetreSecondsPerRadian, NonNegative] = 0.0
     free_angle: Radians = 0.0
+    friction: Annotated[NewtonMetres, NonNegative] = 0.0
+    """Dry friction, as of `Spring`."""
+    friction_rate: Annotated[RadiansPerSecond, Positive] = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,11 +61,13 @@ def _add_spring(model: Model, name: str, spring: Spring) -> None:
     length = apart.position.norm()
     direction = apart.position / length
     stretch = length - free
-    pull = stiffness * stretch + damping * direction.dot(apart.velocity)
+    rate = direction.dot(apart.velocity)
+    resistance, slope = _find_resistance(model, name, spring, rate, damping)
+    pull = stiffness * stretch + resistance
     _apply(model, name, apart, direction * -pull)
     row = model.system.jacobian(direction, apart)
     half_h = 0.5 * model.h
-    model.system.soft.append(Soft(row, half_h * damping + half_h * half_h * stiffness))
+    model.system.soft.append(Soft(row, half_h * slope + half_h * half_h * stiffness))
     model.potential = model.potential + 0.5 * stiffness * stretch * stretch
 
 
@@ -76,10 +78,24 @@ def _add_torsion_spring(model: Model, name: str, spring: TorsionSpring) -> None:
         f"{name}.free_angle", spring.free_angle, "rad"
     )
     angle = model.coordinate(spring.angle)
-    torque = -(stiffness * turned + damping * angle.qd)
+    resistance, slope = _find_resistance(model, name, spring, angle.qd, damping)
+    torque = -(stiffness * turned + resistance)
     model.system.generalised_force(angle, torque)
     model.load_forces[name] = Vector(torque, model.graph.zero, model.graph.zero)
     half_h = 0.5 * model.h
-    weight = half_h * damping + half_h * half_h * stiffness
+    weight = half_h * slope + half_h * half_h * stiffness
     model.system.soft.append(Soft({angle: model.graph.one}, weight))
     model.potential = model.potential + 0.5 * stiffness * turned * turned
+
+
+def _find_resistance(
+    model: Model, name: str, spring: Spring | TorsionSpring, rate: Atom, damping: Atom
+) -> tuple[Atom, Atom]:
+    """Force or torque of damper and dry friction against a rate, and its derivative by that."""
+    if spring.friction == 0.0:
+        return damping * rate, damping
+    units = ("N·m", "rad/s") if isinstance(spring, TorsionSpring) else ("N", "m/s")
+    friction = model.parameter(f"{name}.friction", spring.friction, units[0])
+    slow = model.parameter(f"{name}.friction_rate", spring.friction_rate, units[1])
+    share = model.graph.tanh(rate / slow)
+    return damping * rate + friction * share, damping + friction / slow * (1.0 - share * share)

@@ -132,6 +132,7 @@ class MultibodyPlant:
     def _raise_wheels(self, road: Road, dt: float) -> None:
         """To the height of the road where the wheels are at the end of the step."""
         car = self._car
+        car.report()
         x, y, yaw, ahead, left = (car.output(n) for n in ("x", "y", "yaw", "vx", "vy"))
         c, s = np.cos(yaw), np.sin(yaw)
         R = np.array([[c, -s], [s, c]])

@@ -2,7 +2,8 @@
 
 To build the atoms and emit their code takes longer than the rest of the start, and is not needed when the object
 code is in the cache. So this description is kept there too, under a key of all that determines it: the source of
-this package, interpreter and libraries, processor, tyre law, suspensions, extensions, width and differentiation.
+this package as far as models are made of it, interpreter and libraries, processor, tyre law, suspensions, extensions,
+width and differentiation.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from vehicled.symbolic import cache, machine
 from vehicled.symbolic.code import Interface
 from vehicled.symbolic.differentiation import Differentiation, TangentLayout
 from vehicled.symbolic.program import Layout, RoutineHandle
-from vehicled.vehicle.extension import Extension
+from vehicled.vehicle.extension import FOLDERS, Extension
 from vehicled.vehicle.hard_points import Suspensions
 from vehicled.vehicle.interface import CarKernels, Names
 
 _log = logging.getLogger(__name__)
 
 _SUFFIX = "car"
-_FOLDER = Path(vehicled.__file__).parent
+_PACKAGE = Path(vehicled.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ class Blueprint:
     """Of the object code in the cache."""
 
 
-def hash_source(folder: Path = _FOLDER) -> str | None:
-    """Of all Python files in a folder, by default those of this package; None where there are none."""
+def hash_source(package: Path = _PACKAGE) -> str | None:
+    """Of the Python files in a package, by default this one, that determine code; None where there are none."""
     found = hashlib.sha256()
-    paths = sorted(folder.rglob("*.py"))
+    paths = sorted((*package.glob("*.py"), *(p for f in FOLDERS for p in (package / f).rglob("*.py"))))
     for path in paths:
-        found.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+        found.update(f"{path.relative_to(package)}\0{path.stat().st_size}\0".encode())
         found.update(path.read_bytes())
     return found.hexdigest() if paths else None
 

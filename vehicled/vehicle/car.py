@@ -18,11 +18,15 @@ from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS, Z
 from vehicled.vehicle.blueprint import get_blueprint
 from vehicled.vehicle.extension import Extension, Result
 from vehicled.vehicle.hard_points import Suspensions
-from vehicled.vehicle.parameters import Vehicle, corner_parameters, root_parameters
+from vehicled.vehicle.model_parameters import corner_parameters, root_parameters
+from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.travel import TravelMotion, calc_travel_motion
 
 PENALTY = 1e10
-"""α of the augmented Lagrangian. Large against masses over h², small against 1/rounding."""
-
+"""α of the augmented Lagrangian, at steps of `_SHORT` and longer: small against 1/rounding."""
+_SHORT = 1e-3
+"""s. Below, α grows with 1/h². (h²/4) α Φ_qᵀΦ_q must outweigh the mass matrix, or constraints are not met within the
+iterations of a step, and 4/h² times what they are missed by is an acceleration."""
 
 _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
@@ -117,8 +121,10 @@ class Instances:
         self._carry = self.view("carry")
         self._travel_jacobian = self.view("travel_jacobian")
         self._branch_q, self._branch_qd = self.view("branch.q"), self.view("branch.qd")
+        # The last ones of the root.
+        axle = sum(name.startswith("axle.") for name in code.names.coordinates)
+        self._axle_q, self._axle_qd = (q[len(q) - axle :] for q in map(self.view, ("q", "qd")))
         self._integration = self.view("integration")
-        self._integration[1] = PENALTY
 
     def view(self, name: str) -> np.ndarray:
         """An array (count,) or (count, 4), of several cars with a last axis by car; a view. Raises KeyError."""
@@ -155,17 +161,15 @@ class Instances:
         self._carry[0] = float(carry)
         self.call(self.kernels.correct)
 
-    def calc_travel_motion(self) -> np.ndarray:
-        """(n, 4) derivatives of each corner's coordinates by its wheel's travel (matrix R of the suspensions)."""
+    def calc_travel_motion(self) -> TravelMotion:
+        """At the present position, with the chassis where it is."""
         self.call(self.kernels.travel_jacobian)
-        n = len(self._branch_q) - 1
-        jacobian = self._travel_jacobian.reshape(n, n, -1).transpose(2, 0, 1)
-        unit = np.zeros((len(jacobian), n, 1))
-        unit[:, -1] = 1.0
-        return np.linalg.solve(jacobian, unit)[:, :, 0].T.reshape(self._branch_q[:n].shape)
+        columns = len(self._branch_q) - 1 + len(self._axle_q)
+        jacobian = self._travel_jacobian.reshape(-1, columns, len(WHEELS)).transpose(2, 0, 1)
+        return calc_travel_motion(jacobian, len(self._axle_q))
 
     def correct_suspension(
-        self, travel: np.ndarray, rate: np.ndarray, motion: np.ndarray | None = None
+        self, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion | None = None
     ) -> None:
         """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s.
 
@@ -174,23 +178,31 @@ class Instances:
         Constraints hold to first order; the next step corrects the rest.
         """
         motion = self.calc_travel_motion() if motion is None else motion
-        self._branch_q[: len(motion)] += motion * travel
-        self._branch_qd[: len(motion)] += motion * rate
+        n = len(motion.corners)
+        self._branch_q[:n] += motion.corners @ travel
+        self._branch_qd[:n] += motion.corners @ rate
+        if len(motion.axle):
+            self._axle_q += motion.axle @ travel
+            self._axle_qd += motion.axle @ rate
 
     def step(self, h: float, step: StepFunction | None = None) -> int:
         """Advance by h seconds. Returns the number of Newton iterations, negative when not converged.
 
         `step`: a routine of which the step is a part, instead of it alone (see `find_routine`).
         """
-        self._integration[0] = h
+        self._set_step(h)
         return (step or self._step)(
             self._pointer, self.iteration_limit, self.tolerance**2, self.large**2, self.projection_passes
         )
 
     def step_euler(self, h: float, euler: KernelHandle) -> None:
         """Advance by h seconds by forward Euler: `euler` is what `ali3p.add_forward_euler` has added."""
-        self._integration[0] = h
+        self._set_step(h)
         self.call(euler)
+
+    def _set_step(self, h: float) -> None:
+        self._integration[0] = h
+        self._integration[1] = PENALTY if h >= _SHORT else PENALTY * (_SHORT / h) ** 2
 
     def report(self) -> None:
         """Bring `outputs` and `corner_outputs` up to date."""

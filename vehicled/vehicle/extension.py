@@ -9,6 +9,11 @@ from types import FunctionType
 from typing import Generic, Protocol, TypeVar
 
 _PACKAGE = __name__.partition(".")[0]
+FOLDERS = ("symbolic", "multibody", "vehicle", "filter", "sources")
+"""Of this package, whose source determines the code of a car, beside the modules that stand in no folder: where cars,
+filters and measurement models are made. They import nothing of the other folders (tests/test_imports.py)."""
+
+_HASHED = tuple(f"{_PACKAGE}.{folder}." for folder in FOLDERS)
 
 Result = TypeVar("Result")
 
@@ -41,10 +46,10 @@ class Extension(Generic[Result]):
 def get_global_name(function: Callable[..., object]) -> str | None:
     """`module.name` of a function of this package's source.
 
-    None for any other: a local function may depend on more than its name, and code from elsewhere is not in the hash
-    of our source.
+    None for any other: a local function may depend on more than its name, and code from elsewhere, also from other
+    folders of this package, is not in the hash of our source.
     """
-    if not isinstance(function, FunctionType) or function.__module__.partition(".")[0] != _PACKAGE:
+    if not isinstance(function, FunctionType) or not function.__module__.startswith(_HASHED):
         return None
     name = function.__qualname__
     there = getattr(sys.modules.get(function.__module__), name, None)

@@ -13,7 +13,7 @@ import numpy as np
 
 from vehicled.units import MetresVector, Radians
 
-Suspension = Literal["double_wishbone", "macpherson", "swing_arm"]
+Suspension = Literal["double_wishbone", "macpherson", "swing_arm", "live_axle"]
 Suspensions = tuple[Suspension, Suspension]
 """Of front and rear axle."""
 
@@ -50,8 +50,8 @@ class SteeredPoints(WheelPlace):
     tie_rod_outer: MetresVector
     """On the knuckle."""
 
-    def places(self) -> dict[str, Point]:
-        """By name of the model's parameter."""
+    def places(self, side: float) -> dict[str, Point]:
+        """By name of the model's parameter, of a corner on that side (1: left, -1: right), mirrored to the left."""
         return {
             "lower.hinge": self.lower_hinge,
             "lower.joint": self.lower_ball_joint,
@@ -75,9 +75,9 @@ class HardPoints(SteeredPoints):
     spring_wishbone: MetresVector
     """Foot of spring and damper, on the lower wishbone."""
 
-    def places(self) -> dict[str, Point]:
+    def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter."""
-        return super().places() | {
+        return super().places(side) | {
             "upper.hinge": self.upper_hinge,
             "upper.joint": self.upper_ball_joint,
             "spring.chassis": self.spring_chassis,
@@ -116,9 +116,9 @@ class MacphersonPoints(SteeredPoints):
         if abs(moment) < _SMALL * _length(rod) * _length(kingpin):
             yield "tie_rod_outer", "the tie rod does not hold the knuckle: its line meets the steering axis"
 
-    def places(self) -> dict[str, Point]:
+    def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter."""
-        return super().places() | {
+        return super().places(side) | {
             "upper.joint": self.strut_top,
             "spring.chassis": self.strut_top,
             "strut.foot": self.strut_foot,
@@ -142,7 +142,7 @@ class SwingArmPoints(WheelPlace):
         """Yield (key, what is wrong) for an arm on which the wheel has no travel."""
         yield from _check_hinge(self.hinge, self.hinge_axis, self.wheel_center, "hinge_axis", "wheel_center")
 
-    def places(self) -> dict[str, Point]:
+    def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter: the arm is the model's lower wishbone, its end the wheel centre."""
         x, y, z = self.wheel_center
         return {
@@ -158,7 +158,80 @@ class SwingArmPoints(WheelPlace):
         return {"lower.axis": self.hinge_axis}
 
 
-AnyPoints = HardPoints | MacphersonPoints | SwingArmPoints
+@dataclass(frozen=True, kw_only=True)
+class LiveAxlePoints(WheelPlace):
+    """A rigid axle on two trailing links, an upper link and a Panhard rod, all with ball joints at both ends.
+
+    Upper link and Panhard rod are one of a kind, and their points not mirrored.
+    """
+
+    link_chassis: MetresVector
+    link_axle: MetresVector
+    """Trailing link: the left one, as what else is mirrored."""
+    upper_link_chassis: MetresVector
+    upper_link_axle: MetresVector
+    """What keeps the axle from turning about itself."""
+    panhard_chassis: MetresVector
+    panhard_axle: MetresVector
+    spring_chassis: MetresVector
+    spring_axle: MetresVector
+    """Foot of spring and damper, on the axle."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone."""
+        u, strength, _ = np.linalg.svd(self.calc_constraints())
+        if strength[-1] < _SMALL:
+            upper, panhard = np.abs(u[2:4, -1])  # their parts in what is held twice
+            rod = "upper_link_axle" if upper > panhard else "panhard_axle"
+            yield rod, "the rods do not hold the axle: it can move with both wheels where they are"
+
+    def calc_constraints(self) -> np.ndarray:
+        """(6, 6) what a motion of the axle changes: lengths of the rods, heights of left and right wheel centre.
+
+        By velocity of the point midway between the wheels (m) and angular velocity (rad). Rods: left and right
+        trailing link, upper link, Panhard rod.
+        """
+        x, y, z = self.wheel_center
+        mirror, middle, up = np.array([1.0, -1.0, 1.0]), np.array([x, 0.0, z]), np.array([0.0, 0.0, 1.0])
+        link = np.array(self.link_axle), np.array(self.link_axle) - self.link_chassis
+        rods = [link, (mirror * link[0], mirror * link[1])]
+        for end, start in (
+            (self.upper_link_axle, self.upper_link_chassis),
+            (self.panhard_axle, self.panhard_chassis),
+        ):
+            rods.append((np.array(end), np.array(end) - start))
+        pulls = [(at, rod / max(_length(rod), _SMALL)) for at, rod in rods]
+        pulls += [(np.array([x, side * y, z]), up) for side in (1.0, -1.0)]
+        return np.array([np.append(along, np.cross(at - middle, along)) for at, along in pulls])
+
+    def places(self, side: float) -> dict[str, Point]:
+        """By name of the model's parameter.
+
+        The trailing link is in the place of the lower wishbone, and each corner has one of the rods that the axle
+        has beside: the left one the Panhard rod, the right one the upper link.
+        """
+        inner, outer = (
+            (self.panhard_chassis, self.panhard_axle)
+            if side > 0.0
+            else (self.upper_link_chassis, self.upper_link_axle)
+        )
+        x, y, z = self.link_axle
+        return {
+            "lower.hinge": self.link_chassis,
+            "lower.joint": self.link_axle,
+            "upper.joint": (x, y, z + _ABOVE),
+            "tie.inner": (inner[0], side * inner[1], inner[2]),
+            "tie.outer": (outer[0], side * outer[1], outer[2]),
+            "spring.chassis": self.spring_chassis,
+            "spring.axle": self.spring_axle,
+        }
+
+    def directions(self) -> dict[str, Point]:
+        """By name of the model's parameter; of any length."""
+        return {"lower.axis": (0.0, 1.0, 0.0)}
+
+
+AnyPoints = HardPoints | MacphersonPoints | SwingArmPoints | LiveAxlePoints
 
 
 def calc_spin_axis(points: WheelPlace) -> np.ndarray:

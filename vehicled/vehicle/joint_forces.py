@@ -1,8 +1,8 @@
 """Forces in ball joints, tie rods, hinges and wheel bearings, from the balance of each body of a corner.
 
-Bodies that share points have no constraints between them, so that forces there are no Lagrange multipliers. They
-follow from Newton's and Euler's equations of wheel, knuckle and wishbones with the model's accelerations and the
-forces on them. From outside to inside no two equations have to be solved together:
+Bodies that share points have no constraints between them, so that forces there are no Lagrange multipliers (those of
+a live axle's rods are). They follow from Newton's and Euler's equations of wheel, knuckle and wishbones with the
+model's accelerations and the forces on them. From outside to inside no two equations have to be solved together:
 
 - Moments on knuckle and wheel about the kingpin: only the tie rod balances them.
 - Moments about the lower ball joint: the upper ball joint's force, but for its part along the kingpin. That part
@@ -24,7 +24,7 @@ from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
 from vehicled.vehicle.corner import CornerParts
 from vehicled.vehicle.outputs import Parts
-from vehicled.vehicle.suspension import KnuckleLoad, calc_hinge
+from vehicled.vehicle.suspension_kinds import KnuckleLoad, calc_hinge
 
 
 def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
@@ -67,14 +67,25 @@ class _Balance:
         moment = moment - hub_moment - brake - to_centre.cross(on_hub)
 
         kingpin = linkage.knuckle.directions[0]
-        load = KnuckleLoad(moment, kingpin, linkage.tie_rod, joint, corner.strut, self._masses, self._gravity)
+        load = KnuckleLoad(
+            moment,
+            kingpin,
+            linkage.tie_rod,
+            joint,
+            corner.strut,
+            self._masses,
+            self._gravity,
+            required,
+            on_hub,
+            dict(zip((name for name, _ in parts.system.constraints), parts.step.multipliers, strict=True)),
+        )
         support = linkage.find_support(load)
         self.tie_rod = support.tension
         """Tension, N."""
-        on_bottom = required - on_hub - support.along_rod * self.tie_rod - support.top
+        on_bottom = required - on_hub - support.along_rod * self.tie_rod - support.top - support.axle
 
-        at_joint = parts.directions[2].position * -corner.bar_force - on_bottom
-        lower_hinge, lower_moment = calc_hinge(load, lower, at_joint)
+        bar = linkage.keep_across(parts.directions[2].position * -corner.bar_force)
+        lower_hinge, lower_moment = calc_hinge(load, lower, bar - on_bottom)
         lower_hinge = lower_hinge - support.strut
         lower_moment = lower_moment - (corner.strut.foot - lower.hinge).position.cross(support.strut)
         lower_moment = lower_moment + support.clamp

@@ -16,6 +16,7 @@ from vehicled.messages import WHEELS
 from vehicled.vehicle.hard_points import (
     AnyPoints,
     HardPoints,
+    LiveAxlePoints,
     MacphersonPoints,
     SwingArmPoints,
     calc_spin_axis,
@@ -133,11 +134,13 @@ def moved(corner: Corner, travel: float = 0.0, rack: float = 0.0, steps: int = 4
 
 
 def calc_strut_ratio(points: AnyPoints) -> float:
-    """Shortening of the strut per travel of the wheel, in design position."""
+    """Shortening of the strut per travel of the wheel, in design position; of a live axle with both wheels."""
     if isinstance(points, HardPoints):
         return calc_rates(Corner.of(points)).strut
     if isinstance(points, MacphersonPoints):
         return _calc_macpherson_ratio(points)
+    if isinstance(points, LiveAxlePoints):
+        return _calc_live_axle_ratio(points)
     return _calc_swing_arm_ratio(points)
 
 
@@ -165,6 +168,15 @@ def _calc_swing_arm_ratio(points: SwingArmPoints) -> float:
     hinge, axis, foot = (np.array(p) for p in (points.hinge, points.hinge_axis, points.spring_arm))
     strut = points.spring_chassis - foot
     rate = strut @ _swing(hinge, axis, foot) / _swing(hinge, axis, np.array(points.wheel_center))[2]
+    return float(rate / math.sqrt(strut @ strut))
+
+
+def _calc_live_axle_ratio(points: LiveAxlePoints) -> float:
+    x, _, z = points.wheel_center
+    motion = np.linalg.solve(points.calc_constraints(), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    foot = np.array(points.spring_axle)
+    strut = points.spring_chassis - foot
+    rate = strut @ (motion[:3] + _cross_matrix(foot - np.array([x, 0.0, z])) @ motion[3:])
     return float(rate / math.sqrt(strut @ strut))
 
 

@@ -80,6 +80,7 @@ _PARAMETER_UNITS = {
     "tyre.rolling_*": "1",
     "tyre.trail*": "1",
     "is_rear": "1",
+    "propeller_share": "1",
     "*": "m",
 }
 """By name; the first that fits counts."""
@@ -169,7 +170,8 @@ def name_parameter_units(made: VehicleProgram) -> list[tuple[str, str]]:
 
 def _describe(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]:
     arrays, names = made.program.arrays, made.names
-    yield "integration", ArrayText("Integration", (), ["h, s: the time step", "penalty of constraints"])
+    penalty = "penalty of constraints, for steps of 1 ms and longer; below, to grow with 1/h²"
+    yield "integration", ArrayText("Integration", (), ["h, s: the time step", penalty])
     yield (
         "inputs",
         ArrayText(

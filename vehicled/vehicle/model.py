@@ -141,7 +141,7 @@ class _Builder:
                 self.rod + self.adjustments["rod"]
             )
 
-        linkage = Linkage(self.system, self.cp, self.chassis, place_rod, self.suspensions)
+        linkage = Linkage(self.system, self.p, self.cp, self.chassis, place_rod, self.suspensions)
         self.linkage, self.lower, self.knuckle = linkage, linkage.lower, linkage.knuckle
         self.e, self.s = linkage.forward, linkage.spin_axis
 
@@ -229,9 +229,19 @@ class _Builder:
         self.system.soft.append(Soft({self.spin: self.g.one}, weight))
 
     def _driveline(self) -> None:
-        """Wheel torques; they react on the final drive, which is part of the chassis: −τ about v2."""
-        self.system.generalised_force(self.spin, self.drive)
-        self.system.force(self.v3, self.v1.position * -self.drive)
+        """Wheel torques; they react on the final drive.
+
+        On one that is part of the chassis with −τ about v2; on one that is part of the axle with −τ about the spin
+        axis, and the propeller shaft turns the axle about v1 and the chassis the other way.
+        """
+        system = self.system
+        system.generalised_force(self.spin, self.drive)
+        on_chassis, on_axle = self.linkage.share_reaction(self.drive)
+        system.force(self.v3, self.v1.position * -on_chassis)
+        if on_axle is not self.g.zero:
+            shaft = self.v1.position * (on_axle * self.cp("propeller_share"))
+            system.torque(self.knuckle, -(self.s.position * on_axle) - shaft)
+            system.torque(self.chassis, shaft)
 
     def _differential(self) -> None:
         """A clutch between the wheels of an axle; what it moves reacts on nothing else."""
@@ -368,7 +378,7 @@ class _Builder:
 
         def names(items: list[tuple[str, int]]) -> list[str]:
             found = []
-            for name, rank in items:
+            for name, rank in sorted(items, key=lambda item: item[1]):  # as arrays are: the root first
                 if rank == 0:
                     found.append(name)
                 own = [(self.linkage.name(name, k), w) for k, w in enumerate(WHEELS) if rank]

@@ -198,26 +198,29 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
 def _travel_jacobian(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `travel_jacobian`: derivatives of the corners' constraints and wheel travel by their coordinates.
 
-    `travel_jacobian` (n, n) by rows and corners, n = corner coordinates without the wheel's spin: the corners'
-    constraints, and last the wheel's travel, by those coordinates.
+    `travel_jacobian` (m, n + k) by rows and corners, n = corner coordinates without the wheel's spin, k = further
+    ones that travel moves (`Linkage.root`): the corners' constraints, those on these further coordinates alone, and
+    last the wheel's travel. With k = 0 it is square.
 
-    The last column of its inverse is the motion of a corner per travel of its wheel (matrix R of the suspension).
+    What solves it is the motion of corners per travel (matrix R of the suspensions, `travel.py`).
     """
-    system = parts.system
-    coordinates = [c for c in system.branch if c is not parts.spin]
-    n = len(coordinates)
-    rows = [
-        row
-        for (_, phi), row in zip(system.constraints, system.constraint_jacobian(), strict=True)
-        if phi.rank
-    ]
+    system, root = parts.system, parts.linkage.root
+    coordinates = [*(c for c in system.branch if c is not parts.spin), *root]
+    rows = {
+        rank: [
+            row
+            for (_, phi), row in zip(system.constraints, system.constraint_jacobian(), strict=True)
+            if phi.rank == rank and (rank or not row.keys().isdisjoint(root))
+        ]
+        for rank in (1, 0)
+    }
     g = program.graph
-    rows.append({c: g.derivative(parts.travel, c.q) for c in coordinates})
-    array = program.array("travel_jacobian", n * n, 1)
+    travel = {c: g.derivative(parts.travel, c.q) for c in coordinates}
+    elements = [(row, c) for row in (*rows[1], *rows[0], travel) for c in coordinates]
+    array = program.array("travel_jacobian", len(elements), 1)
     stores = [
-        (array[i * n + j], row[c])
-        for i, row in enumerate(rows)
-        for j, c in enumerate(coordinates)
+        (place, row[c])
+        for place, (row, c) in zip(array, elements, strict=True)
         if c in row and row[c] is not g.zero
     ]
     return program.kernel("travel_jacobian", stores)

@@ -1,4 +1,4 @@
-"""What a car is made of, as written in its file, and the numbers that the compiled model takes.
+"""What a car is made of, as written in its file.
 
 Positions are in the design frame of the file: x forward, y left, z up from the ground, with the car at design
 height; the frame's origin along x and y is free. The left side is given; the right side mirrors it.
@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from vehicled.inertia import find_impossible
 from vehicled.messages import WHEELS
 from vehicled.units import (
     Kilograms,
@@ -34,14 +35,12 @@ from vehicled.units import (
 from vehicled.vehicle.differential import Differential, Driven, check_drive
 from vehicled.vehicle.hard_points import (
     HardPoints,
+    LiveAxlePoints,
     MacphersonPoints,
     Suspensions,
     SwingArmPoints,
-    calc_spin_axis,
 )
 
-_LEAST_INERTIA = 1e-6
-"""kg·m²"""
 LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
 
 
@@ -57,9 +56,8 @@ class BodyParameters:
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for moments of inertia that no body has."""
-        x, y, z = self.inertia
-        if x + y < z or y + z < x or z + x < y:
-            yield "inertia", "no body has these moments: the largest exceeds the sum of the other two"
+        if (wrong := find_impossible(self.inertia)) is not None:
+            yield "inertia", wrong
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +71,10 @@ class Wheel:
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for moments of inertia that no body has."""
-        if self.axial_inertia > 2 * self.transverse_inertia:
+        if (
+            find_impossible((self.axial_inertia, self.transverse_inertia, self.transverse_inertia))
+            is not None
+        ):
             yield "axial_inertia", "no body has an axial moment above twice the transverse one"
 
 
@@ -193,7 +194,8 @@ class AxleParts:
     damper: Damper
     stops: Stops = field(default_factory=Stops)
     anti_roll_bar: Annotated[NewtonsPerMetre, NonNegative] = 0.0
-    """Vertical force at one lower ball joint (of a swing arm: wheel centre) per difference of the two heights."""
+    """Vertical force at one lower ball joint (of a swing arm: wheel centre; of a live axle: end of the trailing link)
+    per difference of the two heights."""
     brake: Brake = field(default_factory=Brake)
     differential: Differential = field(default_factory=Differential)
     tyre: LinearTyre | TMeasyTyre
@@ -253,7 +255,24 @@ class SwingArmAxle(AxleParts):
         return {"lower_wishbone": half, "knuckle": half}
 
 
-AnyAxle = Axle | MacphersonAxle | SwingArmAxle
+@dataclass(frozen=True, kw_only=True)
+class LiveAxle(AxleParts):
+    """A rigid axle on rods, with the differential in it."""
+
+    suspension: Literal["live_axle"]
+    hard_points: LiveAxlePoints
+    axle: BodyParameters
+    """Both halves with all that is fixed to them, but for the wheels. Rods have no mass: half of theirs is to be
+    counted here, half of it in the chassis."""
+    final_drive: Annotated[float, Positive] = 4.0
+    """Ratio; the drive torque over it is what the propeller shaft turns the axle with, about the car's x axis."""
+
+    def bodies(self) -> dict[str, BodyParameters]:
+        """Of the left corner without the wheel: none, as the axle is of both."""
+        return {}
+
+
+AnyAxle = Axle | MacphersonAxle | SwingArmAxle | LiveAxle
 """By its `suspension`."""
 
 
@@ -297,8 +316,9 @@ class Vehicle:
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for axles that do not fit together."""
-        if isinstance(self.front, SwingArmAxle):
-            yield "front.suspension", "swing arms cannot be steered; expected double_wishbone or macpherson"
+        if isinstance(self.front, SwingArmAxle | LiveAxle):
+            what = "swing arms" if isinstance(self.front, SwingArmAxle) else "live axles"
+            yield "front.suspension", f"{what} cannot be steered; expected double_wishbone or macpherson"
         if self.front.tyre.kind != self.rear.tyre.kind:
             yield "rear.tyre.kind", "both axles take the same tyre law"
         if self.front.hard_points.wheel_center[0] <= self.rear.hard_points.wheel_center[0]:
@@ -344,11 +364,17 @@ class Vehicle:
     @property
     def mass(self) -> float:
         """Mass of the whole car, kg."""
-        return self.chassis.mass + self.rack.mass + sum(m for m, _ in self._corner_masses())
+        central = sum(b.mass for b in self.central_bodies().values())
+        return central + sum(m for m, _ in self._corner_masses())
+
+    def central_bodies(self) -> dict[str, BodyParameters]:
+        """Those that are of no corner, by name in the model."""
+        bodies = {"chassis": self.chassis, "rack": self.rack}
+        return bodies | {"axle": self.rear.axle} if isinstance(self.rear, LiveAxle) else bodies
 
     def center_of_mass(self) -> np.ndarray:
         """Centre of mass of the whole car in design position, design frame, (3,) m: the vehicle origin."""
-        parts = [(b.mass, np.array(b.center_of_mass)) for b in (self.chassis, self.rack)]
+        parts = [(b.mass, np.array(b.center_of_mass)) for b in self.central_bodies().values()]
         parts += self._corner_masses()
         masses = np.array([m for m, _ in parts])
         center: np.ndarray = masses @ np.array([r for _, r in parts]) / masses.sum()
@@ -362,108 +388,3 @@ class Vehicle:
                 parts.append((b.mass, mirror * b.center_of_mass))
             parts.append((axle.wheel.mass, mirror * axle.hard_points.wheel_center))
         return parts
-
-
-def _components(name: str, values: Iterable[float]) -> dict[str, float]:
-    return {f"{name}.{a}": float(v) for a, v in zip("xyz", values, strict=True)}
-
-
-def _inertia(name: str, body: BodyParameters, place: np.ndarray) -> dict[str, float]:
-    moments = dict(zip((f"{name}.ixx", f"{name}.iyy", f"{name}.izz"), body.inertia, strict=True))
-    return {f"{name}.mass": body.mass, **_components(f"{name}.com", place), **moments}
-
-
-def root_parameters(v: Vehicle) -> dict[str, float]:
-    """Values of the model's plain parameters by name: SI, chassis axes, relative to the vehicle origin."""
-    origin = v.center_of_mass()
-    aero = v.aerodynamics
-    height = 0.0 if aero.drag_height is None else aero.drag_height - origin[2]
-    return {
-        **_inertia("chassis", v.chassis, np.array(v.chassis.center_of_mass) - origin),
-        **_inertia("rack", v.rack, np.array(v.rack.center_of_mass) - origin),
-        **_components("gravity", (0.0, 0.0, -v.gravity)),
-        "aero.drag_area": aero.drag_area,
-        **_components("aero.centre", (0.0, 0.0, height)),
-        "aero.front": v.front.hard_points.wheel_center[0] - origin[0],
-        "aero.rear": v.rear.hard_points.wheel_center[0] - origin[0],
-        "aero.front_lift_area": aero.front_lift_area,
-        "aero.rear_lift_area": aero.rear_lift_area,
-    }
-
-
-def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
-    """Values of the model's parameters of one corner by name, as `root_parameters`."""
-    axle, side, origin = v.axle(wheel), LEFT_RIGHT[wheel], v.center_of_mass()
-    p, mirror = axle.hard_points, np.array([1.0, LEFT_RIGHT[wheel], 1.0])
-
-    def place(point: tuple[float, float, float]) -> np.ndarray:
-        moved: np.ndarray = mirror * point - origin
-        return moved
-
-    def axis(direction: tuple[float, float, float]) -> np.ndarray:
-        # Forward on both sides, as a direction and not as the pseudo-vector of a rotation.
-        d = mirror * direction
-        return d / np.linalg.norm(d)
-
-    tyre = axle.tyre
-    values: dict[str, float] = {
-        **{k: x for name, at in p.places().items() for k, x in _components(name, place(at)).items()},
-        **{k: x for name, d in p.directions().items() for k, x in _components(name, axis(d)).items()},
-        **_components("wheel.centre", place(p.wheel_center)),
-        **_components("wheel.axis", calc_spin_axis(p) * (side, 1.0, side)),
-        "wheel.mass": axle.wheel.mass,
-        "wheel.axial": axle.wheel.axial_inertia,
-        "wheel.transverse": axle.wheel.transverse_inertia,
-        "spring.stiffness": axle.spring.stiffness,
-        "spring.preload": axle.spring.preload or 0.0,
-        "damper.bump": axle.damper.bump,
-        "damper.rebound": axle.damper.rebound,
-        "stop.bump": axle.stops.bump,
-        "stop.droop": axle.stops.droop,
-        "stop.stiffness": axle.stops.stiffness,
-        "stop.softness": axle.stops.softness,
-        "anti_roll.stiffness": axle.anti_roll_bar,
-        "brake.gain": axle.brake.gain,
-        "brake.stiffness": axle.brake.stiffness,
-        "brake.damping": axle.brake.damping,
-        "tyre.radius": tyre.radius,
-        "tyre.vertical_stiffness": tyre.vertical_stiffness,
-        "tyre.vertical_damping": tyre.vertical_damping,
-        "tyre.rolling_speed": 1.0,
-        "rest.travel": 0.0,
-    }
-    for name, body in axle.bodies().items():
-        values |= _inertia(name, body, place(body.center_of_mass))
-    if v.front.suspension != v.rear.suspension:
-        values["is_rear"] = float(wheel[0] == "r")
-        if "double_wishbone" in v.suspensions and "upper_wishbone" not in axle.bodies():
-            # The corner shares the code of one that has an upper wishbone: here it carries nothing, has no mass, and
-            # so little inertia that the mass matrix is just regular.
-            x, y, z = p.places()["upper.joint"]
-            values |= _components("upper.hinge", place((x, y - 1.0, z)))
-            values |= _components("upper.axis", (1.0, 0.0, 0.0))
-            values |= _components("upper_wishbone.com", place((x, y - 1.0, z)))
-            values |= {f"upper_wishbone.i{axis}": _LEAST_INERTIA for axis in ("xx", "yy", "zz")}
-    if isinstance(tyre, LinearTyre):
-        values |= {
-            "tyre.slip_stiffness_x": tyre.slip_stiffness_x,
-            "tyre.slip_stiffness_y": tyre.slip_stiffness_y,
-            "tyre.friction": tyre.friction,
-            "tyre.least_speed": tyre.least_speed,
-            "tyre.rolling_resistance": 0.0,
-        }
-    else:
-        values |= {
-            "tyre.nominal_load": tyre.nominal_load,
-            "tyre.rolling_share": tyre.rolling_share,
-            "tyre.rolling_resistance": tyre.rolling_resistance,
-            "tyre.trail": tyre.trail,
-            "tyre.trail_zero": tyre.trail_zero,
-            "tyre.trail_end": tyre.trail_end,
-        }
-        for a, c in (("x", tyre.longitudinal), ("y", tyre.lateral)):
-            for name in ("df0", "fm", "fs", "sm", "ss"):
-                one, two = getattr(c, name)
-                values |= {f"tyre.{a}.{name}1": one, f"tyre.{a}.{name}2": two}
-            values |= {f"tyre.{a}.stiffness": c.stiffness, f"tyre.{a}.damping": c.damping}
-    return values

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from vehicled.linear_table import LinearTable
-from vehicled.vehicle.parameters import LEFT_RIGHT, Vehicle, corner_parameters
+from vehicled.vehicle.model_parameters import corner_parameters
+from vehicled.vehicle.parameters import LEFT_RIGHT, Vehicle
 
 _LARGEST = 0.7
 """rad: how far the knuckles are turned when the table is made."""

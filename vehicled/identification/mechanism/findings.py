@@ -65,7 +65,7 @@ class FoundCombination:
 def find_base(unknowns: MechanismUnknowns) -> BaseSet:
     """Of the unknowns: by the base parameters of the bodies, which follow from the mechanism's joints.
 
-    Springs and dampers count as determined; whether a motion determines them, the data shows.
+    Springs, dampers and friction count as determined; whether a motion determines them, the data shows.
     """
     inertial = find_symbolic_base(unknowns.regressor.mechanism).base.matrix
     p = inertial.shape[1]

@@ -1,4 +1,4 @@
-"""What of a mechanism's file is identified: masses, places of centres of mass, inertia, springs and dampers.
+"""What of a mechanism's file is identified: masses, places of centres of mass, inertia, springs, dampers, friction.
 
 The equations of motion are linear in unknowns θ: Φ = S θ with the parameters Φ of `Regressor`. A rigid body has its
 inertial parameters; a bar is uniform, and a point mass has no extent, so that the mass alone is unknown. What is
@@ -13,13 +13,17 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.identification import parameters
-from vehicled.identification.regressors import Damping, Regressor, Stiffness
+from vehicled.identification.regressors import Damping, DryFriction, Regressor, Stiffness
 from vehicled.identification.vehicle.yaml_text import Keys
 from vehicled.multibody.description import Description
 from vehicled.multibody.elements import Rigid, TorsionSpring
 
 _MOMENTS = ((4, 7, 9), (5, 8, 6))
 """Ixx, Iyy, Izz and Ixy, Iyz, Ixz among the inertial parameters: as the keys `inertia` and `products` have them."""
+
+
+_SPRING_UNITS = {"stiffness": "N/m", "damping": "N·s/m", "friction": "N"}
+_TORSION_UNITS = {"stiffness": "N·m/rad", "damping": "N·m·s/rad", "friction": "N·m"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class FileQuantity:
 
 
 class MechanismUnknowns:
-    """θ (n,) of a mechanism: those of its rigid bodies, then further masses, then springs and dampers."""
+    """θ (n,) of a mechanism: those of its rigid bodies, then further masses, then springs, dampers and friction."""
 
     def __init__(self, regressor: Regressor) -> None:
         """Raises UsageError for a mechanism without mass."""
@@ -72,12 +76,11 @@ class MechanismUnknowns:
         if not columns and not masses:
             raise UsageError("bodies: expected one at least with a mass")
         for k, further in enumerate(regressor.columns, regressor.inertial):
-            assert isinstance(further, (Stiffness, Damping))
+            assert isinstance(further, (Stiffness, Damping, DryFriction))
             masses.append((further.name, _unit(k, regressor), regressor.values[k]))
             key = further.name.removeprefix(f"{further.spring}.")
             turns = isinstance(description.forces[further.spring], TorsionSpring)
-            rate = "·s" if key == "damping" else ""
-            unit = f"N·m{rate}/rad" if turns else f"N{rate}/m"
+            unit = _TORSION_UNITS[key] if turns else _SPRING_UNITS[key]
             scalars.append(FileQuantity(further.name, ("forces", further.spring, key), None, unit))
         self.inertial = len(columns)
         """Number of unknowns of rigid bodies, which come first."""
