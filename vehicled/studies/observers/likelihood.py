@@ -22,7 +22,7 @@ WINDOW = 1000
 """Innovations that the window holds, one for each component of a reading."""
 _PRIOR = 1.0
 """Standard deviation of θ about the densities at the start, before any reading."""
-_REACH = 14.0
+REACH = 14.0
 """Largest deviation of θ from there, unless it is given."""
 _PACE = 0.5
 """Largest change of θ in one step."""
@@ -40,7 +40,7 @@ class LikelihoodWindow:
     def __init__(self, start: np.ndarray, length: int = WINDOW, reach: np.ndarray | None = None) -> None:
         """`start`: (m,) θ; `length`: innovations; `reach`: (m,) largest deviation of θ from the start."""
         m = len(start)
-        self._reach = np.full(m, _REACH) if reach is None else reach
+        self._reach = np.full(m, REACH) if reach is None else reach
         self.logs = np.array(start, dtype=float)
         self._start, self._count, self._fresh = self.logs.copy(), 0, 0
         self._at, self._rho, self._g = (np.zeros((length, m)) for _ in range(3))

@@ -3,8 +3,7 @@
 White noise drives the forces and, beside it, coloured noise: a rate that white noise drives and that decays with a
 memory τ. Both the transition and the noise of a step depend on τ, so that the derivatives of the filter's covariance
 and state have terms of their own: dP⁻ = F dP Fᵀ + dF P Fᵀ + F P dFᵀ + dQ and dx⁻ = F dx + dF x, where of x only the
-rate counts, on which alone dF acts. F, Q and their derivatives come from one matrix exponential (Van Loan) and its
-Fréchet derivative.
+rate counts, on which alone dF acts. dF and dQ come from the Fréchet derivative of Van Loan's matrix exponential.
 
 The published shaping filter (Rodríguez, Sanjurjo and Naya; Sensors 2025, 25, 2218) finds the share of the last step's
 noise that is kept from the autocorrelation of the corrections. Here the likelihood of the innovations is maximised
@@ -20,13 +19,13 @@ from scipy.linalg import expm_frechet
 
 from vehicled.filter.error_state import StateUpdate
 from vehicled.studies.observers.error_state import ErrorStateObserver
-from vehicled.studies.observers.likelihood import WINDOW, LikelihoodWindow, Sensitivities
+from vehicled.studies.observers.likelihood import REACH, WINDOW, LikelihoodWindow, Sensitivities
 from vehicled.studies.observers.linkage_errors import ShapedForceLinkageErrors
 from vehicled.studies.observers.noise import discretise, make_units
 
-_REACH, _MEMORY_REACH = 14.0, math.log(30.0)
-"""Largest deviation of the logarithms of the densities and of the memory from their start: a colour of less than a
-step is white noise, and one of more than the window a drift."""
+_MEMORY_REACH = math.log(30.0)
+"""Largest deviation of the memory's logarithm from its start: a colour of less than a step is white noise, and one of
+more than the window a drift."""
 
 
 class ShapedNoise:
@@ -43,7 +42,7 @@ class ShapedNoise:
         self._fading = np.zeros((4 * f, 4 * f))
         self._fading[3 * f :, 3 * f :] = np.eye(f)
         start = np.log(np.concatenate([white, coloured, [memory]]))
-        reach = np.append(np.full(2 * f, _REACH), _MEMORY_REACH)
+        reach = np.append(np.full(2 * f, REACH), _MEMORY_REACH)
         self._sensitivities = Sensitivities(start, 4 * f, window, reach)
         self._covariance, self._rate = np.zeros((4 * f, 4 * f)), np.zeros(f)
         self._take_logs()
