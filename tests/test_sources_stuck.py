@@ -1,12 +1,16 @@
 """Which channels are found to repeat themselves."""
 
+import numpy as np
 import pytest
 
 from vehicled.messages import Measurement
+from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.stuck import StuckChannels
 
 SPEED = 10.0
 """m/s"""
+AXES = (*GYROSCOPES, *ACCELEROMETERS)
+STOPS = 200
 
 
 def fix(name: str, k: int, lat: float, lon: float = 11.0) -> Measurement:
@@ -47,3 +51,38 @@ def test_one_axis_of_an_imu_may_be_stuck_by_itself():
     ]
     assert found[:10] == [[]] * 10
     assert found[10:] == [["imu.wz"]] * 10
+
+
+def repeat(
+    coarse: float = 1e-6, sent: int = 1, stops: int = 10**6, speed: float = 15.0, rate: float = 250.0
+) -> list[int]:
+    """Numbers of the samples of which something is stuck: noise of 1, in steps of `coarse`, each sent so often."""
+    random, check, found, values = np.random.default_rng(5), StuckChannels(), [], dict.fromkeys(AXES, 0.0)
+    for k in range(2 * STOPS):
+        if k % sent == 0 and k < stops:
+            values = {c: round(random.standard_normal() / coarse) * coarse for c in AXES}
+        t = round(k / rate * 1e9)
+        if check.find(Measurement("imu", t, t, dict(values)), speed):
+            found.append(k)
+    return found
+
+
+def test_an_imu_that_stops_is_found_with_the_fourth_repetition():
+    assert repeat(stops=STOPS) == list(range(STOPS + 3, 2 * STOPS))
+
+
+def test_at_rest_it_may_measure_the_same():
+    assert repeat(stops=STOPS, speed=0.5) == []
+
+
+def test_coarse_axes_do_not_repeat_themselves_all_at_once():
+    assert repeat(coarse=2.0) == []
+
+
+@pytest.mark.parametrize("sent", [2, 8, 20])
+def test_samples_that_are_always_sent_again_are_left_out_in_the_first_run_at_most(sent):
+    assert all(k < sent for k in repeat(sent=sent))
+
+
+def test_ten_times_the_rate_is_no_repetition_of_a_stuck_imu():
+    assert repeat(sent=10, rate=2500.0) == []

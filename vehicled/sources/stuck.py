@@ -16,6 +16,10 @@ _REPETITIONS, _TIME = 10, 0.1
 
 Noise changes the last digit of a sample nearly always; a coarse sensor repeats itself only on a smooth and straight
 road, where its samples are missed least."""
+_WHOLE, _WHOLE_TIME = 4, 0.015
+"""Samples of all axes of the IMU in a row that repeat the one before, and s, at least. Where each axis of a coarse
+sensor repeats itself half of the time, all six do so in a sixtieth of the samples. A gateway that sends what it has
+more often than it gets it repeats itself regularly, which is found when the first such run has ended."""
 _FIXES, _WAY = 2, 2.0
 """Fixes in a row that repeat the one before, or m driven since the place last changed: a receiver without reception
 may repeat itself. Its digits are finer than that."""
@@ -45,11 +49,16 @@ class StuckChannels:
         """Nothing has been measured yet."""
         self._axes = {channel: _Run() for channel in _AXES}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Run()) for kind in self._receivers]
+        self._whole, self._whole_ns = 0, 0
+        """Samples of the whole IMU that have repeated the one before, and when it last changed."""
+        self._usual = _WHOLE - 1
+        """How many there have been in a run that was short."""
 
     def find(self, m: Measurement, speed: float) -> list[str]:
         """The channels of a measurement that are stuck; `speed` of the car, m/s."""
         values, t, moving, find = m.values, m.t, abs(speed) > _MOVING, self._axes.get
         stuck: list[str] = []
+        repeating = 0
         for channel, value in values.items():
             run = find(channel)
             if run is None:
@@ -58,8 +67,17 @@ class StuckChannels:
                 run.value, run.begun_ns, run.repetitions = value, t, 0
                 continue
             run.repetitions += 1
+            repeating += 1
             if run.repetitions >= _REPETITIONS and t - run.begun_ns >= _TIME * 1e9:
                 stuck.append(channel)
+        if repeating == len(_AXES):
+            self._whole += 1
+            if self._whole > self._usual and t - self._whole_ns >= _WHOLE_TIME * 1e9:
+                stuck = list(_AXES)
+        elif _AXES[0] in values:
+            if t - self._whole_ns < _TIME * 1e9:
+                self._usual = max(self._usual, self._whole)
+            self._whole, self._whole_ns = 0, t
         for place, channels, run in self._fixes:
             if place[0] not in values or place[1] not in values:
                 continue
