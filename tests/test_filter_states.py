@@ -217,6 +217,28 @@ def test_other_noise_of_the_unknown_drive_force_takes_effect_at_once():
     assert f.get_process(DRIVE_FORCE)[1] == 0.0
 
 
+def test_a_drive_force_that_is_measured_again_is_not_estimated_beside_that():
+    f = make_waiting()
+    set_slow_state(f, index(f, DRIVE_FORCE), 1.5)
+    f.set_drive_known(True)
+    assert f.slow_states(DRIVE_FORCE) == [0.0]
+    set_slow_state(f, index(f, DRIVE_FORCE), 1.5)
+    f.set_drive_known(False)
+    assert f.slow_states(DRIVE_FORCE) == [1.5]
+
+
+def test_a_steering_that_is_not_measured_is_as_uncertain_as_what_replaces_it():
+    f, grown = make_waiting(), []
+    i = index(f, STEERING_OFFSET)
+    for known, noise in ((False, 0.03), (False, 0.1), (True, 0.0)):
+        f.set_steering_known(known, noise)
+        before = f.variances[i]
+        f.predict(round((len(grown) + 1) * H * 1e9), H)
+        grown.append(f.variances[i] - before)
+    assert grown[:2] == pytest.approx([0.03**2 * H, 0.1**2 * H], rel=0.02)
+    assert grown[2] < 1e-3 * grown[0]
+
+
 def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> None:
     set_slow_state(f, index(f, group), value)
     f.set_variance(group, "", variance)

@@ -57,7 +57,7 @@ def test_before_the_first_sample_it_is_silent():
 @pytest.mark.parametrize("gyroscope", [True, False])
 def test_a_silent_sensor_is_replaced_by_the_angle_of_rolling(gyroscope):
     states = list(run(after(8.0, lambda t, r: None), gyroscope=gyroscope))
-    assert all(s == "measured" for t, s, _ in states if t < 8.2)
+    assert all(s == "measured" for t, s, _ in states if t < (8.2 if gyroscope else 8.1))
     later = [(t, s, i) for t, s, i in states if t > 8.35]
     assert {s for _, s, _ in later} == {"silent"}
     for t, _, instead in later:
@@ -133,3 +133,11 @@ def test_a_second_jump_that_leads_elsewhere_does_not():
 
     states = list(run(after(8.0, jumping), lambda t: 0.6))
     assert all(s == "distrusted" for t, s, _ in states if t > 8.1)
+
+
+def test_without_a_gyroscope_it_is_silent_sooner():
+    for gyroscope, silent in ((True, 0.3), (False, 0.15)):
+        states = run(after(8.0, lambda t, r: None), until=9.0, gyroscope=gyroscope)
+        assert next(t for t, s, _ in states if t > 8.0 and s == "silent") == pytest.approx(
+            8.0 + silent, abs=0.03
+        )

@@ -387,7 +387,8 @@ class Estimator:
         ahead = f.pose.item(AHEAD)
         inputs.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t))
         f.set_drive_known(inputs.is_drive_known(t))
-        f.set_steering_known(inputs.steering.check(t, ahead, self._sources.yaw_rate))
+        steering = inputs.steering
+        f.set_steering_known(steering.check(t, ahead, self._sources.yaw_rate), steering.noise)
 
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""

@@ -222,8 +222,8 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def set_drive_known(self, known: bool) -> None:
         """Whether drive torque and brake pressure are measured; if not, their force is a state."""
 
-    def set_steering_known(self, known: bool) -> None:
-        """Whether the steering is measured; if not, the steering offset is the error of what replaces it."""
+    def set_steering_known(self, known: bool, noise: float) -> None:
+        """Whether the steering is measured; if not, the error of what replaces it changes by `noise`, rad/√s."""
 
     def read_state(self) -> np.ndarray:
         """Bring `pose` up to date with the car, and return it: a view of length len(POSE)."""

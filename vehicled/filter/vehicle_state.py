@@ -47,8 +47,6 @@ _MOTION = (
 _POSE = "now", "now_wheels"
 _READ = ("extra", "extra"), ("ground", "ground"), ("tyre_steady", "tyre_acceleration")
 """Arrays that observations read beside the pose and what is constant, from one to another."""
-_UNKNOWN_STEERING = 0.03
-"""rad/√s: how fast the error of what replaces the steering sensor changes."""
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
 _FORGETTING_TIME = 30 * 86400.0
@@ -160,7 +158,7 @@ class VehicleState:
         self.settings = settings
         table, mounting = make_table(settings, sensors.states), sensors.mounting
         self._table = table
-        self._density[:] = self._calc_densities()
+        self._density[:] = self._table.densities()
         self._per_speed[0] = settings.rate_noise.lateral_per_speed
         for group, process in table.processes():
             if process is not None:
@@ -273,10 +271,13 @@ class VehicleState:
         if known != self.is_drive_known:
             self.is_drive_known = known
             self._set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
+            if known:  # what has replaced it would come on top of it
+                place = self.states[DRIVE_FORCE].start - self._slow
+                self._extra[place] = self.car.tangent("extra")[place] = 0.0
 
-    def set_steering_known(self, known: bool) -> None:
-        """Whether the steering is measured; if not, the steering offset is the error of what replaces it."""
-        if known == (self._before_loss is None) or STEERING_OFFSET not in self.states:
+    def set_steering_known(self, known: bool, noise: float) -> None:
+        """Whether the steering is measured; if not, the error of what replaces it changes by `noise`, rad/√s."""
+        if STEERING_OFFSET not in self.states or (known and self._before_loss is None):
             return
         if self._before_loss is None:
             # What replaces the steering is the angle of rolling without slip, which knows no understeer. The filter
@@ -284,20 +285,13 @@ class VehicleState:
             places = [*self.states.places(STEERING_OFFSET), *self.states.places(TYRE_ERROR)]
             variances = self.variances
             self._before_loss = {i: (self._extra.item(i - self._slow), float(variances[i])) for i in places}
-        else:
+        elif known:
             for i, (value, variance) in self._before_loss.items():
                 self._extra[i - self._slow] = value
                 self.errors.set_variance(i, variance)
             self._before_loss = None
         place = self.states.index(STEERING_OFFSET)
-        self._density[place] = self._calc_densities()[place]
-
-    def _calc_densities(self) -> np.ndarray:
-        """(n,) as the settings say, and as the inputs are known."""
-        densities = self._table.densities()
-        if self._before_loss is not None:
-            densities[self.states.index(STEERING_OFFSET)] = _UNKNOWN_STEERING**2
-        return densities
+        self._density[place] = self._table.densities()[place] if known else noise**2
 
     def set_yaw_noise(self, density: float) -> None:
         """White noise of the yaw acceleration beside that of the settings, (rad/s²)²/Hz."""
@@ -383,7 +377,7 @@ class VehicleState:
                 self._set_process(group, _NOT_YET)
         self._keep_closed()
         self.is_drive_known, self._before_loss = False, None
-        self._density[:] = self._calc_densities()
+        self._density[:] = self._table.densities()
         self._set_process(DRIVE_FORCE, calc_unknown_drive(self.settings))
         self.restart_history(t_ns)
 

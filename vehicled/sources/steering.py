@@ -23,6 +23,9 @@ _RODS, _ROD_RATES = (range(row * len(WHEELS), row * len(WHEELS) + 2) for row in 
 """Places of the front wheels in the flat inputs of corners."""
 HORIZON = 0.1
 """s: a steering signal is extrapolated no further; after that the last value holds."""
+_REPLACED, _UNKNOWN = 0.03, 0.1
+"""rad/√s: how fast the error changes of the angle that replaces a sensor's; and of the last angle, where nothing
+does: a driver turns the wheels by so much within a second."""
 
 
 _ANGLE = Unit("rad", plain=True)
@@ -102,6 +105,8 @@ class Steering(ModelInput[SteeringInput]):
         self._angles, self._angles_at = [0.0, 0.0], [-math.inf, -math.inf]
         """Of the road wheels as measured last, rad, and when, s."""
         self.health = SteeringHealth(car.vehicle.wheelbase)
+        self.noise = _REPLACED
+        """How fast the error of the angle changes while it is not measured, rad/√s."""
 
     @property
     def measured_at(self) -> float:
@@ -151,6 +156,7 @@ class Steering(ModelInput[SteeringInput]):
         `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
         """
         instead = self.health.check(t, ahead, yaw_rate)
+        self.noise = _UNKNOWN if yaw_rate is None else _REPLACED
         if instead is not None:
             for n, rod in enumerate(self._rods):
                 rod.update(t, self.geometry.rod(n, instead))
