@@ -108,6 +108,19 @@ def test_a_gyroscope_that_wheels_and_steering_contradict_is_left_out(slalom, fau
     assert run.estimator.status()["implausible"] > 0.9 * 250 * (SOUND - FAILS)
 
 
+def test_a_bias_that_grows_is_estimated_anew_beside_late_fixes(slalom):
+    """By 0.2 rad/s², up to 0.15 rad/s: no step. The covariance stays definite, the healthy receiver in use."""
+    grown = iter(np.minimum(np.arange(10_000) * 0.004 * 0.2, 0.15).tolist())
+    given = spoil(slalom.measurements(gnss="rtk"), "imu.wz", lambda v, _: v + next(grown))
+    run = Run(prototype(), steps(m for m in given if m.t < (FAILS + 3.0) * SECOND))
+    status = run.estimator.status()
+    assert (status["restarts"], status["repairs"]) == (0, 0)
+    assert status["gyro_bias"][2] == pytest.approx(0.15, abs=0.03)
+    assert run.error(slalom, "yaw")[-1] < math.radians(1.0)
+    assert run["sigma.yaw"][run.t > SECOND].min() > 1e-4
+    assert sum(not i.fused for i in run.of("gnss.position")) < 5
+
+
 def test_a_gyroscope_that_turns_the_other_way_costs_a_restart(slalom):
     """Until it is found, the filter's yaw rate is impossible beside it."""
     run = run_with(slalom, "imu.wz", lambda v, _: -v)

@@ -71,6 +71,26 @@ def test_what_is_learned_of_a_state_before_it_became_another_one_does_not_count(
     assert with_it.errors.matrix == pytest.approx(without.errors.matrix, abs=1e-6)
 
 
+def test_an_error_that_is_added_meanwhile_leaves_late_observations_exact():
+    """State 4 becomes less certain, however it is correlated, while an observation is on its way."""
+    *timely, late = make_fixes(6, [20])
+    found = []
+    for arrival in (late.step, late.arrival):
+        filter, added = LinearFilter(7), np.zeros(7)
+        added[4] = 0.3
+        for step in range(1, STEPS):
+            filter.predict(step)
+            for each in [*timely, dataclasses.replace(late, arrival=arrival)]:
+                if each.arrival == step:
+                    filter.observe(each, step)
+            filter.apply()
+            if step == late.step + 5:
+                filter.errors.add_variances(added)
+        found.append(filter)
+    assert found[1].state == pytest.approx(found[0].state, abs=1e-9)
+    assert found[1].errors.matrix == pytest.approx(found[0].errors.matrix, abs=1e-9)
+
+
 def test_information_that_is_taken_back_is_followed_past_too():
     """A prior that was never there is as good as one that is taken back while an observation is on its way."""
     *timely, late = make_fixes(6, [20])

@@ -20,24 +20,36 @@ def run(
     rate: float = 50.0,
     seconds=30.0,
     silent=lambda t: False,
+    speed: float = SPEED,
+    amplitude: float = 0.35,
 ):
     """Times (s) at which a jump was found on winding roads, where sideslip follows the yaw rate."""
-    random, check, found, yaw = np.random.default_rng(1), CourseConsistency(prototype().sensors.imu), [], 0.0
-    amplitude, f = 0.35, 0.35
+    random, check, found, yaw = (
+        np.random.default_rng(1),
+        CourseConsistency(prototype().sensors.imu, None),
+        [],
+        0.0,
+    )
+    f = 0.35
     for k in range(round(100 * seconds)):
         t = 0.01 * k
         wz = amplitude * math.sin(2 * math.pi * f * t)
         at = round(t * 1e9)
         gyro = {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": scale * wz + bias(t)}
         if not silent(t):
-            check.take(Measurement("imu", at, at, gyro), SPEED)
+            check.take(Measurement("imu", at, at, gyro), speed)
         if k % round(100 / rate) == 0:
             s = t - late
             yaw = amplitude / (2 * math.pi * f) * (1 - math.cos(2 * math.pi * f * s))
-            beta = (REAR / SPEED - 0.003 * SPEED) * amplitude * math.sin(2 * math.pi * f * s)
+            beta = (REAR / speed - 0.003 * speed) * amplitude * math.sin(2 * math.pi * f * s)
             course = (math.pi / 2 - yaw - beta + noise * random.standard_normal()) % (2 * math.pi)
             if (
-                check.take(Measurement("gnss", at, at + 50_000_000, {"gnss.course": course}), SPEED)
+                check.take(
+                    Measurement(
+                        "gnss", at, at + 50_000_000, {"gnss.course": course, "gnss.s_acc": noise * speed}
+                    ),
+                    speed,
+                )
                 is not None
             ):
                 found.append(t)
@@ -64,3 +76,8 @@ def test_a_gyroscope_that_is_silent_has_not_jumped():
     """The course goes on turning meanwhile."""
     assert run(silent=lambda t: 10.0 < t < 16.0) == []
     assert run(silent=lambda t: t > 10.0 and round(t * 100) % 100 > 5) == []
+
+
+def test_noise_of_a_conventional_receiver_is_no_jump():
+    """0.1 m/s at a speed at which that is a degree."""
+    assert run(rate=10.0, noise=0.1 / 6.2, speed=6.2, amplitude=0.0, seconds=150.0) == []

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from estimator_rig import prototype
 
@@ -23,6 +24,7 @@ def run(
     steering: Callable[[float], float | None] = turning,
     until: float = 25.0,
     counters: bool = True,
+    made: Callable[[float, YawConsistency], None] = lambda t, yaw: None,
 ) -> list[tuple[float, bool]]:
     """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth."""
     configuration = prototype()
@@ -47,6 +49,7 @@ def run(
         offset = None if by_steering is None else by_steering + 0.03
         t_ns = round(t * 1e9)
         found.append((t, yaw.take(Measurement("car", t_ns, t_ns, values), SPEED, offset)))
+        made(t, yaw)
     return found
 
 
@@ -94,3 +97,21 @@ def test_a_gyroscope_is_used_again_once_its_offset_is_learned():
     again = next(t for t, sound in found if t > 15.0 and sound)
     assert 16.0 < again < 19.5
     assert all(sound for t, sound in found if t > again)
+
+
+@pytest.mark.parametrize(("wheels", "agree"), [(turning, True), (lambda t: turning(t) + 0.1, False)])
+def test_wheels_say_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
+    """Of 0.1 rad within a second: a jump of its bias, or a car that turns so, of which only the course differs."""
+    shown: list[bool] = []
+
+    def ask(t: float, yaw: YawConsistency) -> None:
+        if FAILS + 0.9 < t < FAILS + 1.1:
+            shown.append(yaw.may_have_gained(0.1))
+
+    run(after(lambda t: turning(t) + 0.1), wheels=after(wheels), until=FAILS + 1.2, made=ask)
+    assert np.mean(shown) > 0.8 if agree else not any(shown)
+
+
+def test_without_wheels_nothing_speaks_against_a_jump():
+    configuration = prototype()
+    assert YawConsistency(configuration.sensors.imu, configuration.vehicle).may_have_gained(0.1)

@@ -27,7 +27,6 @@ from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
-from vehicled.sources.course_consistency import BiasJump
 from vehicled.sources.ground_velocity import add_speed_and_course
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
@@ -194,9 +193,7 @@ class Estimator:
             return
         if self._inputs.steering.health.state != "measured":
             self._counters["without_steering"] += 1
-        if self._screening.gyro_jump is not None:
-            self._widen_gyro_bias(self._screening.gyro_jump)
-            self._screening.gyro_jump = None
+        self._screening.widen_biases(self._filter, self.speed)
         for m in measurements:
             self._sources.observe(m)
         if (lost := self._find_loss((t_ns - before) * 1e-9)) is not None:
@@ -402,14 +399,6 @@ class Estimator:
         f.restore(self._saved)
         f.configure(self._filter_settings, self._sensors.make_setup())  # the copy may be older than these
         self._restart_in_place(t_ns, "it was not finite")
-
-    def _widen_gyro_bias(self, jump: BiasJump) -> None:
-        """Let the bias about the vertical axis, and the heading that it has falsified, be estimated anew."""
-        f = self._filter
-        variances = f.variances
-        for group, element, sigma in ((GYRO_BIAS, "z", jump.rate), (ATTITUDE, "yaw", jump.angle)):
-            if variances[f.states.index(group, element)] < 0.25 * sigma**2:
-                f.set_variance(group, element, sigma**2)
 
     def _find_loss(self, dt: float) -> str | None:
         """Why the filter has lost the car, if it has."""

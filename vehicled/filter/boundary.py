@@ -149,6 +149,9 @@ class ObservedFilter(Protocol):
     def set_variance(self, group: Group, element: str, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""
 
+    def add_variance(self, group: Group, element: str, variance: float) -> None:
+        """Add an error that is independent of all others to a state."""
+
     def restart_history(self, t_ns: int) -> None:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
 

@@ -21,6 +21,7 @@ from vehicled.filter.states import (
     SUSPENSION,
     UNMODELLED,
     WHEEL_ANGLE,
+    Group,
     calc_unmodelled,
 )
 from vehicled.filter.structure import CHART_PAIRS, SIGMAS
@@ -245,6 +246,12 @@ class VehicleFilter(VehicleState):
             total = float(row * row @ prior)
             if variance < MISSING and total > 0.0:
                 added = np.maximum(added, prior * (innovation**2 / total) * (row != 0.0))
+        self.errors.add_variances(added)
+
+    def add_variance(self, group: Group, element: str, variance: float) -> None:
+        """Add an error that is independent of all others to a state."""
+        added = np.zeros(len(self.states))
+        added[self.states.index(group, element)] = variance
         self.errors.add_variances(added)
 
     def decorrelated(self) -> tuple[np.ndarray, np.ndarray]:

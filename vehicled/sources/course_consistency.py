@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from vehicled.angles import wrap
 from vehicled.messages import Measurement
+from vehicled.sources.gnss import Gnss
 from vehicled.sources.imu import GYROSCOPES, Imu
 
 WATCHED = frozenset(("gnss.course", GYROSCOPES[2]))
@@ -21,6 +22,8 @@ _WINDOW = 2.0
 """s"""
 _BOUND, _SHARE = 0.05, 0.03
 """rad, and of the angle."""
+_SIGMAS = 4.0 * math.sqrt(2.0)
+"""Standard deviations of a course by which the difference of two of them may err."""
 _LATENCY, _REAR = 0.12, 1.5
 """s of latency between the two, and m from the vehicle origin to the rear axle, along which a car goes without slip:
 by how much course and heading differ per change of the yaw rate."""
@@ -48,12 +51,13 @@ class BiasJump(NamedTuple):
 class CourseConsistency:
     """Compares the gyroscope with the course over ground."""
 
-    def __init__(self, imu: Imu | None) -> None:
-        self.configure(imu)
+    def __init__(self, imu: Imu | None, gnss: Gnss | None) -> None:
+        self.configure(imu, gnss)
         self.reset()
 
-    def configure(self, imu: Imu | None) -> None:
+    def configure(self, imu: Imu | None, gnss: Gnss | None) -> None:
         """Other settings, also while running."""
+        self._gnss = gnss or Gnss()
         self._axis = None if imu is None else imu.R_imu_vehicle[:, 2].tolist()
 
     def reset(self) -> None:
@@ -63,8 +67,14 @@ class CourseConsistency:
         """Time, s; angle by the gyroscope, rad; and its rate, rad/s."""
         self._apart: deque[tuple[float, float, float, float]] = deque()
         """Of each course: time, s; by how much the gyroscope is ahead of it, and its angle, rad; and its rate."""
+        self._again = -math.inf
+        """Before that time, s, nothing is found."""
         self._is_beyond = False
         """Whether the gyroscope differed from the last course by more than usual: once alone is noise."""
+
+    def forget(self) -> None:
+        """The car skids: courses of this window say nothing of the gyroscope."""
+        self._again = self._t + _WINDOW
 
     def take(self, m: Measurement, ahead: float) -> BiasJump | None:
         """The jump that a measurement shows. `ahead`: speed, m/s."""
@@ -74,7 +84,10 @@ class CourseConsistency:
         if GYROSCOPES[2] in values:
             rate = sum(a * values.get(c, 0.0) for a, c in zip(self._axis, GYROSCOPES, strict=True))
             self._turn(t, rate, ahead)
-        return self._compare(t, values["gnss.course"], ahead) if "gnss.course" in values else None
+        if "gnss.course" not in values:
+            return None
+        noise = values.get("gnss.s_acc") or self._gnss.find_noise(values.get("gnss.quality", 1.0)).velocity
+        return self._compare(t, values["gnss.course"], noise, ahead)
 
     def _turn(self, t: float, rate: float, ahead: float) -> None:
         dt, self._t = t - self._t, t
@@ -89,7 +102,8 @@ class CourseConsistency:
             if t - kept[0][0] > _MEMORY:
                 kept.popleft()
 
-    def _compare(self, t: float, course: float, ahead: float) -> BiasJump | None:
+    def _compare(self, t: float, course: float, noise: float, ahead: float) -> BiasJump | None:
+        """`noise` of the receiver's velocity, m/s."""
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)
         if at is None:
             return None
@@ -105,6 +119,8 @@ class CourseConsistency:
             kept.popleft()
         begun, before, angle_before, rate_before = kept[0]
         usual = _SHARE * abs(angle - angle_before) + (_LATENCY + _REAR / ahead) * abs(rate - rate_before)
-        gained = abs(apart - before)
-        lasts, self._is_beyond = self._is_beyond, gained > usual + _BOUND
-        return BiasJump(gained / (t - begun), gained) if lasts and self._is_beyond else None
+        gained, bound = apart - before, max(_BOUND, _SIGMAS * noise / max(ahead, _SLOWEST))
+        lasts, self._is_beyond = self._is_beyond, abs(gained) > usual + bound
+        return (
+            BiasJump(gained / (t - begun), gained) if lasts and self._is_beyond and t > self._again else None
+        )

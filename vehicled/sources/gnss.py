@@ -127,6 +127,11 @@ class Gnss(SourceSettings):
     """Of a receiver with two antennas; None: its heading is not used."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
+    def find_noise(self, quality: float) -> FixNoise:
+        """Of a fix of that quality, as receivers count them."""
+        kinds = {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}
+        return kinds.get(int(quality), self.single)
+
     def make_source(self, context: Context) -> GnssSource:
         """The source that uses this section."""
         return GnssSource(self, context)
@@ -184,7 +189,6 @@ class GnssSource(Source[Gnss]):
         register(f"{name}velocity", s.gate, self._reset_motion, velocity, serves=("vx", "yaw"))
         register(f"{name}heading", (s.heading or Baseline()).gate, serves=("yaw",))
         self._heading_check.forget()
-        self._kinds = {1: s.single, 2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
 
     # -- before the filter runs ------------------------------------------------------------------------
 
@@ -242,7 +246,7 @@ class GnssSource(Source[Gnss]):
         return float(self._latency[0])
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
-        return self._kinds.get(int(v.get("quality", 1.0)), self._kinds[1])
+        return self.settings.find_noise(v.get("quality", 1.0))
 
     def _find_accuracy(self, reported: float | None, otherwise: float, least: float) -> float:
         """1 σ as the receiver reports it, if it does."""

@@ -9,9 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from vehicled.filter.boundary import EstimatedFilter
+from vehicled.filter.states import ATTITUDE, VELOCITY
 from vehicled.messages import Measurement
+from vehicled.sources import bias_steps
+from vehicled.sources.bias_steps import BiasSteps
 from vehicled.sources.course_consistency import WATCHED, BiasJump, CourseConsistency
 from vehicled.sources.imu import GYROSCOPES
+from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.mounting_check import MountingCheck
 from vehicled.sources.sensors import MOST_COMBINATIONS, Sensors, find_limits
@@ -28,6 +33,7 @@ class _Checks(NamedTuple):
     limits: list[float]
     """By channel."""
     may_be_stuck: bool
+    may_step: bool
     has_yaw: bool
     """Whether any channel has a part in the comparison of yaw rates."""
     has_course: bool
@@ -41,8 +47,9 @@ class Screening:
         """`updates`: takes the records."""
         self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
-        self._course = CourseConsistency(sensors.imu)
-        self.gyro_jump: BiasJump | None = None
+        self._course = CourseConsistency(sensors.imu, sensors.gnss)
+        self._steps = BiasSteps(sensors.imu)
+        self._gyro_jump: BiasJump | None = None
         """Of the gyroscope's bias about the vertical axis, found since the step before."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
         self._averages = self._units.averages
@@ -56,7 +63,8 @@ class Screening:
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
         self._yaw.configure(sensors.imu)
-        self._course.configure(sensors.imu)
+        self._course.configure(sensors.imu, sensors.gnss)
+        self._steps.configure(sensors.imu)
         self._units.configure(sensors)
         self._mounting.configure(sensors)
 
@@ -65,12 +73,35 @@ class Screening:
         self._stuck.reset()
         self._yaw.reset()
         self._course.reset()
-        self.gyro_jump = None
+        self._gyro_jump = None
 
     @property
     def is_gyroscope_doubtful(self) -> bool:
         """Whether other sensors contradict it."""
         return self._yaw.is_doubtful or not self._yaw.is_plausible
+
+    def widen_biases(self, f: EstimatedFilter, ahead: float) -> None:
+        """What has been found since the step before makes biases less certain, by a jump also what it has falsified.
+
+        `ahead`: speed, m/s.
+        """
+        for step in self._steps.found:
+            group = GYRO_BIAS if step.channel in GYROSCOPES else ACCELEROMETER_BIAS
+            f.add_variance(group, step.channel[-1], step.sigma**2)
+        self._steps.found.clear()
+        jump, self._gyro_jump = self._gyro_jump, None
+        if jump is None:
+            return
+        # Beside a course that is right, sideslip is as wrong as the heading.
+        widened = (
+            (GYRO_BIAS, "z", jump.rate),
+            (ATTITUDE, "yaw", jump.angle),
+            (VELOCITY, "left", ahead * jump.angle),
+        )
+        for falsified, element, sigma in widened:
+            missing = sigma**2 - f.variances[f.states.index(falsified, element)]
+            if missing > 0.75 * sigma**2:
+                f.add_variance(falsified, element, missing)
 
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit than that of the channel, in words."""
@@ -90,28 +121,46 @@ class Screening:
             m = self._without(m, absurd, "absurd")
         if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead)):
             m = self._without(m, repeated, "stuck")
+            self._steps.forget(repeated)
+        if checks.may_step:
+            m = self._without_steps(m, ahead, steering)
         if checks.has_yaw and not self._yaw.take(m, ahead, steering):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
         jump = self._course.take(m, ahead) if checks.has_course else None
-        if jump is not None:
-            self.gyro_jump = jump
+        if jump is not None and not self._yaw.may_have_gained(jump.angle):
+            self._course.forget()
+        elif jump is not None:
+            self._gyro_jump = jump
             self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
         return m
 
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
         limits = [self._limits.get(channel, math.inf) for channel in channels]
         watched = [
-            not watched.isdisjoint(channels) for watched in (self._stuck.watched, self._yaw.watched, WATCHED)
+            not watched.isdisjoint(channels)
+            for watched in (self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED)
         ]
         checks = _Checks(limits, *watched)
         if len(self._checks) < MOST_COMBINATIONS:
             self._checks[channels] = checks
         return checks
 
-    def _without(self, m: Measurement, channels: Sequence[str], reason: str) -> Measurement:
+    def _without_steps(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
+        """Less the steps of biases; what may have stepped is left out, and is no fault yet."""
+        m = self._steps.subtract(m)
+        if doubtful := self._steps.find(m, ahead, steering):
+            m = self._without(m, doubtful, "implausible", is_fault=False)
+        for channel in self._steps.present:
+            self.latest[channel] = self._updates.step_ns, "step"
+        return m
+
+    def _without(
+        self, m: Measurement, channels: Sequence[str], reason: str, is_fault: bool = True
+    ) -> Measurement:
         self.removed[reason] += len(channels)
         for channel in channels:
             self._updates.record(m, channel, [m.values[channel]], reason)
-            self.latest[channel] = self._updates.step_ns, reason
+            if is_fault:
+                self.latest[channel] = self._updates.step_ns, reason
         rest = {c: v for c, v in m.values.items() if c not in channels}
         return Measurement(m.source, m.t, m.arrival, rest)

@@ -34,11 +34,14 @@ _REASONS = {
     "implausible": "other sensors contradict it, or it jumps",
     "mounting": "mounted or wired otherwise than configured: axes turned, or left and right exchanged",
     "bias": "its bias has jumped, and is estimated anew",
+    "step": "its bias has stepped, and what it stepped by is subtracted",
     "gate": "rejected: contradicts the other sensors",
     "no fix": "no fix",
     "too old": "arrives too late to be used",
 }
 """By the reason in innovation records. Others, such as `not moving`, are no fault."""
+_USED = (None, _REASONS["bias"], _REASONS["step"])
+"""With these it goes on being used."""
 
 
 class _Arrivals:
@@ -127,7 +130,7 @@ class SourceWatch:
     def _find(self, now_ns: int) -> Iterator[SourceFault]:
         for kind, health in self._updates.health.items():
             reason = self._find_reason(now_ns, kind, health)
-            health.is_used = reason is None or reason == _REASONS["bias"]
+            health.is_used = reason in _USED
             if reason is not None:
                 yield SourceFault(kind, reason, health.serves)
         faults = self._inputs.find_faults()

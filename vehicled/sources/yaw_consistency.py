@@ -23,10 +23,12 @@ _BOUND = 0.1
 """rad: teeth of counters, slip and loads make less of a difference."""
 _SHARES = 0.1, 0.25
 """Of the angle, by which wheels and steering may differ more."""
-_RECOVERY = 0.5
+_RECOVERY = 0.4
 """s within half of the bound of one of them, after which the gyroscope is used again."""
 _DOUBTFUL = 0.4
 """Share of both bounds beyond which no estimate is held against the gyroscope."""
+_SHOWN = 0.75
+"""Share of an angle that a jump of the bias has gained lately, which shows within the window."""
 _OFFSET_TIME = 5.0
 """s: over which the offsets are averaged."""
 _SLOWEST = 4.0
@@ -67,6 +69,8 @@ class YawConsistency:
         self.is_plausible, self._agreeing_since = True, math.inf
         self.is_doubtful = False
         """Whether both contradict it, though perhaps not yet by so much that it is implausible."""
+        self._beside_wheels: float | None = None
+        """rad, by which it has turned more than the wheels."""
         self._kept: deque[_Place] = deque()
         self._t, self._gyro, self._steering, self._way = -math.inf, 0.0, 0.0, 0.0
         self._smooth = -math.inf, 0.0
@@ -99,20 +103,30 @@ class YawConsistency:
             self._smooth = t, rate
         if steering is None or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
             self._kept.clear()
+            self._beside_wheels = None
             return self.is_plausible and not jumps
         self._gyro += dt * rate
         self._steering += dt * steering
         self._way += dt * ahead
         if t - min(self._wheels_at) > _LONGEST:
             self._kept.clear()
+            self._beside_wheels = None
         elif not self._kept or t - self._kept[-1][0] >= _EVERY:
             turned = self._angle_per_turn * (self._wheels[1] - self._wheels[0])
             self._compare((t, self._gyro, turned, self._steering, self._way))
         return self.is_plausible and not jumps
 
+    def may_have_gained(self, angle: float) -> bool:
+        """Whether the wheels agree that the gyroscope has lately turned by an angle (rad) more than the car.
+
+        So they do where they are not compared. Where a car skids, its course turns otherwise and its wheels do not.
+        """
+        return self._beside_wheels is None or self._beside_wheels / angle > _SHOWN
+
     def _compare(self, now: _Place) -> None:
         kept, t = self._kept, now[0]
         kept.append(now)
+        self._beside_wheels = None
         if t - kept[0][0] < _WINDOW:
             return
         while t - kept[0][0] > _WINDOW:
@@ -123,6 +137,7 @@ class YawConsistency:
             residual / (_BOUND + share * min(abs(gyro), abs(angle)))
             for residual, angle, share in zip(residuals, others, _SHARES, strict=True)
         ]
+        self._beside_wheels = residuals[0]
         least = min(map(abs, ratios))
         self._agreeing_since = min(self._agreeing_since, t) if least < 0.5 else math.inf
         self.is_doubtful = by_wheels * by_steering > 0.0 and least > _DOUBTFUL

@@ -1,0 +1,144 @@
+"""Steps of an IMU's biases are found and subtracted; what a car, a road or another fault does is none."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from vehicled.messages import Measurement
+from vehicled.sources.bias_steps import BiasSteps
+from vehicled.sources.imu import Imu
+
+SPEED, BEGINS, ENDS = 15.0, 3.0, 6.0
+NOISE = {"a": 0.05, "w": 0.002}
+Signal = Callable[[float], float]
+
+
+def slalom(t: float) -> float:
+    """Yaw rate, rad/s."""
+    return 0.35 * math.sin(2.2 * t)
+
+
+def still(t: float) -> float:
+    return 0.0
+
+
+def step(by: float, begins: float = BEGINS, ends: float = ENDS) -> Signal:
+    return lambda t: by if begins <= t < ends else 0.0
+
+
+class Run:
+    """What was made of samples of an IMU in a slalom, with more on some channels."""
+
+    def __init__(
+        self,
+        more: dict[str, Signal],
+        rate: float = 250.0,
+        noise: float = 1.0,
+        steering: Signal = slalom,
+        gap: tuple[float, float] = (math.inf, math.inf),
+    ):
+        random, check = np.random.default_rng(5), BiasSteps(Imu())
+        self.present: list[tuple[float, tuple[str, ...]]] = []
+        self.errors: dict[str, list[tuple[float, float]]] = {}
+        self.left_out = 0
+        self.sigmas: list[tuple[str, float]] = []
+        for k in range(round(8.0 * rate)):
+            t = k / rate
+            if gap[0] < t < gap[1]:
+                continue
+            true = {"wx": 0.0, "wy": 0.0, "wz": slalom(t), "ax": 0.0, "ay": SPEED * slalom(t), "az": 9.81}
+            values = {
+                f"imu.{c}": v
+                + more.get(c, still)(t)
+                + (noise if c in more else 1.0) * NOISE[c[0]] * random.standard_normal()
+                for c, v in true.items()
+            }
+            at = round(t * 1e9)
+            m = check.subtract(Measurement("imu", at, at, values))
+            doubtful = check.find(m, SPEED, steering(t))
+            self.left_out += len(doubtful)
+            self.present.append((t, tuple(check.present)))
+            self.sigmas += [(s.channel, s.sigma) for s in check.found]
+            check.found.clear()
+            for c, v in true.items():
+                if f"imu.{c}" not in doubtful:
+                    self.errors.setdefault(c, []).append((t, m.values[f"imu.{c}"] - v))
+
+    def found_at(self) -> float:
+        return next((t for t, present in self.present if present), math.inf)
+
+    def mean_error(self, channel: str, begin: float, end: float) -> float:
+        return float(np.mean([e for t, e in self.errors[channel] if begin < t < end]))
+
+
+@pytest.mark.parametrize(
+    ("channel", "by"), [("ay", 2.0), ("ax", -1.5), ("az", 3.0), ("wz", 0.1), ("wx", -0.2)]
+)
+def test_a_step_is_found_within_50_ms_and_subtracted_to_a_tenth(channel, by):
+    run = Run({channel: step(by)})
+    assert BEGINS < run.found_at() < BEGINS + 0.05
+    assert abs(run.mean_error(channel, BEGINS + 0.1, ENDS)) < 0.1 * abs(by)
+    # None of its wrong samples has been used meanwhile.
+    assert max(abs(e) for t, e in run.errors[channel] if BEGINS <= t < ENDS) < 0.5 * abs(by)
+    assert run.sigmas[0] == (f"imu.{channel}", pytest.approx(0.05 * abs(by), rel=0.2))
+
+
+def test_it_is_found_at_100_samples_per_second_as_well():
+    assert BEGINS < Run({"ay": step(2.5)}, rate=100.0).found_at() < BEGINS + 0.15
+
+
+def test_when_it_is_taken_back_nothing_is_subtracted_any_more():
+    run = Run({"ay": step(2.0)})
+    assert next(present for t, present in run.present if t > ENDS + 0.05) == ()
+    assert abs(run.mean_error("ay", ENDS + 0.1, 8.0)) < 0.01
+
+
+def test_after_a_gap_the_bias_may_be_any_of_both():
+    run = Run({"ay": step(2.0, ends=4.5)}, gap=(4.0, 5.0))
+    assert next(present for t, present in run.present if t > 5.0) == ()
+    assert run.sigmas[-1] == ("imu.ay", pytest.approx(2.0, abs=0.3))
+
+
+def shock(t: float) -> float:
+    """A kerb: 20 m/s² that ring at 15 Hz for a tenth of a second."""
+    since = t - BEGINS
+    return 4.0 * math.exp(-since / 0.03) * math.cos(2 * math.pi * 15.0 * since) if since >= 0.0 else 0.0
+
+
+def braking(t: float) -> float:
+    """Of 1.3 g, as fast as brakes can."""
+    return -12.75 * min(max((t - BEGINS) / 0.09, 0.0), 1.0)
+
+
+def swerving(t: float) -> float:
+    """The driver turns the wheels at once, which moves the car sideways at once."""
+    return 1.6 if t >= BEGINS else 0.0
+
+
+@pytest.mark.parametrize(
+    ("more", "of"),
+    [
+        ({}, {}),
+        ({"ay": shock}, {}),
+        ({"ay": lambda t: 3.0 if abs(t - BEGINS) < 0.003 else 0.0}, {}),
+        ({"ax": braking}, {}),
+        # What shows in two axes at once is a shock, or another fault.
+        ({"ay": step(2.0), "az": step(2.0)}, {}),
+        ({"ay": swerving}, {"steering": lambda t: slalom(t) + 3.0 * min(max(t - BEGINS, 0.0), 0.1)}),
+        # On a rough road such a step is nothing.
+        ({"ay": step(2.0)}, {"noise": 10.0}),
+        # Another sign.
+        ({"wz": lambda t: -2.0 * slalom(t) if t >= BEGINS else 0.0}, {}),
+    ],
+    ids=["nothing", "kerb", "outlier", "braking", "two axes", "swerving", "rough road", "sign"],
+)
+def test_what_a_car_or_a_road_does_is_no_step(more, of):
+    run = Run(more, **of)
+    assert run.found_at() == math.inf
+    assert run.sigmas == []
+
+
+def test_in_a_slalom_no_sample_is_left_out():
+    assert Run({}).left_out == 0
