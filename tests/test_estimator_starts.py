@@ -4,13 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from estimator_rig import Drive, Run, prototype, steps
 
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.boundary import InitialPose
 from vehicled.filter.settling import hold_motion
-from vehicled.filter.states import InitialConditions
-from vehicled.messages import ESTIMATE_INDEX
+from vehicled.filter.states import ATTITUDE, InitialConditions
+from vehicled.messages import ESTIMATE_INDEX, Measurement
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.studies.faults.drives import START, make_drive
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE
 
@@ -54,6 +57,37 @@ def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float) -
         for c, scale in (("lat", 1.0), ("lon", math.cos(math.radians(estimate["lat"]))))
     )
     assert math.hypot(north, east) < 0.2
+
+
+def test_fixes_of_a_car_whose_heading_is_not_known_yet_are_within_their_sigma() -> None:
+    """It pulls off to the south-west, 2.3 rad from where a heading that is not known begins."""
+    inputs = DriveInputs(rear_torque=[(0.5, 0.0), (0.7, 900.0)])
+    drive = Drive(Scenario(duration=3.5, initial=InitialMotion(yaw=-2.3), inputs=inputs))
+    run = Run(prototype(), steps(drive.measurements(gnss="rtk")))
+    assert run.estimator.status()["alignments"] == 1
+    positions = run.of("gnss.position")
+    assert len(positions) > 150
+    # The one on its way when the car is turned to its first course is too old.
+    assert sum(not i.fused for i in positions) <= 1
+    assert np.mean([i.reason == "weighted" for i in positions]) < 0.03
+
+
+@pytest.mark.parametrize(("ahead", "sigma"), [(0.05, 0.01), (0.4, 0.0408), (3.0, 0.06)])
+def test_what_accelerometers_measure_at_the_start_may_be_a_slope(ahead: float, sigma: float) -> None:
+    """`ahead`: m/s², of gravity or of a car that gains speed. Roads have slopes of 0.01 rad beside that."""
+    estimator = Estimator(prototype())
+    values = {
+        "gnss.lat": 43.33,
+        "gnss.lon": -8.41,
+        "gnss.alt": 0.0,
+        "gnss.quality": 4.0,
+        "vehicle.speed": 0.0,
+    }
+    values |= dict.fromkeys(("imu.wx", "imu.wy", "imu.wz", "imu.ay"), 0.0) | {"imu.ax": ahead, "imu.az": 9.81}
+    estimator.step(PERIOD, [Measurement("car", PERIOD, PERIOD, values)])
+    f = estimator.filter
+    assert math.sqrt(f.variances[f.states.index(ATTITUDE, "v1z")]) == pytest.approx(sigma, rel=0.02)
+    assert math.sqrt(f.variances[f.states.index(ATTITUDE, "v2z")]) == pytest.approx(0.01, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ from vehicled.vehicle.arrays import AHEAD, YAW_RATE
 
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
+_LONGEST_PAUSE_NS = 2_000_000_000
+"""Between fixes of one receiver; after a longer pause the filter has gone on without them."""
 _LEAST_SPEED = 0.3
 """m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
 _LEAST_ACCURACY, _LEAST_VELOCITY_ACCURACY, _LEAST_HEADING_ACCURACY = 2e-3, 5e-3, 1e-3
@@ -168,6 +170,9 @@ class GnssSource(Source[Gnss]):
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
         self._receiver = settings.RECEIVER
         self._prefix = f"{self._receiver.name}."
+        self._has_velocity = False
+        self._placed_ns = 0
+        """Time of the last fix."""
         super().__init__(settings, context)
         self._latency = self.filter.view_slow_states(self._receiver.latency)
 
@@ -264,6 +269,8 @@ class GnssSource(Source[Gnss]):
         wander = kind.wander * horizontal / kind.horizontal
         self._set_wander(wander, kind.wander_time)
         place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
+        self._has_velocity |= "speed" in v
+        self._widen_place(m.t)
         if self._world.aligned and self._receiver is GNSS:
             self._timing.take_fix(m.t * 1e-9, complex(*place[:2]), horizontal, self._late)
         if math.isnan(fix[2]):
@@ -275,6 +282,14 @@ class GnssSource(Source[Gnss]):
             noise = [level, level, upright]
             self.updates.update(m, kind_of_observation, place, noise, latency=self._late)
         self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course"))
+
+    def _widen_place(self, t_ns: int) -> None:
+        """While a course is awaited, by which the car is turned, the way since the last fix may have led anywhere."""
+        since, self._placed_ns = t_ns - self._placed_ns, t_ns
+        if self._has_velocity and not self._world.aligned and 0 < since < _LONGEST_PAUSE_NS:
+            way = self.filter.pose.item(AHEAD) * since * 1e-9
+            for axis in ("x", "y"):
+                self.filter.add_variance(POSITION, axis, way**2)
 
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
         """Update with the vector, or else with speed and course."""

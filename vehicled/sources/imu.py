@@ -265,6 +265,11 @@ class ImuSource(Source[Imu]):
         if _LATENCY in given:
             self._timing.set(given[_LATENCY])
 
+    @property
+    def measures_gravity(self) -> bool:
+        """Whether its accelerometers feel the slope that the car stands on."""
+        return not self._gravity_removed
+
     def measure_ahead(self, t: float) -> float | None:
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
         return self._ahead if t - self._ahead_at < OLD else None

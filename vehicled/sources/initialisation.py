@@ -9,7 +9,7 @@ import numpy as np
 from vehicled.filter.boundary import EstimatedFilter, InitialPose
 from vehicled.filter.settings import Start
 from vehicled.filter.settling import hold_motion, settle_in_turn
-from vehicled.filter.states import ATTITUDE, UNKNOWN_YAW, InitialConditions
+from vehicled.filter.states import ATTITUDE, UNKNOWN_YAW, UNMODELLED, InitialConditions
 from vehicled.requests import SetParameters
 from vehicled.sources.acceleration_heading import Alignment
 from vehicled.sources.inputs import Inputs
@@ -28,8 +28,12 @@ _SETTLED_ATTITUDE_SIGMA = 0.01
 """The same where the simulated car turns as the real one does."""
 _SKIDDING_SIGMA = 0.3
 """rad: of a heading by the course of a car that does not turn as it is steered."""
+_SKIDDING_FORCES = {"ahead": 2.0**2, "left": 4.0**2, "yaw": 3.0**2}
+"""(m/s²)² and (rad/s²)²: of what tyres beyond their greatest force do beside the model, by element."""
 _OWN_HEADING_SIGMA = 1e-3
 """rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
+_GRAVITY, _SLOPE_SIGMA = 9.81, 0.06
+"""m/s², and rad: at most, of slopes that a start may be on. The steepest roads rise by twice that."""
 _TURNING = 0.5
 """m/s²: speed times yaw rate, beyond which a car is in a turn."""
 
@@ -85,6 +89,7 @@ class Initialisation:
             self._skid(t_ns, alignment)
         else:
             self._turn_in(t_ns, speed, conditions.course_antenna if known else None)
+        self._widen_slopes(conditions)
         if conditions.fix is not None:
             measured_ns, fix, place = conditions.fix
             self.antenna_distance = math.hypot(place[0], place[1])
@@ -103,6 +108,16 @@ class Initialisation:
         yaw_rate = self._sources.yaw_rate
         return None if yaw_rate is None or abs(speed * yaw_rate) < _TURNING else yaw_rate
 
+    def _widen_slopes(self, conditions: StartConditions) -> None:
+        """What accelerometers measure that is no turn may be gravity, on a slope or a bank."""
+        f, imu = self._filter, self._sources.imu
+        if conditions.forces is None or imu is None or not imu.measures_gravity:
+            return
+        for element, force in zip(("v1z", "v2z"), conditions.forces, strict=True):
+            sigma = min(abs(force) / _GRAVITY, _SLOPE_SIGMA)
+            if f.variances[f.states.index(ATTITUDE, element)] < sigma**2:
+                f.set_variance(ATTITUDE, element, sigma**2)
+
     def _skid(self, t_ns: int, alignment: Alignment) -> None:
         """Begin in a skid, whose tyres are as loaded as that makes them."""
         f, yaw_rate = self._filter, self._sources.yaw_rate or 0.0
@@ -110,6 +125,8 @@ class Initialisation:
         hold_motion(f, alignment.left, yaw_rate)
         sigma = alignment.sigma * math.hypot(alignment.ahead, alignment.left)
         f.set_lateral_motion(yaw_rate, (sigma, 0.0), ATTITUDE_SIGMA)
+        for element, variance in _SKIDDING_FORCES.items():
+            f.set_variance(UNMODELLED, element, variance)
 
     def _turn_in(self, t_ns: int, speed: float, antenna: Vector | None) -> None:
         """Begin in a turn: with its yaw rate and, if the steering explains it, its roll and sideslip.

@@ -43,6 +43,8 @@ class StartConditions:
         self._heading: tuple[float, float] | None = None
         """Yaw by two antennas, rad, and its σ."""
         self._acceleration.reset()
+        self.forces: tuple[float, float] | None = None
+        """m/s², along the car and to the left, as measured last, less speed times yaw rate."""
 
     def forget_place(self) -> None:
         """Fix and heading are not known any more."""
@@ -121,6 +123,7 @@ class StartConditions:
         if imu is not None:
             yaw_rate, ahead, left = imu.note_motion(m.values)
             if yaw_rate is not None and ahead is not None and left is not None:
+                self.forces = ahead, left - (self.speed or 0.0) * yaw_rate
                 t_ns = m.t - round(imu.settings.latency * 1e9)
                 self._acceleration.take_forces(t_ns * 1e-9, yaw_rate, ahead, left)
 
