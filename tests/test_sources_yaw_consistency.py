@@ -100,18 +100,18 @@ def test_a_gyroscope_is_used_again_once_its_offset_is_learned():
 
 
 @pytest.mark.parametrize(("wheels", "agree"), [(turning, True), (lambda t: turning(t) + 0.1, False)])
-def test_wheels_say_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
+def test_wheels_show_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
     """Of 0.1 rad within a second: a jump of its bias, or a car that turns so, of which only the course differs."""
     shown: list[bool] = []
 
-    def ask(t: float, yaw: YawConsistency) -> None:
+    def note(t: float, yaw: YawConsistency) -> None:
         if FAILS + 0.9 < t < FAILS + 1.1:
             shown.append(yaw.may_have_gained(0.1))
 
-    run(after(lambda t: turning(t) + 0.1), wheels=after(wheels), until=FAILS + 1.2, made=ask)
+    run(after(lambda t: turning(t) + 0.1), wheels=after(wheels), until=FAILS + 1.2, made=note)
     assert np.mean(shown) > 0.8 if agree else not any(shown)
 
 
-def test_without_wheels_nothing_speaks_against_a_jump():
+def test_without_wheels_a_jump_is_possible():
     configuration = prototype()
     assert YawConsistency(configuration.sensors.imu, configuration.vehicle).may_have_gained(0.1)

@@ -73,7 +73,7 @@ class CourseConsistency:
         """Whether the gyroscope differed from the last course by more than usual: once alone is noise."""
 
     def forget(self) -> None:
-        """The car skids: courses of this window say nothing of the gyroscope."""
+        """The car skids: courses of this window are no measure of the gyroscope."""
         self._again = self._t + _WINDOW
 
     def take(self, m: Measurement, ahead: float) -> BiasJump | None:

@@ -267,7 +267,7 @@ class ImuSource(Source[Imu]):
 
     @property
     def measures_gravity(self) -> bool:
-        """Whether its accelerometers feel the slope that the car stands on."""
+        """Whether its accelerometers measure gravity along a slope."""
         return not self._gravity_removed
 
     def measure_ahead(self, t: float) -> float | None:
