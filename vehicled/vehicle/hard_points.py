@@ -179,11 +179,24 @@ class LiveAxlePoints(WheelPlace):
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone."""
+        short = [rod for rod, (start, end) in self._rods().items() if _length(end - start) < _SMALL]
+        for rod in short:
+            yield f"{rod}_axle", f"expected at least {1e3 * _SMALL:g} mm from {rod}_chassis"
+        if short:
+            return
         u, strength, _ = np.linalg.svd(self.calc_constraints())
         if strength[-1] < _SMALL:
-            upper, panhard = np.abs(u[2:4, -1])  # their parts in what is held twice
-            rod = "upper_link_axle" if upper > panhard else "panhard_axle"
-            yield rod, "the rods do not hold the axle: it can move with both wheels where they are"
+            link, _, upper, panhard = np.abs(u[:4, -1])  # their parts in what is held twice
+            parts = {"link": link, "upper_link": upper, "panhard": panhard}
+            rod = max(parts, key=parts.__getitem__)
+            yield f"{rod}_axle", "the rods do not hold the axle: it can move with both wheels where they are"
+
+    def _rods(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Both ends, that on the chassis first; by the name that their points begin with."""
+        return {
+            rod: (np.array(getattr(self, f"{rod}_chassis")), np.array(getattr(self, f"{rod}_axle")))
+            for rod in ("link", "upper_link", "panhard")
+        }
 
     def calc_constraints(self) -> np.ndarray:
         """(6, 6) what a motion of the axle changes: lengths of the rods, heights of left and right wheel centre.
@@ -193,14 +206,9 @@ class LiveAxlePoints(WheelPlace):
         """
         x, y, z = self.wheel_center
         mirror, middle, up = np.array([1.0, -1.0, 1.0]), np.array([x, 0.0, z]), np.array([0.0, 0.0, 1.0])
-        link = np.array(self.link_axle), np.array(self.link_axle) - self.link_chassis
-        rods = [link, (mirror * link[0], mirror * link[1])]
-        for end, start in (
-            (self.upper_link_axle, self.upper_link_chassis),
-            (self.panhard_axle, self.panhard_chassis),
-        ):
-            rods.append((np.array(end), np.array(end) - start))
-        pulls = [(at, rod / max(_length(rod), _SMALL)) for at, rod in rods]
+        link, upper, panhard = self._rods().values()
+        rods = (link, (mirror * link[0], mirror * link[1]), upper, panhard)
+        pulls = [(end, (end - start) / _length(end - start)) for start, end in rods]
         pulls += [(np.array([x, side * y, z]), up) for side in (1.0, -1.0)]
         return np.array([np.append(along, np.cross(at - middle, along)) for at, along in pulls])
 
