@@ -142,6 +142,29 @@ def test_a_vector_beside_an_impossible_speed(damage):
     assert rms(during(run, drive, "vx", 4.0, 6.0)) < 0.12
 
 
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda v: v | {"gnss.vn": 180.0, "gnss.ve": 180.0}, "absurd"),
+        (lambda v: v | {"gnss.vn": 2.0 * v["gnss.vn"], "gnss.ve": 2.0 * v["gnss.ve"]}, "partly"),
+    ],
+)
+def test_a_velocity_that_lasts_against_the_positions_is_not_followed(damage, reason):
+    """Persistent rejection opens the filter's velocity; here the receiver's own fixes contradict."""
+    drive, begin, end = bends(), 3.0, 5.5
+    given = [
+        Measurement(m.source, m.t, m.arrival, damage(m.values))
+        if "gnss.vn" in m.values and begin * SECOND <= m.t < end * SECOND
+        else m
+        for m in drive.measurements(31, gnss=VECTOR)
+    ]
+    run = Run(prototype(), steps(given))
+    inside = [i.reason for i in run.of("gnss.velocity") if begin * SECOND <= i.t < end * SECOND]
+    assert inside.count(reason) > 0.9 * len(inside)
+    assert np.abs(during(run, drive, "vx", begin, 6.5)).max() < 0.15
+    assert np.degrees(rms(during(run, drive, "yaw", begin, 6.5))) < 0.3
+
+
 # Heading by two antennas
 
 

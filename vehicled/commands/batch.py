@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vehicled.commands.mapping import add_mapping_argument, read_mapping
+from replay.foreign.options import add_mapping_argument, read_mapping
 from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ BENCHMARKS = {
     "codegen": "what the model compiler makes of a four-bar linkage and of a locomotive",
     "mechanisms": "the problems A01 to A05 of the IFToMM library of multibody benchmarks",
     "observers": "state observers on a four-bar and a five-bar linkage, side by side",
+    "points": "wheels among the sigma points of the car's UKF: their modes, the cost, and what it would change",
     "particles": "the particle filter on a four-bar linkage: cost per particle, and how often it converges",
     "identify": "parameters of a suspension from motions and forces: how many, and which are worth having",
     "faults": "the daemon under faults of sensors, lines, machine and users",

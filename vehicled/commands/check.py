@@ -8,7 +8,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from vehicled.commands.mapping import add_mapping_argument, read_mapping
+from replay.foreign.options import add_mapping_argument, read_mapping
 from vehicled.messages import WHEELS
 
 if TYPE_CHECKING:

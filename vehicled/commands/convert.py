@@ -9,13 +9,13 @@ import numpy as np
 
 from replay.csv_log import CsvLogWriter, EstimatesWriter, Table
 from replay.foreign import gpx, parquet
+from replay.foreign.options import add_mapping_argument, read_mapping
 from replay.log import FORMATS, WRITTEN, Log, create_log, describe_log, log_devices, open_log
 from replay.log_about import LogAbout
 from replay.mcap_log import McapLog
 from replay.rows import RowMerger, source_of
 from replay.steps import sort_by_arrival
 from replay.truth import TruthWriter, find_truth_columns
-from vehicled.commands.mapping import add_mapping_argument, read_mapping
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin

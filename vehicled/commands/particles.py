@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vehicled.commands.mapping import add_mapping_argument, read_mapping
+from replay.foreign.options import add_mapping_argument, read_mapping
 
 if TYPE_CHECKING:
     from replay.log import Log

@@ -171,17 +171,17 @@ class GnssSource(Source[Gnss]):
         self._jumps.reset()
 
     def register(self) -> None:
-        """Register position, which may reset the filter's position, velocity and heading, which may not."""
+        """Register position, velocity in both forms, and heading."""
         s, name = self.settings, self._prefix
         self._arm = math.hypot(*s.antenna)
         if self._receiver is GNSS:
             self._timing.antenna = complex(*s.antenna[:2])
         register = self.updates.register
         register(f"{name}position", s.gate, self._reset_position, (f"{name}lat", f"{name}lon"), ("position",))
-        register(f"{name}speed", s.gate, serves=("vx",))
-        register(f"{name}course", s.gate, serves=("yaw",))
+        register(f"{name}speed", s.gate, self._reset_motion, serves=("vx",))
+        register(f"{name}course", s.gate, self._reset_motion, serves=("yaw",))
         velocity = f"{name}vn", f"{name}ve", f"{name}vd"
-        register(f"{name}velocity", s.gate, channels=velocity, serves=("vx", "yaw"))
+        register(f"{name}velocity", s.gate, self._reset_motion, velocity, serves=("vx", "yaw"))
         register(f"{name}heading", (s.heading or Baseline()).gate, serves=("yaw",))
         self._heading_check.forget()
         self._kinds = {1: s.single, 2: s.dgnss, 4: s.rtk_fixed, 5: s.rtk_float}
@@ -282,6 +282,9 @@ class GnssSource(Source[Gnss]):
         health[f"{name}velocity"].is_expected = self._world.aligned
         health[f"{name}speed"].is_expected = not is_vector
         health[f"{name}course"].is_expected = moving and not is_vector
+        if is_vector and math.hypot(v["vn"], v["ve"]) > FASTEST:  # each is possible, both together are not
+            updates.reject(m, f"{name}velocity", [v["ve"], v["vn"]], "absurd")
+            return
         if is_vector:
             # Not the speed of the same measurement, which may have been removed.
             level = sigma**2 + (s.sideslip_error * math.hypot(v["vn"], v["ve"])) ** 2
@@ -388,6 +391,13 @@ class GnssSource(Source[Gnss]):
             return False
         self.filter.reset_position(update, observation.variance)
         self._jumps.reset()
+        return True
+
+    def _reset_motion(self, observation: Observation, update: Update) -> bool:
+        """Open what velocity and course depend on, unless the receiver's own positions contradict them."""
+        if self._jumps.is_in_doubt(observation.t_ns) or self._has_agreeing_other():
+            return False
+        self.filter.inflate(observation, update)
         return True
 
     def _has_agreeing_other(self) -> bool:

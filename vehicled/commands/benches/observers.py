@@ -37,8 +37,8 @@ EPILOG = """\
 errorEKF_FE, DEKF, CEKF, DIEKFpm, SCKF and the two UKFs these give the published figures: with seed 10, level L2, 200
 and 10 Hz, their ratios are printed, and the figures stand in the key `published` of `--json`. Without `--literal`,
 CEKF, DIEKFpm and SCKF are improved forms. The others have no published form here and run in another one:
-errorEKF_AFE without adapted noise, as errorEKF_FE; errorEKF_SFE with a given memory. The table and the key `notice`
-of `--json` say so for each.
+errorEKF_AFE without adapted noise, as errorEKF_FE; errorEKF_SFE with memory and densities by likelihood. The table
+and the key `notice` of `--json` say so for each.
 
 `--mechanism vehicle` compares the filters that a car can be given (`filter: …` of its configuration) on the car
 instead: `mixed_drive` by a plant with 5 % more mass and inertia, 10 % less tyre stiffness and friction than in their

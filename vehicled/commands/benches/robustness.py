@@ -33,7 +33,7 @@ examples:
 """
 
 _RECEIVERS = ("rtk", "conventional")
-_KINDS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF")
+_KINDS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF", "literal")
 _KINEMATIC = "kinematic"
 
 
@@ -52,7 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=_KINDS,
         default=[Filter().kind],
         metavar="K",
-        help=f"of filter: {' '.join(_KINDS)}; {Filter().kind} when left out, the others are for comparison",
+        help=f"of filter: {' '.join(_KINDS)}; {Filter().kind} when left out, the others are for comparison; "
+        "literal: the errorEKF as its source states it",
     )
     parser.add_argument(
         "--seed", nargs="+", type=int, default=[0], metavar="N", help="of all noise; 0 when left out"

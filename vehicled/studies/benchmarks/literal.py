@@ -22,7 +22,7 @@ _FLAT = 0.7
 
 NOTICES = {
     "errorEKF_AFE": "not the published form: its noise is not adapted, so that it is the same as errorEKF_FE",
-    "errorEKF_SFE": "not the published form: the memory is given, and the densities follow the likelihood",
+    "errorEKF_SFE": "not the published form: memory and densities follow the likelihood",
 }
 """By filter: difference of its literal run from the published filter of that name. The others have the published
 figures."""

@@ -25,6 +25,7 @@ from vehicled.studies.observers.linkage_errors import (
     ShapedForceLinkageErrors,
 )
 from vehicled.studies.observers.noise import PlantNoise, WhiteNoise, make_units
+from vehicled.studies.observers.shaping import ShapedForceObserver, ShapedNoise
 from vehicled.studies.observers.unscented import UnscentedKF
 
 Build = Callable[..., Observer]
@@ -75,10 +76,24 @@ def _forces(kind: type[WhiteNoise], noise: Noise) -> tuple[np.ndarray, PlantNois
 
 def _shaped_forces(noise: Noise) -> tuple[np.ndarray, PlantNoise]:
     """White noise as without a shaping filter, and coloured noise of the same density at low frequencies."""
-    coloured = noise.density / MEMORY**2
-    densities = np.repeat([noise.density, coloured], noise.freedom)
-    start = np.diag([noise.start_sigma**2] * 3 * noise.freedom + [coloured * MEMORY / 2] * noise.freedom)
-    return start, AdaptedNoise(noise.units(4, 2, 3), densities)
+    density = np.full(noise.freedom, noise.density)
+    # The rate's own variance, that of noise of the density d/τ² with the memory τ.
+    rate = noise.density / (2.0 * MEMORY)
+    start = np.diag([noise.start_sigma**2] * 3 * noise.freedom + [rate] * noise.freedom)
+    return start, ShapedNoise(density, density, MEMORY)
+
+
+def _of_shaped_forces(
+    mechanism: Mechanism,
+    sensors: SensorSet,
+    h: float,
+    covariance: np.ndarray,
+    noise: ShapedNoise,
+    **options: object,
+) -> Observer:
+    """errorEKF_SFE; its options are those of its model."""
+    model = ShapedForceLinkageErrors(mechanism, sensors, noise, **options)  # type: ignore[arg-type]
+    return ShapedForceObserver(model, noise, h, covariance)
 
 
 def of_errors(model: type[LinkageErrors]) -> Build:
@@ -111,7 +126,7 @@ KINDS: dict[str, Kind] = {
     "errorEKF_EJ": Kind(of_errors(ExactLinkageErrors)),
     "errorEKF_FE": Kind(of_errors(ForceLinkageErrors), partial(_forces, WhiteNoise)),
     "errorEKF_AFE": Kind(of_errors(ForceLinkageErrors), partial(_forces, AdaptedNoise)),
-    "errorEKF_SFE": Kind(of_errors(ShapedForceLinkageErrors), _shaped_forces),
+    "errorEKF_SFE": Kind(_of_shaped_forces, _shaped_forces),
     "DEKF": Kind(of_errors(EulerLinkageErrors), euler_accelerations),
     "CEKF": Kind(ContinuousEKF),
     "DIEKFpm": Kind(PerfectMeasurementEKF),
@@ -139,7 +154,8 @@ def make_observer(
     UKF-FE; `h`: its step, s; `start_sigma`: standard deviation of each state at the start, in SI; `density`: spectral
     density of the white noise on the accelerations of z, rad²/s³ or m²/s³, or, for errorEKF_FE, _AFE and _SFE, on the
     rate of their error, rad²/s⁵ or m²/s⁵; `euler_density`: for DEKF and UKF-FE, of the error of forward Euler in
-    the positions, rad²/s or m²/s. The densities follow the innovations, except with errorEKF_FE.
+    the positions, rad²/s or m²/s. The densities follow the innovations, except with errorEKF_FE; so
+    does the memory of errorEKF_SFE.
 
     Raises UsageError for another kind and for numbers that are not above zero.
     """

@@ -22,8 +22,8 @@ WINDOW = 1000
 """Innovations that the window holds, one for each component of a reading."""
 _PRIOR = 1.0
 """Standard deviation of θ about the densities at the start, before any reading."""
-_REACH = 14.0
-"""Largest deviation of θ from there."""
+REACH = 14.0
+"""Largest deviation of θ from there, unless it is given."""
 _PACE = 0.5
 """Largest change of θ in one step."""
 _FRESH = 0.01
@@ -37,9 +37,10 @@ class LikelihoodWindow:
     found at θ₀, the likelihood at θ is that of (e + g (θ − θ₀)) exp(−½ ρ (θ − θ₀)).
     """
 
-    def __init__(self, start: np.ndarray, length: int = WINDOW) -> None:
-        """`start`: (m,) θ; `length`: innovations."""
+    def __init__(self, start: np.ndarray, length: int = WINDOW, reach: np.ndarray | None = None) -> None:
+        """`start`: (m,) θ; `length`: innovations; `reach`: (m,) largest deviation of θ from the start."""
         m = len(start)
+        self._reach = np.full(m, REACH) if reach is None else reach
         self.logs = np.array(start, dtype=float)
         self._start, self._count, self._fresh = self.logs.copy(), 0, 0
         self._at, self._rho, self._g = (np.zeros((length, m)) for _ in range(3))
@@ -63,7 +64,7 @@ class LikelihoodWindow:
         information[np.diag_indices_from(information)] += 1.0 / _PRIOR**2
         score -= (self.logs - self._start) / _PRIOR**2
         change = np.clip(np.linalg.solve(information, score), -_PACE, _PACE)
-        self.logs = np.clip(self.logs + change, self._start - _REACH, self._start + _REACH)
+        self.logs = np.clip(self.logs + change, self._start - self._reach, self._start + self._reach)
 
     def calc_score(self) -> tuple[np.ndarray, np.ndarray]:
         """(m,) derivative of the logarithm of the window's likelihood at θ, and Fisher's information (m, m)."""
@@ -76,31 +77,33 @@ class LikelihoodWindow:
         return score, 0.5 * rho.T @ rho + slope.T @ slope
 
 
-class AdaptedNoise(WhiteNoise):
-    """White noise whose densities follow the innovations."""
+class Sensitivities:
+    """Derivatives of a filter's covariance and state by m logarithms θ, and the window that they feed."""
 
     def __init__(
-        self,
-        units: np.ndarray,
-        densities: np.ndarray,
-        base: np.ndarray | None = None,
-        window: int = WINDOW,
+        self, start: np.ndarray, states: int, window: int = WINDOW, reach: np.ndarray | None = None
     ) -> None:
-        """Uⱼ (m, n, n); dⱼ (m,) at the start; U₀ (n, n), which stays; `window`: innovations."""
-        super().__init__(units, densities, base)
-        m, n = units.shape[:2]
-        self.window = LikelihoodWindow(np.log(self.densities), window)
-        self._covariance_by = np.zeros((m, n, n))
-        self._state_by = np.zeros((n, m))
+        """`start`, `reach` as of `LikelihoodWindow`; `states`: n of the filter; `window`: innovations."""
+        m = len(start)
+        self.window = LikelihoodWindow(start, window, reach)
+        self._covariance_by = np.zeros((m, states, states))
+        self._state_by = np.zeros((states, m))
 
-    def predict(self, transition: np.ndarray) -> None:
-        """Take the derivatives of covariance and state by the densities through a step."""
-        steps = self.densities[:, None, None] * self.steps
-        self._covariance_by = transition @ self._covariance_by @ transition.T + steps
+    def predict(
+        self, transition: np.ndarray, covariance_by: np.ndarray, state_by: np.ndarray | None = None
+    ) -> None:
+        """Take the derivatives through a step with F (n, n).
+
+        `covariance_by` (m, n, n), `state_by` (n, m): those of the new covariance and state at the same old ones; None
+        where the new state follows from the old one alone.
+        """
+        self._covariance_by = transition @ self._covariance_by @ transition.T + covariance_by
         self._state_by = transition @ self._state_by
+        if state_by is not None:
+            self._state_by = self._state_by + state_by
 
     def update(self, update: StateUpdate) -> None:
-        """Add an update to the window, adjust the densities to it, and take the derivatives through the update."""
+        """Add an update to the window, adjust θ to it, and take the derivatives through the update."""
         sensitivity, gain = update.jacobian, update.gain
         left = self._covariance_by @ sensitivity.T
         root = np.linalg.cholesky(update.covariance)
@@ -115,4 +118,32 @@ class AdaptedNoise(WhiteNoise):
         weighed = inverse.T @ e
         self._state_by = rest @ (self._state_by + (left @ weighed).T)
         self._covariance_by = rest @ self._covariance_by @ rest.T
+
+
+class AdaptedNoise(WhiteNoise):
+    """White noise whose densities follow the innovations."""
+
+    def __init__(
+        self,
+        units: np.ndarray,
+        densities: np.ndarray,
+        base: np.ndarray | None = None,
+        window: int = WINDOW,
+    ) -> None:
+        """Uⱼ (m, n, n); dⱼ (m,) at the start; U₀ (n, n), which stays; `window`: innovations."""
+        super().__init__(units, densities, base)
+        self._sensitivities = Sensitivities(np.log(self.densities), units.shape[-1], window)
+
+    @property
+    def window(self) -> LikelihoodWindow:
+        """The last innovations."""
+        return self._sensitivities.window
+
+    def predict(self, transition: np.ndarray) -> None:
+        """Take the derivatives of covariance and state by the densities through a step."""
+        self._sensitivities.predict(transition, self.densities[:, None, None] * self.steps)
+
+    def update(self, update: StateUpdate) -> None:
+        """Add an update to the window, and adjust the densities to it."""
+        self._sensitivities.update(update)
         self.densities = np.exp(self.window.logs)

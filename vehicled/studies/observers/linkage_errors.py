@@ -20,7 +20,7 @@ from vehicled.studies.observers.linearised import calc_sensitivity, calc_state_s
 from vehicled.studies.observers.noise import PlantNoise, as_plant_noise, calc_free_slope
 
 MEMORY = 0.2
-"""s, of the noise that a shaping filter colours."""
+"""s, of the noise that a shaping filter colours, to begin with."""
 
 
 class LinkageErrors(MechanismEstimate):
@@ -182,8 +182,8 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
     After Rodríguez, Sanjurjo and Naya (Sensors 2025, 25, 2218): the noise on the forces is coloured, and states of
     its own whiten it. There all of the noise is coloured, and each step keeps a share of the last one's noise that
     is found from the corrections' autocorrelation. Here, in continuous form, white noise drives the forces beside
-    the coloured one and the memory is given; the densities of the two, which can be adapted, set how the noise is
-    shared between them.
+    the coloured one; the densities of the two set how the noise is shared between them. `ShapedForceObserver` finds
+    these and the memory from the innovations.
     """
 
     def __init__(
@@ -196,9 +196,10 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         memory: float = MEMORY,
         from_rest: bool = False,
     ) -> None:
-        """`plant_noise`: (4f, 4f); `memory`: s."""
+        """`plant_noise`: (4f, 4f); `memory`: s, to begin with."""
         super().__init__(mechanism, sensors, plant_noise, stepper, from_rest=from_rest)
         self.memory = memory
+        """s; may be changed between two steps."""
         self.rate = np.zeros(self.freedom)
         """(f,) of the forces, as accelerations of the independent coordinates that they make; rad/s³ or m/s³."""
 

@@ -7,24 +7,21 @@ arrived, and the heading at the start is the first course over ground of the dri
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 
 from replay.csv_log import Table
 from replay.problems import Problems
 from vehicled.configuration import Configuration
-from vehicled.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 from vehicled.sources.gnss import FixNoise, Gnss
 from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
+from vehicled.studies.robustness.log_start import Instant, find_fix, find_start, group_by_time
 from vehicled.vehicle.parameters import LinearTyre, Vehicle
 
 _QUALITY = {1: "single", 2: "dgnss", 4: "rtk_fixed", 5: "rtk_float"}
-_MOVING = 2.0
-"""m/s: from which speed on a course over ground is taken for the heading."""
 _COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip", "sigma.x", "sigma.y", "sigma.yaw", "sigma.vx")
 
 
@@ -75,66 +72,26 @@ def run_kinematic(
 
     In the configured world, else around the first fix.
     """
-    ordered = sorted(measurements, key=lambda m: m.t)
-    instants = [
-        (t, {c: v for m in group for c, v in m.values.items()})
-        for t, group in groupby(ordered, lambda m: m.t)
-    ]
+    instants = group_by_time(measurements)
     run = _Run(configuration, instants, settings)
     rows = [run.step(t, values) for t, values in instants]
     t = np.array([t for t, _ in instants], dtype=np.int64)
     return Table(t, dict(zip(_COLUMNS, np.array(rows).T, strict=True)), Problems("kinematic"))
 
 
-_Instants = list[tuple[int, dict[str, float]]]
-
-
 class _Run:
     """The filter in a log that begins at a first instant."""
 
     def __init__(
-        self, configuration: Configuration, instants: _Instants, settings: KinematicSettings | None
+        self, configuration: Configuration, instants: Sequence[Instant], settings: KinematicSettings | None
     ) -> None:
         self._gnss = configuration.sensors.gnss or Gnss()
-        first = next((i for i, (_, v) in enumerate(instants) if "gnss.lat" in v), None)
-        fix = None if first is None else instants[first][1]
-        quality = 1 if fix is None else round(fix.get("gnss.quality", 1.0))
-        self._filter = KinematicFilter(settings or calc_settings(configuration, quality))
-        self._origin: WorldOrigin | None = None
-        if configuration.world is not None:
-            self._origin = WorldOrigin.of(configuration.world)
-        elif fix is not None:
-            self._origin = WorldOrigin(fix["gnss.lat"], fix["gnss.lon"], fix.get("gnss.alt", 0.0))
+        start = find_start(configuration, instants)
+        self._filter = KinematicFilter(settings or calc_settings(configuration, start.quality))
+        self._origin = start.origin
         self._t: int | None = None
-        self._start(instants, first)
-
-    def _start(self, instants: _Instants, first: int | None) -> None:
-        """At the first fix, along the first course, with the speed that is known there."""
-        moving = next(
-            (
-                i
-                for i, (_, v) in enumerate(instants)
-                if "gnss.course" in v and v.get("gnss.speed", 0.0) > _MOVING
-            ),
-            None,
-        )
-        x = y = yaw = speed = 0.0
-        if moving is not None:
-            yaw = math.pi / 2 - instants[moving][1]["gnss.course"]
-            speed = instants[moving][1]["gnss.speed"] if moving == first else 0.0
-        else:
-            speed = next((v["vehicle.speed"] for _, v in instants if "vehicle.speed" in v), 0.0)
-        if first is not None:
-            arm = self._filter.settings.antenna
-            east, north = self._find_fix(instants[first][1])
-            x, y = east - arm * math.cos(yaw), north - arm * math.sin(yaw)
-        self._filter.initialise(x, y, yaw, speed)
-
-    def _find_fix(self, values: Mapping[str, float]) -> tuple[float, float]:
-        assert self._origin is not None
-        height = values.get("gnss.alt", self._origin.height)
-        east, north, _ = self._origin.to_world(values["gnss.lat"], values["gnss.lon"], height).tolist()
-        return east, north
+        place = start.place_car(self._filter.settings.antenna)
+        self._filter.initialise(*place, start.yaw, start.speed)
 
     def step(self, t: int, values: Mapping[str, float]) -> tuple[float, ...]:
         """What `_COLUMNS` are after all that was measured at `t` (ns)."""
@@ -167,7 +124,8 @@ class _Run:
         f, noise = self._filter, get_fix_noise(self._gnss, quality)
         speed = values.get("gnss.speed")
         if "gnss.lat" in values:
-            east, north = self._find_fix(values)
+            assert self._origin is not None
+            east, north, _ = find_fix(self._origin, values)
             f.update_position(east, north, noise.horizontal**2 - noise.wander**2, noise.wander > 0)
         if speed is not None and "gnss.course" in values:
             f.update_course(math.pi / 2 - values["gnss.course"], speed, noise.velocity)

@@ -30,13 +30,18 @@ from vehicled.studies.robustness.drives import (
     make_drive,
 )
 from vehicled.studies.robustness.kinematic_run import run_kinematic
+from vehicled.studies.robustness.literal_run import run_literal
 from vehicled.studies.robustness.scores import calc_rejected, lost, score_outage, score_run
 from vehicled.studies.robustness.wrongs import WRONGS, apply_wrongs
 
-KINEMATIC = "kinematic"
+KINEMATIC, LITERAL = "kinematic", "literal"
+_OF_LOGS = {KINEMATIC: run_kinematic, LITERAL: run_literal}
+"""Estimators of whole logs."""
 RECEIVERS: tuple[Receiver, ...] = ("rtk", "conventional", "none")
 PERIOD_NS = 4_000_000
 """Of the filter's steps."""
+_FAILURES = (VehicledError, np.linalg.LinAlgError, FloatingPointError)
+"""What ends a run, but not the others."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class RobustnessJob:
     wrongs: tuple[str, ...]
     receiver: Receiver
     estimator: str
-    """A kind of filter, or `kinematic`."""
+    """A kind of filter, `kinematic` or `literal`."""
     seed: int
 
     @classmethod
@@ -65,9 +70,8 @@ def run_job(job: RobustnessJob) -> dict[str, Any]:
         (WRONGS[name] for name in job.wrongs), drive.configuration, drive.measurements
     )
     row: dict[str, Any] = dataclasses.asdict(job) | {"code": hash_code()}
-    if job.estimator == KINEMATIC:
-        figures = _score(run_kinematic(configured, measurements), job, drive.truth)
-        return row | figures | {"refused": {}, "restarts": 0, "failed": None}
+    if job.estimator in _OF_LOGS:
+        return row | _run_on_log(configured, job, measurements, drive.truth)
     return row | _run_filter(configured, job, measurements, drive.truth)
 
 
@@ -76,6 +80,18 @@ def _score(estimates: Table, job: RobustnessJob, truth: Table) -> dict[str, Any]
     if job.drive == OUTAGE:
         figures["outage"] = score_outage(estimates, truth, OUTAGE_TIMES, job.receiver == "rtk")
     return figures
+
+
+def _run_on_log(
+    configuration: Configuration, job: RobustnessJob, measurements: Sequence[Measurement], truth: Table
+) -> dict[str, Any]:
+    """Figures of an estimator of whole logs."""
+    figures, failed = lost(), None
+    try:
+        figures = _score(_OF_LOGS[job.estimator](configuration, measurements), job, truth)
+    except _FAILURES as error:
+        failed = _describe(error)
+    return figures | {"refused": {}, "restarts": 0, "failed": failed}
 
 
 def _run_filter(
@@ -93,8 +109,8 @@ def _run_filter(
             innovations += result.innovations
             if result.estimate is not None:
                 estimates.append(result.estimate)
-    except (VehicledError, np.linalg.LinAlgError, FloatingPointError) as error:
-        failed = f"{type(error).__name__}: {error}"
+    except _FAILURES as error:
+        failed = _describe(error)
     figures = lost()
     if estimates and failed is None:
         figures = _score(tabulate(estimates), job, truth)
@@ -103,6 +119,10 @@ def _run_filter(
         "restarts": estimator.status()["restarts"],
         "failed": failed,
     }
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def tabulate(estimates: Sequence[Estimate]) -> Table:
