@@ -75,6 +75,12 @@ class HardPoints(SteeredPoints):
     spring_wishbone: MetresVector
     """Foot of spring and damper, on the lower wishbone."""
 
+    def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for a spring without length."""
+        yield from _check_length(
+            self.spring_chassis, self.spring_wishbone, "spring_chassis", "spring_wishbone"
+        )
+
     def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter."""
         return super().places(side) | {
@@ -139,8 +145,9 @@ class SwingArmPoints(WheelPlace):
     """Foot of spring and damper, on the arm."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for an arm on which the wheel has no travel."""
+        """Yield (key, what is wrong) for an arm on which the wheel has no travel, or a spring without length."""
         yield from _check_hinge(self.hinge, self.hinge_axis, self.wheel_center, "hinge_axis", "wheel_center")
+        yield from _check_length(self.spring_chassis, self.spring_arm, "spring_chassis", "spring_arm")
 
     def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter: the arm is the model's lower wishbone, its end the wheel centre."""
@@ -178,11 +185,15 @@ class LiveAxlePoints(WheelPlace):
     """Foot of spring and damper, on the axle."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone."""
-        short = [rod for rod, (start, end) in self._rods().items() if _length(end - start) < _SMALL]
-        for rod in short:
-            yield f"{rod}_axle", f"expected at least {1e3 * _SMALL:g} mm from {rod}_chassis"
+        """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone, or without length."""
+        yield from _check_length(self.spring_chassis, self.spring_axle, "spring_chassis", "spring_axle")
+        short = [
+            wrong
+            for rod, (start, end) in self._rods().items()
+            for wrong in _check_length(start, end, f"{rod}_chassis", f"{rod}_axle")
+        ]
         if short:
+            yield from short
             return
         u, strength, _ = np.linalg.svd(self.calc_constraints())
         if strength[-1] < _SMALL:
@@ -260,6 +271,13 @@ def _check_hinge(
         yield end_key, f"lies on the hinge axis: expected at least {1e3 * _SMALL:g} mm from it"
     elif abs(speed[2]) < _SMALL * _length(speed):
         yield axis_key, f"the wheel has no travel: {end_key} cannot move up or down about this axis"
+
+
+def _check_length(
+    start: Point | np.ndarray, end: Point | np.ndarray, start_key: str, end_key: str
+) -> Iterable[tuple[str, str]]:
+    if _length(np.subtract(end, start)) < _SMALL:
+        yield end_key, f"expected at least {1e3 * _SMALL:g} mm from {start_key}"
 
 
 def _length(v: np.ndarray) -> float:
