@@ -151,7 +151,7 @@ def test_pulses_give_the_time_of_day_that_stamps_only_number():
     assert abs(clock.find_offset(45 * SECOND) - OFFSET) > 70_000_000
 
 
-def test_pulses_count_only_where_stamps_tell_the_second():
+def test_pulses_count_only_where_stamps_give_the_second():
     clock = UtcClock(lambda: HOST)
     for k in range(20):
         clock.take_pulse(k * SECOND)

@@ -302,7 +302,17 @@ def test_the_propeller_shaft_loads_the_left_wheel():
         (
             "link_chassis: -2.000 0.450 0.280",
             "link_chassis: -2.520 0.480 0.240",
-            "the rods do not hold the axle",
+            "vehicle.rear.hard_points.link_axle: expected at least 20 mm from link_chassis",
+        ),
+        (
+            r" link_chassis: .*\n +link_axle: .* m\b",
+            " link_chassis: -2.520 0.480 0.760 m\n      link_axle: -2.520 0.480 0.240 m",
+            "vehicle.rear.hard_points.link_axle: the rods do not hold the axle",
+        ),
+        (
+            "spring_axle: -2.550 0.520 0.280",
+            "spring_axle: -2.540 0.500 0.620",
+            "vehicle.rear.hard_points.spring_axle: expected at least 20 mm from spring_chassis",
         ),
         ("final_drive: 4.0", "final_drive: 0", "vehicle.rear.final_drive: expected"),
         (r"      link_axle: .*\n", "", "vehicle.rear.hard_points.link_axle: missing"),

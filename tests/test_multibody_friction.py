@@ -33,15 +33,35 @@ independent: [s]
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "free"),
-    [
-        (TWIST.format(form=""), 0.5),
-        (TWIST.format(form="coordinates: relative"), 0.5),
-        (STRETCH, 1.0),
-    ],
-    ids=["torsion spring", "relative coordinates", "spring"],
-)
+FRICTION_RATE = 0.01
+"""rad/s or m/s, the default."""
+
+
+def spring_kinds():
+    """And the coordinate where the spring has no force."""
+    return pytest.mark.parametrize(
+        ("text", "free"),
+        [
+            (TWIST.format(form=""), 0.5),
+            (TWIST.format(form="coordinates: relative"), 0.5),
+            (STRETCH, 1.0),
+        ],
+        ids=["torsion spring", "relative coordinates", "spring"],
+    )
+
+
+@spring_kinds()
+def test_steps_converge_while_friction_changes_the_rate_by_less_than_friction_rate(text, free):
+    """In half a step, until it sticks; without friction in the tangent some steps would not."""
+    mechanism = Mechanism.parse(text)
+    stepper = make_stepper("ali3p", "trapezoidal")
+    step = 0.9 * 2.0 * FRICTION_RATE * 0.05 / 0.4
+    for _ in range(round(1.5 / step)):
+        stepper.step(mechanism, step).require("step")
+    assert mechanism.q[mechanism.index("s")] == pytest.approx(free, abs=0.05)
+
+
+@spring_kinds()
 def test_amplitudes_fall_by_twice_the_friction_over_the_stiffness_until_it_sticks(text, free):
     """In each half period π √(I/k); it stays where the spring is weaker than the friction."""
     mechanism = Mechanism.parse(text)

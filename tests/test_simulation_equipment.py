@@ -187,9 +187,8 @@ daemon:
 
 def test_torques_and_pressure_are_measured_where_a_can_device_sends_them(tmp_path: Path) -> None:
     text = config_path("hatchback").read_text(encoding="utf-8")
-    configuration = written(
-        text.replace("sensors:\n", "sensors:\n  wheel_torques: {gain: 1.25}\n") + CAN, tmp_path
-    )
+    inputs = "  wheel_torques: {gain: 1.25}\n  brake_pressure: {offset: 0.5 bar}\n"
+    configuration = written(text.replace("sensors:\n", f"sensors:\n{inputs}") + CAN, tmp_path)
     scenario = dataclasses.replace(TURN, inputs=DriveInputs(front_torque=500.0, brake_pressure=1e5))
     sensors = loads("{wheel_torques: {}, brake_pressure: {}}", SimulatedSensors)
     found = vehicled.simulate(dataclasses.replace(scenario, sensors=sensors), configuration)
@@ -197,7 +196,7 @@ def test_torques_and_pressure_are_measured_where_a_can_device_sends_them(tmp_pat
     assert channels(found.measurements) == BUS | {"torque.front", "torque.rl", "brake.pressure"}
     assert values(found, "torque.front") == pytest.approx(400.0), "the reading is less than the torque"
     assert values(found, "torque.rl") == pytest.approx(0.0), "this axle is not driven"
-    assert values(found, "brake.pressure") == pytest.approx(1e5)
+    assert values(found, "brake.pressure") == pytest.approx(1.5e5), "the reading is more than the pressure"
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,11 @@ FRONT, REAR = re.findall(r"^  (?:front|rear):\n((?:    .*\n)+)", COMPACT, re.MUL
             "vehicle.rear.hard_points.hinge_axis: expected a direction",
         ),
         (
+            r"spring_arm: .* m\b",
+            "spring_arm: -2.420 0.560 0.620 m",
+            "vehicle.rear.hard_points.spring_arm: expected at least 20 mm from spring_chassis",
+        ),
+        (
             re.escape(FRONT),
             REAR.replace("-2.", "0.").replace("*tyre", re.findall(r"tyre: (&tyre(?:\n      .*)+)", FRONT)[0]),
             "vehicle.front.suspension: swing arms cannot be steered; expected double_wishbone or macpherson",

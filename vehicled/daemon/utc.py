@@ -106,7 +106,7 @@ class UtcClock:
             self._counters["used"] += 1
 
     def take_pulse(self, t_ns: int) -> None:
-        """A second of UTC began at `t_ns` on the monotonic clock; stamps say which."""
+        """A second of UTC began at `t_ns` on the monotonic clock; stamps determine which."""
         rough = self._stamps.find(t_ns, _LONGEST_NS)
         if rough is None:
             return

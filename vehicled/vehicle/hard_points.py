@@ -75,6 +75,12 @@ class HardPoints(SteeredPoints):
     spring_wishbone: MetresVector
     """Foot of spring and damper, on the lower wishbone."""
 
+    def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for a spring without length."""
+        yield from _check_length(
+            self.spring_chassis, self.spring_wishbone, "spring_chassis", "spring_wishbone"
+        )
+
     def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter."""
         return super().places(side) | {
@@ -139,8 +145,9 @@ class SwingArmPoints(WheelPlace):
     """Foot of spring and damper, on the arm."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for an arm on which the wheel has no travel."""
+        """Yield (key, what is wrong) for an arm on which the wheel has no travel, or a spring without length."""
         yield from _check_hinge(self.hinge, self.hinge_axis, self.wheel_center, "hinge_axis", "wheel_center")
+        yield from _check_length(self.spring_chassis, self.spring_arm, "spring_chassis", "spring_arm")
 
     def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter: the arm is the model's lower wishbone, its end the wheel centre."""
@@ -178,12 +185,29 @@ class LiveAxlePoints(WheelPlace):
     """Foot of spring and damper, on the axle."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone."""
+        """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone, or without length."""
+        yield from _check_length(self.spring_chassis, self.spring_axle, "spring_chassis", "spring_axle")
+        short = [
+            wrong
+            for rod, (start, end) in self._rods().items()
+            for wrong in _check_length(start, end, f"{rod}_chassis", f"{rod}_axle")
+        ]
+        if short:
+            yield from short
+            return
         u, strength, _ = np.linalg.svd(self.calc_constraints())
         if strength[-1] < _SMALL:
-            upper, panhard = np.abs(u[2:4, -1])  # their parts in what is held twice
-            rod = "upper_link_axle" if upper > panhard else "panhard_axle"
-            yield rod, "the rods do not hold the axle: it can move with both wheels where they are"
+            link, _, upper, panhard = np.abs(u[:4, -1])  # their parts in what is held twice
+            parts = {"link": link, "upper_link": upper, "panhard": panhard}
+            rod = max(parts, key=parts.__getitem__)
+            yield f"{rod}_axle", "the rods do not hold the axle: it can move with both wheels where they are"
+
+    def _rods(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Both ends, that on the chassis first; by the name that their points begin with."""
+        return {
+            rod: (np.array(getattr(self, f"{rod}_chassis")), np.array(getattr(self, f"{rod}_axle")))
+            for rod in ("link", "upper_link", "panhard")
+        }
 
     def calc_constraints(self) -> np.ndarray:
         """(6, 6) what a motion of the axle changes: lengths of the rods, heights of left and right wheel centre.
@@ -193,14 +217,9 @@ class LiveAxlePoints(WheelPlace):
         """
         x, y, z = self.wheel_center
         mirror, middle, up = np.array([1.0, -1.0, 1.0]), np.array([x, 0.0, z]), np.array([0.0, 0.0, 1.0])
-        link = np.array(self.link_axle), np.array(self.link_axle) - self.link_chassis
-        rods = [link, (mirror * link[0], mirror * link[1])]
-        for end, start in (
-            (self.upper_link_axle, self.upper_link_chassis),
-            (self.panhard_axle, self.panhard_chassis),
-        ):
-            rods.append((np.array(end), np.array(end) - start))
-        pulls = [(at, rod / max(_length(rod), _SMALL)) for at, rod in rods]
+        link, upper, panhard = self._rods().values()
+        rods = (link, (mirror * link[0], mirror * link[1]), upper, panhard)
+        pulls = [(end, (end - start) / _length(end - start)) for start, end in rods]
         pulls += [(np.array([x, side * y, z]), up) for side in (1.0, -1.0)]
         return np.array([np.append(along, np.cross(at - middle, along)) for at, along in pulls])
 
@@ -252,6 +271,13 @@ def _check_hinge(
         yield end_key, f"lies on the hinge axis: expected at least {1e3 * _SMALL:g} mm from it"
     elif abs(speed[2]) < _SMALL * _length(speed):
         yield axis_key, f"the wheel has no travel: {end_key} cannot move up or down about this axis"
+
+
+def _check_length(
+    start: Point | np.ndarray, end: Point | np.ndarray, start_key: str, end_key: str
+) -> Iterable[tuple[str, str]]:
+    if _length(np.subtract(end, start)) < _SMALL:
+        yield end_key, f"expected at least {1e3 * _SMALL:g} mm from {start_key}"
 
 
 def _length(v: np.ndarray) -> float:

@@ -67,17 +67,18 @@ class _Balance:
         moment = moment - hub_moment - brake - to_centre.cross(on_hub)
 
         kingpin = linkage.knuckle.directions[0]
+        names = (name for name, _ in parts.system.constraints)
         load = KnuckleLoad(
-            moment,
-            kingpin,
-            linkage.tie_rod,
-            joint,
-            corner.strut,
-            self._masses,
-            self._gravity,
-            required,
-            on_hub,
-            dict(zip((name for name, _ in parts.system.constraints), parts.step.multipliers, strict=True)),
+            moment=moment,
+            kingpin=kingpin,
+            tie_rod=linkage.tie_rod,
+            joint=joint,
+            strut=corner.strut,
+            masses=self._masses,
+            gravity=self._gravity,
+            required=required,
+            hub=on_hub,
+            multipliers=dict(zip(names, parts.step.multipliers, strict=True)),
         )
         support = linkage.find_support(load)
         self.tie_rod = support.tension

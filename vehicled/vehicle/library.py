@@ -25,7 +25,7 @@ from vehicled.vehicle.arrays import (
     R_IMU,
     ROOT_OUTPUTS,
 )
-from vehicled.vehicle.car import STATE, Car
+from vehicled.vehicle.car import PENALTY, STATE, Car
 from vehicled.vehicle.equations import EQUATIONS, UNKNOWNS
 from vehicled.vehicle.model import VehicleProgram, build
 from vehicled.vehicle.parameters import Vehicle
@@ -138,7 +138,7 @@ def make_library(name: str, vehicle: Vehicle, places: Mapping[str, np.ndarray] |
     mounting[ANTENNA], mounting[IMU] = places["antenna"], places["imu"]
     mounting[R_IMU] = places["R_imu_vehicle"].ravel()
     values = {array: car.view(array).copy() for array in kept}
-    values |= {"mounting": mounting, "integration": np.array([_STEP, car.view("integration")[1]])}
+    values |= {"mounting": mounting, "integration": np.array([_STEP, PENALTY])}
     title = [
         f"{name}: {len(made.names.bodies)} bodies, {len(made.names.coordinates)} coordinates, "
         f"{len(made.names.constraints)} constraints; {vehicle.tyre} tyres.",

@@ -206,12 +206,10 @@ class _SwingArm(SuspensionKind):
     has_ball_joints = False
 
     def guide(self, c: Carrier) -> list[Constraint]:
-        forward, spin, _, up = _find_axes(c, self._corner.lower.frame)
-        return [("arm: forward of the wheel", forward.dot(up)), ("arm: camber of the wheel", spin.dot(up))]
+        return _fix_attitude(c, "arm", self._corner.lower.frame)[:2]
 
     def steer(self, c: Carrier) -> Constraint:
-        forward, _, left, _ = _find_axes(c, self._corner.lower.frame)
-        return "arm: toe of the wheel", forward.dot(left)
+        return _fix_attitude(c, "arm", self._corner.lower.frame)[2]
 
     def support(self, load: KnuckleLoad) -> Support:
         return replace(
@@ -258,15 +256,11 @@ class _LiveAxle(SuspensionKind):
     def join(self, c: Carrier) -> list[Constraint]:
         joint = self._corner.lower.joint
         off = (joint - self._frame.point(joint.design)).position
-        forward, _, left, _ = _find_axes(c, self._frame)
-        return [
-            ("axle: toe of the wheel", forward.dot(left)),
-            *((f"axle: place of the wheel along {a}", x) for a, x in zip("xyz", off, strict=True)),
-        ]
+        places = [(f"axle: place of the wheel along {a}", x) for a, x in zip("xyz", off, strict=True)]
+        return [_fix_attitude(c, "axle", self._frame)[2], *places]
 
     def guide(self, c: Carrier) -> list[Constraint]:
-        forward, spin, _, up = _find_axes(c, self._frame)
-        return [("axle: forward of the wheel", forward.dot(up)), ("axle: camber of the wheel", spin.dot(up))]
+        return _fix_attitude(c, "axle", self._frame)[:2]
 
     def foot(self, c: Carrier) -> tuple[Vector, Combination]:
         design = self._corner.parameters.vector("spring.axle")
@@ -333,11 +327,16 @@ def constrain_normal(w: Wishbone) -> list[Constraint]:
     ]
 
 
-def _find_axes(c: Carrier, body: Frame) -> tuple[Vector, Vector, Vector, Vector]:
-    """Forward and spin axis of the knuckle, and two of a body that they are square to in design position."""
-    forward, spin = c.forward.design, c.spin_axis.design
-    up = body.direction(forward.cross(spin)).position
-    return c.forward.position, c.spin_axis.position, body.direction(spin).position, up
+def _fix_attitude(c: Carrier, name: str, body: Frame) -> list[Constraint]:
+    """The knuckle does not turn in a body: forward and camber, which guide the wheel, and toe, which steers it."""
+    forward, spin = c.forward.position, c.spin_axis.position
+    left = body.direction(c.spin_axis.design).position
+    up = body.direction(c.forward.design.cross(c.spin_axis.design)).position
+    return [
+        (f"{name}: forward of the wheel", forward.dot(up)),
+        (f"{name}: camber of the wheel", spin.dot(up)),
+        (f"{name}: toe of the wheel", forward.dot(left)),
+    ]
 
 
 class _Rod:
