@@ -250,7 +250,7 @@ def test_rejected_shares_count_usable_observations_only():
     found = scores.calc_rejected(
         [
             *(observation("imu.gyro", True, "fused") for _ in range(3)),
-            observation("imu.gyro", False, "gate"),
+            observation("imu.wz", False, "implausible"),  # an axis that was removed, of four samples
             observation("gnss.course", False, "not moving"),
             observation("wheel.fl.angle", True, "fused"),
             observation("wheel.rr.angle", False, "gate"),

@@ -42,10 +42,18 @@ def test_one_absurd_innovation_counts_as_five_standard_deviations():
     assert error.variance == pytest.approx(24 * EXPECTED / 250)
 
 
-def walk(density: float, least: float, samples: int = 20_000, h: float = 0.004) -> np.ndarray:
-    """What is added to `least` by a filter of a random walk of that density, measured with σ = 0.002."""
+def walk(
+    density: float, least: float, samples: int = 20_000, h: float = 0.004, noisier: float = 1.0
+) -> np.ndarray:
+    """What is added to `least` by a filter of a random walk of that density, measured with σ = 0.002.
+
+    `noisier`: by how much more noise the sensor has than the filter expects.
+    """
     rng, process, noise = np.random.default_rng(3), ExcessDensity(), 0.002**2
-    steps, errors = np.sqrt(density * h) * rng.normal(size=samples), 0.002 * rng.normal(size=samples)
+    steps, errors = (
+        np.sqrt(density * h) * rng.normal(size=samples),
+        0.002 * noisier * rng.normal(size=samples),
+    )
     x, estimate, variance, found = 0.0, 0.0, noise, []
     for step, error in zip(steps.tolist(), errors.tolist(), strict=True):
         x += step
@@ -66,6 +74,10 @@ def test_density_of_a_process_is_found():
 def test_a_process_that_is_as_given_keeps_its_density():
     assert np.mean(walk(4e-4, 4e-4)) < 0.3 * 4e-4
     assert np.mean(walk(1e-5, 4e-4)) < 0.02 * 4e-4
+
+
+def test_noise_of_the_sensor_is_not_taken_for_that_of_the_process():
+    assert np.mean(walk(4e-4, 4e-4, noisier=3.0)) < 0.05 * 4e-4
 
 
 def test_a_density_grows_to_25_times_the_given_one():

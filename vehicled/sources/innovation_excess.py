@@ -33,8 +33,9 @@ class ExcessVariance:
 class ExcessDensity:
     """Density of white noise on the rate of a state, by the innovations of a sensor that measures the state.
 
-    An innovation ν corrects the state by K ν, with K² S expected in the mean: what it is more has come from the
-    process since the sample before (Myers and Tapley, 1976).
+    Consecutive innovations are not correlated where process and sensor are as noisy as expected. A noisier process
+    makes their product positive, by (1 − K) times the variance that the state has in excess; a noisier sensor, such
+    as one that vibrates, makes it negative (Mehra, 1970). What an innovation corrects, K ν, weighs it.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,8 @@ class ExcessDensity:
 
     def reset(self) -> None:
         """Forget all innovations."""
+        self._before = 0.0
+        """The last innovation."""
         self.density = 0.0
         """By how much the process has more noise than it is expected to have at least, unit²/s."""
 
@@ -51,6 +54,7 @@ class ExcessDensity:
         `least`: density that the process has in any case.
         """
         gain = max(expected - noise, 0.0) / expected
-        square = min(innovation * innovation, SPIKE * expected)
-        more = self.density + gain * gain * (square - expected) / interval / MEMORY
+        product, self._before = innovation * self._before, innovation
+        product = min(max(product, -SPIKE * expected), SPIKE * expected)
+        more = self.density + gain * gain * product / interval / MEMORY
         self.density = min(max(more, 0.0), _MOST * least)

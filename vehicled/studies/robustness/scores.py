@@ -13,6 +13,7 @@ from replay.csv_log import Table
 from vehicled import scoring
 from vehicled.errors import RunError
 from vehicled.messages import Innovation
+from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
 
 QUANTITIES = ("horizontal", "yaw", "wz", "vx", "sideslip")
 """Whose RMSE a row has: m, rad, rad/s, m/s, rad."""
@@ -28,6 +29,8 @@ DIVERGED = {"horizontal": 10.0, "yaw": math.radians(20), "sideslip": math.radian
 """Errors of a filter that has lost the car."""
 _NOT_REJECTED = ("not moving", "no fix")
 """Reasons for which an observation was left out that are not due to the sensor."""
+_KIND_OF_AXIS = dict.fromkeys(GYROSCOPES, "imu.gyro") | dict.fromkeys(ACCELEROMETERS, "imu.accel")
+"""What is removed axis by axis counts among the observations of all axes."""
 
 
 def score_run(estimates: Table, truth: Table, offset_known: bool) -> dict[str, Any]:
@@ -123,6 +126,7 @@ def calc_rejected(innovations: Iterable[Innovation]) -> dict[str, float]:
             continue
         parts = innovation.sensor.split(".")
         kind = f"{parts[0]}.{parts[2]}" if len(parts) == 3 and parts[0] == "wheel" else innovation.sensor
+        kind = _KIND_OF_AXIS.get(kind, kind)
         seen[kind] += 1
         rejected[kind] += not innovation.fused
     return {kind: rejected[kind] / n for kind, n in sorted(seen.items())}
