@@ -47,7 +47,7 @@ PLAIN_FIELDS = {
         "version",
     ),
     *("pulses_per_revolution", "weigh_beyond", "reject_beyond", "file_size_mb", "keep_free"),
-    *("locking", "torque_split"),
+    *("locking", "torque_split", "final_drive"),
     *("bank", "damping_ratio", "friction", "gain", "rolling_resistance", "scale", "slope", "sm", "ss"),
     *(
         "slip_stiffness_ratio",

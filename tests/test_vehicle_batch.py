@@ -114,7 +114,8 @@ def test_sensors_and_suspensions_of_each():
     batch = CarBatch(car, WIDTH, (SENSOR_KERNELS,))
     batch.correct(change, wheels)
     travel, rate = 0.01 * np.random.default_rng(6).standard_normal((2, 4, WIDTH))
-    batch.correct_suspension(travel, rate)
+    motion = car.calc_travel_motion()
+    batch.correct_suspension(travel, rate, motion)
     batch.step(H)
     before = car.workspace.copy()
     sensors = batch.result(SENSOR_KERNELS)
@@ -123,7 +124,7 @@ def test_sensors_and_suspensions_of_each():
     for k in range(WIDTH):
         car.workspace[:] = before
         car.correct(change[:, k], wheels[..., k])
-        car.correct_suspension(travel[:, k], rate[:, k])
+        car.correct_suspension(travel[:, k], rate[:, k], motion)
         car.step(H)
         for kernel in (sensors.observe_pose, sensors.imu_accelerometer):
             car.call(kernel)

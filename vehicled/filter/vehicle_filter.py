@@ -350,7 +350,8 @@ class VehicleFilter(VehicleState):
             return
         self._apply()
         if self._has_travel:
-            self._correct_suspension(self.car, *self._travel.reshape(2, len(WHEELS)))
+            travel, rate = self._travel.reshape(2, len(WHEELS))
+            self._correct_suspension(self.car, travel, rate, self.car.calc_travel_motion())
             self._extra[self.states[SUSPENSION[0]].start - self._slow :] = 0.0
             self._travel[:] = 0.0
             self.read_state()
@@ -358,7 +359,7 @@ class VehicleFilter(VehicleState):
         self._past = None
 
     def _correct_suspension(
-        self, cars: Instances, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion | None = None
+        self, cars: Instances, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion
     ) -> None:
         """Tyres are stiff: where a wheel travels up in the body, it is the body that comes down."""
         cars.correct_suspension(travel, rate, motion)

@@ -161,23 +161,11 @@ class Instances:
         self._carry[0] = float(carry)
         self.call(self.kernels.correct)
 
-    def calc_travel_motion(self) -> TravelMotion:
-        """At the present position, with the chassis where it is."""
-        self.call(self.kernels.travel_jacobian)
-        columns = len(self._branch_q) - 1 + len(self._axle_q)
-        jacobian = self._travel_jacobian.reshape(-1, columns, len(WHEELS)).transpose(2, 0, 1)
-        return calc_travel_motion(jacobian, len(self._axle_q))
-
-    def correct_suspension(
-        self, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion | None = None
-    ) -> None:
-        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s.
-
-        `motion` as by `calc_travel_motion`, where it is known.
+    def correct_suspension(self, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion) -> None:
+        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s, as they then move.
 
         Constraints hold to first order; the next step corrects the rest.
         """
-        motion = self.calc_travel_motion() if motion is None else motion
         n = len(motion.corners)
         self._branch_q[:n] += motion.corners @ travel
         self._branch_qd[:n] += motion.corners @ rate
@@ -298,6 +286,19 @@ class Car(Instances):
             self._d_correction[...] = 0.0 if d_change is None else d_change
             self._d_corner_correction[...] = 0.0 if d_wheels is None else d_wheels
         super().correct(change, wheels, carry=carry)
+
+    def calc_travel_motion(self) -> TravelMotion:
+        """At the present position, with the chassis where it is."""
+        self.call(self.kernels.travel_jacobian)
+        columns = len(self._branch_q) - 1 + len(self._axle_q)
+        jacobian = self._travel_jacobian.reshape(-1, columns, len(WHEELS)).transpose(2, 0, 1)
+        return calc_travel_motion(jacobian, len(self._axle_q))
+
+    def correct_suspension(
+        self, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion | None = None
+    ) -> None:
+        """As of `Instances`; by the motion at the present position, where none is given."""
+        super().correct_suspension(travel, rate, self.calc_travel_motion() if motion is None else motion)
 
     # -- parameters -----------------------------------------------------------------------------------
 
