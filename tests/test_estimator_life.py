@@ -378,7 +378,8 @@ def test_noise_that_was_reloaded_outlives_a_divergence():
     Run(prototype(), given[300:], estimator=e)
     assert e.status()["restarts"] == 1
     density, states = e.filter.car.view("density"), e.filter.states
-    assert density[states.index(ANGULAR_RATE, "yaw")] == 49.0
+    # And a little more, as consecutive innovations of the gyroscope show it.
+    assert density[states.index(ANGULAR_RATE, "yaw")] == pytest.approx(49.0, rel=0.02)
     assert density[states[GYRO_BIAS]] == pytest.approx(0.25)
 
 
