@@ -165,6 +165,7 @@ class GnssSource(Source[Gnss]):
     """Position, velocity and heading of one receiver."""
 
     def __init__(self, settings: Gnss, context: Context) -> None:
+        self._given_noise = context.given_noise
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
         self._rates = context.rates
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
@@ -286,7 +287,8 @@ class GnssSource(Source[Gnss]):
     def _widen_place(self, t_ns: int) -> None:
         """While a course is awaited, by which the car is turned, the way since the last fix may have led anywhere."""
         since, self._placed_ns = t_ns - self._placed_ns, t_ns
-        if self._has_velocity and not self._world.aligned and 0 < since < _LONGEST_PAUSE_NS:
+        awaited = self._has_velocity and not self._world.aligned and not self._given_noise
+        if awaited and 0 < since < _LONGEST_PAUSE_NS:
             way = self.filter.pose.item(AHEAD) * since * 1e-9
             for axis in ("x", "y"):
                 self.filter.add_variance(POSITION, axis, way**2)
