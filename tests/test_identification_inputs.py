@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from drives_rig import TEXT, prototype_file
-from scipy.signal import savgol_filter
 
 from vehicled.configuration import configure
 from vehicled.identification.vehicle.recorded_inputs import (
@@ -54,17 +53,6 @@ def test_noise_of_the_steering_is_smoothed():
     steps = interpolate_inputs(recording(20.0, {"steer.rack": lambda t: 0.0}, noise=1e-4), SMOOTHING)
     _, found = inputs_of(steps, "steer.rack")
     assert 0.3e-4 < found.std() < 0.8e-4
-
-
-def test_it_is_smoothed_as_another_program_does_it():
-    """At the ends too."""
-    given = recording(1.0, {"steer.rack": lambda t: 0.02 * np.sin(6.0 * t)}, noise=1e-3)
-    samples = [
-        (m.t * 1e-9, v) for s in given for m in s.measurements for c, v in m.values.items() if "rack" in c
-    ]
-    t, found = inputs_of(interpolate_inputs(given, SMOOTHING), "steer.rack")
-    expected = savgol_filter(np.interp(t, *np.transpose(samples)), 2 * round(SMOOTHING * 1e9 / PERIOD) + 1, 3)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
 
 
 def test_other_channels_and_times_stay_unchanged():

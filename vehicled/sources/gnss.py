@@ -287,6 +287,7 @@ class GnssSource(Source[Gnss]):
     def _widen_place(self, t_ns: int) -> None:
         """While a course is awaited, by which the car is turned, the way since the last fix may have led anywhere."""
         since, self._placed_ns = t_ns - self._placed_ns, t_ns
+        # Noise is identified by derivatives of all that the filter does, which this addition has not.
         awaited = self._has_velocity and not self._world.aligned and not self._given_noise
         if awaited and 0 < since < _LONGEST_PAUSE_NS:
             way = self.filter.pose.item(AHEAD) * since * 1e-9

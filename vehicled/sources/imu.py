@@ -226,7 +226,7 @@ class ImuSource(Source[Imu]):
         s, offsets = self.settings, self.settings.get_offsets()
         self._squares: list[list[float]] = (s.R_imu_vehicle**2).tolist()
         self._ahead_axis, self._left_axis, self._up = s.R_imu_vehicle.T.tolist()
-        self.filter.set_yaw_noise(self._turning.density)  # other settings of the filter do not have it
+        self.filter.set_yaw_noise(self._turning.density)  # the filter has been configured without it
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []

@@ -69,7 +69,7 @@ class Screening:
         self._mounting.configure(sensors)
 
     def reset(self) -> None:
-        """The filter begins anew: nothing has been measured yet. What is known of units stays."""
+        """The filter begins anew: nothing has been measured yet. What is known of units and of steps stays."""
         self._stuck.reset()
         self._yaw.reset()
         self._course.reset()

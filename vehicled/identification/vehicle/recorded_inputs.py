@@ -17,7 +17,7 @@ from vehicled.messages import Measurement, Step
 from vehicled.sources.sensors import find_input_limits
 
 _ORDER = 3
-"""Of the polynomials that smooth the steering."""
+"""Of the polynomials that smooth the steering (Savitzky and Golay 1964)."""
 _NO_SMOOTHING = 1e-6
 """s: memory of a tracker that practically does not smooth."""
 _SOURCE = "inputs"
@@ -28,6 +28,10 @@ def interpolate_inputs(steps: Sequence[Step], smoothing: float) -> list[Step]:
 
     Those of steering are smoothed over `smoothing` s to both sides.
     """
+    from scipy.signal import (
+        savgol_filter,  # takes a second, which others who import this module need not wait
+    )
+
     times = np.array([s.t for s in steps], float) * 1e-9
     period = float(np.median(np.diff(times))) if len(times) > 1 else smoothing
     half = max(round(smoothing / period), _ORDER // 2 + 1)
@@ -35,21 +39,9 @@ def interpolate_inputs(steps: Sequence[Step], smoothing: float) -> list[Step]:
     for channel, (t, v) in _series(steps).items():
         values = np.interp(times, t, v)
         if channel.startswith("steer.") and len(values) > 2 * half:
-            values = _smooth(values, half)
+            values = savgol_filter(values, 2 * half + 1, _ORDER)
         columns[channel] = values.tolist()
     return [_with_inputs(s, {c: column[k] for c, column in columns.items()}) for k, s in enumerate(steps)]
-
-
-def _smooth(values: np.ndarray, half: int) -> np.ndarray:
-    """(n,) each value by the polynomial that fits it and `half` neighbours on both sides best (Savitzky, Golay 1964).
-
-    At the ends by that of the first or last 2 half + 1 values. SciPy's takes a second to import.
-    """
-    window = 2 * half + 1
-    powers = np.vander(np.linspace(-1.0, 1.0, window), _ORDER + 1)
-    fitted = powers @ np.linalg.pinv(powers)
-    inside = np.convolve(values, fitted[half], mode="valid")
-    return np.concatenate([fitted[:half] @ values[:window], inside, fitted[half + 1 :] @ values[-window:]])
 
 
 def without_smoothing(file: File) -> File:

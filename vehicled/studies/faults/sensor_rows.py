@@ -13,7 +13,7 @@ from vehicled.studies.faults.signals import Displaced, Exchanged, Flapping, NoRe
 
 _RACK_5_DEGREES = math.radians(5.0) * 0.126
 """m, of the prototype's rack."""
-_WAY_OFF = 20.0
+_WAY_OFF = 0.5 * 4.5 * 3.0**2
 """m: where a driver can go within 3 s beside where the car was going, a t²/2 with 4.5 m/s²."""
 _LEFT_RIGHT = [(f"wheel.{a}l.angle", f"wheel.{a}r.angle") for a in "fr"]
 
