@@ -55,10 +55,19 @@ IN_CHART = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE)
 """The groups whose errors are those of the chart and of its rates, in their order."""
 SLOW = (
     *(GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT),
-    *(GNSS.wander, GNSS.antenna, GNSS.latency, SPEED_SCALE, UNMODELLED, STEERING_OFFSET, TYRE_ERROR),
+    *(
+        GNSS.wander,
+        GNSS.antenna,
+        GNSS.latency,
+        GNSS.velocity_latency,
+        SPEED_SCALE,
+        UNMODELLED,
+        STEERING_OFFSET,
+        TYRE_ERROR,
+    ),
 )
 BY_OTHER_MEANS = {
-    "gnss": (GNSS.latency,),  # the time of the observation is another one
+    "gnss": (GNSS.latency, GNSS.velocity_latency),  # the time of the observation is another one
     "imu_gyro": (GYRO_SCALE, ALIGNMENT),  # small rates count less
     "imu_accelerometer": (DRIVE_FORCE,),  # acts through the simulation
 }
@@ -182,8 +191,8 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
         observed[kind] = {g.name for g in SLOW if rows[:, drive.states[g]].any()}
     assert observed == {
         "gnss.position": {"gnss_wander", "antenna", "gnss_latency"},
-        "gnss.speed": {"antenna", "gnss_latency"},
-        "gnss.course": {"antenna", "gnss_latency"},
+        "gnss.speed": {"antenna", "gnss_latency", "gnss_velocity_latency"},
+        "gnss.course": {"antenna", "gnss_latency", "gnss_velocity_latency"},
         "imu.gyro": {"gyro_bias", "gyro_scale", "imu_alignment"},
         # Steering and tyres only in the kinds whose cars follow such estimates.
         "imu.accel": {"accelerometer_bias", "imu_alignment", "unmodelled"},

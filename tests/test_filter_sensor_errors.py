@@ -132,6 +132,10 @@ def test_latency_of_a_receiver_is_that_of_fixes_made_earlier(bend, kind):
     counted = by_latency**3 / (by_latency**2 + slow**2)
     least = {"gnss.position": 0.02, "gnss.speed": 0.02, "gnss.course": 0.005}[kind]
     assert rows[:, index(f, GNSS.latency)] == pytest.approx(counted, rel=0.02, abs=least)
+    of_velocity = rows[:, index(f, GNSS.velocity_latency)]
+    assert (
+        not of_velocity.any() if kind == "gnss.position" else of_velocity == pytest.approx(counted, rel=0.02)
+    )
     if kind == "gnss.course":
         assert by_latency[0] > 0.2  # clockwise from north, and the car turns left
 

@@ -114,7 +114,7 @@ class Gnss(SourceSettings):
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
     """How well its place is known, 1 σ."""
     latency_sigma: Annotated[Seconds, NonNegative] = 0.01
-    """How well the time of a fix is known, 1 σ."""
+    """How well the time of a fix is known, 1 σ. Velocities may be older than their fix by half of it, 1 σ."""
     rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
     rtk_float: FixNoise = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)
     dgnss: FixNoise = FixNoise(horizontal=0.7, vertical=1.4, wander=0.35)
@@ -176,6 +176,7 @@ class GnssSource(Source[Gnss]):
         """Time of the last fix."""
         super().__init__(settings, context)
         self._latency = self.filter.view_slow_states(self._receiver.latency)
+        self._velocity_latency = self.filter.view_slow_states(self._receiver.velocity_latency)
 
     def reset(self) -> None:
         """The filter begins anew."""
@@ -234,7 +235,7 @@ class GnssSource(Source[Gnss]):
         if fix is None and ("lat" in v or v.get("quality", 1.0) < 1.0):
             self.updates.reject(m, f"{name}position", [], "no fix")
         moving = v.get("speed", 0.0) > self.settings.least_speed
-        self._write_rates(m.t * 1e-9 - self._late)
+        self._write_rates(m.t * 1e-9 - self._velocity_late)
         if fix is not None and not self._world.known:
             self._join_world(fix)
         self._check_heading(m.t, v)
@@ -250,6 +251,11 @@ class GnssSource(Source[Gnss]):
     def _late(self) -> float:
         """By how much fixes are older than by `latency`, as far as the filter has found, s."""
         return float(self._latency[0])
+
+    @property
+    def _velocity_late(self) -> float:
+        """The same of velocities, which receivers smooth more, s."""
+        return self._late + float(self._velocity_latency[0])
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
         return self.settings.find_noise(v.get("quality", 1.0))
@@ -312,19 +318,19 @@ class GnssSource(Source[Gnss]):
             level = sigma**2 + (s.sideslip_error * math.hypot(v["vn"], v["ve"])) ** 2
             upright = (_HEIGHT_RATIO * sigma) ** 2 + _HEAVE**2 if "vd" in v else MISSING
             value, present = [v["ve"], v["vn"], -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
-            updates.update(m, f"{name}velocity", value, [level, level, upright], present, self._late)
+            updates.update(m, f"{name}velocity", value, [level, level, upright], present, self._velocity_late)
             return
         if "speed" in v:
             if v["speed"] < _LEAST_SPEED:
                 updates.reject(m, f"{name}speed", [v["speed"]], "not moving")
             else:
-                updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], latency=self._late)
+                updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], latency=self._velocity_late)
         if "course" in v:
             if not moving:  # nor without a speed beside it, which its noise depends on
                 updates.reject(m, f"{name}course", [v["course"]], "not moving")
             else:
                 noise = (sigma / v["speed"]) ** 2 + s.sideslip_error**2
-                updates.update(m, f"{name}course", [v["course"]], [noise], latency=self._late)
+                updates.update(m, f"{name}course", [v["course"]], [noise], latency=self._velocity_late)
 
     def _write_rates(self, t: float) -> None:
         """What the gyroscopes measured at t (s), which the antenna's velocity is predicted with."""

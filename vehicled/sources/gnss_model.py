@@ -26,12 +26,13 @@ class ReceiverErrors:
     wander: Group
     antenna: Group
     latency: Group
+    velocity_latency: Group
     baseline: Group
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """Its slow errors, in the order of the states."""
-        return self.wander, self.antenna, self.latency, self.baseline
+        return self.wander, self.antenna, self.latency, self.velocity_latency, self.baseline
 
     @property
     def baseline_array(self) -> str:
@@ -72,6 +73,14 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         contradiction=10.0,
         sigma=lambda gnss: None if gnss is None else gnss.latency_sigma,
     )
+    velocity_latency: ErrorStates[Gnss | None] = make_constant(
+        f"{name}_velocity_latency",
+        ("",),
+        "s",
+        "by how much velocities are older than the fix that they come with",
+        contradiction=10.0,
+        sigma=lambda gnss: None if gnss is None else _SMOOTHING * gnss.latency_sigma,
+    )
     baseline: ErrorStates[Gnss | None] = make_constant(
         f"{name}_baseline",
         ("",),
@@ -81,11 +90,15 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         # Without a second antenna there is nothing to estimate.
         sigma=lambda gnss: 0.0 if gnss is None or gnss.heading is None else gnss.heading.angle_sigma,
     )
-    return ReceiverErrors(name, wander, place, latency, baseline)
+    return ReceiverErrors(name, wander, place, latency, velocity_latency, baseline)
 
 
 GNSS, GNSS2 = _make_receiver("gnss", "antenna"), _make_receiver("gnss2", "gnss2_antenna")
 
+_OF_VELOCITY = "speed", "velocity", "course"
+"""Kinds of observation that receivers smooth more than positions, by tens of milliseconds."""
+_SMOOTHING = 0.5
+"""σ of their latency beside that of fixes, as a share of the σ of the latter."""
 _SMALL_CHANGE = {"position": 1.0, "speed": 0.3, "velocity": 0.3, "course": 0.05, "heading": 0.05}
 """m/s, m/s², rad/s: slower changes do not determine a latency."""
 
@@ -170,7 +183,10 @@ class _ReceiverModel:
         def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
             reading = readings[k]
             change = model.calc_change(model.models.differentiate(reading))
-            row = s.entries(receiver.latency, {0: -model.discount(change, _SMALL_CHANGE[kind])})
+            older = -model.discount(change, _SMALL_CHANGE[kind])
+            row = s.entries(receiver.latency, {0: older})
+            if kind in _OF_VELOCITY:
+                row |= s.entries(receiver.velocity_latency, {0: older})
             # Without it a negative latency would change its rows, but not what is predicted, and grow without end.
             more = model.lead * change
             if kind == "heading":
