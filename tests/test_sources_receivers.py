@@ -287,7 +287,7 @@ def test_a_car_without_a_second_receiver_has_no_code_for_it():
         for sensors in (prototype().sensors, with_sensors(gnss2=Gnss2()).sensors)
     )
     assert not any("gnss2" in group.name for group in without.groups)
-    assert sum(len(g.elements) for g in second.groups) == sum(len(g.elements) for g in without.groups) + 7
+    assert sum(len(g.elements) for g in second.groups) == sum(len(g.elements) for g in without.groups) + 8
     with pytest.raises(UsageError, match="reload_noise: adds or removes the states gnss2_antenna"):
         Estimator(prototype()).command("reload_noise", with_sensors(gnss2=Gnss2()).noise_arguments())
 

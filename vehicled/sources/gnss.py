@@ -113,7 +113,7 @@ class Gnss(SourceSettings):
     antenna: MetresVector = (0.0, 0.0, 0.0)
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
     """How well its place is known, 1 σ."""
-    latency_sigma: Annotated[Seconds, NonNegative] = 0.01
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.03
     """How well the time of a fix is known, 1 σ. Velocities may be older than their fix by half of it, 1 σ."""
     rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
     rtk_float: FixNoise = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)

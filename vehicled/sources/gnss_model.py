@@ -78,7 +78,6 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         ("",),
         "s",
         "by how much velocities are older than the fix that they come with",
-        contradiction=10.0,
         sigma=lambda gnss: None if gnss is None else _SMOOTHING * gnss.latency_sigma,
     )
     baseline: ErrorStates[Gnss | None] = make_constant(
