@@ -130,7 +130,7 @@ class Gnss(SourceSettings):
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
     def find_noise(self, quality: float) -> FixNoise:
-        """Of a fix of that quality, as receivers count them."""
+        """Of a fix of that NMEA quality; of another one than 2, 4 and 5 that of a `single` fix."""
         kinds = {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}
         return kinds.get(int(quality), self.single)
 
