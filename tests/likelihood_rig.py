@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 
-def check_score(run: Callable[[np.ndarray], Any], logs: np.ndarray) -> None:
+def check_score(run: Callable[[np.ndarray], Any], logs: np.ndarray, rel: float = 1e-5) -> None:
     """The score is the derivative of the likelihood, by central differences of whole filters.
 
     `run`: a filter of the same readings by logarithms (m,) that stay as they are, with `noise` and `log_likelihood`.
@@ -17,5 +17,5 @@ def check_score(run: Callable[[np.ndarray], Any], logs: np.ndarray) -> None:
         away = np.zeros(len(logs))
         away[k] = 1e-4
         slope = (run(logs + away).log_likelihood - run(logs - away).log_likelihood) / 2e-4
-        assert score[k] == pytest.approx(slope, rel=1e-5)
+        assert score[k] == pytest.approx(slope, rel=rel)
     assert np.linalg.eigvalsh(information).min() > 0.0
