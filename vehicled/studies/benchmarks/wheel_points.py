@@ -75,7 +75,7 @@ class WheelMode:
     to_speed: float
     """Change of the car's speed meanwhile, m/s per rad/s."""
     curvature: float
-    """What is even in the response to ±0.5 rad/s, over that: all that points know beyond a Jacobian."""
+    """What is even in the response to ±0.5 rad/s, over that: all that points add to a Jacobian."""
     braked_curvature: float = math.nan
     """The same after a tenth of a second of braking by 50 bar, at about 6 m/s²."""
 

@@ -46,7 +46,8 @@ _WHEELS, _RATES = slice(_N, _PAIRS), slice(_PAIRS, _PAIRS + _N)
 _WHEEL_RATES = slice(_PAIRS + _N, 2 * _PAIRS)
 _ACCELERATIONS = np.array([0.5, 0.5, 1e-4, 0.02, 1e-4, 1e-4, 2.0, 2.0, 2.0, 2.0])
 """Plant noise on z̈: square roots of spectral densities, m/s²/√Hz and rad/s²/√Hz. Chosen for least errors
-in `mixed_drive`: the transition lacks the springs, and more noise on the slopes lets corrections tilt the car."""
+in `mixed_drive` with seed 0: the transition lacks the springs, and with more noise on the slopes corrections tilt the
+car."""
 _START = np.array(
     [5.0, 5.0, 1e-3, 0.1, 1e-3, 1e-3, *4 * [np.pi], 0.1, 0.1, 1e-3, 0.01, 1e-3, 1e-3, *4 * [0.1]]
 )
