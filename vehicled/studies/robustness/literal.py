@@ -38,7 +38,7 @@ OUTPUTS = (
     *("sigma.x", "sigma.y", "sigma.yaw", "sigma.vx", "sigma.vy", "sigma.sideslip"),
 )
 """Columns of the estimates, m, rad and s."""
-Kind = Literal["position", "velocity", "gyroscopes", "course", "wheels"]
+ReadingKind = Literal["position", "velocity", "gyroscopes", "course", "wheels"]
 
 _N, _PAIRS = len(CHART), len(COORDINATES)
 _WHEELS, _RATES = slice(_N, _PAIRS), slice(_PAIRS, _PAIRS + _N)
@@ -60,7 +60,7 @@ _SLOWEST = 1.0
 class Reading:
     """What one sensor measures."""
 
-    kind: Kind
+    kind: ReadingKind
     value: np.ndarray
     """Position of the antenna (3,) m, its horizontal velocity (2,) m/s, world axes; angular velocity (3,) rad/s, IMU
     axes; course over ground (1,) rad from east, counter-clockwise; angles of the wheels (4,) rad."""
@@ -125,7 +125,7 @@ class LiteralErrors:
             innovation = wrap(innovation)
         return LinearObservation(innovation, jacobian, np.diag(reading.sigma**2))
 
-    def predict_reading(self, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
+    def predict_reading(self, kind: ReadingKind) -> tuple[np.ndarray, np.ndarray]:
         """h (m,) and its derivatives by z and ż (m, 20)."""
         state = self.state
         if kind in ("course", "wheels"):  # the course counts as the heading itself

@@ -20,7 +20,7 @@ from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.wheels import ANGLES
-from vehicled.studies.robustness.literal import OUTPUTS, Kind, LiteralErrors, Reading
+from vehicled.studies.robustness.literal import OUTPUTS, LiteralErrors, Reading, ReadingKind
 from vehicled.studies.robustness.log_start import find_fix, find_start, group_by_time
 
 
@@ -75,7 +75,7 @@ def read(sensors: Sensors, origin: WorldOrigin | None, values: Mapping[str, floa
             yield _make("course", [course], noise_of_fix.velocity / speed)
 
 
-def _make(kind: Kind, value: Iterable[float], *sigma: float) -> Reading:
+def _make(kind: ReadingKind, value: Iterable[float], *sigma: float) -> Reading:
     """With one σ for each component, or one for all."""
     given = np.array(list(value))
     return Reading(kind, given, np.broadcast_to(sigma, given.shape))
