@@ -87,7 +87,13 @@ def remove_information(filter: LinearFilter) -> None:
     filter.errors.remove_information(2, 0.1, -filter.state[2])
 
 
-@pytest.mark.parametrize("change", [add_error, remove_information])
+def replace_state(filter: LinearFilter) -> None:
+    """State 4 is another one from now on, with an estimate of its own."""
+    filter.state[4] = 0.5
+    filter.errors.replace(4, 0.2)
+
+
+@pytest.mark.parametrize("change", [add_error, remove_information, replace_state])
 def test_what_is_done_meanwhile_leaves_late_observations_exact(change):
     """While an observation is on its way, the same is done as after one that was in time."""
     *timely, late = make_fixes(6, [20])
