@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps, with_sensors
 
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
@@ -14,14 +14,13 @@ LATE = 0.06
 """s."""
 
 
-def smoothed(measurements, late: float):
+def delay_velocities(measurements, late: float):
     """The speed and course of each fix are those of `late` seconds before it."""
     at = [(m.t * 1e-9, m.values) for m in measurements if "gnss.speed" in m.values]
     series = {}
     for channel in ("gnss.speed", "gnss.course"):
-        t, values = zip(
-            *((t, v[channel]) for t, v in at if channel in v), strict=True
-        )  # no course at standstill
+        # There is no course at standstill.
+        t, values = zip(*((t, v[channel]) for t, v in at if channel in v), strict=True)
         series[channel] = t, np.unwrap(values) if channel == "gnss.course" else values
     changed = []
     for m in measurements:
@@ -34,11 +33,9 @@ def smoothed(measurements, late: float):
 
 @pytest.mark.parametrize("late", [0.0, LATE])
 def test_velocities_that_lag_behind_their_fixes_are_found(late):
-    given = prototype()
-    gnss = replace(given.sensors.gnss, latency_sigma=0.05)
-    configuration = replace(given, sensors=replace(given.sensors, gnss=gnss))
     drive = mixed(20.0)
-    run = Run(configuration, steps(smoothed(drive.measurements(), late)))
+    configuration = with_sensors(gnss=replace(prototype().sensors.gnss, latency_sigma=0.05))
+    run = Run(configuration, steps(delay_velocities(drive.measurements(), late)))
     found = run.estimator.parameters()
     of_velocity, of_fixes = found["gnss_velocity_latency"], found["gnss_latency"]
     assert 0.0 < of_velocity.sigma < 0.01
@@ -49,8 +46,7 @@ def test_velocities_that_lag_behind_their_fixes_are_found(late):
 
 def test_the_latency_of_late_fixes_settles_from_a_start_at_speed():
     """Each corrects an earlier step, which has estimated the latency otherwise than the present one."""
-    gnss = replace(prototype().sensors.gnss, latency_sigma=0.05)
-    configuration = replace(prototype(), sensors=replace(prototype().sensors, gnss=gnss))
+    configuration = with_sensors(gnss=replace(prototype().sensors.gnss, latency_sigma=0.05))
     initial = InitialMotion(speed=25.0, yaw=0.5)
     inputs = DriveInputs(rear_torque=100.0)
     drive = Drive(Scenario(duration=4.0, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))

@@ -290,7 +290,8 @@ class VehicleState:
         elif known:
             for i, (value, variance) in self._before_loss.items():
                 self._extra[i - self._slow] = value
-                self.errors.set_variance(i, variance)
+                # The car has moved by the error that the steering had meanwhile.
+                self.errors.replace(i, variance)
             self._before_loss = None
         place = self.states.index(STEERING_OFFSET)
         self._density[place] = self._table.densities()[place] if known else noise**2
