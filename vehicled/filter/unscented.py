@@ -192,9 +192,9 @@ class UnscentedVehicleFilter(VehicleFilter):
         x = np.zeros(len(p))
         x[self._drawn] = moments.shift
         self.errors.set_estimate(x, p)
-        drawn = p[self._block]
-        self._variances = drawn.diagonal()
-        root, repaired = factorise(drawn)
+        self._variances = p[self._block].diagonal()
+        # Readings follow from where the points are: what forces and slow errors add to that is not among them.
+        root, repaired = factorise(_TRANSFORM.calc_covariance(moments, moments))
         self._inverse_root = np.linalg.inv(root)
         self.repairs += repaired
         self._posed = False
