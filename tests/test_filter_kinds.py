@@ -255,6 +255,15 @@ def test_all_kinds_follow_the_drive(kind, gnss):
     )
 
 
+def test_points_know_how_tyre_forces_respond():
+    """The plant's tyres are softer than the model's: without that, errors are 0.2 degrees."""
+    truth = bends(SECONDS)
+    run = Run(of_kind("UKF"), steps(truth.measurements(1, gnss="rtk")))
+    error = run.error(truth, "sideslip")
+    assert np.degrees(rms(error)) < 0.12
+    assert rms(error / run["sigma.sideslip"]) < np.sqrt(3.0)
+
+
 def test_what_the_model_lacks_acts_on_the_car():
     speeds = []
     for lack in (0.0, 0.5):
