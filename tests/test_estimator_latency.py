@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from estimator_rig import Run, mixed, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps
 
 from vehicled.messages import Measurement
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 
 LATE = 0.06
 """s."""
@@ -43,3 +45,18 @@ def test_velocities_that_lag_behind_their_fixes_are_found(late):
     assert abs(of_velocity.value - late) < 4.0 * of_velocity.sigma
     assert abs(of_fixes.value) < 4.0 * of_fixes.sigma
     assert rms(run.error(drive, "vx")) < 0.03
+
+
+def test_the_latency_of_late_fixes_settles_from_a_start_at_speed():
+    """Each corrects an earlier step, which has estimated the latency otherwise than the present one."""
+    gnss = replace(prototype().sensors.gnss, latency_sigma=0.05)
+    configuration = replace(prototype(), sensors=replace(prototype().sensors, gnss=gnss))
+    initial = InitialMotion(speed=25.0, yaw=0.5)
+    inputs = DriveInputs(rear_torque=100.0)
+    drive = Drive(Scenario(duration=4.0, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))
+    late = [Measurement(m.source, m.t, m.arrival + 40_000_000, m.values) for m in drive.measurements()]
+    run = Run(configuration, steps(late))
+    found, driven = run.estimator.parameters()["gnss_latency"], run.t <= 4 * SECOND
+    assert abs(found.value) < 3.0 * found.sigma
+    for column in ("x", "y"):
+        assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[driven].all()

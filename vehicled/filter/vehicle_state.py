@@ -109,6 +109,8 @@ class VehicleState:
         self._write_constants(vehicle)
         self._past: int | None = None
         """Time that `_pose` is of, where it is not the present."""
+        self._past_latency = 0.0
+        """The latency that this time was found with, s."""
         self._late_step: int | None = None
         """Step of that time in the history; None for the last one."""
         self.unconverged = 0

@@ -113,7 +113,7 @@ class Gnss(SourceSettings):
     antenna: MetresVector = (0.0, 0.0, 0.0)
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
     """How well its place is known, 1 σ."""
-    latency_sigma: Annotated[Seconds, NonNegative] = 0.03
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.02
     """How well the time of a fix is known, 1 σ. Velocities may be older than their fix by half of it, 1 σ."""
     rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
     rtk_float: FixNoise = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)
@@ -401,8 +401,9 @@ class GnssSource(Source[Gnss]):
         else:
             return
         f.apply_corrections()
-        t_ns = m.t - round(self._late * 1e9)
-        if not f.turn_to_course(Observation(f"{self._prefix}{kind}", t_ns, [v[kind]], [1.0])):
+        late = self._late if kind == "heading" else self._velocity_late
+        t_ns = m.t - round(late * 1e9)
+        if not f.turn_to_course(Observation(f"{self._prefix}{kind}", t_ns, [v[kind]], [1.0], late)):
             return
         f.set_variance(ATTITUDE, "yaw", variance)
         if fix is not None:
