@@ -1,8 +1,9 @@
 """Whether the car's UKF should have wheels among its sigma points: their modes, the cost, and what it would change.
 
 A wheel on its tyre is an oscillator: the spin turns the contact patch against the rim, and the patch, which relaxes
-along the way, turns it back. A sigma point is drawn from the filter's states, to which the deflection of tyres does
-not belong: a point's wheel that spins faster than the car's is braked by its tyre from the first step on.
+along the way, turns it back. A sigma point is drawn from the filter's states, to which the deflection of tyres along
+the car does not belong: a point's wheel that spins faster than the car's is braked by its tyre from the first step
+on.
 """
 
 from __future__ import annotations
