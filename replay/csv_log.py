@@ -181,7 +181,10 @@ def _parse_header(path: Path, line: str) -> _Header:
     if not line.strip():
         raise UsageError(f"{path}: empty; expected a header line such as t,imu.ax,imu.ay")
     if "t" not in names:
-        raise UsageError(f"{path}: line 1: no column 't'; expected a header line such as t,imu.ax,imu.ay")
+        raise UsageError(
+            f"{path}: line 1: no column 't'; expected a header line such as t,imu.ax,imu.ay, or --mapping FILE "
+            "that names the columns of another program"
+        )
     groups: dict[str, _Group] = {}
     for index, name in enumerate(names):
         if names.index(name) != index:

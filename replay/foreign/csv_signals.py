@@ -37,6 +37,11 @@ class CsvSignals:
         return open(self.path, encoding="utf-8-sig", errors="replace", newline="\n")
 
     @property
+    def has_clock(self) -> bool:
+        """Whether there is a column `t`."""
+        return "t" in self._names
+
+    @property
     def units(self) -> Mapping[str, str]:
         """Of every column: none, as a CSV file has no units."""
         return {name: "" for name in self._names if name}
@@ -48,7 +53,7 @@ class CsvSignals:
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row; its time is that of the column `t`, s, if there is one, else 0."""
         columns = [(i, name) for i, name in enumerate(self._names) if name in wanted]
-        clock = self._names.index("t") if "t" in self._names else None
+        clock = self._names.index("t") if self.has_clock else None
         with self._open() as file:
             read_header(self.path, file)
             for number, line in bounded_lines(file, self.problems, first=2):

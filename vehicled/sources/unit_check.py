@@ -51,7 +51,6 @@ _DEGREES = 180.0 / math.pi
 _SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
 _SETTINGS = {
     "in mph": None,
-    "in kn": None,
     "in revolutions": "`unit: rev`",
     "in m/s": "`unit: m/s` with a `radius`",
     "km/h taken for m/s": "`unit: km/h`",
