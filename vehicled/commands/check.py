@@ -135,6 +135,9 @@ def _log_lines(found: LogCheck, car: str) -> list[str]:
             f"{lag.seconds:>7.0f} s"
         )
     lines.append("")
+    for motion, channels in found.not_compared.items():
+        if channels:
+            lines.append(f"not compared: too few {motion} for {', '.join(channels)}")
     if not found.findings:
         lines.append(f"nothing wrong was found (compared as for {car})")
     for f in found.findings:
