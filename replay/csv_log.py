@@ -340,7 +340,10 @@ def read_estimates(path: str | Path) -> Table:
 
 def _check_estimate_columns(path: Path, names: list[str]) -> None:
     if "t" not in names:
-        raise UsageError(f"{path}: line 1: no column 't'; expected a header line such as t,x,y,yaw")
+        raise UsageError(
+            f"{path}: line 1: no column 't'; expected a header line such as t,x,y,yaw, as estimates have and "
+            "`vehicled convert --truth` makes"
+        )
     for name in names:
         if name not in ("t", *ESTIMATE_COLUMNS, *LOAD_COLUMNS, *POINT_COLUMNS):
             near = difflib.get_close_matches(name, ESTIMATE_COLUMNS, n=1)

@@ -221,9 +221,9 @@ def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
     return found
 
 
-def find_course(agreements: list[Agreement] | None, named: Container[str]) -> list[Finding]:
+def find_course(agreements: list[Agreement] | None) -> list[Finding]:
     """Whether positions move as the courses have it."""
-    if agreements is None or "gnss.course" in named:
+    if agreements is None:
         return []
     agree = [a.share >= _AGREED_SHARE and abs(a.angle) <= _TURNED for a in agreements]
     given = agreements[AS_GIVEN]
