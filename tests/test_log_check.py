@@ -253,6 +253,18 @@ def test_times_in_another_unit(factor: float) -> None:
     assert check(measurements)[0].kind == "time unit"
 
 
+def test_samples_that_a_logger_repeats() -> None:
+    last: dict[str, float] = {}
+    held = []
+    for m in straight(30.0):
+        last |= {c: v + 1e-6 * (m.t % 7) for c, v in m.values.items()}
+        held.append(Measurement(m.source, m.t, m.arrival, dict(last)))
+    (found,) = check(held)
+    assert found.kind == "held"
+    assert "gnss.lat" in found.channels
+    assert found.value == pytest.approx(10.0, rel=0.01)
+
+
 def test_pauses_and_rates() -> None:
     begin = drive()[0].t + 10_000_000_000
     with_pause = [m for m in drive() if not (begin < m.t < begin + 700_000_000 and "imu.ax" in m.values)]

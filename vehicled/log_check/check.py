@@ -15,6 +15,7 @@ from vehicled.log_check.findings import (
     find_beyond,
     find_configured,
     find_course,
+    find_held,
     find_late_fixes,
     find_mounting,
     find_offsets,
@@ -164,6 +165,7 @@ class LogChecker:
             *find_other_axis(accelerations),
             *find_offsets(lags, self._sensors),
             *find_late_fixes(fits, self._sensors),
+            *find_held(rates),
             *find_pauses(rates),
         ]
         not_compared = {

@@ -43,8 +43,10 @@ _LATE = 0.05
 """s, that fixes may be later than a speed."""
 _SLOWEST, _FASTEST = 1.0, 20_000.0
 """Hz, of the fastest sensor of a car."""
+_HELD = 0.75
+"""Share of the values of which there is more than one sample."""
 _COUNTED = 100
-"""Samples from which on a rate is a rate."""
+"""Samples from which on there is a rate."""
 
 _COURSES = {
     IN_DEGREES: ("unit", ("gnss.course",), "in deg, not in rad"),
@@ -64,7 +66,8 @@ class Finding:
     """Something that is probably wrong."""
 
     kind: str
-    """`time unit`, `range`, `unit`, `course`, `scale`, `mounting`, `sign`, `wheels`, `time offset` or `gap`."""
+    """`time unit`, `range`, `unit`, `course`, `scale`, `mounting`, `sign`, `wheels`, `time offset`,
+    `held` or `gap`."""
     channels: tuple[str, ...]
     value: float | None
     """The figure by which it was found, in `unit`; None where the text alone has it."""
@@ -168,6 +171,19 @@ def find_pauses(rates: list[Rate]) -> list[Finding]:
                 f"{rate.longest:.3g} s, from t = {rate.longest_at:.3f} s"
             )
             found.append(Finding("gap", rate.channels, rate.longest, "s", text))
+    return found
+
+
+def find_held(rates: list[Rate]) -> list[Finding]:
+    """Samples that a logger has repeated at a rate of its own: noise of an IMU or a receiver never repeats itself."""
+    found = []
+    for rate in rates:
+        if not rate.source.startswith(("imu", "gnss")) or rate.values < _COUNTED:
+            continue
+        if rate.repeated > _HELD * rate.values:
+            each = rate.samples / rate.values
+            text = f"each value stands {each:.3g} times: expected each sample once, when it was measured, else blank"
+            found.append(Finding("held", rate.channels, each, "", text))
     return found
 
 
