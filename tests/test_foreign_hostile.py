@@ -198,6 +198,34 @@ def test_a_table_of_another_program_by_a_mapping(tmp_path: Path) -> None:
     assert log.problems.counts["no time"] == 1  # the row of units
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Zeit;Drehrate (°/s)\r\n1,5;-9,0\r\n2,5;18\r\n",
+        'Zeit,"Drehrate (°/s)"\n"1,5","-9,0"\n2.5, "18,0"\n',
+        '"Zeit"\t"Drehrate (°/s)"\n1.5\t-9\n2,5\t18\n',
+    ],
+)
+def test_tables_as_spreadsheets_write_them(tmp_path: Path, text: str, encoding: str) -> None:
+    (tmp_path / "a.csv").write_bytes(text.encode(encoding))
+    (tmp_path / "m.yaml").write_text(
+        "time: Zeit\nchannels: {imu.wz: {signal: Drehrate (°/s), unit: deg/s}}\n", encoding="utf-8"
+    )
+    log = open_log(tmp_path / "a.csv", mapping=load_mapping(tmp_path / "m.yaml"))
+    found = {m.t: math.degrees(m.values["imu.wz"]) for m in log.measurements()}
+    assert found == pytest.approx({1_500_000_000: -9.0, 2_500_000_000: 18.0})
+    assert not log.problems.counts
+
+
+def test_a_stray_quote_or_carriage_return_costs_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'Zeit,v\n1,5\n2,"6\r,7\n3,8\n4,"9\n5,10\n')
+    (tmp_path / "m.yaml").write_text("time: Zeit\nchannels: {vehicle.speed: v}\n")
+    log = open_log(tmp_path / "a.csv", mapping=load_mapping(tmp_path / "m.yaml"))
+    found = {m.t // 10**9: m.values["vehicle.speed"] for m in log.measurements()}
+    assert found.items() >= {1: 5.0, 3: 8.0, 5: 10.0}.items()
+
+
 def test_logs_with_names_of_their_own_take_no_mapping(good: Path, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text("channels: {imu.wz: x}\n")
     with pytest.raises(UsageError, match="expected no mapping"):

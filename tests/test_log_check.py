@@ -300,3 +300,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "empty.csv").write_text("t,imu.ax\n")
     assert main(["check", "--log", str(tmp_path / "empty.csv")]) == 1
     assert "no measurements in it" in capsys.readouterr().err
+    (tmp_path / "noon.csv").write_text("t,imu.ax\n12:00:00,1\n")
+    assert main(["check", "--log", str(tmp_path / "noon.csv")]) == 1
+    assert "'12:00:00'" in capsys.readouterr().err

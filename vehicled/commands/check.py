@@ -93,6 +93,8 @@ def _check_log(args: argparse.Namespace) -> int:
         for n, m in enumerate(log.measurements(), start=1):
             checker.take(m)
             progress.update(n)
+    if not args.json:
+        log.problems.show(sys.stderr)
     if not n:
         raise RunError(f"{args.log}: no measurements in it")
     found = checker.find()
@@ -106,7 +108,6 @@ def _check_log(args: argparse.Namespace) -> int:
         }
         print(json.dumps(_without_nan(result), ensure_ascii=False))
     else:
-        log.problems.show(sys.stderr)
         print("\n".join(_log_lines(found, car)))
     return 0
 
