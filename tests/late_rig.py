@@ -1,5 +1,6 @@
 """A linear system with an error-state filter beside it, and observations of it that come late."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,13 +92,15 @@ class LinearFilter:
         self.errors.x[:] = 0.0
         self.history.correct()
 
-    def drive(self, fixes: list[Fix]) -> "LinearFilter":
+    def drive(self, fixes: list[Fix], after: Callable[[int], None] = lambda step: None) -> "LinearFilter":
+        """All steps; `after` receives each one that has ended."""
         for step in range(1, STEPS):
             self.predict(step)
             for fix in fixes:
                 if fix.arrival == step:
                     self.observe(fix, step)
             self.apply()
+            after(step)
         self.covariance = self.errors.matrix
         return self
 

@@ -4,22 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from estimator_rig import Run, mixed, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps, with_sensors
 
 from vehicled.messages import Measurement
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 
 LATE = 0.06
 """s."""
 
 
-def smoothed(measurements, late: float):
+def delay_velocities(measurements, late: float):
     """The speed and course of each fix are those of `late` seconds before it."""
     at = [(m.t * 1e-9, m.values) for m in measurements if "gnss.speed" in m.values]
     series = {}
     for channel in ("gnss.speed", "gnss.course"):
-        t, values = zip(
-            *((t, v[channel]) for t, v in at if channel in v), strict=True
-        )  # no course at standstill
+        # There is no course at standstill.
+        t, values = zip(*((t, v[channel]) for t, v in at if channel in v), strict=True)
         series[channel] = t, np.unwrap(values) if channel == "gnss.course" else values
     changed = []
     for m in measurements:
@@ -32,14 +33,26 @@ def smoothed(measurements, late: float):
 
 @pytest.mark.parametrize("late", [0.0, LATE])
 def test_velocities_that_lag_behind_their_fixes_are_found(late):
-    given = prototype()
-    gnss = replace(given.sensors.gnss, latency_sigma=0.05)
-    configuration = replace(given, sensors=replace(given.sensors, gnss=gnss))
     drive = mixed(20.0)
-    run = Run(configuration, steps(smoothed(drive.measurements(), late)))
+    configuration = with_sensors(gnss=replace(prototype().sensors.gnss, latency_sigma=0.05))
+    run = Run(configuration, steps(delay_velocities(drive.measurements(), late)))
     found = run.estimator.parameters()
     of_velocity, of_fixes = found["gnss_velocity_latency"], found["gnss_latency"]
     assert 0.0 < of_velocity.sigma < 0.01
     assert abs(of_velocity.value - late) < 4.0 * of_velocity.sigma
     assert abs(of_fixes.value) < 4.0 * of_fixes.sigma
     assert rms(run.error(drive, "vx")) < 0.03
+
+
+def test_the_latency_of_late_fixes_settles_from_a_start_at_speed():
+    """Each corrects an earlier step, which has estimated the latency otherwise than the present one."""
+    configuration = with_sensors(gnss=replace(prototype().sensors.gnss, latency_sigma=0.05))
+    initial = InitialMotion(speed=25.0, yaw=0.5)
+    inputs = DriveInputs(rear_torque=100.0)
+    drive = Drive(Scenario(duration=4.0, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))
+    late = [Measurement(m.source, m.t, m.arrival + 40_000_000, m.values) for m in drive.measurements()]
+    run = Run(configuration, steps(late))
+    found, driven = run.estimator.parameters()["gnss_latency"], run.t <= 4 * SECOND
+    assert abs(found.value) < 3.0 * found.sigma
+    for column in ("x", "y"):
+        assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[driven].all()

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, bends, prototype, rms, steps
 
 from vehicled.estimator import Estimator
-from vehicled.messages import Step
+from vehicled.messages import Measurement, Step
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.sources.lateral import LateralKinematics
@@ -70,6 +70,31 @@ def test_a_real_spin_is_followed(spin):
     assert np.abs(run.error(spin, "vy")).max() < 0.5
     assert np.abs(run.error(spin, "wz")).max() < math.radians(10.0)
     assert np.abs(run.error(spin, "yaw")[run.t > 3 * SECOND]).max() < math.radians(3.0)
+
+
+def test_what_an_imu_that_is_turned_has_falsified_is_forgotten():
+    """It is found in the first bend; half a second later the estimate is that of the other sensors."""
+
+    def turned(m: Measurement) -> Measurement:
+        swapped = {
+            "imu.ax": ("imu.ay", 1),
+            "imu.ay": ("imu.ax", -1),
+            "imu.wx": ("imu.wy", 1),
+            "imu.wy": ("imu.wx", -1),
+        }
+        found = {c: sign * m.values[of] for c, (of, sign) in swapped.items() if of in m.values}
+        return Measurement(m.source, m.t, m.arrival, m.values | found)
+
+    drive = bends()
+    estimator = Estimator(prototype())
+    run = Run(prototype(), steps(map(turned, drive.measurements())), estimator=estimator)
+    restarted = next(i.step for i in run.innovations if i.reason == "mounting") / SECOND
+    assert restarted < 2.5
+    assert estimator.status()["restarts"] == 1
+    later = run.t > (restarted + 0.5) * SECOND
+    assert rms(run.error(drive, "sideslip")[later]) < math.radians(0.5)
+    for column in ("x", "y"):
+        assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[later].all()
 
 
 def test_the_bound_follows_kinematics_and_denies_jumps():

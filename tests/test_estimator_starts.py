@@ -56,7 +56,8 @@ def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float) -
         math.radians(estimate[c] - truth[ESTIMATE_INDEX[c]]) * 6.37e6 * scale
         for c, scale in (("lat", 1.0), ("lon", math.cos(math.radians(estimate["lat"]))))
     )
-    assert math.hypot(north, east) < 0.2
+    # Nor is the latency of the receiver known better than by 20 ms, at up to 25 m/s.
+    assert math.hypot(north, east) < min(0.5, 4.0 * math.hypot(estimate["sigma.x"], estimate["sigma.y"]))
 
 
 def test_fixes_of_a_car_whose_heading_is_not_known_yet_are_within_their_sigma() -> None:
@@ -67,8 +68,8 @@ def test_fixes_of_a_car_whose_heading_is_not_known_yet_are_within_their_sigma() 
     assert run.estimator.status()["alignments"] == 1
     positions = run.of("gnss.position")
     assert len(positions) > 150
-    # The one on its way when the car is turned to its first course is too old.
-    assert sum(not i.fused for i in positions) <= 1
+    # The one on its way when the car is turned to its first course is too old, with a latency the next one as well.
+    assert sum(not i.fused for i in positions) <= 2
     assert np.mean([i.reason == "weighted" for i in positions]) < 0.03
 
 

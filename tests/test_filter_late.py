@@ -1,6 +1,7 @@
 """Late observations of a linear system with Gaussian noise, against the filter that had them in time."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -49,66 +50,57 @@ def test_a_component_that_was_not_measured_is_as_good_as_none():
     assert with_it.covariance == pytest.approx(without.covariance, abs=1e-9)
 
 
+def change_after(step: int, change: Callable[[LinearFilter], None], fixes: list[Fix]) -> LinearFilter:
+    """The filter of these fixes, changed at the end of a step."""
+    filter = LinearFilter(7)
+
+    def after(ended: int) -> None:
+        if ended == step:
+            change(filter)
+            filter.apply()
+
+    return filter.drive(fixes, after)
+
+
 def test_what_is_learned_of_a_state_before_it_became_another_one_does_not_count():
     """State 4 is set anew between a late observation and its arrival."""
-    *timely, late = make_fixes(5, [20])
+    *timely, late = make_fixes(6, [20])
     others = late.rows.copy()
+    assert others[:, 4].any()
     others[:, 4] = 0.0
-
-    def run(fix: Fix) -> LinearFilter:
-        filter = LinearFilter(7)
-        for step in range(1, STEPS):
-            filter.predict(step)
-            if step == late.step + 10:
-                filter.errors.set_variance(4, 1e-12)
-            for each in [*timely, fix]:
-                if each.arrival == step:
-                    filter.observe(each, step)
-            filter.apply()
-        return filter
-
-    with_it, without = run(late), run(dataclasses.replace(late, rows=others))
-    assert with_it.errors.matrix == pytest.approx(without.errors.matrix, abs=1e-6)
+    with_it, without = (
+        change_after(late.step + 10, lambda f: f.errors.set_variance(4, 1e-12), [*timely, fix])
+        for fix in (late, dataclasses.replace(late, rows=others))
+    )
+    assert with_it.covariance == pytest.approx(without.covariance, abs=1e-6)
 
 
-def test_an_error_that_is_added_meanwhile_leaves_late_observations_exact():
-    """State 4 becomes less certain, however it is correlated, while an observation is on its way."""
+def add_error(filter: LinearFilter) -> None:
+    """State 4 becomes less certain, however it is correlated."""
+    added = np.zeros(7)
+    added[4] = 0.3
+    filter.errors.add_variances(added)
+
+
+def remove_information(filter: LinearFilter) -> None:
+    """Of a prior that was never there."""
+    filter.errors.remove_information(2, 0.1, -filter.state[2])
+
+
+def replace_state(filter: LinearFilter) -> None:
+    """State 4 is another one from now on, with an estimate of its own."""
+    filter.state[4] = 0.5
+    filter.errors.replace(4, 0.2)
+
+
+@pytest.mark.parametrize("change", [add_error, remove_information, replace_state])
+def test_what_is_done_meanwhile_leaves_late_observations_exact(change):
+    """While an observation is on its way, the same is done as after one that was in time."""
     *timely, late = make_fixes(6, [20])
-    found = []
-    for arrival in (late.step, late.arrival):
-        filter, added = LinearFilter(7), np.zeros(7)
-        added[4] = 0.3
-        for step in range(1, STEPS):
-            filter.predict(step)
-            for each in [*timely, dataclasses.replace(late, arrival=arrival)]:
-                if each.arrival == step:
-                    filter.observe(each, step)
-            filter.apply()
-            if step == late.step + 5:
-                filter.errors.add_variances(added)
-        found.append(filter)
-    assert found[1].state == pytest.approx(found[0].state, abs=1e-9)
-    assert found[1].errors.matrix == pytest.approx(found[0].errors.matrix, abs=1e-9)
-
-
-def test_information_that_is_taken_back_is_followed_past_too():
-    """A prior that was never there is as good as one that is taken back while an observation is on its way."""
-    *timely, late = make_fixes(6, [20])
-    found = []
-    for arrival in (late.step, late.arrival):
-        filter = LinearFilter(7)
-        for step in range(1, STEPS):
-            filter.predict(step)
-            for each in [*timely, dataclasses.replace(late, arrival=arrival)]:
-                if each.arrival == step:
-                    filter.observe(each, step)
-            filter.apply()
-            if step == late.step + 5:
-                filter.errors.remove_information(2, 0.1, -filter.state[2])
-                filter.apply()
-        found.append(filter)
-    assert found[1].state == pytest.approx(found[0].state, abs=1e-9)
-    assert found[1].errors.matrix == pytest.approx(found[0].errors.matrix, abs=1e-9)
+    in_time = dataclasses.replace(late, arrival=late.step)
+    found, expected = (change_after(late.step + 5, change, [*timely, fix]) for fix in (late, in_time))
+    assert found.state == pytest.approx(expected.state, abs=1e-9)
+    assert found.covariance == pytest.approx(expected.covariance, abs=1e-9)
 
 
 def test_a_flood_of_observations_shortens_the_memory(monkeypatch):

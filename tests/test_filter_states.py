@@ -239,6 +239,24 @@ def test_a_steering_that_is_not_measured_is_as_uncertain_as_what_replaces_it():
     assert grown[2] < 1e-3 * grown[0]
 
 
+def test_a_late_fix_from_before_the_steering_is_measured_again_leaves_the_covariance_definite():
+    """The car has moved by the unknown steering meanwhile, which the fix depends on."""
+    f = make_waiting()
+    f.set_steering_known(False, 0.3)
+    steps = 500
+    for step in range(1, steps):
+        f.predict(round(step * H * 1e9), H)
+    f.set_steering_known(True, 0.0)
+    f.predict(round(steps * H * 1e9), H)
+    at = round((steps - 5) * H * 1e9)
+    fix = Observation("gnss.position", at, f.pose[:3].tolist(), [0.02**2] * 3)
+    assert f.update(fix, (np.inf, np.inf)).reason == "fused"
+    known = np.flatnonzero(f.variances)
+    scale = np.sqrt(f.variances[known])
+    correlation = f.covariance[np.ix_(known, known)] / np.outer(scale, scale)
+    assert np.linalg.eigvalsh(correlation).min() > 0.0
+
+
 def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> None:
     set_slow_state(f, index(f, group), value)
     f.set_variance(group, "", variance)

@@ -404,6 +404,9 @@ class Estimator:
         """Why the filter has lost the car, if it has."""
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
+        if self._screening.has_misled:
+            self._screening.has_misled = False
+            return "the IMU is mounted otherwise than configured"
         imu, read = self._sources.imu, self._filter.pose.item
         impossible = imu is not None and imu.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE))
         if impossible and not self._screening.is_gyroscope_doubtful:

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ import numpy as np
 from replay.csv_log import Table, read_estimates
 from replay.mcap_log import McapLog
 from replay.mcap_messages import is_mcap
+from replay.problems import Problems
 from vehicled.angles import wrap
 from vehicled.configuration import Configuration, parse_configuration
 from vehicled.errors import RunError
 from vehicled.geodesy import WorldOrigin
-from vehicled.messages import ESTIMATE_COLUMNS, Innovation, Measurement
+from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
 from vehicled.points import ORIGIN, find_point, move, rotations, with_point
 from vehicled.schemas import unit_of
 from vehicled.settings import SettingsError
@@ -162,6 +163,13 @@ def is_angle(column: str) -> bool:
 
 def _needs_motion(column: str) -> bool:
     return column == "sideslip" or column.startswith("slip.")
+
+
+def tabulate(estimates: Sequence[Estimate]) -> Table:
+    """Estimates as files of them are read."""
+    t = np.array([e.t for e in estimates], dtype=np.int64)
+    values = np.array([e.values for e in estimates])
+    return Table(t, dict(zip(ESTIMATE_COLUMNS, values.T, strict=True)), Problems("estimates"))
 
 
 def compare(estimates: Table, truth: Table) -> Comparison:

@@ -67,6 +67,8 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     value: Sequence[float]
     variance: Sequence[float]
     """Of each component; MISSING for one that was not measured."""
+    latency: float = 0.0
+    """By how much `t_ns` is before the time that was given, by the estimate of a latency now, s."""
 
 
 class Update(msgspec.Struct, frozen=True, gc=False):

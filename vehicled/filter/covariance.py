@@ -399,19 +399,31 @@ class Covariance:
 
     def set_variance(self, i: int, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""
-        if self.tape is not None:
-            self.tape.forget(i)
         if self.past is not None:
             self.past.forget(i, variance)
+        self._decouple(i, variance)
+
+    def replace(self, i: int, variance: float) -> None:
+        """From now on, state i is another one, which late observations from before do not correct.
+
+        The past stays, other than after `set_variance`: there the other states depend on what i was.
+        """
+        if self.past is not None:
+            # As an observation with P hᵀ = e_i/δ and h = δ e_i, which makes G_i zero and leaves C, ν (late_kernels).
+            self._write_event(i, 1e-9, 1e9 * np.eye(self.size)[i], 0.0, 1.0)
+            self.past.note(1)
+        self._decouple(i, variance)
+
+    def _decouple(self, i: int, variance: float) -> None:
+        if self.tape is not None:
+            self.tape.forget(i)
         touched = self.find_touched(i)
-        self.packed[touched] = 0.0
+        self.packed[touched], self._d_packed[touched] = 0.0, 0.0
         self.packed[self._diagonal[i]] = variance
-        self._d_packed[touched] = 0.0
 
     def find_touched(self, i: int) -> np.ndarray:
         """(n,) where in `packed` the variance and the covariances of a state stand, by the other state."""
-        n = self.size
-        others = np.arange(n)
+        n, others = self.size, np.arange(self.size)
         low, high = np.minimum(i, others), np.maximum(i, others)
         places: np.ndarray = low * n - low * (low - 1) // 2 + high - low
         return places
@@ -466,13 +478,17 @@ class Covariance:
         p = self.matrix
         column = p[:, i].copy()
         gain = information / (1.0 - information * column[i])
-        self.rows[0], self._white[0] = 0.0, column
-        self.rows[0, i], self.decorrelated[0], self.precision[0] = 1.0, value, -gain
-        for d_array in self._d_event:
-            d_array[...] = 0.0
+        self._write_event(i, 1.0, column, value, -gain)
         self.note_update(1)
         self.x[:] -= gain * value * column
         self.matrix = p + gain * np.outer(column, column)
+
+    def _write_event(self, i: int, slope: float, white: np.ndarray, value: float, precision: float) -> None:
+        """What an evaluation leaves of an observation of state i alone, with P hᵀ = `white` (n,)."""
+        self.rows[0], self._white[0] = 0.0, white
+        self.rows[0, i], self.decorrelated[0], self.precision[0] = slope, value, precision
+        for d_array in self._d_event:
+            d_array[...] = 0.0
 
     def repair(self) -> bool:
         """Make the covariance definite where rounding has cost it that; whether it had."""

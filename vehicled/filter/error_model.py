@@ -94,6 +94,8 @@ class ErrorModel:
         (self.age,) = program.array("age", 1)
         (self.lead,) = program.array("lead", 1)
         """By how much an observation is of later than the last step, s: where a latency is negative."""
+        (self.latency,) = program.array("latency", 1)
+        """The estimate of a latency that the time of an observation was found with, s."""
         poses = self.pose, self.past_wheels
         self._history = add_history(program, poses, self.since, self.pairs, self.age)
         tyres = self.models.tyres if self.exact else None

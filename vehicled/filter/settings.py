@@ -126,7 +126,7 @@ class Suspension:
 
 
 Kind = Literal["errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF"]
-WITH_TYRES: tuple[Kind, ...] = ("errorEKF_EJ", "errorEKF_FE")
+WITH_TYRES: tuple[Kind, ...] = ("errorEKF_EJ", "errorEKF_FE", "UKF")
 """Kinds in which tyre forces respond to errors."""
 
 
@@ -140,7 +140,8 @@ class Filter:
     """The default is the best; the others are for comparison. `errorEKF_EJ`: with the response of the tyre forces to
     sideslip and yaw rate in the transition of the errors; `errorEKF_FE`: beside that, what the accelerometers find
     the model to lack acts on it as a force; `DEKF`: the model goes on by forward Euler, errors propagate as those of
-    free masses; `UKF`: errors propagate by 41 sigma points, each a whole car."""
+    free masses; `UKF`: errors of the chassis and its suspensions propagate by 41 sigma points, each a whole
+    car, the others as in `errorEKF_EJ`."""
     rate_noise: RateNoise = field(default_factory=RateNoise)
     position_noise: PositionNoise = field(default_factory=PositionNoise)
     slip_time: Annotated[Seconds, Positive] = 1.0

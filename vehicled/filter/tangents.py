@@ -57,6 +57,7 @@ _FIXED = (
         "h",
         "age",
         "lead",
+        "latency",
     ),
 )
 """Arrays without tangents."""

@@ -4,11 +4,12 @@ The unscented transform (unscented_transform.py) on the errors that the errorEKF
 corrections: the state of the filter is the running car, and points are its displacements by one standard deviation
 along each error of chassis, suspensions and their rates, and back. Errors that propagate linearly need no points:
 angles of the wheels, slow errors of sensors and model, and the slip of wheels, which as an error of the model lasts,
-where that of a point would be damped by its tyres in milliseconds. Their transition is that of the errorEKF.
+where that of a point would be damped by its tyres in milliseconds. Nor do lateral forces of the tyres, which follow
+sideslip over many steps. Their transition is that of the errorEKF_EJ.
 
-Deflections of the tyres are no states: points have those of the car, so that within a step their tyres respond as far
-as they relax in it. Plant noise is added before the step, so that readings at the propagated points include it and no
-points need to be drawn anew.
+Points have the deflections of the car's tyres: within a step their tyres respond as far as they relax in it, and what
+has built up by then is in the errors of the forces. Plant noise is added before the step, so that readings at the
+propagated points include it and no points need to be drawn anew.
 """
 
 from __future__ import annotations
@@ -192,9 +193,9 @@ class UnscentedVehicleFilter(VehicleFilter):
         x = np.zeros(len(p))
         x[self._drawn] = moments.shift
         self.errors.set_estimate(x, p)
-        drawn = p[self._block]
-        self._variances = drawn.diagonal()
-        root, repaired = factorise(drawn)
+        self._variances = p[self._block].diagonal()
+        # Readings follow from where the points are: what forces and slow errors add to that is not among them.
+        root, repaired = factorise(_TRANSFORM.calc_covariance(moments, moments))
         self._inverse_root = np.linalg.inv(root)
         self.repairs += repaired
         self._posed = False

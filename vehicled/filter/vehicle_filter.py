@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
@@ -92,7 +93,7 @@ class VehicleFilter(VehicleState):
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
         self._gated_updates = {kind: bind(kernel) for kind, kernel in kernels.gated_updates.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
-        self._moment = PlainNumbers(layout, workspace, age=1, lead=1, share=1)
+        self._moment = PlainNumbers(layout, workspace, age=1, lead=1, latency=1, share=1)
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
         self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
         """By number of components less one: what goes into a kernel of an observation, and what comes out."""
@@ -142,15 +143,15 @@ class VehicleFilter(VehicleState):
         nis: float = self.errors.nis.item()
         return nis
 
-    def _go_back(self, t_ns: int) -> bool:
+    def _go_back(self, t_ns: int, latency: float) -> bool:
         """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
         moment = self.history.find(t_ns)
         if moment is None:
             return False
         age = moment.age_ns * 1e-9
-        self._moment.write(max(age, 0.0), min(max(-age, 0.0), _LONGEST_LEAD), moment.share)
+        self._moment.write(max(age, 0.0), min(max(-age, 0.0), _LONGEST_LEAD), latency, moment.share)
         self._past_pose()
-        self._past, self._late_step = t_ns, moment.late
+        self._past, self._past_latency, self._late_step = t_ns, latency, moment.late
         if moment.late is not None:
             self._since[:] = 0.0  # what has been corrected since that step, the observation is followed past
             self._d_since[:] = 0.0
@@ -158,8 +159,9 @@ class VehicleFilter(VehicleState):
 
     def _update_below(self, observation: Observation, limit: float) -> bool:
         """Evaluate an observation, and update with it if its NIS is less than a limit; False when it is too old."""
-        t_ns, value = observation.t_ns, observation.value
-        if t_ns != self._past and not self._go_back(t_ns):
+        t_ns, latency, value = observation.t_ns, observation.latency, observation.value
+        is_at_hand = t_ns == self._past and latency == self._past_latency
+        if not is_at_hand and not self._go_back(t_ns, latency):
             return False
         self._evaluated = m = len(value)
         self._given[m - 1].write(*value, *observation.variance, limit)
@@ -223,7 +225,7 @@ class VehicleFilter(VehicleState):
         if noise != list(observation.variance):
             reason = "partly" if any(rejected) else "weighted"
             self._before_weights = (*self.decorrelated(), *self.d_decorrelated())
-            self.evaluate(Observation(observation.kind, observation.t_ns, observation.value, noise))
+            self.evaluate(msgspec.structs.replace(observation, variance=noise))
         self._correct()
         return Update(innovation, variance, nis, rejected if any(rejected) else (), reason)
 

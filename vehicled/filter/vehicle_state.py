@@ -109,6 +109,8 @@ class VehicleState:
         self._write_constants(vehicle)
         self._past: int | None = None
         """Time that `_pose` is of, where it is not the present."""
+        self._past_latency = 0.0
+        """The latency that this time was found with, s."""
         self._late_step: int | None = None
         """Step of that time in the history; None for the last one."""
         self.unconverged = 0
@@ -288,7 +290,8 @@ class VehicleState:
         elif known:
             for i, (value, variance) in self._before_loss.items():
                 self._extra[i - self._slow] = value
-                self.errors.set_variance(i, variance)
+                # The car has moved by the error that the steering had meanwhile.
+                self.errors.replace(i, variance)
             self._before_loss = None
         place = self.states.index(STEERING_OFFSET)
         self._density[place] = self._table.densities()[place] if known else noise**2

@@ -32,7 +32,7 @@ from vehicled.vehicle.arrays import AHEAD, YAW_RATE
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
 _LONGEST_PAUSE_NS = 2_000_000_000
-"""Between fixes of one receiver; after a longer pause the filter has gone on without them."""
+"""Between fixes of one receiver. After a longer pause the position is uncertain by itself."""
 _LEAST_SPEED = 0.3
 """m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
 _LEAST_ACCURACY, _LEAST_VELOCITY_ACCURACY, _LEAST_HEADING_ACCURACY = 2e-3, 5e-3, 1e-3
@@ -113,7 +113,7 @@ class Gnss(SourceSettings):
     antenna: MetresVector = (0.0, 0.0, 0.0)
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
     """How well its place is known, 1 σ."""
-    latency_sigma: Annotated[Seconds, NonNegative] = 0.03
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.02
     """How well the time of a fix is known, 1 σ. Velocities may be older than their fix by half of it, 1 σ."""
     rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
     rtk_float: FixNoise = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)
@@ -130,7 +130,7 @@ class Gnss(SourceSettings):
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
     def find_noise(self, quality: float) -> FixNoise:
-        """Of a fix of that quality, as receivers count them."""
+        """Of a fix of that NMEA quality: 2, 4 or 5; of any other that of a `single` fix."""
         kinds = {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}
         return kinds.get(int(quality), self.single)
 
@@ -291,7 +291,7 @@ class GnssSource(Source[Gnss]):
         self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course"))
 
     def _widen_place(self, t_ns: int) -> None:
-        """While a course is awaited, by which the car is turned, the way since the last fix may have led anywhere."""
+        """Until a course has turned the car, the direction of its way since the last fix is not known."""
         since, self._placed_ns = t_ns - self._placed_ns, t_ns
         # Noise is identified by derivatives of all that the filter does, which this addition has not.
         awaited = self._has_velocity and not self._world.aligned and not self._given_noise
@@ -401,8 +401,9 @@ class GnssSource(Source[Gnss]):
         else:
             return
         f.apply_corrections()
-        t_ns = m.t - round(self._late * 1e9)
-        if not f.turn_to_course(Observation(f"{self._prefix}{kind}", t_ns, [v[kind]], [1.0])):
+        late = self._late if kind == "heading" else self._velocity_late
+        t_ns = m.t - round(late * 1e9)
+        if not f.turn_to_course(Observation(f"{self._prefix}{kind}", t_ns, [v[kind]], [1.0], late)):
             return
         f.set_variance(ATTITUDE, "yaw", variance)
         if fix is not None:
@@ -422,7 +423,7 @@ class GnssSource(Source[Gnss]):
         return True
 
     def _reset_motion(self, observation: Observation, update: Update) -> bool:
-        """Open what velocity and course depend on, unless the receiver's own positions contradict them."""
+        """Widen what velocity and course depend on, unless the receiver's own positions contradict them."""
         if self._jumps.is_in_doubt(observation.t_ns) or self._has_agreeing_other():
             return False
         self.filter.inflate(observation, update)

@@ -98,8 +98,8 @@ _OF_VELOCITY = "speed", "velocity", "course"
 """Kinds of observation that receivers smooth more than positions, by tens of milliseconds."""
 _SMOOTHING = 0.5
 """σ of their latency beside that of fixes, as a share of the σ of the latter."""
-_SMALL_CHANGE = {"position": 1.0, "speed": 0.3, "velocity": 0.3, "course": 0.05, "heading": 0.05}
-"""m/s, m/s², rad/s: slower changes do not determine a latency."""
+_SMALL_CHANGE = {"position": 1.0, "speed": 0.5, "velocity": 0.5, "course": 0.05, "heading": 0.05}
+"""m/s, m/s², rad/s: slower changes do not determine a latency, those twice as fast do so wholly."""
 
 
 def add_gnss(model: ErrorModel) -> None:
@@ -179,15 +179,22 @@ class _ReceiverModel:
         offset, wander = model.estimates(receiver.antenna), model.estimates(receiver.wander)
         baseline = model.estimates(receiver.baseline) if receiver.baseline in s else []
 
+        changes = [model.calc_change(model.models.differentiate(reading)) for reading in readings]
+        fast = g.sqrt(sum((c * c for c in changes), g.zero))
+        # At a steady speed, place and latency cannot be distinguished. A row a little shorter than the change would
+        # claim that they can, and beside fixes good to centimetres both would drift by metres.
+        share = g.clamp(fast * (1.0 / _SMALL_CHANGE[kind]) - 1.0, 0.0, 1.0)
+        latencies = [receiver.latency, *([receiver.velocity_latency] if kind in _OF_VELOCITY else [])]
+        found = sum((model.estimates(group)[0] for group in latencies), g.zero)
+
         def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
-            reading = readings[k]
-            change = model.calc_change(model.models.differentiate(reading))
-            older = -model.discount(change, _SMALL_CHANGE[kind])
-            row = s.entries(receiver.latency, {0: older})
-            if kind in _OF_VELOCITY:
-                row |= s.entries(receiver.velocity_latency, {0: older})
-            # Without it a negative latency would change its rows, but not what is predicted, and grow without end.
-            more = model.lead * change
+            reading, change = readings[k], changes[k]
+            row: dict[int, Atom] = {}
+            for group in latencies:
+                row |= s.entries(group, {0: -(share * change)})
+            # Without it a negative latency would change its rows, but not what is predicted, and grow without end; so
+            # would one that has been found only since the step which a late observation corrects.
+            more = (model.lead + model.latency - found) * change
             if kind == "heading":
                 by_angle = {n: g.derivative(reading, a) for n, a in enumerate(baseline)}
                 return more, row | s.entries(receiver.baseline, by_angle)

@@ -53,6 +53,8 @@ class Screening:
         """Of the gyroscope's bias about the vertical axis, found since the step before."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
         self._averages = self._units.averages
+        self.has_misled = False
+        """Whether an IMU that the filter has used has just been found to be mounted otherwise; to be cleared."""
         self._checks: dict[tuple[str, ...], _Checks] = {}
         """By the channels of a measurement."""
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0}
@@ -73,7 +75,7 @@ class Screening:
         self._stuck.reset()
         self._yaw.reset()
         self._course.reset()
-        self._gyro_jump = None
+        self._gyro_jump, self.has_misled = None, False
 
     @property
     def is_gyroscope_doubtful(self) -> bool:
@@ -112,7 +114,9 @@ class Screening:
         self._units.take(m)
         if self._units.averages is not self._averages:
             self._averages = self._units.averages
+            before = self._mounting.wrong
             self._mounting.take(self._averages, steering)
+            self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
         channels = tuple(m.values)

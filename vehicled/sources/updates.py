@@ -79,7 +79,7 @@ class MeasurementUpdates:
         """
         health = self._note_arrival(m, kind)
         t_ns = m.t - round(latency * 1e9) if latency else m.t
-        observation = Observation(kind, t_ns, value, variance)
+        observation = Observation(kind, t_ns, value, variance, latency)
         update = self._filter.update(observation, health.limits)
         innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
         if not innovation:

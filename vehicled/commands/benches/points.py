@@ -46,10 +46,11 @@ def run(args: argparse.Namespace) -> int:
     if args.drive:
         kept = min(mode.kept for mode in modes if mode.speed == _SPEED)
         for receiver in RECEIVERS:
+            steps, truth = wheel_points.measure_drive(receiver, _SEED)
             for share in (None, kept):
                 with Progress("driving", find_scenario(DRIVE).length, "s", quiet=args.json) as progress:
-                    row = wheel_points.run_drive(receiver, _SEED, share, progress.update)
-                found["drives"].append(row)
+                    row = wheel_points.run_drive(steps, truth, share, progress.update)
+                found["drives"].append({"receiver": receiver, "seed": _SEED} | row)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
 

@@ -26,7 +26,7 @@ from vehicled.estimator import Estimator
 from vehicled.filter.settings import Kind
 from vehicled.jobs.run import run_jobs
 from vehicled.messages import ESTIMATE_COLUMNS, WHEELS, Estimate, Innovation, Step
-from vehicled.scoring import compare, score
+from vehicled.scoring import compare, score, tabulate
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario
@@ -166,10 +166,7 @@ def _calc_errors(
     estimates: Sequence[Estimate], innovations: Sequence[Innovation], truth: Table
 ) -> dict[str, Any]:
     """Errors over the whole drive and over its second half, and consistency."""
-    t = np.array([e.t for e in estimates], dtype=np.int64)
-    values = np.array([e.values for e in estimates])
-    columns = dict(zip(ESTIMATE_COLUMNS, values.T, strict=True))
-    compared = compare(Table(t, columns, Problems("estimates")), truth)
+    compared = compare(tabulate(estimates), truth)
     scores = score(compared, innovations)
     second = compared.t > 0.5 * (truth.t[0] + truth.t[-1])
 

@@ -1,25 +1,25 @@
 """Whether the car's UKF should have wheels among its sigma points: their modes, the cost, and what it would change.
 
 A wheel on its tyre is an oscillator: the spin turns the contact patch against the rim, and the patch, which relaxes
-along the way, turns it back. A sigma point is drawn from the filter's states, to which the deflection of tyres does
-not belong: a point's wheel that spins faster than the car's is braked by its tyre from the first step on.
+along the way, turns it back. A sigma point is drawn from the filter's states, to which the deflection of tyres along
+the car does not belong: a point's wheel that spins faster than the car's is braked by its tyre from the first step
+on.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from replay.csv_log import Table
-from replay.problems import Problems
 from vehicled.configuration import Configuration, load_configuration
-from vehicled.messages import ESTIMATE_COLUMNS, WHEELS, Estimate, Innovation
-from vehicled.scoring import compare, score
+from vehicled.messages import WHEELS, Estimate, Innovation, Step
+from vehicled.scoring import compare, score, tabulate
 from vehicled.simulation.scenario import find_scenario
 from vehicled.studies.benchmarks.timing import CallTimes
 from vehicled.studies.benchmarks.vehicle_observers import (
@@ -42,8 +42,8 @@ _AXLES = {"front": 0, "rear": 2}
 _SETTLING = 250
 """Steps after which a car that was placed rolls steadily."""
 _FINE, _FIRST, _LAST = 5e-4, 10, 20
-"""Steps (s) that are short against the modes; first and last of those that they are fitted to: before, the integrator
-remembers accelerations from before the displacement."""
+"""Length (s) of steps that are short against the modes, and the first and last step that the modes are fitted to: in
+earlier ones the integrator still uses accelerations from before the displacement."""
 _SPIN, _DEFLECTION = 1e-3, 1e-6
 """Displacements by which the response is found, rad/s and m."""
 _WIDE = 0.5
@@ -53,7 +53,9 @@ _STATES = CHART_SIZE + 2 * len(WHEELS)
 _PRESSURE, _BRAKED = 50e5, 25
 """Pa, and steps."""
 _VECTOR = 8
+"""Of which the number of cars in a batch is a multiple."""
 _STEPS = 400
+"""That are timed."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class WheelMode:
     to_speed: float
     """Change of the car's speed meanwhile, m/s per rad/s."""
     curvature: float
-    """What is even in the response to ±0.5 rad/s, over that: all that points know beyond a Jacobian."""
+    """What is even in the response to ±0.5 rad/s, over that: all that points add to a Jacobian."""
     braked_curvature: float = math.nan
     """The same after a tenth of a second of braking by 50 bar, at about 6 m/s²."""
 
@@ -176,10 +178,17 @@ def measure_costs(configuration: Configuration) -> list[dict[str, Any]]:
     return found
 
 
+def measure_drive(receiver: Receiver, seed: int) -> tuple[list[Step], Table]:
+    """`mixed_drive` as steps of the filter, and its truth."""
+    scenario = find_scenario(DRIVE)
+    sensors = dataclasses.replace(scenario.sensors, gnss=receiver)
+    return make_drive(load_configuration(CONFIGURATION), dataclasses.replace(scenario, sensors=sensors), seed)
+
+
 def run_drive(
-    receiver: Receiver, seed: int, kept: float | None, progress: Callable[[float], None]
+    steps: Sequence[Step], truth: Table, kept: float | None, progress: Callable[[float], None]
 ) -> dict[str, Any]:
-    """The UKF on `mixed_drive`: RMSE (SI), NEES, NIS of the wheels, µs of a step.
+    """The UKF on steps that were made: RMSE (SI), NEES, NIS of the wheels, µs of a step.
 
     `kept`: share of a wheel's slip that a step leaves of it; None: as configured. `progress` receives the time, s.
     """
@@ -187,9 +196,6 @@ def run_drive(
     if kept is not None:
         chosen = dataclasses.replace(configuration.filter, slip_time=-H / math.log(kept))
         configuration = dataclasses.replace(configuration, filter=chosen)
-    scenario = find_scenario(DRIVE)
-    sensors = dataclasses.replace(scenario.sensors, gnss=receiver)
-    steps, truth = make_drive(configuration, dataclasses.replace(scenario, sensors=sensors), seed)
     timed = TimedEstimator.of(configuration, "UKF")
     estimates: list[Estimate] = []
     innovations: list[Innovation] = []
@@ -198,14 +204,10 @@ def run_drive(
         if estimate is not None:
             estimates.append(estimate)
             progress(estimate.t * 1e-9)
-    columns = dict(zip(ESTIMATE_COLUMNS, np.array([e.values for e in estimates]).T, strict=True))
-    t = np.array([e.t for e in estimates], dtype=np.int64)
-    scores = score(compare(Table(t, columns, Problems("estimates")), truth), innovations)
+    scores = score(compare(tabulate(estimates), truth), innovations)
     wheels = [s.nis for name, s in scores.sensors.items() if name.startswith("wheel.") and s.fused]
     quantities = {name: scores.quantities[name] for name in ("horizontal", "yaw", "vx", "sideslip")}
     return {
-        "receiver": receiver,
-        "seed": seed,
         "slip_time": configuration.filter.slip_time,
         "rmse": {name: quantity.rmse for name, quantity in quantities.items()},
         "nees": {name: quantity.nees for name, quantity in quantities.items() if quantity.nees is not None},

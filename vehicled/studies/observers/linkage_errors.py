@@ -20,7 +20,7 @@ from vehicled.studies.observers.linearised import calc_sensitivity, calc_state_s
 from vehicled.studies.observers.noise import PlantNoise, as_plant_noise, calc_free_slope
 
 MEMORY = 0.2
-"""s, of the noise that a shaping filter colours, to begin with."""
+"""s: of a shaping filter, to begin with."""
 
 
 class LinkageErrors(MechanismEstimate):
@@ -193,12 +193,11 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         plant_noise: np.ndarray | PlantNoise,
         stepper: Stepper | None = None,
         *,
-        memory: float = MEMORY,
         from_rest: bool = False,
     ) -> None:
-        """`plant_noise`: (4f, 4f); `memory`: s, to begin with."""
+        """`plant_noise`: (4f, 4f)."""
         super().__init__(mechanism, sensors, plant_noise, stepper, from_rest=from_rest)
-        self.memory = memory
+        self.memory = MEMORY
         """s; may be changed between two steps."""
         self.rate = np.zeros(self.freedom)
         """(f,) of the forces, as accelerations of the independent coordinates that they make; rad/s³ or m/s³."""

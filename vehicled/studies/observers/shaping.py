@@ -24,8 +24,8 @@ from vehicled.studies.observers.linkage_errors import ShapedForceLinkageErrors
 from vehicled.studies.observers.noise import discretise, make_units
 
 _MEMORY_REACH = math.log(30.0)
-"""Largest deviation of the memory's logarithm from its start: a colour of less than a step is white noise, and one of
-more than the window a drift."""
+"""Largest deviation of the memory's logarithm from its start: with less memory than a step the noise is white, with
+more than the window it is a drift."""
 
 
 class ShapedNoise:
@@ -108,11 +108,9 @@ class ShapedForceObserver(ErrorStateObserver):
         """`noise`: the model's; `h`: s; `covariance`: (4f, 4f) at the start."""
         super().__init__(model, h, covariance)
         self._shaped, self.noise = model, noise
-        model.memory = noise.memory
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """As of any observer; what the readings say of the memory counts from the next step on."""
-        self.noise.begin_step(self.covariance, self._shaped.rate)
-        update = super().step(readings)
+        """As of any observer; the memory that follows from the readings is that of the next step."""
         self._shaped.memory = self.noise.memory
-        return update
+        self.noise.begin_step(self.covariance, self._shaped.rate)
+        return super().step(readings)

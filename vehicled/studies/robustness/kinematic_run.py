@@ -16,12 +16,11 @@ from replay.csv_log import Table
 from replay.problems import Problems
 from vehicled.configuration import Configuration
 from vehicled.messages import Measurement
-from vehicled.sources.gnss import FixNoise, Gnss
+from vehicled.sources.gnss import Gnss
 from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
 from vehicled.studies.robustness.log_start import Instant, find_fix, find_start, group_by_time
 from vehicled.vehicle.parameters import LinearTyre, Vehicle
 
-_QUALITY = {1: "single", 2: "dgnss", 4: "rtk_fixed", 5: "rtk_float"}
 _COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip", "sigma.x", "sigma.y", "sigma.yaw", "sigma.vx")
 
 
@@ -34,7 +33,7 @@ def calc_settings(configuration: Configuration, quality: int) -> KinematicSettin
         understeer=calc_rear_slip(vehicle),
     )
     if sensors.gnss is not None:
-        fix = get_fix_noise(sensors.gnss, quality)
+        fix = sensors.gnss.find_noise(quality)
         found = replace(
             found, antenna=sensors.gnss.antenna[0], wander=fix.wander, wander_time=fix.wander_time
         )
@@ -43,12 +42,6 @@ def calc_settings(configuration: Configuration, quality: int) -> KinematicSettin
     if sensors.wheel_angles is not None:
         found = replace(found, wheel_resolution=sensors.wheel_angles.resolution)
     return found
-
-
-def get_fix_noise(gnss: Gnss, quality: int) -> FixNoise:
-    """The noise of a kind of fix, by its NMEA quality."""
-    noise: FixNoise = getattr(gnss, _QUALITY.get(quality, "single"))
-    return noise
 
 
 def calc_rear_slip(vehicle: Vehicle) -> float:
@@ -121,7 +114,7 @@ class _Run:
         quality = round(values.get("gnss.quality", 1.0))
         if quality < 1:
             return
-        f, noise = self._filter, get_fix_noise(self._gnss, quality)
+        f, noise = self._filter, self._gnss.find_noise(quality)
         speed = values.get("gnss.speed")
         if "gnss.lat" in values:
             assert self._origin is not None

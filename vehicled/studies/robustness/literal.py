@@ -38,7 +38,7 @@ OUTPUTS = (
     *("sigma.x", "sigma.y", "sigma.yaw", "sigma.vx", "sigma.vy", "sigma.sideslip"),
 )
 """Columns of the estimates, m, rad and s."""
-Kind = Literal["position", "velocity", "gyroscopes", "course", "wheels"]
+ReadingKind = Literal["position", "velocity", "gyroscopes", "course", "wheels"]
 
 _N, _PAIRS = len(CHART), len(COORDINATES)
 _WHEELS, _RATES = slice(_N, _PAIRS), slice(_PAIRS, _PAIRS + _N)
@@ -46,7 +46,8 @@ _WHEELS, _RATES = slice(_N, _PAIRS), slice(_PAIRS, _PAIRS + _N)
 _WHEEL_RATES = slice(_PAIRS + _N, 2 * _PAIRS)
 _ACCELERATIONS = np.array([0.5, 0.5, 1e-4, 0.02, 1e-4, 1e-4, 2.0, 2.0, 2.0, 2.0])
 """Plant noise on z̈: square roots of spectral densities, m/s²/√Hz and rad/s²/√Hz. Chosen for least errors
-in `mixed_drive`: the transition lacks the springs, and more noise on the slopes lets corrections tilt the car."""
+in `mixed_drive` with seed 0: the transition lacks the springs, and with more noise on the slopes corrections tilt the
+car."""
 _START = np.array(
     [5.0, 5.0, 1e-3, 0.1, 1e-3, 1e-3, *4 * [np.pi], 0.1, 0.1, 1e-3, 0.01, 1e-3, 1e-3, *4 * [0.1]]
 )
@@ -59,7 +60,7 @@ _SLOWEST = 1.0
 class Reading:
     """What one sensor measures."""
 
-    kind: Kind
+    kind: ReadingKind
     value: np.ndarray
     """Position of the antenna (3,) m, its horizontal velocity (2,) m/s, world axes; angular velocity (3,) rad/s, IMU
     axes; course over ground (1,) rad from east, counter-clockwise; angles of the wheels (4,) rad."""
@@ -124,7 +125,7 @@ class LiteralErrors:
             innovation = wrap(innovation)
         return LinearObservation(innovation, jacobian, np.diag(reading.sigma**2))
 
-    def predict_reading(self, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
+    def predict_reading(self, kind: ReadingKind) -> tuple[np.ndarray, np.ndarray]:
         """h (m,) and its derivatives by z and ż (m, 20)."""
         state = self.state
         if kind in ("course", "wheels"):  # the course counts as the heading itself

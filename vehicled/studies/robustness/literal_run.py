@@ -15,15 +15,13 @@ from replay.problems import Problems
 from vehicled.configuration import Configuration
 from vehicled.filter.error_state import ErrorStateKalmanFilter
 from vehicled.geodesy import WorldOrigin
-from vehicled.messages import WHEELS, Measurement
+from vehicled.messages import Measurement
+from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sensors
-from vehicled.studies.robustness.kinematic_run import get_fix_noise
-from vehicled.studies.robustness.literal import OUTPUTS, Kind, LiteralErrors, Reading
+from vehicled.sources.wheels import ANGLES
+from vehicled.studies.robustness.literal import OUTPUTS, LiteralErrors, Reading, ReadingKind
 from vehicled.studies.robustness.log_start import find_fix, find_start, group_by_time
-
-_GYROSCOPES = tuple(f"imu.w{axis}" for axis in "xyz")
-_ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 
 
 def run_literal(configuration: Configuration, measurements: Iterable[Measurement]) -> Table:
@@ -56,17 +54,17 @@ def run_literal(configuration: Configuration, measurements: Iterable[Measurement
 def read(sensors: Sensors, origin: WorldOrigin | None, values: Mapping[str, float]) -> Iterator[Reading]:
     """Readings among the channels of an instant, with the configured noise; those without settings are left out."""
     wheels, imu, gnss = sensors.wheel_angles, sensors.imu, sensors.gnss
-    if wheels is not None and all(c in values for c in _ANGLES):
+    if wheels is not None and all(c in values for c in ANGLES):
         yield _make(
-            "wheels", [values[c] for c in _ANGLES], math.hypot(wheels.resolution / 12**0.5, wheels.noise)
+            "wheels", [values[c] for c in ANGLES], math.hypot(wheels.resolution / 12**0.5, wheels.noise)
         )
-    if imu is not None and imu.gyroscopes is not None and all(c in values for c in _GYROSCOPES):
+    if imu is not None and imu.gyroscopes is not None and all(c in values for c in GYROSCOPES):
         noise = np.hypot(imu.gyroscopes.noise, imu.gyroscopes.model_error)
-        yield _make("gyroscopes", [values[c] for c in _GYROSCOPES], *noise)
+        yield _make("gyroscopes", [values[c] for c in GYROSCOPES], *noise)
     quality = round(values.get("gnss.quality", 1.0))
     if gnss is None or quality < 1:
         return
-    noise_of_fix = get_fix_noise(gnss, quality)
+    noise_of_fix = gnss.find_noise(quality)
     if "gnss.lat" in values and origin is not None:
         horizontal, vertical = noise_of_fix.horizontal, noise_of_fix.vertical
         yield _make("position", find_fix(origin, values), horizontal, horizontal, vertical)
@@ -77,7 +75,7 @@ def read(sensors: Sensors, origin: WorldOrigin | None, values: Mapping[str, floa
             yield _make("course", [course], noise_of_fix.velocity / speed)
 
 
-def _make(kind: Kind, value: Iterable[float], *sigma: float) -> Reading:
+def _make(kind: ReadingKind, value: Iterable[float], *sigma: float) -> Reading:
     """With one σ for each component, or one for all."""
     given = np.array(list(value))
     return Reading(kind, given, np.broadcast_to(sigma, given.shape))

@@ -19,7 +19,8 @@ from vehicled.estimator import Estimator
 from vehicled.filter.settings import Kind
 from vehicled.jobs.installation import hash_code
 from vehicled.jobs.ledger import Ledger
-from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
+from vehicled.messages import Estimate, Innovation, Measurement
+from vehicled.scoring import tabulate
 from vehicled.stepping import run_steps
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.drives import (
@@ -123,13 +124,6 @@ def _run_filter(
 
 def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def tabulate(estimates: Sequence[Estimate]) -> Table:
-    """Estimates as files of them are read."""
-    t = np.array([e.t for e in estimates], dtype=np.int64)
-    values = np.array([e.values for e in estimates])
-    return Table(t, dict(zip(ESTIMATE_COLUMNS, values.T, strict=True)), Problems("estimates"))
 
 
 def list_long_drives(jobs: Iterable[RobustnessJob]) -> list[tuple[str, Receiver, int]]:

@@ -37,7 +37,7 @@ from vehicled.studies.robustness.plants import (
     is_installed,
     make_other_vehicle,
 )
-from vehicled.studies.robustness.runs import PERIOD_NS, tabulate
+from vehicled.studies.robustness.runs import PERIOD_NS
 from vehicled.studies.robustness.scores import SETTLED
 from vehicled.vehicle.parameters import Vehicle
 
@@ -121,7 +121,7 @@ def estimate(configuration: Configuration, measurements: list[Measurement]) -> T
     """What the estimator makes of them."""
     steps = make_steps(measurements, PERIOD_NS, Problems("log"))
     results = run_steps(Estimator(configuration), steps, raises=True)
-    return tabulate([r.estimate for r in results if r.estimate is not None])
+    return scoring.tabulate([r.estimate for r in results if r.estimate is not None])
 
 
 def score(estimates: Table, track: Track) -> dict[str, Any]:
