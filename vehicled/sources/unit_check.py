@@ -213,7 +213,7 @@ class UnitCheck:
             return self._describe(ACCELEROMETERS, "in g")
         seen = f"{upward:.3g} m/s² upwards most of the time"
         if upward < -0.7 * gravity:
-            return f"{seen}: does the z axis point down? Expected it to point up"
+            return f"{seen}: does the z axis point down? Expected it to point up by `sensors.imu.rotation`"
         if removed and upward > 0.7 * gravity:
             return f"{seen}: expected none, as `gravity_removed` is true"
         if not removed and abs(upward) < 0.3 * gravity:
