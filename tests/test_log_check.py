@@ -300,6 +300,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "empty.csv").write_text("t,imu.ax\n")
     assert main(["check", "--log", str(tmp_path / "empty.csv")]) == 1
     assert "no measurements in it" in capsys.readouterr().err
+    latitude_in_minutes = "".join(f"{t},4800.1,1\n" for t in range(9))
+    (tmp_path / "minutes.csv").write_text("t,gnss.lat,gnss.lon\n" + latitude_in_minutes)
+    assert main(["check", "--log", str(tmp_path / "minutes.csv")]) == 0
+    assert "nothing wrong was found beside the 9 problems of reading it" in capsys.readouterr().out
     (tmp_path / "noon.csv").write_text("t,imu.ax\n12:00:00,1\n")
     assert main(["check", "--log", str(tmp_path / "noon.csv")]) == 1
     assert "'12:00:00'" in capsys.readouterr().err

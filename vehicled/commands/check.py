@@ -108,7 +108,7 @@ def _check_log(args: argparse.Namespace) -> int:
         }
         print(json.dumps(_without_nan(result), ensure_ascii=False))
     else:
-        print("\n".join(_log_lines(found, car)))
+        print("\n".join(_log_lines(found, car, sum(log.problems.counts.values()))))
     return 0
 
 
@@ -120,7 +120,7 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _log_lines(found: LogCheck, car: str) -> list[str]:
+def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
     lines = [f"{'sensor':<14} {'samples':>9} {'rate':>10} {'longest pause':>14} {'latency':>10}  channels"]
     for r in found.rates:
         rate = f"{r.rate:.4g} Hz" if math.isfinite(r.rate) else "–"
@@ -140,7 +140,8 @@ def _log_lines(found: LogCheck, car: str) -> list[str]:
         if channels:
             lines.append(f"not compared: too few {motion} for {', '.join(channels)}")
     if not found.findings:
-        lines.append(f"nothing wrong was found (compared as for {car})")
+        beside = f" beside the {problems} problems of reading it" if problems else ""
+        lines.append(f"nothing wrong was found{beside} (compared as for {car})")
     for f in found.findings:
         lines.append(f"{f.kind}: {', '.join(f.channels)}: {f.text}")
     return lines
