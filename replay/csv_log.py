@@ -181,7 +181,10 @@ def _parse_header(path: Path, line: str) -> _Header:
     if not line.strip():
         raise UsageError(f"{path}: empty; expected a header line such as t,imu.ax,imu.ay")
     if "t" not in names:
-        raise UsageError(f"{path}: line 1: no column 't'; expected a header line such as t,imu.ax,imu.ay")
+        raise UsageError(
+            f"{path}: line 1: no column 't'; expected a header line such as t,imu.ax,imu.ay, or --mapping FILE "
+            "that names the columns of another program"
+        )
     groups: dict[str, _Group] = {}
     for index, name in enumerate(names):
         if names.index(name) != index:
@@ -337,7 +340,10 @@ def read_estimates(path: str | Path) -> Table:
 
 def _check_estimate_columns(path: Path, names: list[str]) -> None:
     if "t" not in names:
-        raise UsageError(f"{path}: line 1: no column 't'; expected a header line such as t,x,y,yaw")
+        raise UsageError(
+            f"{path}: line 1: no column 't'; expected a header line such as t,x,y,yaw, as estimates have and "
+            "`vehicled convert --truth` makes"
+        )
     for name in names:
         if name not in ("t", *ESTIMATE_COLUMNS, *LOAD_COLUMNS, *POINT_COLUMNS):
             near = difflib.get_close_matches(name, ESTIMATE_COLUMNS, n=1)

@@ -149,6 +149,9 @@ MAPPINGS = {
     "channels:\n  imu.wz: {signal: Yaw_Rte, unit: bar}\n": "m.yaml:2: channels.imu.wz.unit: expected a unit",
     "channels:\n  imu.wz: {signal: Yaw_Rte, unit: warp}\n": "m.yaml:2: channels.imu.wz.unit: 'warp' is not a unit",
     "channels:\n  imu.wz: {column: Yaw_Rte}\n": "m.yaml:2: channels.imu.wz.column: unknown key",
+    "channels:\n  imu.wx: Yaw_Rte\n  imu.wz: {signal: v, unit: bar}\n": "m.yaml:3: channels.imu.wz.unit: expected",
+    "channels:\n  imu.wx: v\n  imu.gz: v\n": "m.yaml:3: channels.imu.gz: unknown channel; did you mean 'imu.",
+    "channels: {imu.wz: v}\n": "no column 't'; expected `time: {signal: NAME, unit: s}` in the mapping (Zeit, ",
     "chanels: {}\n": "m.yaml:1: chanels: unknown key; did you mean 'channels'?",
     "time: {signal: t, unit: m}\n": "m.yaml:1: time.unit: expected a unit like s",
     "time: Clock\nchannels: {imu.wz: Yaw_Rte}\n": "no signal 'Clock', which is to be time",
@@ -193,6 +196,34 @@ def test_a_table_of_another_program_by_a_mapping(tmp_path: Path) -> None:
         2_020_000_000: pytest.approx({"imu.wz": 18.5 * degree, "wheel.fl.speed": turn}),
     }
     assert log.problems.counts["no time"] == 1  # the row of units
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Zeit;Drehrate (°/s)\r\n1,5;-9,0\r\n2,5;18\r\n",
+        'Zeit,"Drehrate (°/s)"\n"1,5","-9,0"\n2.5, "18,0"\n',
+        '"Zeit"\t"Drehrate (°/s)"\n1.5\t-9\n2,5\t18\n',
+    ],
+)
+def test_tables_as_spreadsheets_write_them(tmp_path: Path, text: str, encoding: str) -> None:
+    (tmp_path / "a.csv").write_bytes(text.encode(encoding))
+    (tmp_path / "m.yaml").write_text(
+        "time: Zeit\nchannels: {imu.wz: {signal: Drehrate (°/s), unit: deg/s}}\n", encoding="utf-8"
+    )
+    log = open_log(tmp_path / "a.csv", mapping=load_mapping(tmp_path / "m.yaml"))
+    found = {m.t: math.degrees(m.values["imu.wz"]) for m in log.measurements()}
+    assert found == pytest.approx({1_500_000_000: -9.0, 2_500_000_000: 18.0})
+    assert not log.problems.counts
+
+
+def test_a_stray_quote_or_carriage_return_costs_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'Zeit,v\n1,5\n2,"6\r,7\n3,8\n4,"9\n5,10\n')
+    (tmp_path / "m.yaml").write_text("time: Zeit\nchannels: {vehicle.speed: v}\n")
+    log = open_log(tmp_path / "a.csv", mapping=load_mapping(tmp_path / "m.yaml"))
+    found = {m.t // 10**9: m.values["vehicle.speed"] for m in log.measurements()}
+    assert found.items() >= {1: 5.0, 3: 8.0, 5: 10.0}.items()
 
 
 def test_logs_with_names_of_their_own_take_no_mapping(good: Path, tmp_path: Path) -> None:

@@ -189,3 +189,10 @@ def test_parameters_are_listed_with_their_deviations(capsys, command, name):
     assert name in capsys.readouterr().out
     assert main([command, "--config", "ferrari_250lm", "--list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[name] > 0.0
+
+
+@pytest.mark.parametrize(("car", "unit"), [("hatchback", "rad"), ("prototype", "m")])
+def test_the_unit_of_the_steering_offset_is_that_of_what_is_measured(car, unit, capsys):
+    assert main(["identify", "--config", car, "--list"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("steering.offset")]
+    assert line.split()[2] == unit

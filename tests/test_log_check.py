@@ -14,7 +14,9 @@ import vehicled
 from replay.log import create_log, open_log
 from vehicled import Measurement
 from vehicled.cli import main
-from vehicled.log_check.check import Finding, LogChecker
+from vehicled.log_check.check import LogChecker
+from vehicled.log_check.findings import Finding
+from vehicled.messages import WHEELS
 
 SAMPLE = Path(__file__).parent.parent / "samples" / "ferrari_250lm" / "drive.csv"
 CAR = "hatchback"
@@ -46,9 +48,12 @@ def check(measurements: Iterable[Measurement], car: str | None = CAR) -> list[Fi
     return checker.find().findings
 
 
-def changed(change: Callable[[str, float], float]) -> list[Measurement]:
+def changed(
+    change: Callable[[str, float], float], measurements: Iterable[Measurement] | None = None
+) -> list[Measurement]:
     return [
-        Measurement(m.source, m.t, m.arrival, {c: change(c, v) for c, v in m.values.items()}) for m in drive()
+        Measurement(m.source, m.t, m.arrival, {c: change(c, v) for c, v in m.values.items()})
+        for m in (drive() if measurements is None else measurements)
     ]
 
 
@@ -148,6 +153,118 @@ def test_a_latency_that_the_configuration_has_is_no_fault() -> None:
     assert [f for f in checker.find().findings if f.kind == "time offset"] == []
 
 
+@pytest.mark.parametrize("late", [0.15, 0.3])
+def test_fixes_that_are_late_are_found_by_how_much(late: float) -> None:
+    late_ones = [f for f in check(delayed(round(late * 1e9), "gnss.lat")) if f.kind == "time offset"]
+    (found,) = [f for f in late_ones if "gnss.lat" in f.channels]
+    assert found.value == pytest.approx(late + 0.02, abs=0.03)  # the receiver's own latency is 20 ms
+    assert "`sensors.gnss.latency`" in found.text
+
+
+def straight(seconds: float = 60.0, course: float = 0.4) -> list[Measurement]:
+    """At speeds that change, with small corrections of the steering, as on a motorway: no turns."""
+    found = []
+    x = 0.0
+    for k in range(int(seconds * 100)):
+        t = k * 0.01
+        v = 15.0 + 4.0 * math.sin(0.3 * t) + 0.3 * math.sin(2.0 * t)
+        a = 1.2 * math.cos(0.3 * t) + 0.6 * math.cos(2.0 * t)
+        x += v * 0.01
+        turn = 0.01 * math.sin(0.9 * t) + 0.006 * math.sin(2.3 * t)
+        wheel = 16.0 * 2.7 * turn / v
+        values = {"imu.ax": a, "imu.ay": v * turn, "imu.az": 9.81, "imu.wz": turn, "steer.wheel": wheel}
+        values |= {"vehicle.speed": v, **{f"wheel.{w}.speed": v / 0.316 for w in ("fl", "fr", "rl", "rr")}}
+        if k % 10 == 0:
+            degrees = math.degrees(x / 6.371e6)
+            values["gnss.lat"] = 48.0 + degrees * math.cos(course)
+            values["gnss.lon"] = 11.0 + degrees * math.sin(course) / math.cos(math.radians(48.0))
+            values |= {"gnss.speed": v, "gnss.course": course}
+        found.append(Measurement("log", k * 10_000_000, k * 10_000_000, values))
+    return found
+
+
+def test_what_a_straight_drive_cannot_show_is_named() -> None:
+    checker = LogChecker(load(CAR))
+    for m in straight():
+        checker.take(m)
+    found = checker.find()
+    assert found.findings == []
+    assert "imu.ay" in found.not_compared["turns"]
+    assert "imu.ax" not in found.not_compared["changes of speed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "channels"),
+    [
+        (lambda c, v: v * DEGREES if c == "steer.wheel" else v, "unit", {"steer.wheel", "imu.wz"}),
+        (lambda c, v: -v if c == "steer.wheel" else v, "sign", {"steer.wheel", "imu.wz"}),
+        (lambda c, v: v / 1.6 if c == "gnss.speed" else v, "scale", {"gnss.speed"}),
+        (
+            lambda c, v: v * 1.25 if c.startswith("wheel.") else v,
+            "scale",
+            {f"wheel.{w}.speed" for w in WHEELS},
+        ),
+        (lambda c, v: math.pi / 2 - v if c == "gnss.course" else v, "course", {"gnss.course"}),
+        (
+            lambda c, v: v + 1.0 if c == "gnss.course" else v,
+            "course",
+            {"gnss.course", "gnss.lat", "gnss.lon"},
+        ),
+        (lambda c, v: v + 50.0 if c == "gnss.lat" else v, "range", {"gnss.lat"}),
+        (lambda c, v: 0.05 * math.sin(50.0 * v) if c == "imu.ax" else v, "mounting", {"imu.ax"}),
+    ],
+)
+def test_mistakes_that_a_straight_drive_shows(
+    change: Callable[[str, float], float], kind: str, channels: set[str]
+) -> None:
+    found, *others = check(changed(change, straight()))
+    assert found.kind == kind
+    assert channels <= set(found.channels)
+    assert all(set(f.channels) & channels for f in others if kind != "range"), "of no other channel"
+
+
+def test_courses_in_degrees_that_are_no_larger_than_radians() -> None:
+    (found,) = check(changed(lambda c, v: v * DEGREES if c == "gnss.course" else v, straight(course=0.02)))
+    assert (found.kind, found.channels) == ("unit", ("gnss.course",))
+
+
+@pytest.mark.parametrize(
+    ("names", "change", "kind"),
+    [
+        ({"gnss.lat": "gnss.lon", "gnss.lon": "gnss.lat"}, 1.0, "course"),
+        ({}, -1.0, "sign"),
+    ],
+)
+def test_places_that_are_exchanged_or_of_the_other_sign(
+    names: dict[str, str], change: float, kind: str
+) -> None:
+    """In a drive with bends; latitude and longitude are such that both may be either."""
+    measurements = renamed(names) if names else times(change, "gnss.lon")
+    found = [f for f in check(measurements) if "gnss.lon" in f.channels]
+    assert [f.kind for f in found] == [kind]
+
+
+@pytest.mark.parametrize("factor", [1000.0, 0.001])
+def test_times_in_another_unit(factor: float) -> None:
+    stamps = [round(m.t * factor) for m in straight(30.0)]
+    measurements = [
+        Measurement(m.source, t, t, m.values) for t, m in zip(stamps, straight(30.0), strict=True)
+    ]
+    assert check(measurements)[0].kind == "time unit"
+
+
+def test_samples_that_a_logger_repeats() -> None:
+    last: dict[str, float] = {}
+    held = []
+    for m in straight(30.0):
+        last |= {c: v + 1e-6 * (m.t % 7) for c, v in m.values.items()}
+        held.append(Measurement(m.source, m.t, m.arrival, dict(last)))
+    (found,) = check(held)
+    assert found.kind == "held"
+    assert "gnss.lat" in found.channels
+    assert found.value == pytest.approx(10.0, rel=0.01)
+
+
 def test_pauses_and_rates() -> None:
     begin = drive()[0].t + 10_000_000_000
     with_pause = [m for m in drive() if not (begin < m.t < begin + 700_000_000 and "imu.ax" in m.values)]
@@ -183,3 +300,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "empty.csv").write_text("t,imu.ax\n")
     assert main(["check", "--log", str(tmp_path / "empty.csv")]) == 1
     assert "no measurements in it" in capsys.readouterr().err
+    latitude_in_minutes = "".join(f"{t},4800.1,1\n" for t in range(9))
+    (tmp_path / "minutes.csv").write_text("t,gnss.lat,gnss.lon\n" + latitude_in_minutes)
+    assert main(["check", "--log", str(tmp_path / "minutes.csv")]) == 0
+    assert "nothing wrong was found beside the 9 problems of reading it" in capsys.readouterr().out
+    (tmp_path / "noon.csv").write_text("t,imu.ax\n12:00:00,1\n")
+    assert main(["check", "--log", str(tmp_path / "noon.csv")]) == 1
+    assert "'12:00:00'" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import sys
 import threading
@@ -67,6 +68,14 @@ def test_typical_cars_of_all_sizes_are_cars(tmp_path, driven, mass, wheelbase, h
     vehicle = load_daemon_configuration(path).vehicle
     assert vehicle.mass == pytest.approx(mass, rel=1e-6)
     assert vehicle.driven == driven
+
+
+def test_the_command_to_go_on_with_can_be_copied_for_a_name_with_spaces(tmp_path, capsys):
+    path = tmp_path / "my car.yaml"
+    assert main(["new", str(path), "--yes", "--no-probe"]) == 0
+    command = capsys.readouterr().out.strip().partition("by: vehicled ")[2]
+    assert shlex.split(command) == ["check", str(path)]
+    assert "vehicled check 'my car.yaml'" in path.read_text()
 
 
 def test_what_is_given_arrives(tmp_path):

@@ -19,6 +19,7 @@ from vehicled.units import Range, Unit, UnitError, parse_unit, split_quantity
         ("N·m/deg", 180 / math.pi, "N·m/rad"),
         ("1/deg", 180 / math.pi, "rad^-1"),
         ("km/h", 1 / 3.6, "m/s"),
+        ("kn", 1852 / 3600, "m/s"),
         ("rpm", math.pi / 30, "rad/s"),
         ("rev/min", math.pi / 30, "rad·s⁻¹"),
         ("bar", 1e5, "N/m²"),

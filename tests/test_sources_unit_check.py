@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -102,6 +102,39 @@ FAULTS = {
     "wheel.*speed": (30 / math.pi, WHEELS.format("speed"), "in rpm, not in rad/s"),
     "gnss.course": (DEGREES, "gnss.course", "in deg, not in rad"),
 }
+
+
+def straight(seconds: float, heading: float, course: float) -> Iterator[Measurement]:
+    """Fixes at 20 m/s; `heading`: where they move, clockwise from north."""
+    for k in range(int(10 * seconds)):
+        degrees = k * 2.0 / 111_195.0
+        lat, lon = degrees * math.cos(heading), 11.0 + degrees * math.sin(heading)
+        values = {"gnss.lat": lat, "gnss.lon": lon, "gnss.course": course}
+        yield Measurement("gnss", k * 100_000_000, k * 100_000_000, values)
+
+
+IN_DEGREES, ELSEWHERE = "in deg, not in rad", "expected courses over ground, clockwise from north"
+
+
+@pytest.mark.parametrize(
+    ("heading", "course", "expected"),
+    [
+        (0.0, 0.05, None),
+        (0.0, math.tau - 0.05, None),
+        (math.pi, -math.pi, None),
+        (0.05, 3.0, IN_DEGREES),
+        (0.0, -2.0, IN_DEGREES),
+        (0.7, math.pi / 2 - 1.4, ELSEWHERE),
+        (math.pi / 2, 0.0, ELSEWHERE),
+    ],
+)
+def test_courses_on_a_straight_road_are_compared_with_positions(
+    heading: float, course: float, expected: str | None
+) -> None:
+    """In degrees those to the north are small numbers, which could be radians."""
+    found = check(load("hatchback"), straight(10.0, heading, course))
+    assert set(found) == ({"gnss.course"} if expected else set())
+    assert expected is None or expected in found["gnss.course"]
 
 
 @pytest.mark.parametrize("gnss", ["rtk", "conventional", "none"])

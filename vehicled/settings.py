@@ -302,16 +302,22 @@ class _Reader:
 
     def _at(self, node: yaml.Node, path: str) -> yaml.Node:
         """The node at a key path below `node`, or the nearest one above it that the file has."""
-        for part in re.findall(r"[^.\[\]]+", path):
-            if isinstance(node, yaml.MappingNode):
-                found = [v for k, v in node.value if k.value == part]
-            elif isinstance(node, yaml.SequenceNode) and part.isdecimal() and int(part) < len(node.value):
-                found = [node.value[int(part)]]
+        parts = re.findall(r"[^.\[\]]+", path)
+        while parts:
+            # A key may have dots itself, as names of channels do.
+            for count in range(len(parts), 0, -1):
+                part = ".".join(parts[:count])
+                if isinstance(node, yaml.MappingNode):
+                    found = [v for k, v in node.value if k.value == part]
+                elif isinstance(node, yaml.SequenceNode) and part.isdecimal() and int(part) < len(node.value):
+                    found = [node.value[int(part)]]
+                else:
+                    found = []
+                if found:
+                    node, parts = found[0], parts[count:]
+                    break
             else:
-                found = []
-            if not found:
                 break
-            node = found[0]
         return node
 
     def _dict(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:

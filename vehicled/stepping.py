@@ -164,6 +164,8 @@ class Summary:
     restarts: int = 0
     without_steering: int = 0
     """Steps in which the steering was not measured, or distrusted."""
+    absurd: int = 0
+    """Values that no sensor can have; they were not used."""
     units: dict[str, str] = field(default_factory=dict)
     """Channels that seem to be in another unit, in words."""
 
@@ -182,6 +184,8 @@ class Summary:
         )
         if self.restarts:
             text += f", {self.restarts} restarts"
+        if self.absurd:
+            text += f", {self.absurd} values that no sensor can have"
         if self.without_steering:
             text += f", without steering {100 * self.without_steering / self.steps:.0f} % of the time"
         return text + (f", {self.errors} errors (last: {self.last_error})" if self.errors else "")
@@ -224,5 +228,6 @@ def play_back(
     status = estimator.status()
     summary.sensors, summary.restarts = status["sensors"], status["restarts"]
     # Only of cars.
+    summary.absurd = status.get("absurd", 0)
     summary.without_steering, summary.units = status.get("without_steering", 0), status.get("units", {})
     return summary

@@ -57,6 +57,7 @@ _UNITS: dict[str, tuple[float, Dimension]] = {
     "deg": (math.pi / 180, _dimension(angle=1)),
     "°": (math.pi / 180, _dimension(angle=1)),
     "rev": (2 * math.pi, _dimension(angle=1)),
+    "kn": (1852.0 / 3600.0, _dimension(0, 1, -1)),
     "rpm": (2 * math.pi / 60, _dimension(time=-1, angle=1)),
     **{p + "g": (_FREE_FALL * f, _dimension(0, 1, -2)) for p, f in (("", 1.0), ("m", 1e-3), *_MICRO.items())},
 }

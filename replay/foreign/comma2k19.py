@@ -71,6 +71,8 @@ def is_comma2k19(path: Path, head: bytes) -> bool:
 class Comma2k19Signals:
     """The signals of a segment that its folder has, with what belongs to other signals left on the disk."""
 
+    has_clock = True
+
     def __init__(self, path: Path) -> None:
         """Opens the arrays. UsageError for one that cannot be read."""
         self.path = path

@@ -1,5 +1,7 @@
 """CSV of any other program: a header line with names, then rows of numbers."""
 
+import codecs
+import csv
 import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import TextIO
 from replay.csv_log import read_header
 from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import LogMapping, map_own_names
-from replay.lines import bounded_lines
+from replay.lines import LONGEST_LINE, bounded_lines
 from replay.problems import Problems
 from replay.times import round_seconds
 from vehicled.errors import UsageError
@@ -17,24 +19,41 @@ _DELIMITERS = ",;\t"
 
 
 class CsvSignals:
-    """The columns of a table. Blank is no sample; with `;` between columns, a decimal comma is understood."""
+    """The columns of a table. Blank is no sample; a decimal comma is understood, between commas in quotes."""
 
     def __init__(self, path: Path) -> None:
         """Reads the header only. UsageError if it has not several columns."""
         self.path = path
         self.problems = Problems(path.name)
+        self._encoding = _find_encoding(path)
         with self._open() as file:
             header = read_header(path, file)
         self._delimiter = max(_DELIMITERS, key=header.count)
-        self._names = [name.strip().strip('"') for name in header.rstrip("\r\n").split(self._delimiter)]
+        self._names = [name.strip() for name in self._split(header)]
         if len(self._names) < 2:
-            raise UsageError(f"{path}: line 1: expected a header line with names of columns")
+            got = f", got {header.strip()[:40]!r}" if header.strip() else ""
+            raise UsageError(f"{path}: line 1: expected a header line with names of columns{got}")
         for i, name in enumerate(self._names):
             if name and self._names.index(name) != i:
                 raise UsageError(f"{path}: line 1: column {name!r} is there twice")
 
     def _open(self) -> TextIO:
-        return open(self.path, encoding="utf-8-sig", errors="replace", newline="\n")
+        return open(self.path, encoding=self._encoding, errors="replace", newline="\n")
+
+    def _split(self, line: str) -> list[str]:
+        """The fields of a line; those in quotes may have delimiters, such as a decimal comma."""
+        line = line.rstrip("\r\n")
+        if '"' not in line:
+            return line.split(self._delimiter)
+        try:
+            return next(csv.reader([line], delimiter=self._delimiter, skipinitialspace=True))
+        except csv.Error:  # a carriage return within a line
+            return line.split(self._delimiter)
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether there is a column `t`."""
+        return "t" in self._names
 
     @property
     def units(self) -> Mapping[str, str]:
@@ -48,13 +67,13 @@ class CsvSignals:
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row; its time is that of the column `t`, s, if there is one, else 0."""
         columns = [(i, name) for i, name in enumerate(self._names) if name in wanted]
-        clock = self._names.index("t") if "t" in self._names else None
+        clock = self._names.index("t") if self.has_clock else None
         with self._open() as file:
             read_header(self.path, file)
             for number, line in bounded_lines(file, self.problems, first=2):
                 if not line.strip():
                     continue
-                fields = line.rstrip("\r\n").split(self._delimiter)
+                fields = self._split(line)
                 if len(fields) != len(self._names):
                     kind = "bad row" if line.endswith("\n") else "truncated"
                     self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
@@ -67,11 +86,22 @@ class CsvSignals:
                 yield SignalRecord(t, t, values)
 
     def _number(self, text: str, name: str, number: int) -> float:
-        text = text.strip().strip('"')
-        if self._delimiter != ",":
-            text = text.replace(",", ".")
+        text = text.strip().replace(",", ".")
         try:
             return float(text) if text else math.nan
         except ValueError:
             self.problems.add("bad number", f"line {number}", f"{name} = {text[:20]!r}")
             return math.nan
+
+
+def _find_encoding(path: Path) -> str:
+    """UTF-8, UTF-16 by its mark, or what Windows programs of the West write instead."""
+    with open(path, "rb") as file:
+        header = file.readline(LONGEST_LINE)
+    if header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        header.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8-sig"

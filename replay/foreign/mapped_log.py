@@ -39,6 +39,10 @@ class SignalLog(Protocol):
     problems: Problems
 
     @property
+    def has_clock(self) -> bool:
+        """Whether its records have times by themselves; else a signal of the mapping has them."""
+
+    @property
     def units(self) -> Mapping[str, str]:
         """Unit of every signal that there is; empty where the log has none."""
 
@@ -92,6 +96,11 @@ class MappedLog:
         self._time_factor = calc_factor(self._clock.unit, "s")
         if self._clock.signal is not None:
             self._check_name(self._clock.signal, "time", units)
+        elif not signals.has_clock:
+            raise UsageError(
+                f"{self.path}: no column 't'; expected `time: {{signal: NAME, unit: s}}` in the mapping "
+                f"({_list(units)})"
+            )
 
     def _check_name(self, signal: str, channel: str, units: Mapping[str, str]) -> None:
         if signal not in units:

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from drivers.can import OFFSET_UNITS
 from replay.rows import ARRIVAL
+from vehicled.expectations import suggest
 from vehicled.messages import CHANNELS
 from vehicled.settings import load
 from vehicled.units import Metres, Positive, Seconds, UnitBy, UnitError, calc_factor, parse_unit
@@ -68,7 +69,7 @@ class LogMapping:
         """Yield (key, what is wrong) for names that are no channels, and units of another dimension."""
         for channel, mapped in self.channels.items():
             if channel not in TARGETS:
-                yield f"channels.{channel}", f"unknown channel; expected one of {', '.join(TARGETS)}"
+                yield f"channels.{channel}", f"unknown channel; {suggest(channel, list(TARGETS))}"
             elif mapped.unit is not None:
                 fault = _find_unit_fault(mapped.unit, TARGETS[channel], mapped.radius)
                 if fault is not None:

@@ -33,6 +33,8 @@ class MdfSignals:
     A channel's name is that of the file, or `GROUP:NAME` with the number of its group where several have the name.
     """
 
+    has_clock = True
+
     def __init__(self, path: Path) -> None:
         """Reads the blocks that describe the file. UsageError if that fails."""
         self.path = path

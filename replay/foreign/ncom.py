@@ -101,6 +101,8 @@ class _Packet(NamedTuple):
 class NcomSignals:
     """The solution in an NCOM file. What is damaged is skipped and counted."""
 
+    has_clock = True
+
     def __init__(self, path: Path) -> None:
         """UsageError if there is no packet with the full time near the start."""
         self.path = path

@@ -125,8 +125,8 @@ class ParquetSignals:
             for field in schema
             if str(field.type) in _NUMBERS
         }
-        self._has_clock = "t" in self._units
-        self._is_ns = self._has_clock and "int" in str(schema.field("t").type)
+        self.has_clock = "t" in self._units
+        self._is_ns = self.has_clock and "int" in str(schema.field("t").type)
 
     def _open(self) -> Any:
         try:
@@ -150,7 +150,7 @@ class ParquetSignals:
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row."""
         names = [name for name in self._units if name in wanted and name != "t"]
-        columns = [*(["t"] if self._has_clock else []), *names]
+        columns = [*(["t"] if self.has_clock else []), *names]
         done = 0
         with self._open() as file:
             try:
@@ -169,7 +169,7 @@ class ParquetSignals:
                 self.problems.add("unreadable", f"after row {done}", one_line(error))
 
     def _times(self, batch: Any) -> list[int | None]:
-        if not self._has_clock:
+        if not self.has_clock:
             return [0] * batch.num_rows
         times = batch.column("t").to_pylist()
         if self._is_ns:

@@ -80,6 +80,8 @@ def is_ros(path: Path, head: bytes) -> bool:
 class RosSignals:
     """The numbers in the messages of a bag."""
 
+    has_clock = True
+
     def __init__(self, path: Path) -> None:
         """Reads topics and descriptions of messages. UsageError if that fails."""
         self.path = path

@@ -55,6 +55,8 @@ MAPPING: LogMapping = map_names(
 class VboSignals:
     """The columns of a VBOX file, and the standard ones in SI units and degrees."""
 
+    has_clock = True
+
     def __init__(self, path: Path) -> None:
         """Reads all before the data. UsageError if that is not of a VBOX file."""
         self.path = path

@@ -93,6 +93,8 @@ def _check_log(args: argparse.Namespace) -> int:
         for n, m in enumerate(log.measurements(), start=1):
             checker.take(m)
             progress.update(n)
+    if not args.json:
+        log.problems.show(sys.stderr)
     if not n:
         raise RunError(f"{args.log}: no measurements in it")
     found = checker.find()
@@ -106,8 +108,7 @@ def _check_log(args: argparse.Namespace) -> int:
         }
         print(json.dumps(_without_nan(result), ensure_ascii=False))
     else:
-        log.problems.show(sys.stderr)
-        print("\n".join(_log_lines(found, car)))
+        print("\n".join(_log_lines(found, car, sum(log.problems.counts.values()))))
     return 0
 
 
@@ -119,7 +120,7 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _log_lines(found: LogCheck, car: str) -> list[str]:
+def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
     lines = [f"{'sensor':<14} {'samples':>9} {'rate':>10} {'longest pause':>14} {'latency':>10}  channels"]
     for r in found.rates:
         rate = f"{r.rate:.4g} Hz" if math.isfinite(r.rate) else "–"
@@ -135,8 +136,12 @@ def _log_lines(found: LogCheck, car: str) -> list[str]:
             f"{lag.seconds:>7.0f} s"
         )
     lines.append("")
+    for motion, channels in found.not_compared.items():
+        if channels:
+            lines.append(f"not compared: too few {motion} for {', '.join(channels)}")
     if not found.findings:
-        lines.append(f"nothing wrong was found (compared as for {car})")
+        beside = f" beside the {problems} problems of reading it" if problems else ""
+        lines.append(f"nothing wrong was found{beside} (compared as for {car})")
     for f in found.findings:
         lines.append(f"{f.kind}: {', '.join(f.channels)}: {f.text}")
     return lines

@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from vehicled.errors import UsageError
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     dialogue.ask([RECORD])
     draft = Draft(dialogue.known, frozenset(dialogue.given), devices, signals)
     _write(make_text(draft, args.file), args.file, args.force)
-    print(f"{args.file}: written and checked. It describes itself by: vehicled check {args.file}")
+    print(f"{args.file}: written and checked. It describes itself by: vehicled check {quote(str(args.file))}")
     return 0
 
 

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from replay.rows import source_of
 from vehicled.configuration import Configuration, load_configuration
+from vehicled.log_check.findings import (
+    Finding,
+    find_beyond,
+    find_configured,
+    find_course,
+    find_held,
+    find_late_fixes,
+    find_mounting,
+    find_offsets,
+    find_other_axis,
+    find_pauses,
+    find_rate,
+    find_ratios,
+    find_signs,
+    find_speeds,
+    find_units,
+)
 from vehicled.log_check.lags import Lag, LagFinder
-from vehicled.log_check.motion import Window
+from vehicled.log_check.motion import CAR_SPEEDS, COMPARED, Window
 from vehicled.log_check.rates import Rate, RateCounter
+from vehicled.log_check.tracks import TrackFinder
 from vehicled.messages import Measurement
 from vehicled.sources.mounting_check import MountingCheck
-from vehicled.sources.sensors import Sensors
+from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.steering import CHANNELS_BY_SOURCE
 from vehicled.sources.unit_check import UnitCheck
 
@@ -21,12 +41,13 @@ USUAL_CAR = "saloon"
 """The shipped configuration whose dimensions are used where no other is given."""
 
 _WINDOW_NS = 30_000_000_000
-_LEAST_YAW_RATE, _LEAST_ACCELERATION = 0.03, 0.2
-"""rad/s and m/s², root mean square: with less, nothing is compared."""
-_OPPOSITE, _SAME = -0.6, 0.9
-"""Correlations from which on a sign is wrong, and from which on a time offset is known."""
-_SURE = 9.0
-"""Of `Lag.excess`: three standard deviations."""
+_LEAST_YAW_RATES = {"steer.": 0.003, "": 0.03}
+"""rad/s, root mean square, by the beginning of a channel's name: with less, it is not compared. Lane changes are
+enough for the steering; accelerations are also of banks, and differences of wheels of their radii."""
+_LEAST_ACCELERATION = 0.2
+"""m/s², likewise."""
+_IN_MOTION = 10.0
+"""s, after which courses and positions are compared."""
 _USUAL_OFFSETS = {
     "steer": (-0.35, 0.05),
     "imu.ay": (-0.1, 0.1),
@@ -38,25 +59,14 @@ also of the sideslip, which builds up by itself."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Something that is probably wrong."""
-
-    kind: str
-    """`unit`, `mounting`, `sign`, `wheels`, `time offset` or `gap`."""
-    channels: tuple[str, ...]
-    value: float | None
-    """The figure by which it was found, in `unit`; None where the text alone has it."""
-    unit: str
-    text: str
-
-
-@dataclass(frozen=True)
 class LogCheck:
     """What was found in a log."""
 
     rates: list[Rate]
     lags: list[Lag]
     findings: list[Finding]
+    not_compared: dict[str, list[str]]
+    """Channels that may be wrong unnoticed, by what there was too little of for a comparison."""
 
 
 class LogChecker:
@@ -72,7 +82,12 @@ class LogChecker:
         self._window = Window(self._sensors, self._vehicle)
         self._checks: tuple[UnitCheck, MountingCheck] | None = None
         """From the end of the first window on, as it shows which steering channel there is."""
-        self._yaw_rates, self._accelerations = LagFinder(_LEAST_YAW_RATE), LagFinder(_LEAST_ACCELERATION)
+        self._yaw_rates = LagFinder(lambda channel: _find_by_name(channel, _LEAST_YAW_RATES))
+        self._accelerations = LagFinder(lambda channel: _LEAST_ACCELERATION, CAR_SPEEDS)
+        self._tracks = TrackFinder()
+        self._limits = find_limits()
+        self._beyond: dict[str, tuple[int, float]] = {}
+        """By channel: values that no sensor can have, and the last one."""
 
     def take(self, m: Measurement) -> None:
         """Take a measurement, in the order of the log."""
@@ -88,6 +103,9 @@ class LogChecker:
                 counter = self._counters[m.source, source] = RateCounter(source)
             counter.take(m, channels)
         self._channels.update(m.values)
+        for channel, value in m.values.items():
+            if abs(value) > self._limits.get(channel, math.inf):
+                self._beyond[channel] = self._beyond.get(channel, (0, 0.0))[0] + 1, value
         self._waiting.append(m)
         self._window.take(m)
 
@@ -103,6 +121,7 @@ class LogChecker:
         self._waiting.clear()
         self._yaw_rates.take(self._window.find_yaw_rates())
         self._accelerations.take(self._window.find_accelerations())
+        self._tracks.take(self._window.find_track())
         self._window.clear()
 
     def _make_checks(self) -> tuple[UnitCheck, MountingCheck]:
@@ -112,8 +131,8 @@ class LogChecker:
 
     def _find_usual(self, channel: str, reference: str) -> tuple[float, float]:
         """Range of time offsets that are no fault, s."""
-        configured = _find_configured(channel, reference, self._sensors)
-        low, high = next(limits for begin, limits in _USUAL_OFFSETS.items() if channel.startswith(begin))
+        configured = find_configured(channel, reference, self._sensors)
+        low, high = _find_by_name(channel, _USUAL_OFFSETS)
         return low + configured, high + configured
 
     def find(self) -> LogCheck:
@@ -125,20 +144,47 @@ class LogChecker:
             finder.find(self._find_usual) for finder in (self._yaw_rates, self._accelerations)
         )
         lags = [*yaw_rates, *accelerations]
+        wrong_units = find_units(units)
+        named = {channel for finding in wrong_units for channel in finding.channels}
+        agreements = self._tracks.find_agreements(_IN_MOTION)
+        wrong_courses = find_course(agreements)
+        if wrong_courses:
+            # They are known in more detail by whole windows.
+            wrong_units = [f for f in wrong_units if f.channels != ("gnss.course",)]
+        fits = {} if wrong_courses else dict(self._tracks.find_fits())
         findings = [
-            *_find_units(units),
-            *_find_mounting(mounting, self._channels),
-            *_find_signs(yaw_rates),
-            *_find_signs(accelerations),
-            *_find_offsets(lags, self._sensors),
-            *_find_pauses(rates),
+            *find_rate(rates),
+            *find_beyond(self._beyond, self._limits),
+            *wrong_units,
+            *find_ratios(yaw_rates, named),
+            *wrong_courses,
+            *find_speeds(fits, named, self._is_usual),
+            *find_mounting(mounting, self._channels),
+            *find_signs(yaw_rates),
+            *find_signs(accelerations),
+            *find_other_axis(accelerations),
+            *find_offsets(lags, self._sensors),
+            *find_late_fixes(fits, self._sensors),
+            *find_held(rates),
+            *find_pauses(rates),
         ]
-        return LogCheck(rates, lags, findings)
+        not_compared = {
+            motion: [c for c in channels if c in self._channels and c not in _find_names(found)]
+            for (motion, channels), found in zip(COMPARED.items(), (yaw_rates, accelerations), strict=True)
+        }
+        return LogCheck(rates, lags, findings, not_compared)
 
 
-def _find_configured(channel: str, reference: str, sensors: Sensors) -> float:
-    """s by which a channel is later than another one by the latencies of the configuration."""
-    return _find_latency(channel, sensors) - _find_latency(reference, sensors)
+_T = TypeVar("_T")
+
+
+def _find_by_name(channel: str, by_begin: Mapping[str, _T]) -> _T:
+    """What stands under the beginning of a channel's name."""
+    return next(value for begin, value in by_begin.items() if channel.startswith(begin))
+
+
+def _find_names(lags: list[Lag]) -> set[str]:
+    return {name for lag in lags for name in (lag.channel, lag.reference)}
 
 
 def _with_steering(sensors: Sensors, channels: set[str]) -> Sensors:
@@ -147,75 +193,3 @@ def _with_steering(sensors: Sensors, channels: set[str]) -> Sensors:
     if source is None or source == sensors.steering.source:
         return sensors
     return dataclasses.replace(sensors, steering=dataclasses.replace(sensors.steering, source=source))  # type: ignore[arg-type]
-
-
-def _find_units(units: UnitCheck) -> list[Finding]:
-    return [Finding("unit", tuple(names.split(", ")), None, "", text) for names, text in units.find().items()]
-
-
-def _find_mounting(mounting: MountingCheck, channels: set[str]) -> list[Finding]:
-    angle = mounting.turned_by
-    if not mounting.wrong or angle is None:
-        return []
-    text = (
-        f"accelerations are turned by {math.degrees(angle):.0f}° about the vertical axis against changes of speed "
-        "and course: expected the axes that the configuration gives"
-    )
-    return [
-        Finding("mounting", tuple(c for c in sorted(mounting.wrong) if c in channels), angle, "rad", text)
-    ]
-
-
-def _find_signs(lags: list[Lag]) -> list[Finding]:
-    """Channels with the other sign than most: where that is most of the channels, it is the reference."""
-    opposite = [lag for lag in lags if lag.correlation <= _OPPOSITE]
-    same = [lag for lag in lags if lag.correlation >= -_OPPOSITE]
-    if not opposite:
-        return []
-    if len(opposite) > len(same):
-        against = ", ".join(f"{lag.channel} ({lag.correlation:.2f})" for lag in opposite)
-        worst = min(lag.correlation for lag in opposite)
-        return [Finding("sign", (opposite[0].reference,), worst, "", f"opposite sign to {against}")]
-    return [_describe_sign(lag) for lag in opposite]
-
-
-def _describe_sign(lag: Lag) -> Finding:
-    against = f"{lag.reference}, correlation {lag.correlation:.2f}"
-    if lag.channel.startswith("wheel."):
-        text = f"as if on the other side of the car, against {against}: exchanged left and right?"
-        return Finding("wheels", (lag.channel,), lag.correlation, "", text)
-    return Finding("sign", (lag.channel,), lag.correlation, "", f"opposite sign to {against}")
-
-
-def _find_offsets(lags: list[Lag], sensors: Sensors) -> list[Finding]:
-    found = []
-    for lag in lags:
-        configured = _find_configured(lag.channel, lag.reference, sensors)
-        if lag.correlation < _SAME or lag.excess < _SURE:
-            continue
-        late = "later" if lag.offset > 0.0 else "earlier"
-        known = f"; the configuration has {configured * 1e3:.0f} ms" if configured else ""
-        size = f"{abs(lag.offset) * 1e3:.0f} ms"
-        text = f"{size} {late} than {lag.reference}{known} (correlation {lag.correlation:.2f})"
-        found.append(Finding("time offset", (lag.channel,), lag.offset, "s", text))
-    return found
-
-
-def _find_latency(channel: str, sensors: Sensors) -> float:
-    """s, that the configuration has for a channel."""
-    if channel.startswith("steer."):
-        return sensors.steering.latency
-    settings = (settings for _, settings in sensors.items() if channel in settings.LIMITS)
-    return next((s.latency for s in settings), 0.0)
-
-
-def _find_pauses(rates: list[Rate]) -> list[Finding]:
-    found = []
-    for rate in rates:
-        if rate.has_paused:
-            text = (
-                f"{rate.pauses} pause{'s' * (rate.pauses > 1)} at a rate of {rate.rate:.3g} Hz; the longest, "
-                f"{rate.longest:.3g} s, from t = {rate.longest_at:.3f} s"
-            )
-            found.append(Finding("gap", rate.channels, rate.longest, "s", text))
-    return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.log_check.motion import STEP
+from vehicled.log_check.grid import STEP
 
 _MOST = 25
 """Steps of the grid by which signals are shifted to either side."""
@@ -27,19 +27,26 @@ class Lag:
     """s by which the channel is later than the reference."""
     correlation: float
     """Coefficient at that offset, from −1 to 1."""
+    ratio: float
+    """Standard deviation of the channel over that of the reference."""
     seconds: float
     """Of motion that this was found from."""
     excess: float
     """By how much an offset that is usual for such a channel fits worse: twice the logarithm of the ratio of the
     likelihoods; chi-squared with one degree of freedom where the offset is a usual one."""
+    evidence: float
+    """Likewise, by how much no correlation at all fits worse."""
 
 
 class LagFinder:
     """Sums of products over the windows of a log; memory does not grow."""
 
-    def __init__(self, least: float) -> None:
-        """`least`: root mean square of a signal below which there is no motion to compare."""
-        self._least = least
+    def __init__(self, find_least: Callable[[str], float], moving: Collection[str] = ()) -> None:
+        """`find_least`: root mean square of the reference below which a channel has no motion to compare.
+
+        `moving`: channels whose own motion is enough, too.
+        """
+        self._find_least, self._moving = find_least, moving
         self._sums: dict[tuple[str, str], np.ndarray] = {}
         self._samples: dict[tuple[str, str], int] = {}
         self._changes: dict[tuple[str, str], float] = {}
@@ -61,10 +68,11 @@ class LagFinder:
         if known.sum() < _LEAST_SAMPLES:
             return
         core = a[inner][known] - a[inner][known].mean()
-        if np.sqrt(np.mean(core**2)) < self._least:
-            return
         later = later[:, known]
         later = later - later.mean(axis=1, keepdims=True)
+        moved = max(core.std(), later[_MOST].std() if channel in self._moving else 0.0)
+        if moved < self._find_least(channel):
+            return
         key = reference, channel
         sums = np.stack([later @ core, np.full(len(later), core @ core), (later**2).sum(axis=1)])
         self._sums[key] = self._sums.get(key, np.zeros_like(sums)) + sums
@@ -89,8 +97,11 @@ class LagFinder:
             fits = math.log(
                 max(1.0 - min(best, abs(correlation)) ** 2, 1e-9) / max(1.0 - correlation**2, 1e-9)
             )
-            excess = 0.0 if low <= offset <= high else seconds * bandwidth / math.pi * fits
-            found.append(Lag(channel, reference, offset, correlation, seconds, excess))
+            independent = seconds * bandwidth / math.pi
+            excess = 0.0 if low <= offset <= high else independent * fits
+            evidence = -independent * math.log(max(1.0 - correlation**2, 1e-9))
+            ratio = math.sqrt(float(others[_MOST]) / max(float(own[_MOST]), 1e-300))
+            found.append(Lag(channel, reference, offset, correlation, ratio, seconds, excess, evidence))
         return found
 
 

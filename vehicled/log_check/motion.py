@@ -7,32 +7,47 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vehicled.log_check.grid import STEP
+from vehicled.log_check.tracks import MeasuredPath
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.parameters import Vehicle
-
-STEP = 0.02
-"""s, of the grid."""
+from vehicled.vehicle.steering import SteeringGeometry
 
 _LONGEST_INTERVAL = 1.3
 """s: a channel that is slower, or that pauses, is not interpolated."""
-_SMOOTHED = 0.3
-"""s: all are averaged over this, symmetrically, so that none is delayed."""
+_SMOOTHED, _SMOOTHED_LONG = 0.3, 1.0
+"""s: yaw rates and accelerations are averaged over these, symmetrically, so that none is delayed. Wheels and body
+swing against each other along the car, at some hertz: shorter averages of accelerations correlate best half a swing
+off."""
 _SLOWEST = 3.0
 """m/s: below it, courses and quotients by the speed are noise."""
 _STEERING = ("steer.wheel", "steer.rack", "steer.fl", "steer.fr")
-_SPEEDS = ("vehicle.speed", "gnss.speed")
+_WHEELS = tuple(f"wheel.{w}.{of}" for w in WHEELS for of in ("speed", "angle"))
+CAR_SPEEDS = ("vehicle.speed", "gnss.speed")
+"""Of the car as a whole, in bends too."""
 _ANGLES = ("gnss.course", "reference.yaw")
+_PLACE = ("gnss.lat", "gnss.lon")
+_VELOCITY = ("gnss.vn", "gnss.ve")
+WHEEL_SPEEDS = "wheel speeds"
+"""Name of their mean, m/s."""
 WATCHED = (
     *ACCELEROMETERS,
     *GYROSCOPES,
-    *(f"wheel.{w}.{of}" for w in WHEELS for of in ("speed", "angle")),
+    *_WHEELS,
     *_STEERING,
-    *_SPEEDS,
+    *CAR_SPEEDS,
     *_ANGLES,
+    *_PLACE,
+    *_VELOCITY,
 )
-"""Channels that are compared."""
+"""Channels that are read."""
+COMPARED = {
+    "turns": (GYROSCOPES[2], *_WHEELS, *_STEERING, ACCELEROMETERS[1], *_ANGLES),
+    "changes of speed": (ACCELEROMETERS[0], *CAR_SPEEDS, *_WHEELS),
+}
+"""Channels of which there are yaw rates and accelerations, by what these are compared in."""
 
 
 class Window:
@@ -41,6 +56,11 @@ class Window:
     def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
         self._axes = None if sensors.imu is None else sensors.imu.R_imu_vehicle.T
         self._radii = {w: vehicle.axle(w).tyre.radius for w in WHEELS}
+        geometry = SteeringGeometry(vehicle)
+        per_rack = 1.0 / abs(geometry.rack_per_angle)
+        readings = {"steer.wheel": per_rack * geometry.ratio, "steer.rack": per_rack}
+        self._curvatures = {c: readings.get(c, 1.0) / vehicle.wheelbase for c in _STEERING}
+        """1/m of the car's path, by the reading of the steering, without understeer."""
         self._samples: dict[str, tuple[array[float], array[float]]] = {}
         self.begun_ns: int | None = None
 
@@ -50,6 +70,8 @@ class Window:
             self.begun_ns = m.t
         t = (m.t - self.begun_ns) * 1e-9
         for channel in WATCHED:
+            if channel in _PLACE and m.values.get("gnss.quality", 1.0) < 1.0:
+                continue
             value = m.values.get(channel)
             if value is not None:
                 times, values = self._samples.setdefault(channel, (array("d"), array("d")))
@@ -63,7 +85,7 @@ class Window:
         self.begun_ns = None
 
     def find_yaw_rates(self) -> dict[str, np.ndarray]:
-        """By channel (n,) on one grid: signals that are proportional to the yaw rate with a positive factor.
+        """By channel (n,) on one grid: yaw rates, rad/s; of wheels what is proportional to it with a positive factor.
 
         NaN where a signal is not known. The gyroscope comes first.
         """
@@ -81,7 +103,7 @@ class Window:
             for channel in _STEERING:
                 reading = self._interpolate(channel, grid)
                 if reading is not None:
-                    found[channel] = reading * speed
+                    found[channel] = reading * speed * self._curvatures[channel]
             lateral = self._along(ACCELEROMETERS, 1, grid)
             if lateral is not None:
                 found[ACCELEROMETERS[1]] = lateral / fast
@@ -91,7 +113,7 @@ class Window:
         heading = self._interpolate("reference.yaw", grid)
         if heading is not None:
             found["reference.yaw"] = _derive(heading)
-        return {channel: _smooth(values) for channel, values in found.items()}
+        return {channel: _smooth(values, _SMOOTHED) for channel, values in found.items()}
 
     def find_accelerations(self) -> dict[str, np.ndarray]:
         """By channel (n,), m/s² along the car on one grid. The accelerometer comes first."""
@@ -100,13 +122,28 @@ class Window:
         forward = self._along(ACCELEROMETERS, 0, grid)
         if forward is not None:
             found[ACCELEROMETERS[0]] = forward
-        for channel in _SPEEDS:
+        for channel in CAR_SPEEDS:
             speed = self._interpolate(channel, grid)
             if speed is not None:
                 found[channel] = _derive(speed)
         wheels = dict(self._find_wheels(grid))
         found |= {channel: _derive(speed) for channel, speed in wheels.items()}
-        return {channel: _smooth(values) for channel, values in found.items()}
+        return {channel: _smooth(values, _SMOOTHED_LONG) for channel, values in found.items()}
+
+    def find_track(self) -> MeasuredPath | None:
+        """What the receiver has of the path, with all speeds; None without places or courses."""
+        grid = self._find_grid()
+        latitude, longitude = (self._interpolate(c, grid) for c in _PLACE)
+        course = self._interpolate("gnss.course", grid)
+        if course is None:
+            north, east = (self._interpolate(c, grid) for c in _VELOCITY)
+            course = None if north is None or east is None else np.arctan2(east, north)
+        if latitude is None or longitude is None or course is None:
+            return None
+        speeds = {channel: self._interpolate(channel, grid) for channel in CAR_SPEEDS}
+        wheels = [speed for _, speed in self._find_wheels(grid)]
+        speeds[WHEEL_SPEEDS] = np.mean(wheels, axis=0) if wheels else None
+        return MeasuredPath(latitude, longitude, course, {n: s for n, s in speeds.items() if s is not None})
 
     def _find_grid(self) -> np.ndarray:
         ends = [times[-1] for times, _ in self._samples.values()]
@@ -151,7 +188,7 @@ class Window:
                 yield f"wheel.{wheel}.angle", _derive(angle) * radius
 
     def _find_speed(self, grid: np.ndarray) -> np.ndarray | None:
-        for channel in _SPEEDS:
+        for channel in CAR_SPEEDS:
             speed = self._interpolate(channel, grid)
             if speed is not None:
                 return speed
@@ -164,8 +201,8 @@ def _derive(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def _smooth(values: np.ndarray) -> np.ndarray:
-    n = round(_SMOOTHED / STEP) | 1
+def _smooth(values: np.ndarray, seconds: float) -> np.ndarray:
+    n = round(seconds / STEP) | 1
     if len(values) < n:
         return np.full_like(values, np.nan)
     found: np.ndarray = np.convolve(values, np.full(n, 1.0 / n), mode="same")

@@ -29,6 +29,10 @@ class Rate:
     """s, the time at which it begins."""
     pauses: int
     """Intervals that are longer than `SILENCE` and `USUAL` usual ones."""
+    values: int
+    """How often the samples have become other ones."""
+    repeated: int
+    """How many of these values have more than one sample."""
     latency: float
     """s, mean time from measurement to arrival."""
 
@@ -47,6 +51,9 @@ class RateCounter:
         self._samples, self._late = 0, 0
         self._last: int | None = None
         self._longest, self._longest_at = 0, 0
+        self._value: tuple[float, ...] = ()
+        self._run, self._runs, self._long_runs = 0, 0, 0
+        """Samples that are the same as the last one, and runs of such samples."""
         self._counts, self._sums = [[0] * (_PER_DECADE * _DECADES) for _ in range(2)]
         """By class: number and sum (ns) of intervals."""
 
@@ -63,6 +70,11 @@ class RateCounter:
             place = min(max(place, 0), len(self._counts) - 1)
             self._counts[place] += 1
             self._sums[place] += interval
+        value = tuple(m.values[c] for c in channels)
+        self._run = self._run + 1 if value == self._value else 1
+        self._runs += self._run == 1
+        self._long_runs += self._run == 2
+        self._value = value
         self._samples += 1
         self._late += m.arrival - m.t
         self._last = m.t
@@ -80,6 +92,8 @@ class RateCounter:
             self._longest * 1e-9,
             self._longest_at * 1e-9,
             pauses,
+            self._runs,
+            self._long_runs,
             self._late * 1e-9 / max(self._samples, 1),
         )
 

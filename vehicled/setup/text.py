@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from drivers.can import CanSignal
@@ -57,7 +58,7 @@ def format_value(value: Any, unit: str) -> str:
 
 def make_text(draft: Draft, path: Path) -> str:
     """The configuration that is to stand at `path`."""
-    head = _HEAD.format(title=path.stem, name=path.name)
+    head = _HEAD.format(title=path.stem, name=quote(path.name))
     lines = (*_vehicle(draft), "", *_sensors(draft), "", *_daemon(draft, path))
     return head + "\n".join(line.rstrip() for line in lines) + "\n"
 

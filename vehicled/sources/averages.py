@@ -38,6 +38,10 @@ class Averages:
     """m/s over ground, by two fixes."""
     course_rate: float | None = None
     """By the courses of the same fixes, per second and counter-clockwise."""
+    position_course: float | None = None
+    """rad, clockwise from north, by the same fixes."""
+    course: float | None = None
+    """The mean of their courses."""
 
 
 class Averager:
@@ -108,6 +112,9 @@ class Averager:
         if not _SHORTEST < dt < _LONGEST:
             return
         north, east = math.radians(lat - before_lat), math.radians(math.remainder(lon - before_lon, 360.0))
-        done.position_speed = _RADIUS * math.hypot(north, east * math.cos(math.radians(lat))) / dt
+        east *= math.cos(math.radians(lat))
+        done.position_speed = _RADIUS * math.hypot(north, east) / dt
+        done.position_course = math.atan2(east, north)
         if course is not None and before_course is not None:
             done.course_rate = -wrap(course - before_course) / dt
+            done.course = before_course + 0.5 * wrap(course - before_course)

@@ -3,7 +3,8 @@
 A speed is measured by position, by the receiver, by the car's bus and by wheels; a yaw rate by course, gyroscope,
 lateral acceleration over speed, and steering angle. The logarithm of the ratio of each pair is taken every half
 second where the car moves and turns. A wrong unit adds the logarithm of a factor such as 180/π to that of every pair
-with its channel: the least number of wrong units that explains all pairs is the result, if there is one.
+with its channel: the least number of wrong units that explains all pairs is the result, if there is one. Courses are
+compared with the directions in which positions move.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice, product
 from statistics import median
 
+from vehicled.angles import wrap
 from vehicled.messages import CHANNELS, WHEELS, Measurement
 from vehicled.sources.averages import Averager, Averages
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
@@ -40,6 +42,8 @@ _CANDIDATES = 5
 """Tried per measurement: a whole search takes milliseconds, and this is part of the real-time step."""
 _TOGETHER = 64
 """Measurements that are averaged at once: code and sums are then fetched into the caches once for all of them."""
+_ASTRAY, _ALIGNED = 0.5, 0.2
+"""rad: a course is another one than that of the positions, and the same one."""
 _MOVING, _SLOWEST = 5.0, 1.0
 """m/s: of the faster and of the slower of two speeds that are compared."""
 _TURNING, _SLOWEST_TURN = 0.15, 0.05
@@ -51,7 +55,6 @@ _DEGREES = 180.0 / math.pi
 _SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
 _SETTINGS = {
     "in mph": None,
-    "in kn": None,
     "in revolutions": "`unit: rev`",
     "in m/s": "`unit: m/s` with a `radius`",
     "km/h taken for m/s": "`unit: km/h`",
@@ -93,6 +96,8 @@ class UnitCheck:
         """Magnitude of the averages by channel."""
         self._beyond = dict.fromkeys(_MAGNITUDES, 0)
         """Intervals in which a channel was beyond its own unit."""
+        self._courses: deque[tuple[float, float]] = deque(maxlen=_KEPT)
+        """rad, by which courses differ from those of the positions: as they are, and if they are in degrees."""
         self._means: dict[str, float] = {}
         """Averages of the interval before."""
         self.averages = Averages()
@@ -168,6 +173,7 @@ class UnitCheck:
             mean = now.means.get(channel, 0.0)
             self._beyond[channel] += least < abs(mean) <= most and mean != self._means.get(channel)
         self._compare(now)
+        self._compare_courses(now)
         self._means = now.means
         self._explain()
 
@@ -179,6 +185,9 @@ class UnitCheck:
             source = next((s for s, channels in self._channels.items() if channel in channels), channel)
             if self._beyond[channel] >= _LEAST:
                 found.setdefault(source, self._describe(self._channels.get(source, (channel,)), unit))
+        course = self._describe_course()
+        if course is not None:
+            found.setdefault("gnss.course", course)
         gravity = self._describe_gravity()
         if gravity is not None:
             found["accelerometers"] = gravity
@@ -191,7 +200,9 @@ class UnitCheck:
         largest = max(self._largest.get(c, 0.0) for c in channels)
         text = f"values up to {largest:.3g} seem to be {unit}, not in {CHANNELS[channels[0]]}"
         setting = _SETTINGS.get(unit, f"`unit: {unit.removeprefix('in ')}`")
-        return f"{text}: convert the log" + (f", or set {setting} of the CAN signal" if setting else "")
+        return f"{text}: convert the log" + (
+            f", or set {setting} of the signal, on CAN or in the mapping" if setting else ""
+        )
 
     def _describe_gravity(self) -> str | None:
         """What is wrong with the acceleration upwards, which is gravity most of the time."""
@@ -202,12 +213,23 @@ class UnitCheck:
             return self._describe(ACCELEROMETERS, "in g")
         seen = f"{upward:.3g} m/s² upwards most of the time"
         if upward < -0.7 * gravity:
-            return f"{seen}: does the z axis point down? Expected it to point up"
+            return f"{seen}: does the z axis point down? Expected it to point up by `sensors.imu.rotation`"
         if removed and upward > 0.7 * gravity:
             return f"{seen}: expected none, as `gravity_removed` is true"
         if not removed and abs(upward) < 0.3 * gravity:
             return f"{seen}: expected {gravity:.3g}, as `gravity_removed` is false"
         return None
+
+    def _describe_course(self) -> str | None:
+        """What is wrong with courses that are not those of the positions."""
+        if len(self._courses) < _LEAST:
+            return None
+        enough = _AGREEING * len(self._courses)
+        if sum(abs(off) > _ASTRAY for off, _ in self._courses) < enough:
+            return None
+        if sum(abs(in_degrees) < _ALIGNED for _, in_degrees in self._courses) >= enough:
+            return self._describe(("gnss.course",), "in deg")
+        return "positions move in other directions: expected courses over ground, clockwise from north"
 
     def _is_gravity_right(self) -> bool:
         return len(self._upward) >= _LEAST and 0.75 < median(self._upward) / self._gravity < 1.25
@@ -239,6 +261,14 @@ class UnitCheck:
             self._add({"gyroscopes": 1}, gyro, course, _SLOWEST_TURN, _TURNING)
             terms = {"gyroscopes": 1, reference: 1, "accelerometers": -1}
             self._add(terms, ahead * gyro, lateral, _LEAST_CORNERING, _CORNERING)
+
+    def _compare_courses(self, now: Averages) -> None:
+        """Add the course of an interval."""
+        if now.course is None or now.position_course is None or (now.position_speed or 0.0) < _MOVING:
+            return
+        self._courses.append(
+            (wrap(now.course - now.position_course), wrap(now.course / _DEGREES - now.position_course))
+        )
 
     def _measure(self, channels: Sequence[str], axis: int, now: Averages) -> float | None:
         """Average along an axis of the vehicle; None where that of the IMU is not measured."""

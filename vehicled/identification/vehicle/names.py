@@ -408,14 +408,15 @@ def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) 
         del chosen["brake_gain"]  # it stands for the two together
     if {"inertia.yaw", "inertia.pitch"} <= chosen.keys():
         chosen["inertia.yaw"] = replace(chosen["inertia.yaw"], set=_inertia(2, alone=True)[1])
-    return [_for_source(chosen[n], file) for n in known if n in chosen]
+    return [for_source(chosen[n], file) for n in known if n in chosen]
 
 
-def _for_source(p: Parameter, file: File) -> Parameter:
-    """A parameter with its prior by the file: a steering offset's by its source, a torque gain's as configured."""
+def for_source(p: Parameter, file: File) -> Parameter:
+    """A parameter with prior and unit by the file: a steering offset by its source, a torque gain as configured."""
     if p.name == "steering.offset":
+        source = file.sensors.steering.source
         sigmas = {"rack": 2e-3, "wheel": 0.05, "road_wheels": 5e-3}
-        return replace(p, sigma=sigmas[file.sensors.steering.source])
+        return replace(p, sigma=sigmas[source], unit="m" if source == "rack" else "rad")
     if p.name == "torque_gain":
         return replace(p, sigma=max(file.sensors.wheel_torques.scale, 1e-9))
     return p

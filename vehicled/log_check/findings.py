@@ -1,0 +1,292 @@
+"""What is probably wrong in a log, in words, by the figures that were found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
+from vehicled.log_check.lags import Lag
+from vehicled.log_check.motion import CAR_SPEEDS, WHEEL_SPEEDS
+from vehicled.log_check.rates import Rate
+from vehicled.log_check.tracks import (
+    AS_GIVEN,
+    EXCHANGED,
+    FROM_EAST,
+    IN_DEGREES,
+    OPPOSITE_LONGITUDE,
+    Agreement,
+    PathFit,
+)
+from vehicled.messages import CHANNELS
+from vehicled.sources.mounting_check import MountingCheck
+from vehicled.sources.sensors import Sensors
+from vehicled.sources.unit_check import UnitCheck
+from vehicled.sources.wheels import SPEEDS
+
+_OPPOSITE, _SAME = -0.6, 0.9
+"""Correlations from which on a sign is wrong, and from which on a time offset is known."""
+_UNRELATED, _LARGER = 0.3, 2.0
+"""Correlations, and ratios of standard deviations, of an axis with motion along another one."""
+_SURE = 9.0
+"""Of `Lag.excess`: three standard deviations."""
+_PROBABLE = 4.0
+"""Of `Lag.evidence`: two."""
+_PROPORTIONAL, _LARGEST_RATIO = 0.8, 4.5
+"""Correlation from which on two yaw rates are compared in size, and the ratio that understeer, banks and noise
+reach."""
+_AGREED_SHARE, _TURNED = 0.9, math.radians(10.0)
+"""Of courses and the directions in which positions move."""
+_SPEED_RATIO, _UNKNOWN_CAR = 1.08, 1.2
+"""Of speeds, and of wheels whose radius is that of the undeformed tyre or of a usual car."""
+_LATE = 0.05
+"""s, that fixes may be later than a speed."""
+_SLOWEST, _FASTEST = 1.0, 20_000.0
+"""Hz, of the fastest sensor of a car."""
+_HELD = 0.75
+"""Share of the values of which there is more than one sample."""
+_COUNTED = 100
+"""Samples from which on there is a rate."""
+
+_COURSES = {
+    IN_DEGREES: ("unit", ("gnss.course",), "in deg, not in rad"),
+    FROM_EAST: (
+        "course",
+        ("gnss.course",),
+        "counted from east, counter-clockwise; expected from north, clockwise",
+    ),
+    OPPOSITE_LONGITUDE: ("sign", ("gnss.lon",), "positive to the west; expected positive to the east"),
+    EXCHANGED: ("course", ("gnss.lat", "gnss.lon"), "latitude and longitude exchanged"),
+}
+"""By what explains courses that do not agree: kind of the finding, channels, and what they are."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is probably wrong."""
+
+    kind: str
+    """`time unit`, `range`, `unit`, `course`, `scale`, `mounting`, `sign`, `wheels`, `time offset`,
+    `held` or `gap`."""
+    channels: tuple[str, ...]
+    value: float | None
+    """The figure by which it was found, in `unit`; None where the text alone has it."""
+    unit: str
+    text: str
+
+
+def find_configured(channel: str, reference: str, sensors: Sensors) -> float:
+    """s by which a channel is later than another one by the latencies of the configuration."""
+    return _find_latency(channel, sensors) - _find_latency(reference, sensors)
+
+
+def find_units(units: UnitCheck) -> list[Finding]:
+    """Channels in units that explain their ratios to others."""
+    return [Finding("unit", tuple(names.split(", ")), None, "", text) for names, text in units.find().items()]
+
+
+def find_mounting(mounting: MountingCheck, channels: set[str]) -> list[Finding]:
+    """An IMU that is turned about the vertical axis."""
+    angle = mounting.turned_by
+    if not mounting.wrong or angle is None:
+        return []
+    text = (
+        f"accelerations are turned by {math.degrees(angle):.0f}° about the vertical axis against changes of speed "
+        "and course: expected the axes that the configuration gives"
+    )
+    return [
+        Finding("mounting", tuple(c for c in sorted(mounting.wrong) if c in channels), angle, "rad", text)
+    ]
+
+
+def find_signs(lags: list[Lag]) -> list[Finding]:
+    """Channels with the other sign than most: where that is most of the channels, it is the reference."""
+    sure = [lag for lag in lags if lag.evidence >= _PROBABLE]
+    opposite = [lag for lag in sure if lag.correlation <= _OPPOSITE]
+    same = [lag for lag in sure if lag.correlation >= -_OPPOSITE]
+    if not opposite:
+        return []
+    if len(opposite) == 1 and not same:
+        (lag,) = opposite
+        text = f"opposite signs, correlation {lag.correlation:.2f}: one of them is wrong"
+        return [Finding("sign", (lag.channel, lag.reference), lag.correlation, "", text)]
+    if len(opposite) > len(same):
+        against = ", ".join(f"{lag.channel} ({lag.correlation:.2f})" for lag in opposite)
+        worst = min(lag.correlation for lag in opposite)
+        return [Finding("sign", (opposite[0].reference,), worst, "", f"opposite sign to {against}")]
+    return [_describe_sign(lag) for lag in opposite]
+
+
+def _describe_sign(lag: Lag) -> Finding:
+    against = f"{lag.reference}, correlation {lag.correlation:.2f}"
+    if lag.channel.startswith("wheel."):
+        text = f"as if on the other side of the car, against {against}: exchanged left and right?"
+        return Finding("wheels", (lag.channel,), lag.correlation, "", text)
+    return Finding("sign", (lag.channel,), lag.correlation, "", f"opposite sign to {against}")
+
+
+def find_other_axis(lags: list[Lag]) -> list[Finding]:
+    """Whether the accelerometer along the car has nothing of its changes of speed. `lags`: of accelerations."""
+    lags = [lag for lag in lags if lag.channel in CAR_SPEEDS]
+    if not lags or any(abs(lag.correlation) > _UNRELATED or lag.ratio < _LARGER for lag in lags):
+        return []
+    text = (
+        f"does not follow the changes of {', '.join(lag.channel for lag in lags)} (correlations within "
+        f"±{_UNRELATED:g}): expected what is accelerated along the axis that the configuration gives"
+    )
+    largest = max((lag.correlation for lag in lags), key=abs)
+    return [Finding("mounting", (lags[0].reference,), largest, "", text)]
+
+
+def find_offsets(lags: list[Lag], sensors: Sensors) -> list[Finding]:
+    """Channels that are later or earlier than others by more than is usual and configured."""
+    found = []
+    for lag in lags:
+        configured = find_configured(lag.channel, lag.reference, sensors)
+        if lag.correlation < _SAME or lag.excess < _SURE:
+            continue
+        late = "later" if lag.offset > 0.0 else "earlier"
+        known = f"; the configuration has {configured * 1e3:.0f} ms" if configured else ""
+        size = f"{abs(lag.offset) * 1e3:.0f} ms"
+        text = f"{size} {late} than {lag.reference}{known} (correlation {lag.correlation:.2f})"
+        found.append(Finding("time offset", (lag.channel,), lag.offset, "s", text))
+    return found
+
+
+def _find_latency(channel: str, sensors: Sensors) -> float:
+    """s, that the configuration has for a channel."""
+    if channel.startswith("steer."):
+        return sensors.steering.latency
+    settings = (settings for _, settings in sensors.items() if channel in settings.LIMITS)
+    return next((s.latency for s in settings), 0.0)
+
+
+def find_pauses(rates: list[Rate]) -> list[Finding]:
+    """Sensors that are silent for longer than usual."""
+    found = []
+    for rate in rates:
+        if rate.has_paused:
+            text = (
+                f"{rate.pauses} pause{'s' * (rate.pauses > 1)} at a rate of {rate.rate:.3g} Hz; the longest, "
+                f"{rate.longest:.3g} s, from t = {rate.longest_at:.3f} s"
+            )
+            found.append(Finding("gap", rate.channels, rate.longest, "s", text))
+    return found
+
+
+def find_held(rates: list[Rate]) -> list[Finding]:
+    """Samples that a logger has repeated at a rate of its own: noise of an IMU or a receiver never repeats itself."""
+    found = []
+    for rate in rates:
+        if not rate.source.startswith(("imu", "gnss")) or rate.values < _COUNTED:
+            continue
+        if rate.repeated > _HELD * rate.values:
+            each = rate.samples / rate.values
+            text = f"each value stands {each:.3g} times: expected each sample once, when it was measured, else blank"
+            found.append(Finding("held", rate.channels, each, "", text))
+    return found
+
+
+def find_rate(rates: list[Rate]) -> list[Finding]:
+    """Whether the log's time is in another unit."""
+    counted = [rate for rate in rates if rate.samples >= _COUNTED]
+    fastest = max(counted, key=lambda rate: rate.rate, default=None)
+    if fastest is None or _SLOWEST <= fastest.rate <= _FASTEST:
+        return []
+    text = (
+        f"{fastest.rate:.3g} Hz is the highest rate in the log; expected {_SLOWEST:g} Hz to {_FASTEST / 1e3:g} kHz: "
+        "is the time in another unit?"
+    )
+    return [Finding("time unit", fastest.channels, fastest.rate, "Hz", text)]
+
+
+def find_beyond(beyond: Mapping[str, tuple[int, float]], limits: Mapping[str, float]) -> list[Finding]:
+    """Values that no sensor can have. `beyond`: their number, and one of them, by channel."""
+    return [
+        Finding(
+            "range",
+            (channel,),
+            last,
+            CHANNELS[channel],
+            f"{count} values beyond ±{limits[channel]:g} {CHANNELS[channel]}, such as {last:.6g}: they are not used",
+        )
+        for channel, (count, last) in beyond.items()
+    ]
+
+
+def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
+    """Yaw rates that follow each other and are not of one size.
+
+    They are not compared where a speed is in another unit, as most of them are calculated with it.
+    """
+    if "vehicle.speed" in named or "gnss.speed" in named or SPEEDS[0] in named:
+        return []
+    found = []
+    for lag in lags:
+        is_sure = abs(lag.correlation) >= _PROPORTIONAL and lag.evidence >= _PROBABLE
+        is_far = not 1.0 / _LARGEST_RATIO < lag.ratio < _LARGEST_RATIO
+        if lag.channel.startswith("wheel.") or not is_sure or not is_far:
+            continue
+        if lag.channel in named or lag.reference in named:
+            continue
+        text = (
+            f"a yaw rate {lag.ratio:.3g} times that of {lag.reference} (correlation {lag.correlation:.2f}): "
+            "is one of them in degrees?"
+        )
+        found.append(Finding("unit", (lag.channel, lag.reference), lag.ratio, "", text))
+    return found
+
+
+def find_course(agreements: list[Agreement] | None) -> list[Finding]:
+    """Whether positions move as the courses have it."""
+    if agreements is None:
+        return []
+    agree = [a.share >= _AGREED_SHARE and abs(a.angle) <= _TURNED for a in agreements]
+    given = agreements[AS_GIVEN]
+    if agree[AS_GIVEN]:
+        return []
+    explained = sorted((e for e in _COURSES if agree[e]), key=lambda e: -agreements[e].share)
+    if explained:
+        channels = dict.fromkeys(c for e in explained for c in _COURSES[e][1])
+        text = "by the path of the positions " + ", or ".join(_COURSES[e][2] for e in explained)
+        return [Finding(_COURSES[explained[0]][0], tuple(channels), given.angle, "rad", text)]
+    text = f"positions move {math.degrees(given.angle):.0f}° to the left of the courses"
+    if given.share < _AGREED_SHARE:
+        text = "the directions in which positions move do not follow the courses"
+    text += ": expected courses over ground, clockwise from north, and positive degrees north and east"
+    return [Finding("course", ("gnss.course", "gnss.lat", "gnss.lon"), given.angle, "rad", text)]
+
+
+def find_speeds(fits: Mapping[str, PathFit], named: Container[str], is_usual: bool) -> list[Finding]:
+    """Speeds that are not those of the positions. `is_usual`: the car is not known."""
+    found = []
+    for name, fit in fits.items():
+        channels = SPEEDS if name == WHEEL_SPEEDS else (name,)
+        most = _UNKNOWN_CAR if is_usual and name == WHEEL_SPEEDS else _SPEED_RATIO
+        if 1.0 / most < fit.factor < most or any(c in named for c in channels):
+            continue
+        text = f"{1.0 / fit.factor:.3g} times the speed of the positions"
+        if name == WHEEL_SPEEDS:
+            text += f": is the unit another one, or are radii {fit.factor:.3g} times those configured?"
+        found.append(Finding("scale", tuple(channels), 1.0 / fit.factor, "", text))
+    return found
+
+
+def find_late_fixes(fits: Mapping[str, PathFit], sensors: Sensors) -> list[Finding]:
+    """Time offset of positions and the speed of the car."""
+    for name, channel in (("vehicle.speed", "vehicle.speed"), (WHEEL_SPEEDS, SPEEDS[0])):
+        if name not in fits:
+            continue
+        fit = fits[name]
+        configured = find_configured("gnss.lat", channel, sensors)
+        off = fit.latency - configured
+        if abs(off) < max(_LATE, 3.0 * fit.sigma):
+            return []
+        known = f"(± {fit.sigma * 1e3:.0f} ms); the configuration has {configured * 1e3:.0f} ms"
+        size = f"{abs(fit.latency) * 1e3:.0f} ms"
+        if off > 0.0:
+            text = f"{size} {'later' if fit.latency > 0.0 else 'earlier'} than {name} {known}: `sensors.gnss.latency`"
+            return [Finding("time offset", ("gnss.lat", "gnss.lon"), fit.latency, "s", text)]
+        text = f"{size} {'later' if fit.latency < 0.0 else 'earlier'} than the fixes {known}"
+        return [Finding("time offset", (channel,), -fit.latency, "s", text)]
+    return []

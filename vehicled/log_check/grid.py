@@ -1,0 +1,4 @@
+"""The grid of times on which the signals of a window are compared."""
+
+STEP = 0.02
+"""s."""

@@ -1,0 +1,174 @@
+"""The positions of a receiver beside the path that its courses and a measured speed give.
+
+Over a window positions p are z + κ ∫ v u dt − μ ∫ v̇ u dt, with speed v and direction u: κ is what the speed lacks,
+and μ / κ by how much the positions are later than it, to first order. Both integrals are known, and z, κ and μ are
+found by least squares, as complex numbers: east and north.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vehicled.log_check.grid import STEP
+
+_LEAST_SAMPLES = 500
+_LEAST_DISTANCE = 50.0
+"""m, of a window."""
+_HALF_CHORD = 25
+"""Steps to either side, between which the direction of the positions is taken."""
+_LEAST_CHORD = 3.0
+"""m."""
+_EARTH = 6.371e6
+"""m, radius."""
+_STRAIGHT = 0.9
+"""Agreement of courses and positions from which on their path is fitted."""
+_SYSTEMATIC = 0.02
+"""s: latencies of speeds and of the smoothing of fixes."""
+AS_GIVEN, IN_DEGREES, FROM_EAST, OPPOSITE_LONGITUDE, EXCHANGED = range(5)
+"""What positions and courses may be."""
+
+
+@dataclass(frozen=True)
+class MeasuredPath:
+    """Of a window, on the grid of times."""
+
+    latitude: np.ndarray
+    """deg."""
+    longitude: np.ndarray
+    """deg."""
+    course: np.ndarray
+    """rad, clockwise from north, as it is in the log."""
+    speeds: Mapping[str, np.ndarray]
+    """m/s by the name of what measures it."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of the directions in which positions move with the courses."""
+
+    angle: float
+    """rad, by which the positions move more to the left than the courses have it."""
+    share: float
+    """1 where that angle is always the same, near 0 where it may be any."""
+
+
+@dataclass(frozen=True)
+class PathFit:
+    """Of the path by one speed to the positions."""
+
+    factor: float
+    """Speed of the positions over the measured one."""
+    latency: float
+    """s, by which the positions are later than the speed."""
+    sigma: float
+    """s, standard deviation of it."""
+
+
+@dataclass
+class _Sums:
+    distance: float = 0.0
+    factor: float = 0.0
+    """Times distance."""
+    latencies: list[tuple[float, float]] = field(default_factory=list)
+    """With the standard deviation, s, by window."""
+
+
+class TrackFinder:
+    """Gathers windows; its memory grows by some numbers for each."""
+
+    def __init__(self) -> None:
+        self._directions = np.zeros(5, dtype=complex)
+        """By what positions and courses may be: sum of unit vectors, turned back by the courses."""
+        self._chords = 0
+        self._sums: dict[str, _Sums] = {}
+
+    def take(self, track: MeasuredPath | None) -> None:
+        """Take what a window has."""
+        if track is None:
+            return
+        known = np.isfinite(track.latitude) & np.isfinite(track.longitude) & np.isfinite(track.course)
+        if known.sum() < _LEAST_SAMPLES:
+            return
+        latitude, longitude, course = track.latitude[known], track.longitude[known], track.course[known]
+        places, direction = _place(latitude, longitude), np.exp(1j * (0.5 * math.pi - course))
+        moved, directions = _find_directions(places)
+        if not moved.any():
+            return
+        variants = (
+            directions * direction.conj(),
+            directions * np.exp(-1j * (0.5 * math.pi - np.radians(course))),
+            directions * np.exp(-1j * course),
+            _find_directions(_place(latitude, -longitude))[1] * direction.conj(),
+            _find_directions(_place(longitude, latitude))[1] * direction.conj(),
+        )
+        turned = np.array([v[moved].sum() for v in variants])
+        self._directions += turned
+        self._chords += int(moved.sum())
+        if abs(turned[AS_GIVEN]) < _STRAIGHT * moved.sum():
+            return
+        for name, speed in track.speeds.items():
+            self._fit(name, places, direction, speed[known])
+
+    def _fit(self, name: str, places: np.ndarray, direction: np.ndarray, speed: np.ndarray) -> None:
+        inside = np.isfinite(speed)
+        v, u, p = np.abs(speed[inside]), direction[inside], places[inside]
+        distance = float(v.sum()) * STEP
+        if len(v) < _LEAST_SAMPLES or distance < _LEAST_DISTANCE:
+            return
+        driven, changed = np.cumsum(v * u) * STEP, np.cumsum(np.gradient(v) * u)
+        columns = np.stack([np.ones_like(u), driven, changed], axis=1)
+        found, _, rank, _ = np.linalg.lstsq(columns, p, rcond=None)
+        _, kappa, mu = found
+        if rank < 3 or not abs(kappa) > 0.0:
+            return
+        sums = self._sums.setdefault(name, _Sums())
+        sums.distance += distance
+        sums.factor += abs(kappa) * distance
+        rests = p - columns @ found
+        variance = float(np.mean(np.abs(rests) ** 2))
+        # As many rests are independent as their bandwidth has room for in that time.
+        bandwidth = math.sqrt(float(np.mean(np.abs(np.diff(rests)) ** 2)) / max(variance, 1e-12)) / STEP
+        independent = max(len(v) * STEP * bandwidth / math.pi - 3.0, 1.0)
+        spread = np.linalg.inv((columns.conj().T @ columns).real)[2, 2] * len(v)
+        sigma = math.sqrt(0.5 * variance * spread / independent) / abs(kappa)
+        sums.latencies.append((-(mu / kappa).real, math.hypot(sigma, _SYSTEMATIC)))
+
+    def find_agreements(self, seconds: float) -> list[Agreement] | None:
+        """By what positions and courses may be; None with less than these `seconds` in motion."""
+        if self._chords * STEP < seconds:
+            return None
+        means = self._directions / self._chords
+        return [Agreement(math.atan2(m.imag, m.real), float(abs(m))) for m in means]
+
+    def find_fits(self) -> Iterator[tuple[str, PathFit]]:
+        """By the name of a speed."""
+        for name, sums in self._sums.items():
+            found, sigmas = np.array(sums.latencies).T
+            weights = sigmas**-2.0
+            mean = float(weights @ found / weights.sum())
+            scatter = float(weights @ (found - mean) ** 2) / max(len(found) - 1, 1)
+            sigma = math.sqrt(max(scatter, 1.0) / float(weights.sum()))
+            yield name, PathFit(sums.factor / sums.distance, mean, sigma)
+
+
+def _place(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
+    """East + i north, m, from the first one."""
+    east = np.unwrap(longitude, period=360.0) - longitude[0]
+    placed: np.ndarray = (
+        math.radians(1.0)
+        * _EARTH
+        * (east * math.cos(math.radians(latitude[0])) + 1j * (latitude - latitude[0]))
+    )
+    return placed
+
+
+def _find_directions(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) where they move, and the unit vectors of that."""
+    chords = np.zeros_like(places)
+    chords[_HALF_CHORD:-_HALF_CHORD] = places[2 * _HALF_CHORD :] - places[: -2 * _HALF_CHORD]
+    lengths = np.abs(chords)
+    return lengths > _LEAST_CHORD, chords / np.maximum(lengths, 1e-9)
