@@ -354,6 +354,7 @@ class Estimator:
     def _start(self, t_ns: int) -> None:
         self._initialisation.begin(t_ns, self._conditions, self._filter_settings.start, self._given)
         self._running = True
+        self._screening.has_misled = False
         self._watch.reset(t_ns)
         self._counters["starts"] += 1
         self._save(t_ns)
@@ -405,7 +406,6 @@ class Estimator:
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
         if self._screening.has_misled:
-            self._screening.has_misled = False
             return "the IMU is mounted otherwise than configured"
         imu, read = self._sources.imu, self._filter.pose.item
         impossible = imu is not None and imu.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE))

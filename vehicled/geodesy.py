@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 import pymap3d
 
+MEAN_RADIUS = 6.371e6
+"""m: of the Earth, for directions and speeds."""
 _NEAR = 10.0
 """m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm up to 75° of
 latitude, beyond which meridians converge too fast."""

@@ -32,6 +32,7 @@ from vehicled.log_check.motion import CAR_SPEEDS, COMPARED, Window
 from vehicled.log_check.rates import Rate, RateCounter
 from vehicled.log_check.tracks import TrackFinder
 from vehicled.messages import Measurement
+from vehicled.sources.limits import find_absurd
 from vehicled.sources.mounting_check import MountingCheck
 from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.steering import CHANNELS_BY_SOURCE
@@ -103,9 +104,8 @@ class LogChecker:
                 counter = self._counters[m.source, source] = RateCounter(source)
             counter.take(m, channels)
         self._channels.update(m.values)
-        for channel, value in m.values.items():
-            if abs(value) > self._limits.get(channel, math.inf):
-                self._beyond[channel] = self._beyond.get(channel, (0, 0.0))[0] + 1, value
+        for channel in find_absurd(m, (self._limits.get(c, math.inf) for c in m.values)):
+            self._beyond[channel] = self._beyond.get(channel, (0, 0.0))[0] + 1, m.values[channel]
         self._waiting.append(m)
         self._window.take(m)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from vehicled.geodesy import MEAN_RADIUS
 from vehicled.log_check.grid import STEP
 
 _LEAST_SAMPLES = 500
@@ -22,8 +23,6 @@ _HALF_CHORD = 25
 """Steps to either side, between which the direction of the positions is taken."""
 _LEAST_CHORD = 3.0
 """m."""
-_EARTH = 6.371e6
-"""m, radius."""
 _STRAIGHT = 0.9
 """Agreement of courses and positions from which on their path is fitted."""
 _SYSTEMATIC = 0.02
@@ -160,7 +159,7 @@ def _place(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
     east = np.unwrap(longitude, period=360.0) - longitude[0]
     placed: np.ndarray = (
         math.radians(1.0)
-        * _EARTH
+        * MEAN_RADIUS
         * (east * math.cos(math.radians(latitude[0])) + 1j * (latitude - latitude[0]))
     )
     return placed

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from vehicled.angles import wrap
+from vehicled.geodesy import MEAN_RADIUS
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.sources.wheels import ANGLES
 
@@ -14,8 +15,6 @@ _LARGEST = 1e7
 """Beyond it, and NaN, a value is no measurement in any unit."""
 _SHORTEST, _LONGEST = 0.3, 2.5
 """s between the first and the last angle, and between fixes, from which rates are taken."""
-_RADIUS = 6.371e6
-"""m, of the Earth."""
 _AVERAGED = tuple(
     c
     for c in CHANNELS
@@ -113,7 +112,7 @@ class Averager:
             return
         north, east = math.radians(lat - before_lat), math.radians(math.remainder(lon - before_lon, 360.0))
         east *= math.cos(math.radians(lat))
-        done.position_speed = _RADIUS * math.hypot(north, east) / dt
+        done.position_speed = MEAN_RADIUS * math.hypot(north, east) / dt
         done.position_course = math.atan2(east, north)
         if course is not None and before_course is not None:
             done.course_rate = -wrap(course - before_course) / dt

@@ -54,7 +54,7 @@ class Screening:
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
         self._averages = self._units.averages
         self.has_misled = False
-        """Whether an IMU that the filter has used has just been found to be mounted otherwise; to be cleared."""
+        """Whether the IMU has been found to be mounted otherwise; to be cleared at a start, which does without it."""
         self._checks: dict[tuple[str, ...], _Checks] = {}
         """By the channels of a measurement."""
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0}
@@ -75,7 +75,7 @@ class Screening:
         self._stuck.reset()
         self._yaw.reset()
         self._course.reset()
-        self._gyro_jump, self.has_misled = None, False
+        self._gyro_jump = None
 
     @property
     def is_gyroscope_doubtful(self) -> bool:
