@@ -173,6 +173,8 @@ class Estimator:
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)
+        elif self._screening.has_used_wrong_unit:
+            self._restart_without_wrong_units(t_ns)
         if not self._running:
             self._t_ns = t_ns
             if not self._restarts.has_failed:
@@ -366,6 +368,13 @@ class Estimator:
         self._counters["restarts"] += 1
         self._reset()
         self._first_ns = t_ns
+
+    def _restart_without_wrong_units(self, t_ns: int) -> None:
+        """Begin anew from nothing but the origin: whatever has been found may be of the wrong unit."""
+        origin = self._world.origin
+        self._restart(t_ns)
+        self._world.origin = origin
+        self._screening.has_used_wrong_unit = False
 
     def _predict(self, t_ns: int) -> None:
         assert self._t_ns is not None

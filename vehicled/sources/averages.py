@@ -56,6 +56,10 @@ class Averager:
         self._fix_before: _Fix | None = None
         """The last one of the interval before."""
 
+    def is_over(self, t_ns: int) -> bool:
+        """Whether a measurement of that time ends the interval."""
+        return self._begun_ns is None or t_ns - self._begun_ns >= _INTERVAL_NS
+
     def take(self, m: Measurement) -> Averages | None:
         """Those of the interval that a measurement ends, if it does."""
         begun, done = self._begun_ns, None

@@ -18,6 +18,7 @@ from vehicled.filter.states import (
     Process,
 )
 from vehicled.messages import Measurement
+from vehicled.sources.course_by_fixes import CourseByFixes
 from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss, add_gnss2
@@ -27,7 +28,7 @@ from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, MetresVector, NonNegative, Positive, Radians, Seconds
-from vehicled.vehicle.arrays import AHEAD, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, YAW, YAW_RATE
 
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
@@ -172,6 +173,8 @@ class GnssSource(Source[Gnss]):
         self._receiver = settings.RECEIVER
         self._prefix = f"{self._receiver.name}."
         self._has_velocity = False
+        self._has_course, self._course_by_fixes = False, CourseByFixes()
+        """Whether it gives courses; otherwise the first one is that between fixes."""
         self._placed_ns = 0
         """Time of the last fix."""
         super().__init__(settings, context)
@@ -181,6 +184,7 @@ class GnssSource(Source[Gnss]):
     def reset(self) -> None:
         """The filter begins anew."""
         self._jumps.reset()
+        self._has_course, self._course_by_fixes = False, CourseByFixes()
 
     def register(self) -> None:
         """Register position, velocity in both forms, and heading."""
@@ -398,6 +402,9 @@ class GnssSource(Source[Gnss]):
             kind, variance = "heading", yaw[1] ** 2
         elif "course" in v and moving:
             kind, variance = "course", (self._find_velocity_noise(v) / v["speed"]) ** 2 + _SIDESLIP**2
+        elif fix is not None and (found := self._find_course_by_fixes(m.t, v, fix)) is not None:
+            kind, variance = "course", found[1] ** 2 + _SIDESLIP**2
+            v = {**v, "course": found[0]}
         else:
             return
         f.apply_corrections()
@@ -413,6 +420,17 @@ class GnssSource(Source[Gnss]):
         f.restart_history(self.updates.step_ns)
         self._counters["alignments"] += 1
         self._world.aligned = True
+
+    def _find_course_by_fixes(
+        self, t_ns: int, v: Mapping[str, float], fix: Fix
+    ) -> tuple[float, float] | None:
+        """Course and its σ, rad, of a receiver that gives no courses."""
+        self._has_course |= "course" in v
+        if self._has_course:
+            return None
+        sigma = self._find_accuracy(v.get("h_acc"), self._kind(v).horizontal, _LEAST_ACCURACY)
+        place = complex(*self._world.to_world(fix)[:2])
+        return self._course_by_fixes.take(t_ns, place, sigma, self.filter.pose.item(YAW))
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set the position to the fix, after the gate has rejected fixes persistently."""

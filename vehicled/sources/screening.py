@@ -1,7 +1,4 @@
-"""Values that are removed before the filter: impossible, stuck, or in conflict with other sensors.
-
-Wrong units are found here, too, but removed by nothing except the filter's gates.
-"""
+"""Values that are removed before the filter: impossible, stuck, in another unit, or in conflict with others."""
 
 from __future__ import annotations
 
@@ -55,9 +52,13 @@ class Screening:
         self._averages = self._units.averages
         self.has_misled = False
         """Whether the IMU has been found to be mounted otherwise; to be cleared at a start, which does without it."""
+        self._in_wrong_unit = self._units.wrong
+        """Channels."""
+        self.has_used_wrong_unit = False
+        """Whether channels that have been used since the start are in another unit; to be cleared at a start."""
         self._checks: dict[tuple[str, ...], _Checks] = {}
         """By the channels of a measurement."""
-        self.removed = {"absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0}
+        self.removed = {"absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
         """How many values, by reason."""
         self.latest: dict[str, tuple[int, str]] = {}
         """By channel: the step (ns) that removed its last such value, and the reason."""
@@ -114,9 +115,13 @@ class Screening:
         self._units.take(m)
         if self._units.averages is not self._averages:
             self._averages = self._units.averages
+            self.has_used_wrong_unit |= not self._units.wrong <= self._in_wrong_unit
+            self._in_wrong_unit = self._units.wrong
             before = self._mounting.wrong
             self._mounting.take(self._averages, steering)
             self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
+        if self._in_wrong_unit and (other := self._units.find_in(m)):
+            m = self._without(m, other, "unit")
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
         channels = tuple(m.values)

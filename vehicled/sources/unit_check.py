@@ -4,7 +4,8 @@ A speed is measured by position, by the receiver, by the car's bus and by wheels
 lateral acceleration over speed, and steering angle. The logarithm of the ratio of each pair is taken every half
 second where the car moves and turns. A wrong unit adds the logarithm of a factor such as 180/π to that of every pair
 with its channel: the least number of wrong units that explains all pairs is the result, if there is one. Courses are
-compared with the directions in which positions move.
+compared with the directions in which positions move. Sources that every explanation of that number has, and readings
+that their own unit cannot have, are certain: they are not to be used.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _CORNERING, _LEAST_CORNERING = 1.0, 0.1
 """m/s²: likewise of lateral accelerations, which in g are a tenth."""
 
 _DEGREES = 180.0 / math.pi
+_IN_DEGREES = "in deg"
 _SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
 _SETTINGS = {
     "in mph": None,
@@ -104,6 +106,10 @@ class UnitCheck:
         """Of the last interval."""
         self._found: dict[str, str] = {}
         """Sources with the unit that they are in."""
+        self._certain: frozenset[str] = frozenset()
+        """Those of them without which nothing explains the ratios."""
+        self.wrong: frozenset[str] = frozenset()
+        """Channels that are certainly in another unit, and not to be used."""
         self._intervals, self._next_search = 0, 0
         self._search: Iterator[None] | None = None
         """The one that is going on."""
@@ -117,6 +123,7 @@ class UnitCheck:
         if source != self._steering.source:
             # Another channel, about which nothing is known yet.
             self._found.pop("steering", None)
+            self._certain -= {"steering"}
             self._ratios = {p: r for p, r in self._ratios.items() if all(s != "steering" for s, _ in p)}
             self._search = None
         self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
@@ -154,7 +161,7 @@ class UnitCheck:
         if self._search is not None and sum(1 for _ in islice(self._search, _CANDIDATES)) < _CANDIDATES:
             self._search = None
         self._waiting.append(m)
-        if len(self._waiting) >= _TOGETHER:
+        if len(self._waiting) >= _TOGETHER or self._averager.is_over(m.t):
             self._average()
 
     def _average(self) -> None:
@@ -176,13 +183,32 @@ class UnitCheck:
         self._compare_courses(now)
         self._means = now.means
         self._explain()
+        sources = set(self._certain)
+        sources |= {self._find_source(c) for c in _MAGNITUDES if self._beyond[c] >= _LEAST}
+        if self._find_course_fault() == _IN_DEGREES:
+            sources.add("gnss.course")
+        accelerometers = self._accelerometers
+        has_gravity = accelerometers is not None and not accelerometers.gravity_removed
+        if has_gravity and len(self._upward) >= _LEAST and _is_one_g(median(self._upward)):
+            sources.add("accelerometers")
+        self.wrong = frozenset(c for s in sources for c in self._channels.get(s, (s,)))
+
+    def find_in(self, m: Measurement) -> list[str]:
+        """The channels of a measurement that are not to be used."""
+        values = m.values
+        found = [c for c in values if c in self.wrong]
+        if "gnss.speed" in found and "gnss.vn" in values and "gnss.ve" in values:
+            # A speed that was calculated from a vector has its unit.
+            speed = math.hypot(values["gnss.vn"], values["gnss.ve"])
+            if math.isclose(speed, values["gnss.speed"], rel_tol=0.1):
+                found += [c for c in ("gnss.vn", "gnss.ve", "gnss.vd") if c in values]
+        return found
 
     def find(self) -> dict[str, str]:
         """What is wrong as far as it is known, in words, by the channels that it is about."""
-        self._average()
         found = {source: self._describe(self._channels[source], unit) for source, unit in self._found.items()}
         for channel, (_, _, unit) in _MAGNITUDES.items():
-            source = next((s for s, channels in self._channels.items() if channel in channels), channel)
+            source = self._find_source(channel)
             if self._beyond[channel] >= _LEAST:
                 found.setdefault(source, self._describe(self._channels.get(source, (channel,)), unit))
         course = self._describe_course()
@@ -192,6 +218,9 @@ class UnitCheck:
         if gravity is not None:
             found["accelerometers"] = gravity
         return {self._name(source): text for source, text in found.items()}
+
+    def _find_source(self, channel: str) -> str:
+        return next((s for s, channels in self._channels.items() if channel in channels), channel)
 
     def _name(self, source: str) -> str:
         return ", ".join(c for c in self._channels.get(source, (source,)) if c in self._largest)
@@ -209,7 +238,7 @@ class UnitCheck:
         if self._accelerometers is None or len(self._upward) < _LEAST:
             return None
         removed, gravity, upward = self._accelerometers.gravity_removed, self._gravity, median(self._upward)
-        if 0.8 < abs(upward) < 1.25:
+        if _is_one_g(upward):
             return self._describe(ACCELEROMETERS, "in g")
         seen = f"{upward:.3g} m/s² upwards most of the time"
         if upward < -0.7 * gravity:
@@ -221,6 +250,10 @@ class UnitCheck:
         return None
 
     def _describe_course(self) -> str | None:
+        fault = self._find_course_fault()
+        return self._describe(("gnss.course",), fault) if fault == _IN_DEGREES else fault
+
+    def _find_course_fault(self) -> str | None:
         """What is wrong with courses that are not those of the positions."""
         if len(self._courses) < _LEAST:
             return None
@@ -228,7 +261,7 @@ class UnitCheck:
         if sum(abs(off) > _ASTRAY for off, _ in self._courses) < enough:
             return None
         if sum(abs(in_degrees) < _ALIGNED for _, in_degrees in self._courses) >= enough:
-            return self._describe(("gnss.course",), "in deg")
+            return _IN_DEGREES
         return "positions move in other directions: expected courses over ground, clockwise from north"
 
     def _is_gravity_right(self) -> bool:
@@ -317,13 +350,17 @@ class UnitCheck:
     def _explain(self) -> None:
         """Begin a search for the units in which the ratios are as they should be, where they are not."""
         seen = list(self._find_medians())
-        if _weigh(seen, {}) is not None or self._intervals < self._next_search:
+        compared = {source for pair, _, _ in seen for source, _ in pair}
+        if _weigh(seen, {}) is not None:
+            if compared.issuperset(self._found):
+                self._found, self._certain = {}, frozenset()
+            return
+        if self._intervals < self._next_search:
             return
         present = {source: self._units[source][unit] for source, unit in self._found.items()}
         if _weigh(seen, present) is not None:
             return
         self._next_search = self._intervals + _SEARCH_EVERY
-        compared = {source for pair, _, _ in seen for source, _ in pair}
         if self._is_gravity_right():
             compared.discard("accelerometers")
         self._search = self._search_units(seen, sorted(compared))
@@ -332,15 +369,18 @@ class UnitCheck:
         """Find the least number of wrong units that explains all ratios, one candidate at a time."""
         for count in range(1, _MOST_FAULTS + 1):
             best: tuple[float, dict[str, str]] | None = None
+            certain = frozenset(compared)
             for sources in combinations(compared, count):
                 for units in product(*(self._units[source] for source in sources)):
                     wrong = dict(zip(sources, units, strict=True))
                     cost = _weigh(seen, {source: self._units[source][unit] for source, unit in wrong.items()})
-                    if cost is not None and (best is None or cost < best[0]):
-                        best = cost, wrong
+                    if cost is not None:
+                        certain &= set(sources)
+                        if best is None or cost < best[0]:
+                            best = cost, wrong
                     yield
             if best is not None:
-                self._found = best[1]
+                self._found, self._certain = best[1], certain
                 return
 
     def _find_medians(self) -> Iterator[_Seen]:
@@ -352,6 +392,10 @@ class UnitCheck:
                     sources = [source for source, _ in pair]
                     tolerance = next((t for s, t in _TOLERANCES.items() if s in sources), _SPEED_TOLERANCE)
                     yield pair, middle, tolerance
+
+
+def _is_one_g(upward: float) -> bool:
+    return 0.8 < abs(upward) < 1.25
 
 
 def _weigh(seen: Sequence[_Seen], factors: Mapping[str, float]) -> float | None:

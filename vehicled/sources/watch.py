@@ -7,7 +7,7 @@ A source that has never measured is no fault: any subset of sensors works.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from vehicled.messages import SourceFault
 from vehicled.sources.health import Health
@@ -33,6 +33,7 @@ _REASONS = {
     "stuck": "repeats its last sample while the car moves",
     "implausible": "other sensors contradict it, or it jumps",
     "mounting": "mounted or wired otherwise than configured: axes turned, or left and right exchanged",
+    "unit": "in another unit than that of the channel",
     "bias": "its bias has jumped, and is estimated anew",
     "step": "its bias has stepped, and what it stepped by is subtracted",
     "gate": "rejected: contradicts the other sensors",
@@ -100,7 +101,8 @@ class SourceWatch:
         self._seen: dict[str, tuple[SourceFault, int]] = {}
         """By source: the fault, and when it was seen last, ns."""
         self._due = self._units_due = 0
-        self._units: list[SourceFault] = []
+        self._units: dict[str, SourceFault] = {}
+        """Of channels that seem to be in another unit, by their names."""
         self.faults: tuple[SourceFault, ...] = ()
         """At present; the same object until something changes."""
 
@@ -121,9 +123,12 @@ class SourceWatch:
         self._seen = {s: (f, at) for s, (f, at) in self._seen.items() if now_ns - at < _HELD_NS}
         if now_ns >= self._units_due:
             self._units_due = now_ns + _UNITS_EVERY_NS
-            wrong = self._screening.find_wrong_units()
-            self._units = [SourceFault(channels, text, ()) for channels, text in wrong.items()]
-        faults = (*(fault for fault, _ in self._seen.values()), *self._units)
+            self._units = {
+                channels: SourceFault(channels, text, self._find_served(channels))
+                for channels, text in self._screening.find_wrong_units().items()
+            }
+        seen = (fault for source, (fault, _) in self._seen.items() if source not in self._units)
+        faults = (*seen, *self._units.values())
         if faults != self.faults:
             self.faults = faults
 
@@ -136,6 +141,9 @@ class SourceWatch:
         faults = self._inputs.find_faults()
         for each in self._inputs:
             silence = self._find_silence(now_ns, each.NAME, each.measured_at)
+            if silence is not None:
+                removal = self._find_removal(now_ns, each.settings.LIMITS, self._arrivals[each.NAME])
+                silence = removal or silence
             reason = faults.get(each.NAME, silence)
             if reason is not None:
                 yield SourceFault(each.NAME, reason, each.SERVES)
@@ -152,11 +160,8 @@ class SourceWatch:
         if health.last_ns is not None:
             arrivals.read(now_ns, health.last_ns)
         use.read(now_ns, health)
-        recent = max(_SILENT, _MISSED * arrivals.interval) * 1e9
-        for channel in health.channels:
-            removed = self._screening.latest.get(channel)
-            if removed is not None and now_ns - removed[0] < recent:
-                return _REASONS[removed[1]]
+        if (removed := self._find_removal(now_ns, health.channels, arrivals)) is not None:
+            return removed
         if arrivals.is_silent(now_ns):
             return "silent" if health.is_expected else None
         samples = _TOO_OLD_SAMPLES if health.last_reason == "too old" else _UNUSED_SAMPLES
@@ -165,6 +170,19 @@ class SourceWatch:
             return _REASONS.get(health.last_reason)
         if now_ns - use.failing_since_ns > unused:
             return _REASONS["gate"]
+        return None
+
+    def _find_served(self, channel: str) -> tuple[str, ...]:
+        health = self._updates.health.get(channel)
+        return () if health is None else health.serves
+
+    def _find_removal(self, now_ns: int, channels: Iterable[str], arrivals: _Arrivals) -> str | None:
+        """Why samples of these channels have not reached the filter lately, if any."""
+        recent = max(_SILENT, _MISSED * arrivals.interval) * 1e9
+        for channel in channels:
+            removed = self._screening.latest.get(channel)
+            if removed is not None and now_ns - removed[0] < recent:
+                return _REASONS[removed[1]]
         return None
 
     def _find_silence(self, now_ns: int, name: str, last: float) -> str | None:
